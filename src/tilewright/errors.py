@@ -1,0 +1,63 @@
+"""How Tilewright speaks about bad input: a stable code, one sentence, the user's line, a hint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a user's file; line and column count from 1, 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        parts = [self.file] + [str(n) for n in (self.line, self.column) if n]
+        return ":".join(parts)
+
+
+class TilewrightError(Exception):
+    """Bad input, described for the person who wrote it.
+
+    The code is stable (`TW` and four digits, one meaning each), the message is one
+    sentence without a trailing stop, the hint says what to do.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        location: Location | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.location = location
+        self.hint = hint
+
+    def at(self, location: Location) -> TilewrightError:
+        """The same error at a place, unless it already has one."""
+        if self.location is None:
+            self.location = location
+        return self
+
+    def to_json(self) -> dict[str, object]:
+        place = self.location
+        return {
+            "code": self.code,
+            "message": self.message,
+            "file": place.file if place else None,
+            "line": place.line if place and place.line else None,
+            "column": place.column if place and place.column else None,
+            "hint": self.hint,
+        }
+
+    def __str__(self) -> str:
+        place = f" {self.location}" if self.location else ""
+        text = f"{self.code}{place}  {self.message}"
+        if self.hint:
+            text += f"\n        hint: {self.hint}"
+        return text

@@ -1,0 +1,1 @@
+"""Machine-independent algorithms: memory planning, scheduling, bounds."""

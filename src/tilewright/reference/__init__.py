@@ -1,0 +1,1 @@
+"""Golden executors and exact low-precision arithmetic."""

@@ -1,0 +1,1 @@
+"""Pictures that explain what happened: traces, timelines, memory maps."""

@@ -1,0 +1,1 @@
+"""Passes, one per file, named as the pass."""

@@ -14,7 +14,16 @@ import tilewright
 from tilewright.errors import TilewrightError
 
 # Subcommand -> (module, one line of help). The module's `command` is the click command.
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "asm": ("asm", "assemble a program into another form"),
+    "disasm": ("disasm", "print a program as assembly"),
+    "lint": ("lint", "find hazards in a program without running it"),
+    "sim": ("sim", "run a program on the simulated machine"),
+    "isa": ("isa", "look up instructions and machine profiles"),
+    "opt": ("opt", "run passes over MLIR"),
+    "translate": ("translate", "turn npu_isa MLIR into a program"),
+    "analyze-quant": ("analyze_quant", "count precisions before and after a lowering"),
+}
 
 
 class LazyGroup(click.Group):

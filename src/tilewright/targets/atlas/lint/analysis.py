@@ -14,7 +14,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
 STEP_LIMIT = 400_000  # instructions executed one by one before loops are summarised
-JOIN_LIMIT = 2_000_000  # instructions followed in the fixpoint before giving up
+JOIN_LIMIT = 200_000  # instructions followed in the fixpoint before giving up
 STATES_KEPT_APART = 3  # per place and shape, before values are merged
 SHAPES_KEPT_APART = 24  # per place, before ticks become ranges
 

@@ -22,11 +22,14 @@ from tilewright.targets.atlas.lint.values import (
     normal,
     raw_sum,
     replace_all,
+    same,
     symbols_of,
     unknown,
+    wrap,
 )
 
 LARGE = 1 << 31
+FULL = 1 << 32
 JOINS_BEFORE_GIVING_UP = 24  # then differing values become unknown
 
 
@@ -39,10 +42,11 @@ def covers(general: State, special: State) -> bool:
     slots, others = general.slots(), special.slots()
     by = _solve(slots, others)
     for symbol, value in by.items():
-        if low_of(value) < symbol.low or high_of(value) > symbol.high:
+        outside = low_of(value) < symbol.low or high_of(value) > symbol.high
+        if outside and not _full(symbol):
             return False
     return all(
-        a == b or normal(replace_all(a, by)) == b for a, b in zip(slots, others, strict=True)
+        a == b or same(replace_all(a, by), b) for a, b in zip(slots, others, strict=True)
     )
 
 
@@ -64,6 +68,8 @@ def join_values(slots: list[Value], others: list[Value], count: int) -> list[Val
     by = _solve(slots, others)
     grown: dict[Symbol, Value] = {}
     for symbol, value in by.items():
+        if _full(symbol):
+            continue
         low, high = _grow(symbol, low_of(value), high_of(value), count)
         if (low, high) != (symbol.low, symbol.high):
             grown[symbol] = Form(0, ((Symbol(low, high, symbol.marks), 1),))
@@ -71,11 +77,10 @@ def join_values(slots: list[Value], others: list[Value], count: int) -> list[Val
     result: list[Value] = []
     for a, b in zip(slots, others, strict=True):
         moved = raw_sum(b, replace_all(a, by), -1)
-        same = replace_all(a, grown)
-        if moved == 0:
-            result.append(normal(same))
-        elif isinstance(moved, int):
-            result.append(normal(raw_sum(same, Form(0, ((step, moved),)))))
+        kept = replace_all(a, grown)
+        if isinstance(moved, int):
+            moved = wrap(moved)
+            result.append(normal(raw_sum(kept, Form(0, ((step, moved),))) if moved else kept))
         else:
             result.append(_hull(a, b, count > 4))
     return result
@@ -119,11 +124,20 @@ def _grow(symbol: Symbol, low: int, high: int, count: int) -> tuple[int, int]:
     new_low, new_high = symbol.low, symbol.high
     if high > new_high:
         marks = [m for m in symbol.marks if m >= high]
-        new_high = min(marks) if marks else high if count < 4 else max(high, LARGE)
+        if not marks and count >= 4:
+            return 0, FULL - 1
+        new_high = min(marks, default=high)
     if low < new_low:
         marks = [m for m in symbol.marks if m <= low]
-        new_low = max(marks) if marks else low if count < 4 else min(low, -LARGE)
+        if not marks and count >= 4:
+            return 0, FULL - 1
+        new_low = max(marks, default=low)
     return new_low, new_high
+
+
+def _full(symbol: Symbol) -> bool:
+    """Whether the symbol takes every value modulo 2^32."""
+    return symbol.high - symbol.low >= FULL - 1
 
 
 def _hull(a: Value, b: Value, coarse: bool) -> Value:

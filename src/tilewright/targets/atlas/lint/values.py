@@ -13,6 +13,8 @@ from math import gcd
 _HALF = 1 << 31
 _FULL = 1 << 32
 
+MAX_TERMS = 6  # of a form; sums of more unknowns are simply unknown
+
 _numbers = count()
 
 
@@ -36,7 +38,7 @@ class Symbol:
 
 
 class Form:
-    """const + sum of coefficient * symbol, never outside -2^31 .. 2^32-1."""
+    """const + sum of coefficient * symbol, meant modulo 2^32."""
 
     __slots__ = ("const", "high", "low", "terms")
 
@@ -79,6 +81,12 @@ def unknown(low: int = -_HALF, high: int = _HALF - 1, step: int = 1) -> Value:
     return Form(low, ((Symbol(0, (high - low) // step), step),))
 
 
+def same(a: Value, b: Value) -> bool:
+    """Whether two register contents are equal, whatever the unknowns."""
+    difference = raw_sum(a, b, -1)
+    return isinstance(difference, int) and difference % _FULL == 0
+
+
 def low_of(value: Value) -> int:
     return value if isinstance(value, int) else value.low
 
@@ -110,20 +118,23 @@ def raw_sum(a: Value, b: Value, factor: int = 1) -> Value:
 
 
 def normal(value: Value) -> Value:
-    """The register content for an integer result: wrapped where known, else kept in range."""
+    """The register content for an integer result, brought near zero.
+
+    A form whose range does not fit 32 bits stays a form: it is exact modulo 2^32, keeps its
+    distance to others, and `signed` and `unsigned` refuse to read it as one range.
+    """
     if isinstance(value, int):
         return wrap(value)
-    if value.low >= -_HALF and value.high < _FULL:
-        if value.low < _HALF:
-            return value
-        return Form(value.const - _FULL, value.terms)
-    if value.high < -_HALF and value.low >= -_HALF - _FULL:
-        return Form(value.const + _FULL, value.terms)
-    # It may wrap: only its distance from a multiple of a power of two survives.
-    step = 1 << 31
-    for _, factor in value.terms:
-        step = gcd(step, factor)
-    return unknown(-_HALF + value.const % step, _HALF - 1, step)
+    if value.low >= -_HALF and value.high < _FULL and value.low < _HALF:
+        return value
+    if len(value.terms) > MAX_TERMS:
+        step = 1 << 31
+        for _, factor in value.terms:
+            step = gcd(step, factor)
+        return unknown(-_HALF + value.const % step, _HALF - 1, step)
+    terms = {symbol: wrap(factor) for symbol, factor in value.terms}
+    middle = (value.low + value.high) // 2
+    return _collect(value.const - (middle - wrap(middle)), terms)
 
 
 def add(a: Value, b: Value) -> Value:
@@ -142,7 +153,7 @@ def signed(value: Value) -> Value | None:
     """The value read as signed, or None where that is no single form."""
     if isinstance(value, int):
         return value
-    return value if value.high < _HALF else None
+    return value if -_HALF <= value.low and value.high < _HALF else None
 
 
 def unsigned(value: Value) -> Value | None:
@@ -150,8 +161,8 @@ def unsigned(value: Value) -> Value | None:
     if isinstance(value, int):
         return value & (_FULL - 1)
     if value.low >= 0:
-        return value
-    if value.high < 0:
+        return value if value.high < _FULL else None
+    if value.high < 0 and value.low >= -_FULL:
         return Form(value.const + _FULL, value.terms)
     return None
 
@@ -227,6 +238,10 @@ def overlap(
         return 0
     a, b = unsigned(start_a), unsigned(start_b)
     if a is None or b is None:
+        apart = raw_sum(start_a, start_b, -1)
+        if isinstance(apart, int) and max(high_a, high_b) < _HALF - block:
+            # Unknown places at a known distance.
+            return int(-high_a - block < wrap(apart) < high_b + block)
         return 1
     if isinstance(a, int) and isinstance(b, int) and low_a == high_a and low_b == high_b:
         first_a, last_a = a // block, (a + low_a - 1) // block

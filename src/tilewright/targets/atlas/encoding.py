@@ -214,9 +214,7 @@ def decode(
     return program
 
 
-def _gather(
-    group: np.ndarray, operand: Operand, places: tuple[Placement, ...]
-) -> np.ndarray:
+def _gather(group: np.ndarray, operand: Operand, places: tuple[Placement, ...]) -> np.ndarray:
     value = np.zeros(len(group), np.uint32)
     for low, width, place in places:
         part = (group >> np.uint32(place)) & np.uint32((1 << width) - 1)
@@ -228,9 +226,7 @@ def _gather(
     return column.astype(np.int32)
 
 
-def _explain(
-    word: int, index: int, program: Program, profile: Profile | None
-) -> TilewrightError:
+def _explain(word: int, index: int, program: Program, profile: Profile | None) -> TilewrightError:
     """Why a word is not an instruction."""
     line = int(program.lines[index])
     place = Location(program.source, line)

@@ -171,9 +171,7 @@ def _alu_immediate(mnemonic: str, funct3: int, meaning: str) -> Opcode:
 
 def _shift_immediate(mnemonic: str, funct3: int, upper: int, meaning: str) -> Opcode:
     fixed = {"opcode": 0x13, "funct3": funct3, "imm[11:5]": upper}
-    return _scalar(
-        mnemonic, "I", fixed, (_RD, _RS1, _imm("shamt5", "imm", "imm[4:0]")), meaning
-    )
+    return _scalar(mnemonic, "I", fixed, (_RD, _RS1, _imm("shamt5", "imm", "imm[4:0]")), meaning)
 
 
 def _alu(mnemonic: str, funct3: int, funct7: int, meaning: str) -> Opcode:

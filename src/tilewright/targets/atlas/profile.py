@@ -57,6 +57,18 @@ class DmaLaw:
         return max(self.minimum, link, -(-count // self.vmem_bytes))
 
 
+@dataclass(frozen=True, slots=True)
+class Accidents:
+    """Accidents of the public model, reproduced in compat mode only."""
+
+    link_from_fetch: int
+    auipc_from_fetch: int
+    branch_from_fetch: bool
+    jalr_offset: int
+    sra_unbounded: bool
+    zero_byte_store_faults: bool
+
+
 @dataclass(frozen=True)
 class Profile:
     """One Atlas machine."""
@@ -81,6 +93,7 @@ class Profile:
     column_sum: str
     unit_scale: int
     dma: DmaLaw
+    accidents: Accidents
     timing: dict[str, Timing] = field(hash=False)
 
     @cached_property
@@ -147,6 +160,15 @@ _NUMBER = {
         "config": (1, MAX_TICKS),
         "max_bytes": (0, 1 << 32),
     },
+    "compat": {
+        "link_from_fetch": (-8, 8),
+        "auipc_from_fetch": (-8, 8),
+        "jalr_offset": (-8, 8),
+    },
+}
+_SWITCH = {
+    "pipeline": ("halts",),
+    "compat": ("branch_from_fetch", "sra_unbounded", "zero_byte_store_faults"),
 }
 _CHOICE = {
     "hazards": {
@@ -219,9 +241,7 @@ def _layers(name_or_path: str, seen: list[str]) -> dict[str, Any]:
 
 
 def _bad(source: str, key: str, value: object, expected: str) -> TilewrightError:
-    return TilewrightError(
-        "TW1104", f"{key} is {value!r}, must be {expected}", Location(source)
-    )
+    return TilewrightError("TW1104", f"{key} is {value!r}, must be {expected}", Location(source))
 
 
 def _check_keys(source: str, where: str, given: dict[str, Any], known: tuple[str, ...]) -> None:
@@ -244,7 +264,7 @@ def _check_keys(source: str, where: str, given: dict[str, Any], known: tuple[str
 
 
 def _build(data: dict[str, Any], source: str) -> Profile:
-    tables = ("pipeline", "hazards", "memory", "numbers", "dma", "timing")
+    tables = ("pipeline", "hazards", "memory", "numbers", "dma", "compat", "timing")
     name = data.pop("name", Path(source).stem)
     if not isinstance(name, str):
         raise _bad(source, "name", name, "a text")
@@ -253,9 +273,9 @@ def _build(data: dict[str, Any], source: str) -> Profile:
         if not isinstance(data[table], dict):
             raise _bad(source, table, data[table], "a table")
     values: dict[str, Any] = {}
-    for table in ("pipeline", "hazards", "memory", "numbers", "dma"):
+    for table in tables[:-1]:
         numbers, choices = _NUMBER.get(table, {}), _CHOICE.get(table, {})
-        known = (*numbers, *choices, *(("halts",) if table == "pipeline" else ()))
+        known = (*numbers, *choices, *_SWITCH.get(table, ()))
         _check_keys(source, f"[{table}]", data[table], known)
         for key, value in data[table].items():
             if key in numbers:
@@ -267,7 +287,7 @@ def _build(data: dict[str, Any], source: str) -> Profile:
                     raise _bad(source, f"{table}.{key}", value, " or ".join(choices[key]))
             elif type(value) is not bool:
                 raise _bad(source, f"{table}.{key}", value, "true or false")
-            if table != "dma":
+            if table not in ("dma", "compat"):
                 values[key] = value
     if values["pc_step"] not in (1, 4):
         raise _bad(source, "pipeline.pc_step", values["pc_step"], "1 (words) or 4 (bytes)")
@@ -289,6 +309,7 @@ def _build(data: dict[str, Any], source: str) -> Profile:
         units=tuple(units),
         features=frozenset(features),
         dma=DmaLaw(**data["dma"]),
+        accidents=Accidents(**data["compat"]),
         timing=_timing_table(data["timing"], units, source),
         **values,
     )
@@ -304,7 +325,9 @@ def _timing_table(table: dict[str, Any], units: list[str], source: str) -> dict[
         unit, latency = entry[0], entry[1]
         interval = entry[2] if len(entry) == 3 else latency
         scalar_only = key in ("scalar", "branch", "delay")
-        allowed = ["SCALAR"] if scalar_only else [u for u in units if u not in ("DMA",)]
+        allowed = ["SCALAR"] if scalar_only else [u for u in units if u not in ("DMA", "SCALAR")]
+        if key in ("scalar_load", "scalar_store"):
+            allowed.append("SCALAR")
         if key.startswith(("push", "pop", "matmul")):
             allowed.append("MXU")
         if unit not in allowed:

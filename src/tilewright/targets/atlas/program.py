@@ -77,9 +77,7 @@ class Program:
         return Instruction(opcode, tuple(self.operands[index, : len(opcode.operands)].tolist()))
 
     def __iter__(self) -> Iterator[Instruction]:
-        for opcode_index, values in zip(
-            self.opcodes.tolist(), self.operands.tolist(), strict=True
-        ):
+        for opcode_index, values in zip(self.opcodes.tolist(), self.operands.tolist(), strict=True):
             opcode = OPCODES[opcode_index]
             yield Instruction(opcode, tuple(values[: len(opcode.operands)]))
 

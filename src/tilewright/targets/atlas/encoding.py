@@ -134,6 +134,8 @@ def _check_column(
     profile: Profile | None,
 ) -> None:
     low, high, step = operand_range(operand)
+    if operand.immediate is not None and operand.immediate.exact:
+        low, high = max(low, 0), min(high, (1 << operand.immediate.bits) - 1)
     bad = (column < low) | (column > high)
     if step > 1:
         bad |= column % step != 0

@@ -24,7 +24,7 @@ from tilewright.targets.atlas.images import from_binary, parse_hex, print_hex, t
 from tilewright.targets.atlas.profile import Profile, load_profile, profile_names
 from tilewright.targets.atlas.program import Program
 from tilewright.targets.atlas.program_json import parse_json, print_json, profile_of
-from tilewright.targets.atlas.text_isa import parse_text, print_text
+from tilewright.targets.atlas.text_isa import parse_text_isa, print_text_isa
 
 FORMS = ("assembly", "text", "hex", "binary", "json")
 SUFFIXES = {
@@ -66,7 +66,7 @@ def parse_program(content: bytes, path: str, profile: Profile, form: str | None 
     if chosen == "assembly":
         return assemble(text, profile, path)
     if chosen == "text":
-        return parse_text(text, path)
+        return parse_text_isa(text, profile, path)
     if chosen == "hex":
         return parse_hex(text, profile, path)
     return parse_json(text, profile, path)
@@ -114,7 +114,7 @@ def format_program(program: Program, form: str, profile: Profile | None = None) 
     if form == "assembly":
         return disassemble(program).encode()
     if form == "text":
-        return print_text(program).encode()
+        return print_text_isa(program).encode()
     if form == "hex":
         return print_hex(program, profile).encode()
     if form == "binary":

@@ -29,6 +29,7 @@ from tilewright.targets.atlas.isa import (
     RECORD_KEYS,
     Opcode,
 )
+from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
 CHANNELS = 8
@@ -180,8 +181,14 @@ class _Pairs(dict[str, tuple[int, int, int]]):
 _NOWHERE = Location("")
 
 
-def parse_text(text: str, source: str = "<text>") -> Program:
-    """The program of a text; all mistakes of the text are reported together."""
+def parse_text_isa(
+    text: str, profile: Profile | None = None, source: str = "<text>"
+) -> Program:
+    """The program of a text; all mistakes of the text are reported together.
+
+    The form means the same on every profile.
+    """
+    del profile
     rows: list[list[int]] = []
     lines: list[int] = []
     errors: list[TilewrightError] = []
@@ -287,7 +294,7 @@ def _read_carefully(
 # --- printing -------------------------------------------------------------------------
 
 
-def print_text(program: Program) -> str:
+def print_text_isa(program: Program) -> str:
     """The program in text form: every key of each record, in record order."""
     refuse_data(program, "the text form")
 

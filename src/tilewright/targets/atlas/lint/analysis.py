@@ -51,6 +51,8 @@ def _run(stepper: Stepper, report: Report, limit: int, progress: Progress | None
     state = stepper.start()
     step = stepper.step
     steps = 0
+    # A state seen before means a loop without end: look back at the last power of two.
+    landmark, milestone = state.copy(), 64
     while steps < limit:
         following = step(state)
         steps += 1
@@ -58,6 +60,11 @@ def _run(stepper: Stepper, report: Report, limit: int, progress: Progress | None
             report.steps = steps
             return following
         state = following[0]
+        if steps == milestone:
+            landmark, milestone = state.copy(), 2 * milestone
+        elif state.pc == landmark.pc and state.x == landmark.x and _same_state(state, landmark):
+            report.steps = steps
+            return []
         if progress is not None and not steps & 0x3FFF:
             progress(steps)
     report.steps = steps
@@ -69,6 +76,15 @@ def _run(stepper: Stepper, report: Report, limit: int, progress: Progress | None
         )
     )  # fmt: skip
     return [state]
+
+
+def _same_state(state: State, other: State) -> bool:
+    return (
+        state.node() == other.node()
+        and state.written == other.written
+        and state.slots() == other.slots()
+        and state.shape() == other.shape()
+    )
 
 
 def _fixpoint(

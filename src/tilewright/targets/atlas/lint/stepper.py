@@ -48,6 +48,12 @@ class Repairs:
 
     delays: dict[tuple[int, bool], int] = field(default_factory=dict)
     waits: dict[tuple[int, bool], set[int]] = field(default_factory=dict)
+    # The older instructions to wait for; where in delay slots the waiting may go.
+    others: dict[int, set[int]] = field(default_factory=dict)
+    slots_missing: bool = False  # a control transfer stands too near the end
+
+    def __bool__(self) -> bool:
+        return bool(self.delays or self.waits or self.slots_missing)
 
 
 class Stepper:
@@ -220,7 +226,7 @@ class Stepper:
         fresh = facts.reads & ~state.written
         if fresh:
             self._unwritten(state, facts, fresh)
-        state.written |= facts.writes
+        state.written |= facts.writes | fresh  # say it once per register
         return tick
 
     def _scalar_problems(self, state: State, facts: Facts, tick: int) -> list[Problem]:
@@ -268,6 +274,9 @@ class Stepper:
         self, state: State, problems: list[Problem], tick: int, waited: set[int]
     ) -> int | None:
         """Insert the wait or delay that cures a problem; the new dispatch tick."""
+        assert self.repairs is not None
+        others = self.repairs.others.setdefault(state.pc, set())
+        others.update(p.other.index for p in problems if p.other is not None)
         channels = {p.channel for p in problems if p.channel >= 0} - waited
         if channels:
             channel = min(channels)
@@ -421,7 +430,7 @@ class Stepper:
         fresh = facts.reads & ~state.written
         if fresh:
             self._unwritten(state, facts, fresh)
-        state.written |= facts.writes
+        state.written |= facts.writes | fresh  # say it once per register
         access, ticks = self._timed_access(state, facts, tick)
         operation = Operation(
             index, state.order, facts, access.low, access.high, access.start, access.length, ticks
@@ -454,6 +463,8 @@ class Stepper:
         what = f" with {older.facts.shown} at {self.place(older.index)}" if older else ""
         need = high - tick
         if self.repairs is not None:
+            if older is not None:
+                self.repairs.others.setdefault(index, set()).add(older.index)
             return self._add_delay(state, high)
         self.settle(state, tick, _FAR)
         plural = "" if need == 1 else "s"
@@ -597,7 +608,7 @@ class Stepper:
             return self._follow(state, None)
         if any(address >= len(self.facts) for address in state.window):
             if self.repairs is not None:
-                self.repairs.delays[(len(self.facts), False)] = -1
+                self.repairs.slots_missing = True
             self.report(
                 state, "TW2017", index,
                 f"{facts.shown} is followed by fewer than {self.profile.delay_slots} instructions, "

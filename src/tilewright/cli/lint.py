@@ -120,7 +120,9 @@ def _explain(code: str, as_json: bool) -> int:
     return 0
 
 
-def _write(done: Fixed, content: bytes, source: str, form: str | None, output: str, machine) -> bool:  # noqa: ANN001, E501
+def _write(
+    done: Fixed, content: bytes, source: str, form: str | None, output: str, machine
+) -> bool:
     """Write the repaired program; whether the author's lines were kept."""
     target = form_of(output) or (form or form_of(source) or "assembly")
     if target == "assembly" and _is_assembly(content, source, form):

@@ -73,6 +73,7 @@ def command(
     if output is not None and not repair:
         raise click.UsageError("-o needs --fix")
     try:
+        kept = True
         machine = profile_for(program, profile)
         content = read_bytes(program, MAX_FILE)
         read = parse_program(content, program, machine, form)

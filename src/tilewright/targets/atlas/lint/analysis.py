@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from tilewright.targets.atlas.lint.findings import NOTE, Finding, Report
 from tilewright.targets.atlas.lint.joining import blur, covers, differences, join
+from tilewright.targets.atlas.lint.session import Repairs
 from tilewright.targets.atlas.lint.state import State
 from tilewright.targets.atlas.lint.static import loop_extents, static_findings, static_targets
-from tilewright.targets.atlas.lint.stepper import Repairs, Stepper
+from tilewright.targets.atlas.lint.stepper import Stepper
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 

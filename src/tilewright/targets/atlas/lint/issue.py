@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.targets.atlas.lint.facts import Facts, Role
 from tilewright.targets.atlas.lint.hazards import Access, Problem, conflicts, order_problems
 from tilewright.targets.atlas.lint.session import FAR, Session
@@ -10,6 +12,7 @@ from tilewright.targets.atlas.lint.values import Value, unsigned_range
 
 
 def issue(run: Session, state: State, facts: Facts, index: int) -> None:
+    """Dispatch to a unit or to the DMA queue, and put the operation in flight."""
     tick = state.now
     if facts.role is Role.UNIT:
         tick = _unit_free(run, state, facts, index, tick)
@@ -75,14 +78,11 @@ def _unit_free(run: Session, state: State, facts: Facts, index: int, tick: int) 
     if low > tick:
         return high
     # It may be busy; where it is not, its older work is done.
-    done = [
-        o
-        for o in state.flight
-        if o.position == facts.position and o.facts.interval == o.facts.latency
-    ]
-    state.flight = [o for o in state.flight if o not in done]
-    for operation in done:
-        run.complete(state, operation)
+    _drop(
+        run,
+        state,
+        lambda o: o.position == facts.position and o.facts.interval == o.facts.latency,
+    )
     return tick
 
 
@@ -110,7 +110,18 @@ def _channel_free(run: Session, state: State, facts: Facts, index: int, tick: in
         certain=low > tick, other=older.index if older else -1, need=need, tick=tick,
         hint=f"insert dma.wait.ch{facts.channel} before it",
     )  # fmt: skip
-    return high if low > tick else tick
+    if low > tick:
+        return high
+    _drop(run, state, lambda o: o.facts.role is Role.DMA and o.facts.channel == facts.channel)
+    return tick
+
+
+def _drop(run: Session, state: State, which: Callable[[Operation], bool]) -> None:
+    """Complete operations that may be in flight but would be a fault reported already."""
+    done = [o for o in state.flight if which(o)]
+    state.flight = [o for o in state.flight if o not in done]
+    for operation in done:
+        run.complete(state, operation)
 
 
 def _unit_problems(run: Session, state: State, facts: Facts, tick: int) -> list[Problem]:
@@ -140,6 +151,15 @@ def _timed_access(
         fewest, most = unsigned_range(length)
         law = run.profile.dma
         ticks = (law.ticks(fewest), law.ticks(most))
-    low = max(tick + 1, state.engine[0] + 1) + ticks[0] - 1
-    high = max(tick + 1, state.engine[1] + 1) + ticks[1] - 1
+    first, last = state.engine
+    if first != last:
+        # No channel has more than one operation in the queue.
+        longest: dict[int, int] = {}
+        for o in state.flight:
+            if o.facts.role is Role.DMA:
+                longest[o.facts.channel] = max(longest.get(o.facts.channel, 0), o.ticks[1])
+        last = min(last, tick + sum(longest.values()))
+        first = min(first, last)
+    low = max(tick + 1, first + 1) + ticks[0] - 1
+    high = max(tick + 1, last + 1) + ticks[1] - 1
     return Access(start, length, low, high), ticks

@@ -291,26 +291,24 @@ class Session:
         low, high = state.clear[channel]
         first, last = max(tick, low), max(tick, high)
         state.slip(last - first)
-        waited = next(
-            (o for o in (*state.flight, *state.unwaited)
-             if o.facts.role is Role.DMA and o.facts.channel == channel),
-            None,
-        )  # fmt: skip
-        if waited is not None and waited in state.flight and waited.high >= first:
-            # Only a range of ticks is known: everything up to it in the queue is done.
+        mine = [o for o in state.flight if o.facts.role is Role.DMA and o.facts.channel == channel]
+        if any(o.high >= first for o in mine):
+            # Only a range of ticks is known, but it is done, and all before it in the queue.
+            newest = max(o.order for o in mine) if state.ordered else -1
             done, kept, end = [], [], first
             for o in state.flight:
-                if o.facts.role is not Role.DMA:
-                    kept.append(o)
-                elif o.order <= waited.order:
+                if o in mine or (o.facts.role is Role.DMA and o.order <= newest):
                     done.append(o)
-                else:
+                elif o.facts.role is Role.DMA and state.ordered:
                     end += o.ticks[1]
                     last = min(o.high, end)
                     kept.append(replace(o, low=min(o.low, last), high=last))
                     state.clear[o.facts.channel] = (min(o.low, last) + 1, last + 1)
-            low, high = state.engine
-            state.engine = (min(low, end), min(high, end))
+                else:
+                    kept.append(o)
+            if state.ordered:
+                low, high = state.engine
+                state.engine = (min(low, end), min(high, end))
             state.flight = kept
             state.horizon = min((o.high for o in kept), default=FAR)
             for o in done:
@@ -325,9 +323,14 @@ class Session:
 
     def acknowledge(self, state: State, channel: int) -> None:
         """The program knows: the last operation of the channel and all before it are done."""
-        last = max((o.order for o in state.unwaited if o.facts.channel == channel), default=-1)
-        if last >= 0:
-            state.unwaited = [o for o in state.unwaited if o.order > last]
+        unwaited = [o for o in state.unwaited if o.facts.channel != channel]
+        if len(unwaited) < len(state.unwaited):
+            last = max(o.order for o in state.unwaited if o.facts.channel == channel)
+            if state.ordered:
+                unwaited = [o for o in unwaited if o.order > last]
+            state.unwaited = unwaited
+        if not unwaited and all(o.facts.role is not Role.DMA for o in state.flight):
+            state.ordered = True
 
     # --- the end -----------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilewright.targets.atlas.codegen.virtual import Register
@@ -27,8 +28,19 @@ class Constants:
     e: dict[int, int] = field(default_factory=dict)
     busy: dict[tuple[Kind, int], int] = field(default_factory=dict)  # last reader's completion
     used: dict[tuple[Kind, int], int] = field(default_factory=dict)  # recency
+    wanted: dict[tuple[Kind, int], int] = field(default_factory=dict)  # uses to come, by value
     pending: list[Instruction] = field(default_factory=list)  # rest of a two-step constant
+    reserved: frozenset[int] = frozenset()  # scalar registers that are not ours
+    pinned: bool = False  # nothing may be replaced: all that is needed must be here
     clock: int = 0
+
+    def fork(self) -> Constants:
+        """The same contents, everything free now."""
+        return Constants(dict(self.x), dict(self.e), reserved=self.reserved, pinned=self.pinned)
+
+    def rest(self) -> None:
+        """Forget readers: the machine has drained, ticks start again."""
+        self.busy.clear()
 
     def next_step(
         self, wanted: list[Register], tick: int, soft: bool
@@ -40,10 +52,10 @@ class Constants:
         for register in wanted:
             if self._holder(register) is not None:
                 continue
-            assert register.constant is not None
+            assert register.constant is not None and not self.pinned
             kind, value = register.kind, register.constant
             place, free = self._victim(kind, value, keep)
-            if soft and (free > tick or (kind, place) in self.used):
+            if soft and (free > tick or self._wanted(kind, place)):
                 return None
             if kind is Kind.E:
                 self.e[place] = value
@@ -53,10 +65,22 @@ class Constants:
             return first, max(tick, free)
         return None
 
+    def expect(self, registers: Iterable[Register]) -> None:
+        """Announce the uses to come, one entry per use."""
+        for register in registers:
+            key = (register.kind, register.constant or 0)
+            self.wanted[key] = self.wanted.get(key, 0) + 1
+
+    def _wanted(self, kind: Kind, place: int) -> bool:
+        """Whether the register holds something that is still needed."""
+        file = self.x if kind is Kind.X else self.e
+        return place in file and self.wanted.get((kind, file[place]), 0) > 0
+
     def use(self, register: Register, done: int) -> int:
         """The physical register of a constant, read until tick `done`."""
         key = self._holder(register)
         assert key is not None
+        self.wanted[(register.kind, register.constant or 0)] -= 1
         self.clock += 1
         self.used[key] = self.clock
         self.busy[key] = max(self.busy.get(key, 0), done)
@@ -70,20 +94,20 @@ class Constants:
         return None
 
     def _victim(self, kind: Kind, value: int, keep: set) -> tuple[int, int]:
-        """The register to overwrite, unused ones first, then the least recently used of those
-        free soonest; and the tick from which it may be overwritten."""
+        """The register to overwrite: one nobody needs any more before one still wanted, the one
+        free soonest among those; and the tick from which it may be overwritten."""
         candidates = range(1, 32) if kind is Kind.X else range(32)
         best = None
         for place in candidates:
             key = (kind, place)
-            if key in keep:
+            if key in keep or (kind is Kind.X and place in self.reserved):
                 continue
             if kind is Kind.E and self.x.get(place) == value:
                 continue  # the public model would drop the write
             if kind is Kind.X and self.e.get(place) == value:
                 continue
-            rank = (self.busy.get(key, 0), self.used.get(key, 0), place)
+            rank = (self._wanted(kind, place), self.busy.get(key, 0), self.used.get(key, 0), place)
             if best is None or rank < best:
                 best = rank
         assert best is not None
-        return best[2], best[0]
+        return best[3], best[1]

@@ -30,6 +30,7 @@ class Constants:
     used: dict[tuple[Kind, int], int] = field(default_factory=dict)  # recency
     wanted: dict[tuple[Kind, int], int] = field(default_factory=dict)  # uses to come, by value
     pending: list[Instruction] = field(default_factory=list)  # rest of a two-step constant
+    lent: set[int] = field(default_factory=set)  # scalar registers that hold addresses now
     reserved: frozenset[int] = frozenset()  # scalar registers that are not ours
     pinned: bool = False  # nothing may be replaced: all that is needed must be here
     clock: int = 0
@@ -64,6 +65,33 @@ class Constants:
             first, *self.pending = load_constant(place, value)
             return first, max(tick, free)
         return None
+
+    # --- registers for computed addresses ---
+
+    def _spare(self, tick: int) -> int | None:
+        """A scalar register free now whose constant, if any, nobody needs."""
+        for place in range(31, 0, -1):
+            if place in self.reserved or place in self.lent:
+                continue
+            holds = place in self.x and (self.pinned or self._wanted(Kind.X, place))
+            if not holds and self.busy.get((Kind.X, place), 0) <= tick:
+                return place
+        return None
+
+    def can_lend(self, tick: int) -> bool:
+        return self._spare(tick) is not None
+
+    def lend(self, tick: int) -> int:
+        place = self._spare(tick)
+        assert place is not None
+        self.x.pop(place, None)
+        self.lent.add(place)
+        return place
+
+    def give_back(self, place: int, tick: int) -> None:
+        """The register may be overwritten from `tick` on."""
+        self.lent.discard(place)
+        self.busy[(Kind.X, place)] = tick
 
     def expect(self, registers: Iterable[Register]) -> None:
         """Announce the uses to come, one entry per use."""
@@ -100,7 +128,8 @@ class Constants:
         best = None
         for place in candidates:
             key = (kind, place)
-            if key in keep or (kind is Kind.X and place in self.reserved):
+            taken = place in self.reserved or place in self.lent
+            if key in keep or (kind is Kind.X and taken):
                 continue
             if kind is Kind.E and self.x.get(place) == value:
                 continue  # the public model would drop the write

@@ -149,6 +149,10 @@ class _Builder:
             wait = self._add(op)
             wait.transfer = transfer
             transfer.wait = wait
+            # The transfer reads its addresses until it is done.
+            wait.rows = [(r, 0, 1, True, False) for r, *_ in transfer.rows]
+            for register, *_ in wait.rows:
+                self.readers[(register, 0)].append(wait)
             ticks = self.profile.dma.ticks(transfer.op.bytes)
             self._edge(transfer, wait, ticks + 1)
         return transfer.wait
@@ -167,9 +171,9 @@ def _relation(a: Op, b: Op) -> str | None:
     for x in a.ranges:
         for y in b.ranges:
             # A transfer holds its VMEM bytes even against readers.
-            held = x.space != "dram" and (a.opcode.has_channel or b.opcode.has_channel)
+            held = not x.space.startswith("dram") and (a.opcode.has_channel or b.opcode.has_channel)
             if x.overlaps(y) and (x.write or y.write or held):
-                if x.space != "dram":
+                if not x.space.startswith("dram"):
                     return "vmem"
                 found = "dram" if both_dma else found
     return found

@@ -80,6 +80,12 @@ class _Scheduler:
         self.channel_of: dict[int, int] = {}
         self.free_channels = list(setting.channels)
         self.places = Places([[r for r, *_ in n.rows] for n in self.nodes], setting.carried)
+        self.addresses: dict[Register, int] = {}
+        self.address_free: dict[Register, int] = {}
+        self.address_uses: dict[Register, int] = {}
+        for node in self.nodes:
+            for register in {r for r, *_ in node.rows if r.kind is Kind.X}:
+                self.address_uses[register] = self.address_uses.get(register, 0) + 1
         self.with_registers = [n for n in self.nodes if any(r.kind is Kind.M for r, *_ in n.rows)]
         self.oldest = 0  # first of these not yet issued
 
@@ -144,6 +150,9 @@ class _Scheduler:
         opens = []
         for register, first, count, _, _ in node.rows:
             if register.kind is Kind.X:
+                known = register.carried or register in self.addresses
+                if not known and not self.constants.can_lend(tick):
+                    return FAR
                 continue
             if not self.places.is_open(register):
                 opens.append(register)
@@ -179,7 +188,7 @@ class _Scheduler:
 
     def _idle_until(self, soonest: int, ready: list[Node]) -> None:
         """Use ticks in which nothing can issue to make constants that are needed next."""
-        until = min(soonest, self.places.next_release(self.tick))
+        until = min(soonest, self.places.next_release(self.tick), self._next_completion())
         if until >= FAR:
             raise TilewrightError(
                 "TW1450",
@@ -192,6 +201,10 @@ class _Scheduler:
             if self.tick >= until:
                 return
         self.tick = until
+
+    def _next_completion(self) -> int:
+        """The next tick at which a scalar register may become free."""
+        return min((t for t in self.constants.busy.values() if t > self.tick), default=FAR)
 
     # --- issuing ------------------------------------------------------------------------
 
@@ -234,12 +247,26 @@ class _Scheduler:
             low, high = spans.get(register, (first, first + count))
             spans[register] = (min(low, first), max(high, first + count))
         self.places.access(node.index, spans, done)
+        self._touch_addresses(spans, done)
         operands = tuple(
             self._physical(operand, value, channel, done)
             for operand, value in zip(op.opcode.operands, op.operands, strict=True)
         )
         self.issues.append(Issue(tick, Instruction(op.opcode, operands), op.source))
         self.tick += 1
+
+    def _touch_addresses(self, spans: dict[Register, tuple[int, int]], done: int) -> None:
+        """Lend scalar registers to computed addresses and take them back after the last use."""
+        for register in spans:
+            if register.kind is not Kind.X or register.carried:
+                continue
+            if register not in self.addresses:
+                self.addresses[register] = self.constants.lend(self.tick)
+                self.address_free[register] = 0
+            self.address_free[register] = max(self.address_free[register], done)
+            self.address_uses[register] -= 1
+            if not self.address_uses[register]:
+                self.constants.give_back(self.addresses[register], self.address_free[register])
 
     def _physical(self, operand: Operand, value: Part | int, channel: int, done: int) -> int:
         if operand.key == "channel":
@@ -250,7 +277,8 @@ class _Scheduler:
         if register.is_constant:
             return self.constants.use(register, done)
         if register.kind is Kind.X:
-            return self.setting.pointers[register]
+            known = self.setting.pointers if register.carried else self.addresses
+            return known[register]
         return self.places.physical(register) + value.index
 
 

@@ -39,7 +39,7 @@ class Routine:
     sites: list[Site] = field(default_factory=list)
 
     def pointer(self, start: int, name: str = "") -> Register:
-        register = Register(Kind.X, name=name)
+        register = Register(Kind.X, carried=True, name=name)
         self.pointers[register] = start
         return register
 
@@ -237,6 +237,8 @@ def _period(result: Schedule) -> int:
             for part in range(low, low + count):
                 if register.kind is Kind.X:
                     key = (Kind.X, None, id(register))
+                    if not register.carried:
+                        continue
                 else:
                     key = (register.kind, register.unit, places.physical(register) + part)
                 first[key] = min(first.get(key, tick), tick)

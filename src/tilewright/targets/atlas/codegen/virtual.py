@@ -23,8 +23,8 @@ class Register:
     """A virtual register.
 
     kind: m (one or two tensor registers), w or acc (of one matrix unit), x or e. An x or e with
-    a constant is made where it is needed; an x without one is a pointer, which keeps its place
-    through a loop, as does a tensor register that is carried from one iteration to the next.
+    a constant is made where it is needed; other x registers hold addresses computed from pointers.
+    A carried register (every pointer, some tensor registers) keeps its place through a loop.
     """
 
     kind: Kind
@@ -101,9 +101,10 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """VMEM bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
+    """Bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
 
     Places of different buffers never overlap; places of one buffer overlap by their offsets.
+    The name of a DRAM buffer starts with "dram".
     """
 
     pointer: Register
@@ -182,16 +183,36 @@ class Code:
         base, rows = self._base(at)
         return base, rows, Range("vmem", at, REGISTER_BYTES, write)
 
-    def dma_load(self, vmem: int, dram: int, count: int) -> Op:
+    def dma_load(self, vmem: int | Place, dram: int | Place, count: int) -> Op:
         """Start a transfer; readers of the bytes wait for it by themselves."""
-        x = [self.constant(Kind.X, v) for v in (vmem, dram, count)]
-        touched = (Range("vmem", vmem, count, True), Range("dram", dram, count, False))
-        return self.emit("dma.load", *x, 0, ranges=touched)
+        inside, held = self._byte_place("vmem", vmem, count, write=True)
+        outside, read = self._byte_place("dram", dram, count, write=False)
+        size = self.constant(Kind.X, count)
+        return self.emit("dma.load", inside, outside, size, 0, ranges=(held, read))
 
-    def dma_store(self, dram: int, vmem: int, count: int) -> Op:
-        x = [self.constant(Kind.X, v) for v in (dram, vmem, count)]
-        touched = (Range("vmem", vmem, count, False), Range("dram", dram, count, True))
-        return self.emit("dma.store", *x, 0, ranges=touched)
+    def dma_store(self, dram: int | Place, vmem: int | Place, count: int) -> Op:
+        inside, held = self._byte_place("vmem", vmem, count, write=False)
+        outside, written = self._byte_place("dram", dram, count, write=True)
+        size = self.constant(Kind.X, count)
+        return self.emit("dma.store", outside, inside, size, 0, ranges=(held, written))
+
+    def _byte_place(
+        self, space: str, at: int | Place, count: int, write: bool
+    ) -> tuple[Register, Range]:
+        """The register that holds the address, and the bytes."""
+        if isinstance(at, int):
+            return self.constant(Kind.X, at), Range(space, at, count, write)
+        address = self.address(at.pointer, at.offset)
+        return address, Range(at.buffer, at.offset, count, write)
+
+    def address(self, pointer: Register, offset: int) -> Register:
+        """A register with pointer + offset; the pointer may move afterwards."""
+        result = Register(Kind.X)
+        if -2048 <= offset <= 2047:
+            self.emit("addi", result, pointer, offset)
+        else:
+            self.emit("add", result, pointer, self.constant(Kind.X, offset & 0xFFFFFFFF))
+        return result
 
     # --- loops: pointers and repeated transfers ---
 

@@ -32,12 +32,14 @@ class Constants:
     pending: list[Instruction] = field(default_factory=list)  # rest of a two-step constant
     lent: set[int] = field(default_factory=set)  # scalar registers that hold addresses now
     reserved: frozenset[int] = frozenset()  # scalar registers that are not ours
-    pinned: bool = False  # nothing may be replaced: all that is needed must be here
+    pinned: frozenset[tuple[Kind, int]] = frozenset()  # registers that keep their constant
     clock: int = 0
 
-    def fork(self) -> Constants:
-        """The same contents, everything free now."""
-        return Constants(dict(self.x), dict(self.e), reserved=self.reserved, pinned=self.pinned)
+    def entry(self) -> Constants:
+        """What a loop body finds at the start of every iteration: the pinned constants only."""
+        x = {r: v for r, v in self.x.items() if r == 0 or (Kind.X, r) in self.pinned}
+        e = {r: v for r, v in self.e.items() if (Kind.E, r) in self.pinned}
+        return Constants(x, e, reserved=self.reserved, pinned=self.pinned)
 
     def rest(self) -> None:
         """Forget readers: the machine has drained, ticks start again."""
@@ -53,7 +55,7 @@ class Constants:
         for register in wanted:
             if self._holder(register) is not None:
                 continue
-            assert register.constant is not None and not self.pinned
+            assert register.constant is not None
             kind, value = register.kind, register.constant
             place, free = self._victim(kind, value, keep)
             if soft and (free > tick or self._wanted(kind, place)):
@@ -73,7 +75,7 @@ class Constants:
         for place in range(31, 0, -1):
             if place in self.reserved or place in self.lent:
                 continue
-            holds = place in self.x and (self.pinned or self._wanted(Kind.X, place))
+            holds = (Kind.X, place) in self.pinned or self._wanted(Kind.X, place)
             if not holds and self.busy.get((Kind.X, place), 0) <= tick:
                 return place
         return None
@@ -129,7 +131,7 @@ class Constants:
         for place in candidates:
             key = (kind, place)
             taken = place in self.reserved or place in self.lent
-            if key in keep or (kind is Kind.X and taken):
+            if key in keep or key in self.pinned or (kind is Kind.X and taken):
                 continue
             if kind is Kind.E and self.x.get(place) == value:
                 continue  # the public model would drop the write

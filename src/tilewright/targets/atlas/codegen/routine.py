@@ -7,6 +7,7 @@ disturbed: units, tensor registers, slots and pointers are checked exactly. Repe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
+
+WORKING = 12  # scalar registers a loop body has for addresses and rare constants
 
 
 @dataclass
@@ -98,12 +101,13 @@ class _Compiler:
             self.writer.add(Instruction.of("dma.wait", site.channel))
         return self.writer.program(source)
 
-    def _setting(self) -> Setting:
-        return Setting(self.constants, self.pointers, self.carried, list(self.channels))
+    def _setting(self, entry: bool) -> Setting:
+        constants = self.constants.entry() if entry else self.constants
+        return Setting(constants, self.pointers, self.carried, list(self.channels))
 
     def _item(self, item: Code | Loop, level: int) -> None:
         if isinstance(item, Code):
-            result = schedule(item, self._setting())
+            result = schedule(item, self._setting(entry=level > 0))
             self.writer.piece(result.issues, result.finish)
             self.constants.rest()
         else:
@@ -113,7 +117,7 @@ class _Compiler:
         if loop.trips <= 0:
             return
         outer = self.constants
-        if not outer.pinned:
+        if level == 0:
             self._pin(loop)
         counter = self.counters[level]
         if loop.trips > 1:
@@ -121,8 +125,7 @@ class _Compiler:
                 self.writer.add(row)
         top = len(self.writer.rows)
         if len(loop.body) == 1 and isinstance(loop.body[0], Code):
-            result = schedule(loop.body[0], self._setting())
-            self.constants.rest()
+            result = schedule(loop.body[0], self._setting(entry=True))
             # The counter and the branch at the end add two ticks.
             self.writer.piece(result.issues, max(0, _period(result) - 2))
         else:
@@ -134,28 +137,29 @@ class _Compiler:
         self.constants = outer
 
     def _pin(self, loop: Loop) -> None:
-        """Put every constant of a loop nest into a register for the whole nest."""
+        """Keep the constants a loop nest uses most in registers for the whole nest; the others
+        are made again in each iteration, in ticks that would be idle."""
+        uses = Counter((r.kind, r.constant or 0) for code in _codes(loop) for r in _constants(code))
+        uses.pop((Kind.X, 0), None)
         fresh = Constants(reserved=self.constants.reserved)
         free = [r for r in range(1, 32) if r not in fresh.reserved]
-        for code in _codes(loop):
-            for register in _constants(code):
-                value = register.constant
-                assert value is not None
-                if register.kind is Kind.X and value not in fresh.x.values():
-                    if not free:
-                        raise TilewrightError(
-                            "TW1453",
-                            "the loop needs more constants than there are scalar registers",
-                            hint="use fewer distinct transfer sizes or steps",
-                        )
-                    place = free.pop(0)
-                    fresh.x[place] = value
-                    for row in load_constant(place, value):
-                        self.writer.add(row)
-                elif register.kind is Kind.E and value not in fresh.e.values():
-                    fresh.e[len(fresh.e)] = value
-                    self.writer.add(Instruction.of("seli", len(fresh.e) - 1, value))
-        fresh.pinned = True
+        keep = max(0, len(free) - WORKING)
+        pinned = set()
+        for (kind, value), _ in sorted(uses.items(), key=lambda item: (-item[1], item[0][1])):
+            if kind is Kind.E:
+                place = len(fresh.e)
+                fresh.e[place] = value
+                self.writer.add(Instruction.of("seli", place, value))
+            elif keep:
+                keep -= 1
+                place = free.pop(0)
+                fresh.x[place] = value
+                for row in load_constant(place, value):
+                    self.writer.add(row)
+            else:
+                continue
+            pinned.add((kind, place))
+        fresh.pinned = frozenset(pinned)
         self.constants = fresh
 
     def _close(self, top: int, counter: int) -> None:

@@ -70,22 +70,29 @@ class Constants:
 
     # --- registers for computed addresses ---
 
-    def _spare(self, tick: int) -> int | None:
-        """A scalar register free now whose constant, if any, nobody needs."""
+    def _spare(self, tick: int) -> list[int]:
+        """Scalar registers free now whose constant, if any, nobody needs."""
+        found = []
         for place in range(31, 0, -1):
             if place in self.reserved or place in self.lent:
                 continue
             holds = (Kind.X, place) in self.pinned or self._wanted(Kind.X, place)
             if not holds and self.busy.get((Kind.X, place), 0) <= tick:
-                return place
-        return None
+                found.append(place)
+        return found
 
     def can_lend(self, tick: int) -> bool:
-        return self._spare(tick) is not None
+        """Whether an address can have a register and constants still find theirs."""
+        if self._spare(tick):
+            return len(self.lent) < self._own() - 4
+        return False
+
+    def _own(self) -> int:
+        """Registers that are neither reserved nor pinned."""
+        return 31 - len(self.reserved) - sum(kind is Kind.X for kind, _ in self.pinned)
 
     def lend(self, tick: int) -> int:
-        place = self._spare(tick)
-        assert place is not None
+        place = self._spare(tick)[0]
         self.x.pop(place, None)
         self.lent.add(place)
         return place

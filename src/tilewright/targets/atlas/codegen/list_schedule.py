@@ -146,6 +146,8 @@ class _Scheduler:
             return tick
         if timing.unit == "DMA":
             return tick if self.free_channels else FAR
+        if timing.unit == "SCALAR" and not self._address_wanted(node):
+            return FAR
         tick = max(tick, self.unit_free.get(timing.unit, 0))
         opens = []
         for register, first, count, _, _ in node.rows:
@@ -168,6 +170,19 @@ class _Scheduler:
             self.missing[later.index] == 1 and self.earliest[later.index] <= self.tick
             for later, _ in node.after
         )
+
+    def _address_wanted(self, node: Node) -> bool:
+        """Compute an address only when the transfer that wants it could start otherwise."""
+        if all(r.kind is not Kind.X or r.carried for r, *_ in node.rows):
+            return True
+        for later, _ in node.after:
+            if later.unit != "DMA":
+                continue
+            others = [n for n, _ in later.before if self.dispatch[n.index] < 0]
+            ready = all(n.unit == "SCALAR" for n in others)
+            if not ready or self.earliest[later.index] > self.tick or not self.free_channels:
+                return False
+        return True
 
     def _may_hoard(self, node: Node) -> bool:
         """Loads run ahead only while registers are plenty, except the oldest instruction."""

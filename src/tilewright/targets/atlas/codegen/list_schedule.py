@@ -8,6 +8,7 @@ waits for them are placed where they do not block. Ticks count from the piece's 
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
@@ -20,6 +21,7 @@ from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
 
 FAR = 1 << 62
+WINDOW = 96  # instructions looked at for each issue, the first in program order
 
 
 @dataclass(slots=True)
@@ -92,9 +94,13 @@ class _Scheduler:
     # --- the walk over time -------------------------------------------------------------
 
     def run(self) -> Schedule:
-        ready = [node for node in self.nodes if not node.before]
+        ready: list[Node] = []  # candidates for the next issue
+        later_on = [(n.op.order, n.index) for n in self.nodes if not n.before]
+        heapq.heapify(later_on)
         left = len(self.nodes)
         while left:
+            while later_on and len(ready) < WINDOW:
+                ready.append(self.nodes[heapq.heappop(later_on)[1]])
             self.places.release(self.tick)
             chosen, soonest = self._choose(ready)
             if chosen is None:
@@ -112,7 +118,10 @@ class _Scheduler:
                 self.earliest[later.index] = max(self.earliest[later.index], tick)
                 self.missing[later.index] -= 1
                 if not self.missing[later.index]:
-                    ready.append(later)
+                    if later.unit in ("DMA", "DECODE"):
+                        ready.append(later)
+                    else:
+                        heapq.heappush(later_on, (later.op.order, later.index))
         finish = max([self.tick, *self.completion])
         dispatched = [(n, self.dispatch[n.index], self.completion[n.index]) for n in self.nodes]
         return Schedule(self.issues, finish, self.dma_busy, dispatched, self.places)

@@ -116,7 +116,6 @@ class _Compiler:
     def _loop(self, loop: Loop, level: int) -> None:
         if loop.trips <= 0:
             return
-        outer = self.constants
         if level == 0:
             self._pin(loop)
         counter = self.counters[level]
@@ -134,7 +133,8 @@ class _Compiler:
         if loop.trips > 1:
             self._close(top, counter)
         self._drain(loop)
-        self.constants = outer
+        if level == 0:
+            self.constants = Constants(reserved=self.constants.reserved)
 
     def _pin(self, loop: Loop) -> None:
         """Keep the constants a loop nest uses most in registers for the whole nest; the others

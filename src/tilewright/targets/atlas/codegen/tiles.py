@@ -22,6 +22,11 @@ class Tile:
     register: Register
     dtype: str  # "bf16" or "fp8"
 
+    @property
+    def parts(self) -> int:
+        """Tensor registers the tile fills; an fp8 tile may sit in the first of a pair."""
+        return 2 if self.dtype == "bf16" else 1
+
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
@@ -52,15 +57,18 @@ class Tiles:
     def new(self, dtype: str = "bf16") -> Tile:
         return Tile(self.code.tile() if dtype == "bf16" else self.code.half(), dtype)
 
-    def load(self, at: int | Place, dtype: str = "bf16") -> Tile:
-        """A tile from VMEM: fp8 row by row, bf16 as its left and right half."""
-        tile = self.new(dtype)
-        for part in range(tile.register.size):
+    def load(self, at: int | Place, dtype: str = "bf16", pair: bool = False) -> Tile:
+        """A tile from VMEM: fp8 row by row, bf16 as its left and right half.
+
+        With `pair`, an fp8 tile gets a register pair, as the transpose wants.
+        """
+        tile = Tile(self.code.tile(), dtype) if pair else self.new(dtype)
+        for part in range(tile.parts):
             self.code.vload(tile.register.part(part), _shifted(at, part))
         return tile
 
     def store(self, tile: Tile, at: int | Place) -> None:
-        for part in range(tile.register.size):
+        for part in range(tile.parts):
             self.code.vstore(tile.register.part(part), _shifted(at, part))
 
     def constant(self, value: float) -> Tile:
@@ -135,7 +143,7 @@ class Tiles:
 
     def move(self, a: Tile) -> Tile:
         result = self.new(a.dtype)
-        for part in range(a.register.size):
+        for part in range(a.parts):
             self.code.emit("vmov", result.register.part(part), a.register.part(part))
         return result
 
@@ -156,14 +164,15 @@ class Tiles:
         """Transpose of an fp8 tile.
 
         The transpose holds register pairs though it touches single registers, so both
-        operands sit in pairs of their own.
+        operands sit in pairs; `load` with room for a pair saves the copy.
         """
-        source, target = self.code.tile(), self.code.tile()
-        self.code.emit("vmov", source.part(0), a.register)
+        source = a.register
+        if source.size == 1:
+            source = self.code.tile()
+            self.code.emit("vmov", source.part(0), a.register)
+        target = self.code.tile()
         self.code.emit("vtrpose.xlu", target.part(0), source.part(0))
-        result = self.new("fp8")
-        self.code.emit("vmov", result.register, target.part(0))
-        return result
+        return Tile(target, "fp8")
 
     # --- matrix units ---
 

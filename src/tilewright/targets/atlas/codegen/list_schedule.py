@@ -174,10 +174,11 @@ class _Scheduler:
         return tick
 
     def _last_missing(self, node: Node) -> bool:
-        """Whether every successor waits for this node only."""
-        return all(
+        """Whether some instruction other than address arithmetic waits for this node only."""
+        return any(
             self.missing[later.index] == 1 and self.earliest[later.index] <= self.tick
             for later, _ in node.after
+            if later.unit != "SCALAR"
         )
 
     def _address_wanted(self, node: Node) -> bool:

@@ -175,10 +175,9 @@ class _Scheduler:
 
     def _last_missing(self, node: Node) -> bool:
         """Whether some instruction other than address arithmetic waits for this node only."""
-        return any(
-            self.missing[later.index] == 1 and self.earliest[later.index] <= self.tick
-            for later, _ in node.after
-            if later.unit != "SCALAR"
+        users = [later.index for later, _ in node.after if later.unit != "SCALAR"]
+        return not users or any(
+            self.missing[user] == 1 and self.earliest[user] <= self.tick for user in users
         )
 
     def _address_wanted(self, node: Node) -> bool:

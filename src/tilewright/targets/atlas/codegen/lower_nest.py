@@ -264,10 +264,9 @@ class _InnerLoop:
         body = self._body()
         self.out.append(Loop(self.variable.trips, [body]))
         after = self.routine.code()
-        for site in self.deferred.values():
-            after.wait(site)
         self.at._step_bases(after, self.variable, -self.variable.trips)
-        self.out.append(after)
+        if after.ops:
+            self.out.append(after)
         self.at.top = mark
 
     def _double_buffer(self) -> tuple[Register, Register]:

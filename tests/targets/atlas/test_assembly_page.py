@@ -33,7 +33,7 @@ def test_the_call_returns_behind_its_delay_slots():
     machine = PythonMachine(V1, Policy())
     machine.load(program)
     outcome = machine.run()
-    assert outcome.halted == "halt"
+    assert (outcome.reason, outcome.fault) == ("halt", None)
     assert machine.read_register("x10") == 42
 
 

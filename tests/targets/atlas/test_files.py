@@ -262,6 +262,16 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path):
     assert [p.name for p in tmp_path.iterdir()] == ["k.hex"]
 
 
+def test_a_write_that_breaks_off_leaves_nothing_behind(tmp_path: Path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(TilewrightError, match="No space left"):
+        write_program(assemble("nop", V1), tmp_path / "k.S", V1)
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- fuzzing --------------------------------------------------------------------------
 
 

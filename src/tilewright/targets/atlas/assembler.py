@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError, TilewrightErrors
+from tilewright.targets.atlas.assembly.directives import read_plain_data
 from tilewright.targets.atlas.assembly.lexer import (
     LABEL,
     REGISTERS,
@@ -180,7 +181,7 @@ def _read(unit: Unit) -> bool:
         parts = line.split()
         if not parts:
             continue
-        entry = fast.get(parts[0])
+        entry = fast.get(parts[0]) or fast.get(parts[0].lower())
         if entry is not None and entry[0] != len(parts):
             parts = _words(line)
         if entry is not None and entry[0] == len(parts):
@@ -212,6 +213,8 @@ def _read(unit: Unit) -> bool:
                 continue
             except KeyError:
                 pass
+        elif entry is None and parts[0][0] == "." and read_plain_data(unit, line):
+            continue
         try:
             read_line(unit, line, number)
         except TilewrightError as error:

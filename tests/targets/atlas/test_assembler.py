@@ -181,6 +181,15 @@ def test_constants_and_expressions():
     ]
 
 
+def test_repeated_lines_mean_what_they_mean_where_they_stand():
+    text = ".equ N, 4\n" + "addi x1, x0, N*2\nj . + N\nli x2, .\n" * 2
+    assert rows(text) == [
+        *(("addi", 1, 0, 8), ("jal", 0, 4), ("addi", 2, 0, 8)),
+        *(("addi", 1, 0, 8), ("jal", 0, 4), ("addi", 2, 0, 20)),
+    ]
+    assert assemble(text, V1).lines.tolist() == [2, 3, 4, 5, 6, 7]
+
+
 def test_commas_stand_between_operands_only():
     for text in ("addi x1,x2,3", "addi x1 , x2 , 3", "addi x1 x2,3", "addi\tx1, x2 3"):
         assert rows(text) == [("addi", 1, 2, 3)]

@@ -28,7 +28,7 @@ from tilewright.targets.atlas.assembly.lexer import (
     split_lines,
     strip_comment,
 )
-from tilewright.targets.atlas.assembly.pseudo import PSEUDO, load_number
+from tilewright.targets.atlas.assembly.pseudo import PSEUDO, Row, load_number
 from tilewright.targets.atlas.assembly.statements import MNEMONICS, read_line
 from tilewright.targets.atlas.assembly.unit import MAX_INSTRUCTIONS, Unit, is_target
 from tilewright.targets.atlas.encoding import operand_range
@@ -168,11 +168,28 @@ def _words(line: str) -> list[str]:
     return line.replace(",", " ").split()
 
 
+_REMEMBERED = 100_000  # lines
+
+
+def _extent(unit: Unit) -> tuple[int, ...]:
+    """How much of everything but instructions has been read."""
+    data = unit.data
+    return (
+        len(unit.fixups),
+        len(unit.loads),
+        len(unit.symbols.table),
+        len(unit.pending),
+        len(data.sections),
+        data.total,
+    )
+
+
 def _read(unit: Unit) -> bool:
     """Read all lines into the unit; True when it stopped early."""
     fast = _fast_table()
     rows, numbers = unit.rows, unit.lines
     add, add_line = rows.append, numbers.append
+    remembered: dict[str, list[Row]] = {}
     number = 0
     for line in unit.text:
         number += 1
@@ -215,11 +232,21 @@ def _read(unit: Unit) -> bool:
                 pass
         elif entry is None and parts[0][0] == "." and read_plain_data(unit, line):
             continue
+        known = remembered.get(line)
+        if known is not None:
+            rows.extend(known)
+            numbers.extend([number] * len(known))
+            continue
+        before, start = _extent(unit), len(rows)
         try:
             read_line(unit, line, number)
         except TilewrightError as error:
             if unit.report(error):
                 return True
+            continue
+        # A line that only added instructions adds the same ones wherever it stands.
+        if before == _extent(unit) and len(rows) > start and len(remembered) < _REMEMBERED:
+            remembered[line] = rows[start:]
         if len(rows) > MAX_INSTRUCTIONS:
             break
     if len(rows) > MAX_INSTRUCTIONS:

@@ -1,5 +1,7 @@
 """Run the same program on both machines and name the first thing in which they differ.
 
+The native machine takes turns with the arithmetic paths this processor has.
+
 Everything is compared: why and when each run stopped, every register and memory byte, faults
 with their messages, statistics, trace rows. `drive` also stops on the way, in all the ways a
 run can be stopped, and goes back to snapshots.
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.targets.atlas.machine import PythonMachine
-from tilewright.targets.atlas.native import NativeMachine
+from tilewright.targets.atlas.native import KERNELS, NativeMachine
 from tilewright.targets.atlas.outcome import Outcome
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
@@ -58,7 +60,11 @@ def random_case(seed: int) -> Case:
 
 def difference(case: Case) -> str | None:
     """What the two machines disagree on, or None."""
-    machines = [PythonMachine(case.profile, case.policy), NativeMachine(case.profile, case.policy)]
+    kernels = KERNELS[case.seed // 2 % len(KERNELS)]
+    machines = [
+        PythonMachine(case.profile, case.policy),
+        NativeMachine(case.profile, case.policy, kernels),
+    ]
     for machine in machines:
         machine.load(case.program)
         machine.trace_window = (0, 1 << 60) if case.seed % 4 else (100, 400)

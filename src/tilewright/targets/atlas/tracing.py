@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.report.model import Counter, Mark, Slice, TraceModel, Track
-from tilewright.targets.atlas.isa import Kind, Opcode
+from tilewright.targets.atlas.isa import OPCODES, Kind, Opcode
 from tilewright.targets.atlas.machines import Machine
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
-from tilewright.targets.atlas.text import instruction_text
+from tilewright.targets.atlas.text import instruction_text, label_names
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.simulate import Result
@@ -34,12 +34,14 @@ class Recorder:
         self.machine, self.window = machine, window
         self.addresses: dict[int, dict[int, int]] = {}  # claim tick -> register -> value
         machine.trace_window = window
-        self._indices: set[int] = set()
+        wanted = [o.index for o in OPCODES if o.memory and not o.memory.startswith("scalar")]
+        self._indices = set(np.flatnonzero(np.isin(program.opcodes, wanted)).tolist())
         registers: set[int] = set()
-        for index, instruction in enumerate(program):
-            if instruction.opcode.memory and not instruction.opcode.memory.startswith("scalar"):
-                self._indices.add(index)
-                registers.update(_address_registers(instruction))
+        for opcode in wanted:
+            rows = program.operands[program.opcodes == opcode]
+            for slot, operand in enumerate(OPCODES[opcode].operands):
+                if operand.kind is Kind.X:
+                    registers.update(np.unique(rows[:, slot]).tolist())
         self._registers = sorted(registers)
 
     def arm(self, now: int, target: int) -> int:
@@ -58,11 +60,6 @@ class Recorder:
             assert isinstance(value, int)
             values[register] = value
         self.addresses[tick] = values
-
-
-def _address_registers(instruction: Instruction) -> set[int]:
-    pairs = zip(instruction.opcode.operands, instruction.operands, strict=True)
-    return {value for operand, value in pairs if operand.kind is Kind.X}
 
 
 def category(opcode: Opcode) -> str:
@@ -149,12 +146,13 @@ def _add_rows(builder: _Builder, result: Result, rows: np.ndarray, decode: int) 
     program, profile = result.program, result.profile
     pending: dict[int, int] = {}  # channel -> flow number of its last transfer
     free: dict[int, int] = {}  # unit -> tick from which it takes the next operation
+    labels = label_names(program)
     facts: dict[int, tuple[Instruction, str, str, str]] = {}  # per static instruction
     for number, row in enumerate(rows.tolist(), start=1):
         index, unit, channel, claim, dispatch, start, end, count = row
         if index not in facts:
             instruction = program[index]
-            text = instruction_text(instruction)
+            text = instruction_text(program, index, labels)
             place = program.location(index)
             facts[index] = (instruction, text, str(place), category(instruction.opcode))
         instruction, text, source, kind = facts[index]

@@ -24,6 +24,7 @@ from tilewright.targets.atlas.assembly.lexer import (
     REGISTERS,
     blank_block_comments,
     parse_integer,
+    split_lines,
     strip_comment,
 )
 from tilewright.targets.atlas.assembly.pseudo import PSEUDO, load_number
@@ -34,16 +35,12 @@ from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
-MAX_LINE = 1 << 16
-
 
 def assemble(text: str, profile: Profile, source: str = "<assembly>") -> Program:
     """The program of an assembly text; all mistakes of the text are reported together."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "/*" in text:
         text = blank_block_comments(text, source)
-    unit = Unit(profile, source, text.split("\n"))
+    unit = Unit(profile, source, split_lines(text, source))
     stopped = _read(unit)
     program = unit.finish()
     if unit.errors:
@@ -129,9 +126,7 @@ def _fast_table() -> dict[str, _Entry]:
         if row.memory and not row.has_channel:
             kind = operands[1].immediate
             assert kind is not None
-            addresses.setdefault(
-                kind.name, _address_tokens(tokens(operands[1]), registers[Kind.X])
-            )
+            addresses.setdefault(kind.name, _address_tokens(tokens(operands[1]), registers[Kind.X]))
             pair = (tokens(operands[0]), addresses[kind.name])
             table[name] = (3, _ADDRESS, row.index, pair, 0)
         elif not operands:
@@ -211,12 +206,6 @@ def _read(unit: Unit) -> bool:
                 except KeyError:
                     pass
         try:
-            if len(line) > MAX_LINE:
-                raise TilewrightError(
-                    "TW1018",
-                    f"the line has {len(line)} characters, at most {MAX_LINE} are read",
-                    Location(unit.source, number),
-                )
             read_line(unit, line, number)
         except TilewrightError as error:
             if unit.report(error):
@@ -263,5 +252,5 @@ def _branch(
     b = tables[1][parts[2]] if shape == _BRANCH else offset or 0
     c = (offset or 0) if shape == _BRANCH else 0
     if offset is None:
-        branches.append((len(unit.rows), shape == _BRANCH and 2 or 1, target, number))
+        branches.append((len(unit.rows), (shape == _BRANCH and 2) or 1, target, number))
     add((index, a, b, c, 0))

@@ -134,6 +134,8 @@ def _check_column(
     profile: Profile | None,
 ) -> None:
     low, high, step = operand_range(operand)
+    if operand.immediate is not None and operand.immediate.exact:
+        low, high = max(low, 0), min(high, (1 << operand.immediate.bits) - 1)
     bad = (column < low) | (column > high)
     if step > 1:
         bad |= column % step != 0
@@ -214,9 +216,7 @@ def decode(
     return program
 
 
-def _gather(
-    group: np.ndarray, operand: Operand, places: tuple[Placement, ...]
-) -> np.ndarray:
+def _gather(group: np.ndarray, operand: Operand, places: tuple[Placement, ...]) -> np.ndarray:
     value = np.zeros(len(group), np.uint32)
     for low, width, place in places:
         part = (group >> np.uint32(place)) & np.uint32((1 << width) - 1)
@@ -228,9 +228,7 @@ def _gather(
     return column.astype(np.int32)
 
 
-def _explain(
-    word: int, index: int, program: Program, profile: Profile | None
-) -> TilewrightError:
+def _explain(word: int, index: int, program: Program, profile: Profile | None) -> TilewrightError:
     """Why a word is not an instruction."""
     line = int(program.lines[index])
     place = Location(program.source, line)

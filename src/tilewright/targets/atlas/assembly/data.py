@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
@@ -92,16 +93,27 @@ class DataBuilder:
         """All data, in the order written; overlaps are an error."""
         kept = [section for section in self.sections if section.bytes]
         ordered = sorted(kept, key=lambda s: (s.space, s.address))
-        for before, after in zip(ordered, ordered[1:], strict=False):
+        for before, after in pairwise(ordered):
             if before.space == after.space and before.cursor > after.address:
                 later = max(before, after, key=lambda s: (s.place.line, s.place.column))
                 other = before if later is after else after
+                line = other.place.line
                 raise TilewrightError(
                     "TW1013",
-                    f"this data overlaps the data placed in line {other.place.line}",
+                    f"the data at {after.space} address {after.address:#x} overlaps other data",
                     later.place,
+                    hint=f"the other data is placed in line {line}" if line else None,
                 )
         return [Data(s.space, s.address, bytes(s.bytes)) for s in kept]
+
+
+def check_blocks(blocks: list[Data], profile: Profile, place: Location) -> list[Data]:
+    """Blocks that came from a file: those with content, all inside memory and apart."""
+    builder = DataBuilder(profile)
+    for block in blocks:
+        builder.start(block.space, block.address, place)
+        builder.reserve(len(block.bytes), place).bytes.extend(block.bytes)
+    return builder.finish()
 
 
 def integer_bytes(value: int, size: int, place: Location) -> bytes:
@@ -123,7 +135,10 @@ def float_bytes(value: float, directive: str, place: Location) -> bytes:
     too_large = math.isfinite(value) and not math.isfinite(float(rounded[0]))
     if too_large or (no_infinity and abs(value) > largest):
         raise TilewrightError(
-            "TW1006", f"{value:g} does not fit {directive}", place, hint=f"the largest is {largest:g}"
+            "TW1006",
+            f"{value:g} does not fit {directive}",
+            place,
+            hint=f"the largest is {largest:g}",
         )
     return rounded.tobytes()
 

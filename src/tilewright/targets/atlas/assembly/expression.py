@@ -81,7 +81,9 @@ class Parser:
         self, code: str, message: str, column: int | None = None, hint: str | None = None
     ) -> TilewrightError:
         where = self.token.column if column is None else column
-        return TilewrightError(code, message, Location(self.place.file, self.place.line, where), hint)
+        return TilewrightError(
+            code, message, Location(self.place.file, self.place.line, where), hint
+        )
 
     def expression(self) -> Expression:
         """One expression; stops at the first token that cannot continue it."""
@@ -158,9 +160,7 @@ def _fold(steps: list[Step]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def evaluate(
-    expression: Expression, lookup: Callable[[str, int], Value], place: Location
-) -> Value:
+def evaluate(expression: Expression, lookup: Callable[[str, int], Value], place: Location) -> Value:
     """The value; `lookup(name, column)` gives the value of a name or raises."""
     stack: list[Value] = []
     for operation, argument, column in expression.steps:

@@ -9,6 +9,22 @@ from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
 MAX_NUMBER_DIGITS = 80  # longer literals are nonsense, and slow to convert
+MAX_LINE = 1 << 16
+
+
+def split_lines(text: str, source: str) -> list[str]:
+    """The lines of a text; a line too long to be meant is an error."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    if len(text) > MAX_LINE and max(map(len, lines)) > MAX_LINE:
+        number, line = next((n, li) for n, li in enumerate(lines, 1) if len(li) > MAX_LINE)
+        raise TilewrightError(
+            "TW1018",
+            f"the line has {len(line)} characters, at most {MAX_LINE} are read",
+            Location(source, number),
+        )
+    return lines
 
 
 class Token(NamedTuple):
@@ -102,10 +118,40 @@ def parse_integer(text: str) -> int | None:
         return None
 
 
-_ABI = (
-    "zero ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 "
-    "s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6"
-).split()
+_ABI = [
+    "zero",
+    "ra",
+    "sp",
+    "gp",
+    "tp",
+    "t0",
+    "t1",
+    "t2",
+    "s0",
+    "s1",
+    "a0",
+    "a1",
+    "a2",
+    "a3",
+    "a4",
+    "a5",
+    "a6",
+    "a7",
+    "s2",
+    "s3",
+    "s4",
+    "s5",
+    "s6",
+    "s7",
+    "s8",
+    "s9",
+    "s10",
+    "s11",
+    "t3",
+    "t4",
+    "t5",
+    "t6",
+]
 
 ABI_NAMES: tuple[str, ...] = tuple(_ABI)
 

@@ -93,9 +93,7 @@ class Symbols:
                     where,
                 )
             assert symbol.expression is not None
-            value = self._evaluate(
-                symbol.expression, symbol.place, symbol.value, unit, depth + 1
-            )
+            value = self._evaluate(symbol.expression, symbol.place, symbol.value, unit, depth + 1)
             self.known[name, unit] = value
             return value
 

@@ -7,6 +7,7 @@ Raw bytes and integer `.npy` files can be given an element type: `image.bin#bf16
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.file_access import write_atomically
 
 ELEMENT_TYPES: dict[str, np.dtype[Any]] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
@@ -81,9 +83,9 @@ def read_tensor(name: str) -> Tensor:
     """The array that `PATH`, `PATH.safetensors#tensor` or `PATH#type` names."""
     path, part = _split(name)
     if not path.exists():
-        raise TilewrightError("TW0010", f"there is no file {str(path)!r}", hint=_hint(path))
+        raise TilewrightError("TW0020", f"there is no file {str(path)!r}", hint=_hint(path))
     if not path.is_file():
-        raise TilewrightError("TW0011", f"{str(path)!r} is not a file")
+        raise TilewrightError("TW0021", f"{str(path)!r} is not a file")
     try:
         if path.suffix == ".safetensors":
             return Tensor(name, _safetensors(path, part), True)
@@ -94,21 +96,18 @@ def read_tensor(name: str) -> Tensor:
         return Tensor(name, _as_type(raw, part, path), part is not None)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise TilewrightError("TW0012", f"cannot read: {reason}", Location(str(path))) from None
+        raise TilewrightError("TW0022", f"cannot read: {reason}", Location(str(path))) from None
 
 
 def write_tensor(name: str, data: bytes) -> None:
     """Write bytes to `PATH` as they are, or as an array to `PATH.npy`, `PATH.npy#type`."""
     path, part = _split(name)
-    try:
-        if path.suffix != ".npy":
-            path.write_bytes(data)
-            return
+    if path.suffix == ".npy":
+        buffer = io.BytesIO()
         array = _as_type(np.frombuffer(data, np.uint8), part, path)
-        np.save(path, array, allow_pickle=False)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise TilewrightError("TW0013", f"cannot write: {reason}", Location(str(path))) from None
+        np.save(buffer, array, allow_pickle=False)
+        data = buffer.getvalue()
+    write_atomically(str(path), data)
 
 
 def check_writable(name: str) -> None:
@@ -118,20 +117,20 @@ def check_writable(name: str) -> None:
         raise _unknown_type(part, path)
     if path.suffix == ".safetensors":
         raise TilewrightError(
-            "TW0014",
+            "TW0024",
             "memory cannot be written to a .safetensors file",
             Location(str(path)),
             hint="name a .npy file or any other suffix for raw bytes",
         )
     if path.is_dir() or not path.parent.is_dir():
         what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
-        raise TilewrightError("TW0013", f"cannot write: {what}", Location(str(path)))
+        raise TilewrightError("TW0023", f"cannot write: {what}", Location(str(path)))
 
 
 def _split(name: str) -> tuple[Path, str | None]:
     """Path and the part behind `#`; a file whose own name holds a `#` is found as it is."""
     if "\0" in name:
-        raise TilewrightError("TW0010", "a file name cannot hold a zero byte")
+        raise TilewrightError("TW0020", "a file name cannot hold a zero byte")
     head, mark, tail = name.partition(".safetensors#")
     if mark:
         return Path(head + ".safetensors"), tail
@@ -150,7 +149,7 @@ def _hint(path: Path) -> str | None:
 
 def _unknown_type(part: str, path: Path) -> TilewrightError:
     return TilewrightError(
-        "TW0015",
+        "TW0025",
         f"unknown element type {part!r}",
         Location(str(path)),
         hint=f"types are {', '.join(ELEMENT_TYPES)}",
@@ -168,7 +167,7 @@ def _as_type(array: np.ndarray, part: str | None, path: Path) -> np.ndarray:
         return array.view(wanted)
     if array.nbytes % wanted.itemsize:
         raise TilewrightError(
-            "TW0016",
+            "TW0026",
             f"{array.nbytes} bytes are no whole number of {part} elements",
             Location(str(path)),
         )
@@ -183,20 +182,20 @@ def _npy(path: Path) -> np.ndarray:
         if "Object arrays" in text or "pickle" in text.lower() or "Python objects" in text:
             text = "it holds Python objects or is no .npy file; only plain arrays are read"
         raise TilewrightError(
-            "TW0017",
+            "TW0027",
             f"the file is not a readable .npy array: {text}",
             Location(str(path)),
             hint="write it with numpy.save(path, array) from an array of numbers",
         ) from None
     if not isinstance(array, np.ndarray):
-        raise TilewrightError("TW0017", "the file holds several arrays", Location(str(path)))
+        raise TilewrightError("TW0027", "the file holds several arrays", Location(str(path)))
     if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize in (1, 2):
         return np.asarray(array).view(ELEMENT_TYPES["fp8" if array.dtype.itemsize == 1 else "bf16"])
     if array.dtype.kind == "b":
         return np.asarray(array).view(np.uint8)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise TilewrightError(
-            "TW0018",
+            "TW0028",
             f"elements of type {array.dtype} cannot be placed in memory",
             Location(str(path)),
             hint="use floating point or integers of up to eight bytes",
@@ -209,7 +208,7 @@ def _safetensors(path: Path, part: str | None) -> np.ndarray:
     """One tensor, mapped, not read."""
 
     def bad(reason: str, hint: str | None = None) -> TilewrightError:
-        return TilewrightError("TW0019", reason, Location(str(path)), hint)
+        return TilewrightError("TW0029", reason, Location(str(path)), hint)
 
     size = path.stat().st_size
     with path.open("rb") as file:

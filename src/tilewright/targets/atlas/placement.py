@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.compare import Tolerance
@@ -135,7 +136,7 @@ def check_places(
             for p in placements
             if p.place.space == space and p.tensor.size
         )
-        for (_, end, one), (start, _, other) in zip(taken, taken[1:], strict=False):
+        for (_, end, one), (start, _, other) in pairwise(taken):
             if start < end:
                 raise TilewrightError(
                     "TW3014",

@@ -215,9 +215,7 @@ def simulate(
     recorder = None
     if trace is not False:
         recorder = Recorder(engine, program, (0, _FOREVER) if trace is True else trace)
-    outcome, seconds, stop = _drive(
-        engine, max_cycles, stop_cycle, list(stops), recorder, progress
-    )
+    outcome, seconds, stop = _drive(engine, max_cycles, stop_cycle, list(stops), recorder, progress)
     name = "python" if type(engine).__name__ == "PythonMachine" else "native"
     result = Result(program, profile, policy, engine, name, outcome, seconds, stop)
     result.recorder = recorder
@@ -301,7 +299,7 @@ def _drive(
             if index in arrivals:
                 arrivals[index] += 1
             for stop in stops:
-                if stop.index == index and stop.count == arrivals[index]:
+                if stop.index == index and stop.count == arrivals[stop.index]:
                     return replace(outcome, reason=stop.reason), seconds, stop
             continue
         at_end_of_slice = outcome.reason == "until" and (stop_cycle is None or now < stop_cycle)

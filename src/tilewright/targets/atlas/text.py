@@ -16,10 +16,10 @@ def instruction_text(program: Program, index: int, labels: dict[int, str] | None
     def shown(operand: Operand, value: int) -> str:
         if operand.kind is not Kind.IMM:
             return f"{operand.kind.value}{value}"
-        if labels and opcode.is_transfer and operand.immediate is not None:
-            if operand.immediate.name in ("branch13", "jump21"):
-                return labels.get(index + value // WORD, str(value))
-        if operand.immediate is not None and operand.immediate.name == "pattern16":
+        form = operand.immediate.name if operand.immediate else ""
+        if labels and form in ("branch13", "jump21"):
+            return labels.get(index + value // WORD, str(value))
+        if form == "pattern16":
             return hex(value & 0xFFFF)
         return str(value)
 

@@ -217,7 +217,7 @@ def _add_transfer(
     whole.flow_out = number
     builder.slices.append(whole)
     if start > dispatch + 1:
-        waiting = {"ticks": start - dispatch - 1}
+        waiting: dict[str, int | str] = {"ticks": start - dispatch - 1}
         queued = Slice(channel, dispatch + 1, start, "queued", "queued", text, source, waiting)
         builder.slices.append(queued)
     builder.slices.append(Slice(engine, start, end + 1, name, kind, text, source, arguments))

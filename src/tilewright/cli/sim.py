@@ -204,14 +204,16 @@ def command(
 
             write_timeline(model, timeline_file)
     if as_json:
-        shown = result.to_json()
+        shown = result.to_json(hottest)
         if registers or result.halted == "breakpoint":
             shown["registers"] = result.registers()
         print_json(shown)
     else:
         from tilewright.cli.sim_output import print_result
 
-        files = [f for f in (trace_file, timeline_file, *(r.file for r in ranges)) if f]
+        files = [
+            f for f in (trace_file, timeline_file, *(r.file.partition("#")[0] for r in ranges)) if f
+        ]
         print_result(result, stats, hottest, registers, files)
     return 0 if result.ok else 1
 

@@ -50,7 +50,7 @@ def print_result(
     )
     console.print()
     if stats:
-        print_statistics(console, statistics, result.program, result.profile, hottest)
+        print_statistics(console, statistics, result.program, hottest)
     faults = result.faults
     for fault in faults[:SHOWN_FAULTS]:
         _print_fault(console, result.program, fault)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.targets.atlas.outcome import Statistics
-from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 from tilewright.targets.atlas.text import instruction_text, label_names
 
@@ -48,9 +47,7 @@ def dma_bound(statistics: Statistics) -> int:
     return statistics.units["DMA"].busy if "DMA" in statistics.units else 0
 
 
-def statistics_json(
-    statistics: Statistics, program: Program, profile: Profile, hot: int = 10
-) -> dict[str, Any]:
+def statistics_json(statistics: Statistics, program: Program, hot: int = 10) -> dict[str, Any]:
     cycles = statistics.cycles
     return {
         "cycles": cycles,
@@ -72,9 +69,7 @@ def statistics_json(
     }
 
 
-def print_statistics(
-    console: Any, statistics: Statistics, program: Program, profile: Profile, hot: int = 8
-) -> None:
+def print_statistics(console: Any, statistics: Statistics, program: Program, hot: int = 8) -> None:
     """Tables: units, DMA, lost ticks, hottest instructions."""
     from rich.padding import Padding
     from rich.table import Table
@@ -89,7 +84,7 @@ def print_statistics(
         return result
 
     def show(item: Table) -> None:
-        console.print(Padding(item, (0, 0, 1, 2)))
+        console.print(Padding(item, (0, 0, 1, 2), expand=False))
 
     units = table(("unit", "left"), ("busy", "right"), ("share", "right"), ("", "left"),
                   ("instructions", "right"))  # fmt: skip

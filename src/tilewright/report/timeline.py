@@ -101,7 +101,7 @@ def timeline_svg(model: TraceModel) -> str:
         parts += _counter(frame, counter, y)
         y += COUNTER + 14
     idle = [t.name for n, t in enumerate(model.tracks) if n not in rows]
-    head = _head(model, frame, by_track, idle)
+    head = _head(model, by_track, idle)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         f'width="{WIDTH}" height="{height}" role="img">\n'
@@ -144,13 +144,9 @@ def _rank(model: TraceModel, number: int) -> tuple[str, int] | tuple[int, str]:
     return (1 << 30, name) if " ch" in name else (number, name)
 
 
-def _head(
-    model: TraceModel, frame: _Frame, used: dict[int, list[Slice]], idle: list[str]
-) -> Iterator[str]:
+def _head(model: TraceModel, used: dict[int, list[Slice]], idle: list[str]) -> Iterator[str]:
     yield f'<text x="24" y="34" class="title">{escape(model.title)}</text>'
     shown = model.subtitle
-    if frame.start > 0 or frame.end < model.end:
-        shown += f" · ticks {frame.start:,} to {frame.end:,}"
     if idle:
         shown += f" · unused: {', '.join(idle)}"
     yield f'<text x="24" y="54" class="subtitle">{escape(shown)}</text>'
@@ -200,12 +196,16 @@ def _lane(
     yield f'<text x="{WIDTH - RIGHT + 10}" y="{middle}" class="share">{share:.1f} %</text>'
     scale = (WIDTH - LEFT - RIGHT) / (frame.end - frame.start)
     crowd: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for item in sorted(items, key=lambda s: (s.start, -s.end)):
+    ordered = sorted(items, key=lambda s: (s.start, -s.end))
+    for item, after in zip(ordered, [*ordered[1:], None], strict=True):
         x, width = frame.x(item.start), frame.x(item.end) - frame.x(item.start)
         if width < SMALLEST:
             crowd[int(x)][item.category] += max(width, scale * (item.end - item.start))
-        else:
-            yield _rectangle(item, x, y, width)
+            continue
+        # A slice that begins with a nested one has its label behind that.
+        nested = after is not None and after.start == item.start and after.end < item.end
+        free = frame.x(after.end) if nested and after is not None else x
+        yield _rectangle(item, x, y, width, free)
     yield from _crowded(crowd, y)
 
 
@@ -220,7 +220,7 @@ def _covered(frame: _Frame, items: list[Slice]) -> int:
     return total
 
 
-def _rectangle(item: Slice, x: float, y: int, width: float) -> str:
+def _rectangle(item: Slice, x: float, y: int, width: float, label_from: float) -> str:
     fill, ink, _ = COLORS.get(item.category, _OTHER)
     inset = 7 if item.category == "queued" else 0
     gap = 0.6 if width > 3 else 0.0
@@ -230,20 +230,34 @@ def _rectangle(item: Slice, x: float, y: int, width: float) -> str:
         f'height="{LANE - inset}" rx="{2.5 if width > 8 else 0}" fill="{fill}"/>'
     )
     label = ""
-    for text in (_label(item), item.name, item.name.partition(".")[0]):
-        if width > 6.1 * len(text) + 8:
+    room = x + width - label_from
+    for text in _labels(item):
+        if room > 6.1 * len(text) + 6:
             label = (
-                f'<text x="{x + width / 2:.1f}" y="{y + LANE / 2 + 3.5}" text-anchor="middle" '
+                f'<text x="{label_from + room / 2:.1f}" y="{y + LANE / 2 + 3.5}" '
+                f'text-anchor="middle" '
                 f'class="label" fill="{ink}">{escape(text)}</text>'
             )
             break
     return f"<g><title>{note}</title>{shape}{label}</g>"
 
 
-def _label(item: Slice) -> str:
+def _labels(item: Slice) -> Iterator[str]:
+    """What may be written into a slice, the longest first."""
+    if item.category in ("queued", "stall"):
+        yield item.name
+        return
+    words = item.name.split(".")
     if "bytes" in item.arguments and "dram" in item.arguments:
-        return f"{item.name} {item.arguments['bytes']:,} B @ {item.arguments['dram']}"
-    return item.text or item.name
+        yield f"{item.name} {item.arguments['bytes']:,} B @ {item.arguments['dram']}"
+    elif item.text:
+        yield item.text
+    yield item.name
+    if words[0] == "dma":
+        yield " ".join(words[1:])
+        yield words[-1]
+    else:
+        yield words[0]
 
 
 def _note(item: Slice) -> str:
@@ -288,7 +302,7 @@ def _column(run: tuple[int, int, str, int], y: int) -> str:
 
 
 def _arrows(model: TraceModel, frame: _Frame, rows: dict[int, int]) -> Iterable[str]:
-    """Curves from the end of a transfer to the wait that it ends, if they can be told apart."""
+    """Lines from the end of a transfer to the wait that it ends, if they can be told apart."""
     sources = {s.flow_out: s for s in model.slices if s.flow_out}
     pairs = [
         (sources[s.flow_in], s)
@@ -300,13 +314,15 @@ def _arrows(model: TraceModel, frame: _Frame, rows: dict[int, int]) -> Iterable[
     for source, target in pairs:
         if source.track not in rows or target.track not in rows or source.end > frame.end:
             continue
-        x1, y1 = frame.x(source.end), rows[source.track] + LANE / 2
-        x2, y2 = frame.x(target.end), rows[target.track] + LANE
-        bend = x1 + 14
+        group = model.tracks[source.track].group
+        lane = min(y for track, y in rows.items() if model.tracks[track].group == group)
+        x1, x2 = frame.x(source.end), frame.x(target.end)
+        y1, y2 = lane, rows[target.track] + LANE
         yield (
-            f'<path d="M{x1:.1f} {y1}C{bend:.1f} {y1} {x2 + 10:.1f} {y2 + 24} {x2:.1f} {y2 + 2}" '
-            'fill="none" stroke="#7048e8" stroke-opacity="0.45" stroke-width="1.1"/>'
-            f'<circle cx="{x2:.1f}" cy="{y2 + 1}" r="2" fill="#7048e8" fill-opacity="0.8"/>'
+            f'<path d="M{x1:.1f} {y1}L{x2:.1f} {y2 + 2}" fill="none" stroke="#7048e8" '
+            'stroke-opacity="0.55" stroke-width="1" stroke-dasharray="2 3"/>'
+            f'<circle cx="{x2:.1f}" cy="{y2 + 1}" r="2.2" fill="#7048e8"/>'
+            f'<circle cx="{x1:.1f}" cy="{y1}" r="2.2" fill="#7048e8"/>'
         )
 
 
@@ -321,14 +337,17 @@ def _counter(frame: _Frame, counter: Counter, y: int) -> Iterator[str]:
     def height(amount: int) -> float:
         return base - (COUNTER - 2) * amount / peak
 
+    # Points closer than a pixel share one stroke from the lowest to the highest of them.
+    columns: dict[float, list[int]] = defaultdict(list)
+    for tick, amount in points:
+        columns[round(frame.x(tick) * 2) / 2].append(amount)
     path = [f"M{LEFT} {base}V{height(value):.1f}"]
-    drawn = -1.0
-    for tick, value in points:
-        x = frame.x(tick)
-        # More than a few points per pixel only make the file large.
-        if x - drawn >= 0.25:
-            path.append(f"H{x:.2f}V{height(value):.1f}")
-            drawn = x
+    for x, amounts in columns.items():
+        stroke = dict.fromkeys((min(amounts), max(amounts), amounts[-1]))
+        if amounts[-1] in list(stroke)[:-1]:
+            stroke.pop(amounts[-1])
+            stroke[amounts[-1]] = None
+        path.append(f"H{x:g}" + "".join(f"V{height(amount):.1f}" for amount in stroke))
     path.append(f"H{frame.x(frame.end):.1f}V{base}Z")
     name = escape(counter.name)
     yield (

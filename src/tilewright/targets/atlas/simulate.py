@@ -79,7 +79,9 @@ class Expected:
         if worst:
             result["worst"] = {
                 "index": list(worst.index),
-                "address": worst.flat * tensor.array.dtype.itemsize + place.address,
+                "address": str(
+                    Place(place.space, place.address + worst.flat * tensor.array.dtype.itemsize)
+                ),
                 "expected": _finite(worst.expected),
                 "actual": _finite(worst.actual),
                 "error": _finite(worst.error),
@@ -154,7 +156,7 @@ class Result:
         values = {name: self.machine.read_register(name) for name in _REGISTERS}
         return {name: int(value) for name, value in values.items() if isinstance(value, int)}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, hot: int = 10) -> dict[str, Any]:
         """The object that `tilewright sim --json` prints."""
         from tilewright.report.statistics import statistics_json
 
@@ -163,7 +165,7 @@ class Result:
             "profile": self.profile.name,
             "machine": self.machine_name,
             "policy": _policy_json(self.policy),
-            **statistics_json(self.statistics, self.program, self.profile),
+            **statistics_json(self.statistics, self.program, hot),
             "cycles": self.cycles,
             "run_seconds": self.run_seconds,
             "halted": self.halted,

@@ -132,9 +132,11 @@ def build_trace(result: Result) -> TraceModel:
     end = max([result.cycles, *(s.end for s in builder.slices), *(m.tick for m in marks)])
     if last < result.cycles:
         end = min(end, last + 1)
-    units = {"DMA in flight": "bytes", "MRF held": "registers", "VMEM held": "blocks of 32 B"}
+    units = {"DMA in flight": "bytes", "MRF held": "registers", "VMEM held": "blocks"}
     counters = [Counter(n, u, _totals(builder.changes.get(n, ()))) for n, u in units.items()]
     subtitle = f"{profile.name} · {result.cycles:,} cycles"
+    if first > 0 or end < result.cycles:
+        subtitle += f" · ticks {first:,} to {end - 1:,}"
     return TraceModel(
         program.source, subtitle, first, end, builder.tracks, builder.slices, marks, counters
     )

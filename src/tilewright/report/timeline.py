@@ -178,7 +178,7 @@ def _axis(frame: _Frame, bottom: int, end: int) -> Iterator[str]:
         yield (
             f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle" class="tick">{tick:,}</text>'
         )
-    yield (f'<text x="{WIDTH - RIGHT + 10}" y="{bottom + 12}" class="tick">ticks</text>')
+    yield (f'<text x="{WIDTH - 24}" y="{bottom + 12}" text-anchor="end" class="tick">ticks</text>')
 
 
 def _lane(
@@ -232,7 +232,7 @@ def _rectangle(item: Slice, x: float, y: int, width: float, label_from: float) -
     label = ""
     room = x + width - label_from
     for text in _labels(item):
-        if room > 6.1 * len(text) + 6:
+        if room > 6.1 * len(text) + 3:
             label = (
                 f'<text x="{label_from + room / 2:.1f}" y="{y + LANE / 2 + 3.5}" '
                 f'text-anchor="middle" '

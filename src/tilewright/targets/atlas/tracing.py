@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,6 +109,8 @@ class _Builder:
             number += 1
 
     def change(self, counter: str, start: int, end: int, amount: int) -> None:
+        """Count `amount` from start on, until end. What an operation holds it releases when it
+        completes, and a unit later in that tick may take it: `end` is then its last tick."""
         if amount:
             self.changes[counter] += [(start, amount), (end, -amount)]
 
@@ -138,7 +141,14 @@ def build_trace(result: Result) -> TraceModel:
     if first > 0 or end < result.cycles:
         subtitle += f" · ticks {first:,} to {end - 1:,}"
     return TraceModel(
-        program.source, subtitle, first, end, builder.tracks, builder.slices, marks, counters
+        Path(program.source).name,
+        subtitle,
+        first,
+        end,
+        builder.tracks,
+        builder.slices,
+        marks,
+        counters,
     )
 
 
@@ -192,9 +202,9 @@ def _add_rows(builder: _Builder, result: Result, rows: np.ndarray, decode: int) 
             track = builder.lane(profile.units[unit], start, end + 1)
             piece = Slice(track, start, end + 1, name, kind, text, source, arguments)
             builder.slices.append(piece)
-            builder.change("MRF held", dispatch + 1, end + 1, _held(profile, instruction))
+            builder.change("MRF held", dispatch + 1, end, _held(profile, instruction))
             if opcode.memory and opcode.memory.startswith("tensor"):
-                builder.change("VMEM held", dispatch + 1, end + 1, opcode.bytes // BLOCK)
+                builder.change("VMEM held", dispatch + 1, end, opcode.bytes // BLOCK)
 
 
 def _add_transfer(
@@ -224,7 +234,7 @@ def _add_transfer(
         builder.slices.append(queued)
     builder.slices.append(Slice(engine, start, end + 1, name, kind, text, source, arguments))
     builder.change("DMA in flight", dispatch + 1, end + 1, count)
-    builder.change("VMEM held", dispatch + 1, end + 1, -(-count // BLOCK))
+    builder.change("VMEM held", dispatch + 1, end, -(-count // BLOCK))
 
 
 def _add_addresses(

@@ -181,9 +181,7 @@ class _Pairs(dict[str, tuple[int, int, int]]):
 _NOWHERE = Location("")
 
 
-def parse_text_isa(
-    text: str, profile: Profile | None = None, source: str = "<text>"
-) -> Program:
+def parse_text_isa(text: str, profile: Profile | None = None, source: str = "<text>") -> Program:
     """The program of a text; all mistakes of the text are reported together.
 
     The form means the same on every profile.

@@ -79,8 +79,8 @@ def print_statistics(console: Any, statistics: Statistics, program: Program, hot
     def table(*columns: tuple[str, str]) -> Table:
         result = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
         for name, side in columns:
-            wide = {"no_wrap": True} if side == "right" else {"overflow": "ellipsis"}
-            result.add_column(name, justify="right" if side == "right" else "left", **wide)
+            number = side == "right"
+            result.add_column(name, justify="right" if number else "left", no_wrap=number)
         return result
 
     def show(item: Table) -> None:

@@ -33,14 +33,14 @@ from tilewright.targets.atlas.placement import (
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Program
-from tilewright.targets.atlas.tracing import Recorder, build_trace
+from tilewright.targets.atlas.tracing import FOREVER, Recorder, build_trace
 
 Progress = Callable[[int], None]  # called with the tick reached
+Memory = Mapping[Any, np.ndarray | bytes] | Sequence[Placement]  # keys: addresses
 
 _CHUNK = 16 << 20  # bytes moved in or out of a machine at a time
 _SLICE_SECONDS = 0.1  # how long to run between two reports of progress
 _FIRST_SLICE = 4096
-_FOREVER = 1 << 61
 _REGISTERS = [*(f"x{i}" for i in range(32)), *(f"e{i}" for i in range(32)), "dma.base", "pc"]
 
 
@@ -179,7 +179,7 @@ def simulate(
     program: Program | str | Path,
     *,
     profile: Profile | str = "atlas-v1",
-    memory: Mapping[int | str, np.ndarray | bytes] | Sequence[Placement] = (),
+    memory: Memory = (),
     expect: Sequence[Expectation] = (),
     policy: Policy | str = Policy(),  # noqa: B008 - frozen
     machine: str | None = None,
@@ -216,7 +216,7 @@ def simulate(
         write_memory(engine, placement.place, placement.tensor)
     recorder = None
     if trace is not False:
-        recorder = Recorder(engine, program, (0, _FOREVER) if trace is True else trace)
+        recorder = Recorder(engine, program, (0, FOREVER) if trace is True else trace)
     outcome, seconds, stop = _drive(engine, max_cycles, stop_cycle, list(stops), recorder, progress)
     name = "python" if type(engine).__name__ == "PythonMachine" else "native"
     result = Result(program, profile, policy, engine, name, outcome, seconds, stop)
@@ -244,9 +244,7 @@ def read_memory(machine: Machine, place: Place, count: int) -> bytes:
     return b"".join(pieces)
 
 
-def _placements(
-    memory: Mapping[int | str, np.ndarray | bytes] | Sequence[Placement],
-) -> list[Placement]:
+def _placements(memory: Memory) -> list[Placement]:
     if not isinstance(memory, Mapping):
         return list(memory)
     result = []
@@ -285,17 +283,24 @@ def _drive(
     arrivals = dict.fromkeys((stop.index for stop in stops), 0)
     seconds, length, now = 0.0, _FIRST_SLICE, 0
     while True:
-        target = min(now + length, _FOREVER if stop_cycle is None else stop_cycle)
+        target = min(now + length, FOREVER if stop_cycle is None else stop_cycle)
         machine.breakpoints = set(arrivals)
-        if recorder is not None:
+        closing = recorder is not None and recorder.closes(now)
+        if closing:
+            target = stop_cycle
+        elif recorder is not None:
             target = recorder.arm(now, target)
         begin = time.perf_counter()
-        outcome = machine.run(max_cycles=max_cycles, until_cycle=target)
+        outcome = machine.run(
+            max_cycles=max_cycles, until_cycle=target, max_instructions=1 if closing else None
+        )
         spent = time.perf_counter() - begin
         seconds += spent
         now = outcome.cycles
-        if outcome.reason == "breakpoint":
-            if recorder is not None:
+        if closing and recorder is not None:
+            recorder.close(now)
+        if outcome.reason == "breakpoint" or (closing and outcome.reason == "until"):
+            if recorder is not None and not closing:
                 recorder.note(now)
             index = machine.next_index
             if index in arrivals:
@@ -303,7 +308,8 @@ def _drive(
             for stop in stops:
                 if stop.index == index and stop.count == arrivals[stop.index]:
                     return replace(outcome, reason=stop.reason), seconds, stop
-            continue
+            if not (closing and now == stop_cycle):
+                continue
         at_end_of_slice = outcome.reason == "until" and (stop_cycle is None or now < stop_cycle)
         if not at_end_of_slice:
             return outcome, seconds, None

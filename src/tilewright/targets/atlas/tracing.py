@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.simulate import Result
 
 BLOCK = 32
+FOREVER = 1 << 61  # beyond the last tick of any run
 
 
 class Recorder:
@@ -34,7 +35,10 @@ class Recorder:
     def __init__(self, machine: Machine, program: Program, window: tuple[int, int]) -> None:
         self.machine, self.window = machine, window
         self.addresses: dict[int, dict[int, int]] = {}  # claim tick -> register -> value
-        machine.trace_window = window
+        # The machine keeps rows by dispatch. What is in decode when the window ends may
+        # dispatch much later and belongs to the picture: the end is set behind it, by `close`.
+        machine.trace_window = (window[0], FOREVER)
+        self._open = window[1] < FOREVER
         wanted = [o.index for o in OPCODES if o.memory and not o.memory.startswith("scalar")]
         self._indices = set(np.flatnonzero(np.isin(program.opcodes, wanted)).tolist())
         registers: set[int] = set()
@@ -52,7 +56,16 @@ class Recorder:
             return min(target, first)
         if now <= last:
             self.machine.breakpoints |= self._indices
+            return min(target, max(last, now + 1))
         return target
+
+    def closes(self, now: int) -> bool:
+        """Whether the window ends here: one more instruction has to be dispatched."""
+        return self._open and now >= self.window[1]
+
+    def close(self, now: int) -> None:
+        self._open = False
+        self.machine.trace_window = (self.window[0], now)
 
     def note(self, tick: int) -> None:
         values = {}
@@ -119,6 +132,7 @@ def build_trace(result: Result) -> TraceModel:
     """Tracks, flows and counters of a traced run."""
     assert result.recorder is not None
     program, profile, rows = result.program, result.profile, result.machine.trace
+    rows = rows[rows["claim"] <= result.recorder.window[1]]
     builder = _Builder(profile)
     decode = builder.track("DECODE", "issue", "what holds the next instruction back")
     for unit in profile.units:

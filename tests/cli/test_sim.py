@@ -153,7 +153,7 @@ def test_tolerance_in_the_type_of_the_file(sim) -> None:
     assert sim("copy.S", "--mem", "a.npy@0", "--expect", "near.npy@4096").status == 1
     assert sim("copy.S", "--mem", "a.npy@0", "--expect", "near.npy@4096:0.02,0").status == 0
     assert sim("copy.S", "--mem", "a.npy@0", "--expect", "near.bin#bf16@4096:0.02,0").status == 0
-    refused(sim("copy.S", "--expect", "near.bin@4096:0.02,0"), "TW3012", "FILE#bf16")
+    refused(sim("copy.S", "--expect", "near.bin@4096:0.02,0"), "TW3032", "FILE#bf16")
 
 
 def test_limits_stops_and_registers(sim) -> None:
@@ -214,28 +214,28 @@ def test_a_profile_of_ones_own(sim) -> None:
     ("arguments", "code", "word"),
     [
         (["nothing.S"], "TW0010", "nothing.S"),
-        (["copy.S", "--mem", "in.npy"], "TW3010", "FILE@ADDR"),
-        (["copy.S", "--mem", "in.npy@"], "TW3010", "FILE@ADDR"),
-        (["copy.S", "--mem", "in.npy@-4"], "TW3010", "FILE@ADDR"),
-        (["copy.S", "--mem", "@0"], "TW3010", "FILE@ADDR"),
+        (["copy.S", "--mem", "in.npy"], "TW3030", "FILE@ADDR"),
+        (["copy.S", "--mem", "in.npy@"], "TW3030", "FILE@ADDR"),
+        (["copy.S", "--mem", "in.npy@-4"], "TW3030", "FILE@ADDR"),
+        (["copy.S", "--mem", "@0"], "TW3030", "FILE@ADDR"),
         (["copy.S", "--mem", "nothing.npy@0"], "TW0020", "nothing.npy"),
-        (["copy.S", "--mem", "in.npy@0x3fffffff"], "TW3013", "do not fit DRAM"),
-        (["copy.S", "--mem", "in.npy@vmem:1048570"], "TW3013", "do not fit VMEM"),
-        (["copy.S", "--mem", "in.npy@" + "9" * 30], "TW3013", "do not fit"),
-        (["copy.S", "--mem", "in.npy@" + "9" * 9000], "TW3010", "no address"),
-        (["copy.S", "--mem", "in.npy@0", "--mem", "in.bin@63"], "TW3014", "overlaps"),
+        (["copy.S", "--mem", "in.npy@0x3fffffff"], "TW3033", "do not fit DRAM"),
+        (["copy.S", "--mem", "in.npy@vmem:1048570"], "TW3033", "do not fit VMEM"),
+        (["copy.S", "--mem", "in.npy@" + "9" * 30], "TW3033", "do not fit"),
+        (["copy.S", "--mem", "in.npy@" + "9" * 9000], "TW3030", "no address"),
+        (["copy.S", "--mem", "in.npy@0", "--mem", "in.bin@63"], "TW3034", "overlaps"),
         (["copy.S", "--mem", "in.safetensors@0"], "TW0029", "in.safetensors#NAME"),
         (["copy.S", "--mem", "in.bin#f99@0"], "TW0025", "unknown element type"),
-        (["copy.S", "--dump", "0:64"], "TW3010", "ADDR:BYTES=FILE"),
-        (["copy.S", "--dump", "0=x.bin"], "TW3010", "ADDR:BYTES=FILE"),
-        (["copy.S", "--dump", "0:2000000000=x.bin"], "TW3013", "do not fit"),
+        (["copy.S", "--dump", "0:64"], "TW3030", "ADDR:BYTES=FILE"),
+        (["copy.S", "--dump", "0=x.bin"], "TW3030", "ADDR:BYTES=FILE"),
+        (["copy.S", "--dump", "0:2000000000=x.bin"], "TW3033", "do not fit"),
         (["copy.S", "--dump", "0:64=no/where.bin"], "TW0023", "no folder"),
         (["copy.S", "--dump", "0:64=x.npy#q"], "TW0025", "unknown element type"),
         (["copy.S", "--dump", "0:64=x.safetensors"], "TW0024", "safetensors"),
-        (["copy.S", "--expect", "in.npy@0:1"], "TW3010", "rtol,atol"),
-        (["copy.S", "--expect", "in.npy@0:x,1"], "TW3011", "'x'"),
-        (["copy.S", "--expect", "in.npy@0:-1,0"], "TW3011", "'-1'"),
-        (["copy.S", "--expect", "in.npy@0:nan,0"], "TW3011", "'nan'"),
+        (["copy.S", "--expect", "in.npy@0:1"], "TW3030", "rtol,atol"),
+        (["copy.S", "--expect", "in.npy@0:x,1"], "TW3031", "'x'"),
+        (["copy.S", "--expect", "in.npy@0:-1,0"], "TW3031", "'-1'"),
+        (["copy.S", "--expect", "in.npy@0:nan,0"], "TW3031", "'nan'"),
         (["copy.S", "--policy", "hope"], "TW3001", "hope"),
         (["copy.S", "--machine", "fpga"], "--machine", "fpga"),
         (["copy.S", "--max-cycles", "-1"], "--max-cycles", ""),

@@ -141,13 +141,13 @@ def test_fault_and_record() -> None:
 
 def test_bad_places() -> None:
     for memory, code in (
-        ({V1.dram_bytes: b"x"}, "TW3013"),
-        ({V1.dram_bytes - 1: b"xy"}, "TW3013"),
-        ({"vmem:0x100000": b"x"}, "TW3013"),
-        ({1 << 200: b"x"}, "TW3013"),
-        ({0: b"abcd", 3: b"x"}, "TW3014"),
-        ({"vmem:x": b"x"}, "TW3010"),
-        ({"-4": b"x"}, "TW3010"),
+        ({V1.dram_bytes: b"x"}, "TW3033"),
+        ({V1.dram_bytes - 1: b"xy"}, "TW3033"),
+        ({"vmem:0x100000": b"x"}, "TW3033"),
+        ({1 << 200: b"x"}, "TW3033"),
+        ({0: b"abcd", 3: b"x"}, "TW3034"),
+        ({"vmem:x": b"x"}, "TW3030"),
+        ({"-4": b"x"}, "TW3030"),
     ):
         with pytest.raises(TilewrightError) as caught:
             simulate(program("nop"), memory=memory, machine="python")

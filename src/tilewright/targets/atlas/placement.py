@@ -65,7 +65,7 @@ def parse_place(text: str) -> Place:
     match = re.fullmatch(_PLACE, text.strip())
     if not match:
         raise TilewrightError(
-            "TW3010",
+            "TW3030",
             f"{text!r} is no address",
             hint="write a DRAM byte address such as 0x1000, or vmem:0x400 for VMEM",
         )
@@ -103,7 +103,7 @@ def parse_expectation(text: str) -> Expectation:
     tensor = read_tensor(match["file"])
     if tolerance and not tensor.typed:
         raise TilewrightError(
-            "TW3012",
+            "TW3032",
             f"raw bytes have no element type to compare {match['file']!r} with a tolerance",
             hint="name the type, as in FILE#bf16@ADDR:rtol,atol, or use .npy or .safetensors",
         )
@@ -126,7 +126,7 @@ def check_places(
         size = profile.vmem_bytes if place.space == "vmem" else profile.dram_bytes
         if place.address + count > size:
             raise TilewrightError(
-                "TW3013",
+                "TW3033",
                 f"{name}: {count} bytes at {place} do not fit {place.space.upper()}, "
                 f"which has {size} bytes on {profile.name}",
             )
@@ -139,7 +139,7 @@ def check_places(
         for (_, end, one), (start, _, other) in pairwise(taken):
             if start < end:
                 raise TilewrightError(
-                    "TW3014",
+                    "TW3034",
                     f"{other} at {start:#x} overlaps {one}, which ends at {end:#x} "
                     f"in {space.upper()}",
                 )
@@ -156,7 +156,7 @@ def _integer(text: str) -> int:
         return int(text, 10 if text.isdecimal() else 0)
     except ValueError:
         shown = text if len(text) <= 40 else text[:40] + "…"
-        raise TilewrightError("TW3010", f"{shown!r} is no address or size") from None
+        raise TilewrightError("TW3030", f"{shown!r} is no address or size") from None
 
 
 def _error_bound(text: str, whole: str) -> float:
@@ -166,7 +166,7 @@ def _error_bound(text: str, whole: str) -> float:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
         raise TilewrightError(
-            "TW3011",
+            "TW3031",
             f"{text!r} in {whole!r} is no tolerance",
             hint="rtol and atol are numbers of 0 or more, such as 1e-2,1e-3",
         )
@@ -176,5 +176,5 @@ def _error_bound(text: str, whole: str) -> float:
 def _malformed(option: str, text: str, form: str, example: str) -> TilewrightError:
     shown = text if len(text) <= 80 else text[:80] + "…"
     return TilewrightError(
-        "TW3010", f"{option} {shown!r} is not {form}", hint=f"for example {option} {example}"
+        "TW3030", f"{option} {shown!r} is not {form}", hint=f"for example {option} {example}"
     )

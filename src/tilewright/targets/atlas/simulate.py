@@ -206,7 +206,7 @@ def simulate(
         size = profile.vmem_bytes if data.space == "vmem" else profile.dram_bytes
         if data.address + len(data.bytes) > size:
             raise TilewrightError(
-                "TW3013",
+                "TW3033",
                 f"{program.source} places {len(data.bytes)} bytes at {data.address:#x}, "
                 f"{data.space.upper()} of {profile.name} has {size} bytes",
             )

@@ -283,24 +283,27 @@ def _drive(
     arrivals = dict.fromkeys((stop.index for stop in stops), 0)
     seconds, length, now = 0.0, _FIRST_SLICE, 0
     while True:
-        target = min(now + length, FOREVER if stop_cycle is None else stop_cycle)
         machine.breakpoints = set(arrivals)
+        target = min(now + length, FOREVER if stop_cycle is None else stop_cycle)
         closing = recorder is not None and recorder.closes(now)
-        if closing:
+        single = recorder is not None and now != stop_cycle and (closing or recorder.steps(now))
+        if single:
+            # Only one limit, or the two reasons to stop could not be told apart.
             target = stop_cycle
         elif recorder is not None:
             target = recorder.arm(now, target)
         begin = time.perf_counter()
         outcome = machine.run(
-            max_cycles=max_cycles, until_cycle=target, max_instructions=1 if closing else None
+            max_cycles=max_cycles, until_cycle=target, max_instructions=1 if single else None
         )
         spent = time.perf_counter() - begin
         seconds += spent
         now = outcome.cycles
         if closing and recorder is not None:
             recorder.close(now)
-        if outcome.reason == "breakpoint" or (closing and outcome.reason == "until"):
-            if recorder is not None and not closing:
+        stepped = single and outcome.reason == "until" and now != stop_cycle
+        if outcome.reason == "breakpoint" or stepped:
+            if recorder is not None:
                 recorder.note(now)
             index = machine.next_index
             if index in arrivals:
@@ -308,17 +311,14 @@ def _drive(
             for stop in stops:
                 if stop.index == index and stop.count == arrivals[stop.index]:
                     return replace(outcome, reason=stop.reason), seconds, stop
-            if not (closing and now == stop_cycle):
-                continue
-        at_end_of_slice = outcome.reason == "until" and (stop_cycle is None or now < stop_cycle)
-        if not at_end_of_slice:
+        elif outcome.reason != "until" or (now == stop_cycle and not single):
             return outcome, seconds, None
-        if progress is not None:
-            progress(now)
-        if spent < _SLICE_SECONDS / 2:
+        elif spent < _SLICE_SECONDS / 2:
             length = min(length * 2, 1 << 40)
         elif spent > 2 * _SLICE_SECONDS:
             length = max(length // 2, _FIRST_SLICE)
+        if progress is not None:
+            progress(now)
 
 
 def _policy_json(policy: Policy) -> dict[str, Any]:

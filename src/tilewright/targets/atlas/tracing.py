@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BLOCK = 32
 FOREVER = 1 << 61  # beyond the last tick of any run
+MOST_BREAKPOINTS = 2000
 
 
 class Recorder:
@@ -29,7 +30,8 @@ class Recorder:
 
     The machine records times; addresses live in scalar registers, so the run pauses where
     decode is about to claim a memory operation and the registers are read. Decode claims one
-    instruction a tick: the tick identifies it.
+    instruction a tick: the tick identifies it. The pauses are breakpoints; a program with very
+    many memory operations is stepped instead, as handing over all those takes longer.
     """
 
     def __init__(self, machine: Machine, program: Program, window: tuple[int, int]) -> None:
@@ -48,6 +50,7 @@ class Recorder:
                 if operand.kind is Kind.X:
                     registers.update(np.unique(rows[:, slot]).tolist())
         self._registers = sorted(registers)
+        self._stepping = len(self._indices) > MOST_BREAKPOINTS
 
     def arm(self, now: int, target: int) -> int:
         """Set breakpoints if the window is open; returns where the next slice has to end."""
@@ -55,9 +58,14 @@ class Recorder:
         if now < first:
             return min(target, first)
         if now <= last:
-            self.machine.breakpoints |= self._indices
+            if not self._stepping:
+                self.machine.breakpoints |= self._indices
             return min(target, max(last, now + 1))
         return target
+
+    def steps(self, now: int) -> bool:
+        """Whether the next slice is to be a single instruction."""
+        return self._stepping and self.window[0] <= now <= self.window[1]
 
     def closes(self, now: int) -> bool:
         """Whether the window ends here: one more instruction has to be dispatched."""
@@ -68,6 +76,9 @@ class Recorder:
         self.machine.trace_window = (self.window[0], now)
 
     def note(self, tick: int) -> None:
+        """Keep the registers if decode is about to claim a memory operation."""
+        if self.machine.next_index not in self._indices:
+            return
         values = {}
         for register in self._registers:
             value = self.machine.read_register(f"x{register}")

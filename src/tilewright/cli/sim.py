@@ -194,6 +194,7 @@ def command(
     for what in ranges:
         dump(result, what)
     if trace_file or timeline_file:
+        _say_if_long(len(result.machine.trace))
         model = result.trace
         if trace_file:
             from tilewright.report.perfetto import write_trace
@@ -279,6 +280,13 @@ def _check_output(name: str) -> None:
     if "\0" in name or path.is_dir() or not path.parent.is_dir():
         what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
         raise TilewrightError("TW4002", f"cannot write {name!r}: {what}")
+
+
+def _say_if_long(rows: int) -> None:
+    """Writing a trace takes about a second for 40,000 instructions."""
+    if rows > 200_000 and sys.stderr.isatty():
+        text = f"writing {rows:,} instructions; --trace-window START:END keeps a part of the run"
+        click.echo(text, err=True)
 
 
 class _Progress:

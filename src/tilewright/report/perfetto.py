@@ -186,7 +186,7 @@ def _events(model: TraceModel) -> list[tuple[int, int, str, Any]]:
     for item in model.slices:
         length = item.end - item.start
         events.append((item.start, (1 << 62) - length, "begin", item))
-        events.append((item.end, length - (1 << 62), "end", item))
+        events.append((item.end, -1, "end", item))
     for mark in model.marks:
         events.append((mark.tick, 1 << 62, "mark", mark))
     for number, counter in enumerate(model.counters):

@@ -76,6 +76,12 @@ def test_program_data_is_placed_and_memory_lies_over_it() -> None:
     assert over.read(0, "u32", 3).tolist() == [1, 9, 3]
 
 
+def test_vmem_is_a_space_of_its_own() -> None:
+    result = simulate(program("nop"), memory={"vmem:0x20": b"abc", 0x20: b"xyz"})
+    assert result.read("vmem:0x20", "u8", 3).tobytes() == b"abc"
+    assert result.read("dram:0x20", "u8", 3).tobytes() == b"xyz"
+
+
 def test_expectations() -> None:
     want = np.arange(64, dtype=np.uint8)
     wrong = want.copy()

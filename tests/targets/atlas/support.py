@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from tilewright.targets.atlas.native import NativeMachine
 
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.machine import PythonMachine
+from tilewright.targets.atlas.native import NativeMachine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Program

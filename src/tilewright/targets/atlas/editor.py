@@ -6,9 +6,10 @@ import json
 import re
 from typing import Any
 
+from tilewright.targets.atlas.assembly.directives import DIRECTIVES
 from tilewright.targets.atlas.assembly.lexer import ABI_NAMES
 from tilewright.targets.atlas.assembly.pseudo import PSEUDO, SPECIAL
-from tilewright.targets.atlas.assembly.statements import CHANNELS, DIRECTIVES
+from tilewright.targets.atlas.assembly.statements import CHANNELS
 from tilewright.targets.atlas.isa import OPCODES
 from tilewright.targets.atlas.isa_reference import GROUPS, group_of
 

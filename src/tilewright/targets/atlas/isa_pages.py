@@ -129,7 +129,9 @@ def _encodings() -> str:
         for field, top, high, low in pieces:
             bottom = top - (high - low)
             bits = f"{high}..{low}" if high != low else str(high)
-            part = f"[{top}:{bottom}]" if field == "imm" else ""
+            part = ""
+            if field == "imm":
+                part = f"[{top}:{bottom}]" if top != bottom else f"[{top}]"
             shown.append(f"{field}{part} {bits}")
         formats.append([name, ", ".join(shown)])
     words = [[f"`{row.mnemonic}`", row.format, f"`{encoding_picture(row)}`"] for row in OPCODES]

@@ -140,6 +140,16 @@ def test_pairs_depend_on_the_profile():
         decode(encode(assemble("vmatpop.bf16.acc.mxu0 m63, acc0", V0)), V0)
 
 
+def test_fills_read_back_as_the_profile_means_them():
+    word = encode(assemble("vli.all m0, -100", V0), V0)
+    assert decode(word, V0)[0].operands == (0, -100)
+    assert decode(word, V1)[0].operands == (0, 0xFF9C)
+    pattern = assemble("vli.all m0, 0xC2C8", V1)
+    assert decode(encode(pattern, V1), V1)[0].operands == (0, 0xC2C8)
+    with pytest.raises(TilewrightError, match="imm is 49864, must be from -32768 to 32767"):
+        encode(pattern, V0)
+
+
 def test_numbers_without_a_word_are_refused():
     with pytest.raises(TilewrightError, match="cannot be encoded: imm is -1"):
         encode(assemble("delay -1", V1))

@@ -19,7 +19,7 @@ DIALECTS: dict[str, tuple[str, str]] = {
     "memref": ("xdsl.dialects.memref", "MemRef"),
     "tensor": ("xdsl.dialects.tensor", "Tensor"),
     "linalg": ("tilewright.dialects.linalg_ext", "Linalg"),
-    "iree_linalg_ext": ("tilewright.dialects.linalg_ext", "IREELinalgExt"),
+    "iree_linalg_ext": ("tilewright.dialects.iree_ext", "IREELinalgExt"),
     "npu_kernel": ("tilewright.dialects.npu_kernel", "NPUKernel"),
     "npu_schedule": ("tilewright.dialects.npu_schedule", "NPUSchedule"),
     "npu_isa": ("tilewright.dialects.npu_isa", "NPUIsa"),

@@ -156,7 +156,11 @@ def attention(call: KernelCall) -> None:
     group = call.integer("kv_group") or 1
     batch = q[:-2]
     expected = batch if group == 1 else (*batch[:-1], batch[-1] // group) if batch else batch
-    if (group != 1 and (not batch or batch[-1] % group)) or k[:-2] != expected or v[:-2] != expected:
+    if (
+        (group != 1 and (not batch or batch[-1] % group))
+        or k[:-2] != expected
+        or v[:-2] != expected
+    ):
         call.fail(
             "TW1203",
             f"q has batch {list(batch)}, k {list(k[:-2])}, v {list(v[:-2])} with kv_group {group}",
@@ -169,8 +173,10 @@ def attention(call: KernelCall) -> None:
         wanted = (*batch, q[-2], keys)
         padded = (1,) * (len(wanted) - len(shape)) + shape
         leading = zip(padded[:-2], wanted[:-2], strict=False)
-        if len(shape) > len(wanted) or padded[-2:] != wanted[-2:] or any(
-            have not in (1, want) for have, want in leading
+        if (
+            len(shape) > len(wanted)
+            or padded[-2:] != wanted[-2:]
+            or any(have not in (1, want) for have, want in leading)
         ):
             needed = "x".join(map(str, wanted))
             call.fail(
@@ -248,7 +254,9 @@ def _spatial(call: KernelCall, size: tuple[int, int], kernel: tuple[int, int]) -
     dilations = call.integers("dilations") or (1, 1)
     padding = call.integers("padding") or (0, 0, 0, 0)
     if len(strides) != 2 or len(dilations) != 2 or len(padding) != 4:
-        call.fail("TW1204", "needs 2 strides, 2 dilations and 4 padding sizes (top, left, bottom, right)")
+        call.fail(
+            "TW1204", "needs 2 strides, 2 dilations and 4 padding sizes (top, left, bottom, right)"
+        )
     height, width = (
         window(size[i], kernel[i], strides[i], dilations[i], padding[i], padding[i + 2])
         for i in range(2)
@@ -269,7 +277,9 @@ def conv2d(call: KernelCall) -> None:
         n, channels, size = x[0], x[1], x[2:]
         filters, per_group, kernel = w[0], w[1], w[2:]
     if per_group * groups != channels or filters % groups:
-        call.fail("TW1203", f"{channels} channels do not fit filters over {per_group} in {groups} groups")
+        call.fail(
+            "TW1203", f"{channels} channels do not fit filters over {per_group} in {groups} groups"
+        )
     height, width = _spatial(call, size, kernel)
     nhwc = call.string("layout") == "nhwc_hwcf"
     _result_shape(call, (n, height, width, filters) if nhwc else (n, filters, height, width))
@@ -291,7 +301,9 @@ def transpose(call: KernelCall) -> None:
     x = call.types()["x"]
     permutation = call.integers("permutation") or ()
     if sorted(permutation) != list(range(x.get_num_dims())):
-        call.fail("TW1206", f"permutation {list(permutation)} does not order rank {x.get_num_dims()}")
+        call.fail(
+            "TW1206", f"permutation {list(permutation)} does not order rank {x.get_num_dims()}"
+        )
     _result_shape(call, tuple(x.get_shape()[p] for p in permutation))
     _same_element(call, x, call.result)
 
@@ -311,7 +323,7 @@ def _slice_fits(call: KernelCall, outer: TensorType, inner: TensorType) -> None:
     if not len(offsets) == len(sizes) == len(strides) == rank:
         call.fail("TW1206", f"needs {rank} offsets, sizes and strides")
     for i, n in enumerate(outer.get_shape()):
-        if offsets[i] < 0 or sizes[i] and offsets[i] + (sizes[i] - 1) * strides[i] >= n:
+        if offsets[i] < 0 or (sizes[i] and offsets[i] + (sizes[i] - 1) * strides[i] >= n):
             call.fail("TW1203", f"reaches outside dimension {i} of size {n}")
     if [n for n in sizes if n != 1] != [n for n in inner.get_shape() if n != 1]:
         call.fail("TW1203", f"sizes {list(sizes)} are not the shape {shape_text(inner)}")
@@ -336,7 +348,10 @@ def concat(call: KernelCall) -> None:
         if len(shape) > axis:
             shape[axis] = total
     if any(shape != list(call.result.get_shape()) for shape in shapes):
-        call.fail("TW1203", f"parts {', '.join(map(shape_text, types))} do not make {shape_text(call.result)}")
+        call.fail(
+            "TW1203",
+            f"parts {', '.join(map(shape_text, types))} do not make {shape_text(call.result)}",
+        )
 
 
 def pad(call: KernelCall) -> None:
@@ -350,7 +365,9 @@ def pad(call: KernelCall) -> None:
 def fill(call: KernelCall) -> None:
     _ = call.result
     if call.operand_types and call.types()["value"].get_num_dims():
-        call.fail("TW1203", "fills with a tensor", "give a scalar: a rank-0 tensor or the value attribute")
+        call.fail(
+            "TW1203", "fills with a tensor", "give a scalar: a rank-0 tensor or the value attribute"
+        )
     if bool(call.operand_types) == ("value" in call.attributes):
         call.fail("TW1204", "needs either a value attribute or a value operand")
 
@@ -365,7 +382,9 @@ def gather(call: KernelCall) -> None:
     axis = call.axis(x.get_num_dims())
     shape = tuple(x.get_shape())
     if not isinstance(indices.element_type, (IntegerType, IndexType)):
-        call.fail("TW1205", f"indices have element type {indices.element_type}, integers are needed")
+        call.fail(
+            "TW1205", f"indices have element type {indices.element_type}, integers are needed"
+        )
     _result_shape(call, (*shape[:axis], *indices.get_shape(), *shape[axis + 1 :]))
 
 

@@ -84,7 +84,9 @@ _KIND_CHECKS: dict[str, Callable[[Attribute], bool]] = {
 }
 
 ROLES_ATTRIBUTE = AttributeSpec(
-    "roles", "strings", "operand names in order, needed when an optional one before another is left out"
+    "roles",
+    "strings",
+    "operand names in order, needed when an optional one before another is left out",
 )
 
 
@@ -122,9 +124,7 @@ class KernelCall:
             first = len(roles) - 1
             if count <= first:
                 self.fail("TW1202", f"needs at least {first + 1} operands, got {count}")
-            return tuple(
-                [role.name for role in roles[:first]] + [roles[-1].name] * (count - first)
-            )
+            return tuple([role.name for role in roles[:first]] + [roles[-1].name] * (count - first))
         needed = sum(not role.optional for role in roles)
         if not needed <= count <= len(roles):
             wanted = str(needed) if needed == len(roles) else f"{needed} to {len(roles)}"
@@ -253,10 +253,15 @@ class KernelCall:
         shape = self.result.get_shape()
         maps = self.operand_maps()
         if len(maps) != len(self.operand_types):
-            self.fail("TW1207", f"has {len(maps)} operand maps for {len(self.operand_types)} operands")
+            self.fail(
+                "TW1207", f"has {len(maps)} operand maps for {len(self.operand_types)} operands"
+            )
         for index, (map_, type_) in enumerate(zip(maps, self.tensor_types(), strict=True)):
             if map_.num_dims != len(shape) or map_.num_symbols:
-                self.fail("TW1207", f"operand map {index} takes {map_.num_dims} dims, the result has {len(shape)}")
+                self.fail(
+                    "TW1207",
+                    f"operand map {index} takes {map_.num_dims} dims, the result has {len(shape)}",
+                )
             wanted = []
             for expression in map_.results:
                 if isinstance(expression, AffineDimExpr):
@@ -274,7 +279,9 @@ class KernelCall:
                     "TW1203",
                     f"operand {index} has shape {shape_text(type_)}, "
                     f"its map needs {'x'.join(map(str, wanted)) or 'a scalar'}",
-                    "broadcast it with operand_maps" if "operand_maps" not in self.attributes else None,
+                    "broadcast it with operand_maps"
+                    if "operand_maps" not in self.attributes
+                    else None,
                 )
 
 

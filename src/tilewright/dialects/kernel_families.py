@@ -17,7 +17,23 @@ SYMBOL_PREFIX = "npu_uk_"
 
 # Element types as they are spelled at the end of a symbol.
 DTYPE_SUFFIXES = frozenset(
-    "f8E4M3FN f8E5M2 f8E8M0FNU bf16 f16 f32 f64 i1 i4 i8 i16 i32 i64 ui8 index".split()
+    [
+        "f8E4M3FN",
+        "f8E5M2",
+        "f8E8M0FNU",
+        "bf16",
+        "f16",
+        "f32",
+        "f64",
+        "i1",
+        "i4",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "ui8",
+        "index",
+    ]
 )
 
 _MAPS = AttributeSpec(
@@ -127,7 +143,9 @@ _CHOICES = [
         checks.select,
     ),
     *(
-        Family(f"logical_{n}", f"bitwise {n}", _roles("lhs rhs"), (_MAPS, *_SCALARS), checks.logical)
+        Family(
+            f"logical_{n}", f"bitwise {n}", _roles("lhs rhs"), (_MAPS, *_SCALARS), checks.logical
+        )
         for n in ("and", "or", "xor")
     ),
     Family("logical_not", "bitwise not", _roles("x"), (_MAPS,), checks.logical),
@@ -162,7 +180,9 @@ _ROWS = [
         "prod": "product",
     }.items()
 ] + [
-    Family("softmax", "e^(x - max) / sum along axis", _roles("x"), (_axis(-1),), checks.softmax, "rows"),
+    Family(
+        "softmax", "e^(x - max) / sum along axis", _roles("x"), (_axis(-1),), checks.softmax, "rows"
+    ),
     Family(
         "rms_norm",
         "x / sqrt(mean(x^2) + epsilon) [* weight]",
@@ -185,7 +205,11 @@ _ROWS = [
         _roles("x cos sin"),
         (
             AttributeSpec(
-                "style", "string", "which elements form a pair", "split_half", False,
+                "style",
+                "string",
+                "which elements form a pair",
+                "split_half",
+                False,
                 ("split_half", "interleaved"),
             ),
             _axis(-1),
@@ -205,8 +229,12 @@ _ATTENTION = (
     AttributeSpec("transpose_k", "unit", "k is [.., d, n]"),
     AttributeSpec("transpose_v", "unit", "v is [.., dv, n]"),
     AttributeSpec(
-        "mask_kind", "string", "bool keeps where true, additive is added to the scaled scores",
-        None, False, ("bool", "additive"),
+        "mask_kind",
+        "string",
+        "bool keeps where true, additive is added to the scaled scores",
+        None,
+        False,
+        ("bool", "additive"),
     ),
     AttributeSpec("causal", "unit", "query i sees keys up to i (+ n - m when lengths differ)"),
     AttributeSpec("kv_group", "integer", "query heads per key/value head", 1),
@@ -220,8 +248,13 @@ _CONTRACTIONS = [
     ),
     *(
         Family(
-            f"matmul_acc_{part}", meaning, _roles("lhs rhs [acc]"), _TRANSPOSES, checks.matmul,
-            "matmul", state="mxu0.acc0",
+            f"matmul_acc_{part}",
+            meaning,
+            _roles("lhs rhs [acc]"),
+            _TRANSPOSES,
+            checks.matmul,
+            "matmul",
+            state="mxu0.acc0",
         )
         for part, meaning in {
             "first": "accumulator = [acc +] lhs x rhs",
@@ -230,18 +263,27 @@ _CONTRACTIONS = [
         }.items()
     ),
     Family(
-        "gemma_attention", _ATTENTION_MEANING, _roles("q k v [mask]"), _ATTENTION, checks.attention,
-        "attention", aliases=("attention",),
+        "gemma_attention",
+        _ATTENTION_MEANING,
+        _roles("q k v [mask]"),
+        _ATTENTION,
+        checks.attention,
+        "attention",
+        aliases=("attention",),
     ),
     *(
         Family(
-            f"attention_acc_{part}", meaning, _roles("q k v [mask]"),
+            f"attention_acc_{part}",
+            meaning,
+            _roles("q k v [mask]"),
             (
                 *_ATTENTION,
                 AttributeSpec("query_start", "integer", "first query row of this block (causal)"),
                 AttributeSpec("key_start", "integer", "first key of this block (causal)"),
             ),
-            checks.attention, "attention", state="attention",
+            checks.attention,
+            "attention",
+            state="attention",
         )
         for part, meaning in {
             "first": "start the running maximum, sum and output with these keys",
@@ -265,7 +307,11 @@ _WINDOWS = [
             *_WINDOW,
             AttributeSpec("groups", "integer", "independent channel groups", 1),
             AttributeSpec(
-                "layout", "string", "order of dimensions of image and filter", "nchw_fchw", False,
+                "layout",
+                "string",
+                "order of dimensions of image and filter",
+                "nchw_fchw",
+                False,
                 ("nchw_fchw", "nhwc_hwcf"),
             ),
             AttributeSpec(
@@ -283,7 +329,9 @@ _WINDOWS = [
             (
                 AttributeSpec("kernel", "integers", "window height and width", required=True),
                 *_WINDOW,
-                AttributeSpec("layout", "string", "order of dimensions", "nchw", False, ("nchw", "nhwc")),
+                AttributeSpec(
+                    "layout", "string", "order of dimensions", "nchw", False, ("nchw", "nhwc")
+                ),
                 AttributeSpec("count_include_pad", "unit", "padding counts in an average"),
             ),
             checks.pool,
@@ -324,26 +372,45 @@ _SLICE = (
 )
 _MOVEMENT = [
     Family(
-        "transpose", "dimensions reordered: result dim i is x dim permutation[i]", _roles("x"),
+        "transpose",
+        "dimensions reordered: result dim i is x dim permutation[i]",
+        _roles("x"),
         (AttributeSpec("permutation", "integers", "order of x's dimensions", required=True),),
-        checks.transpose, "movement",
+        checks.transpose,
+        "movement",
     ),
     Family("reshape", "same elements, another shape", _roles("x"), (), checks.reshape, "movement"),
     Family("slice", "a strided part of x", _roles("x"), _SLICE, checks.slice_, "movement"),
-    Family("insert_slice", "into with a part replaced by x", _roles("x into"), _SLICE, checks.insert_slice, "movement"),
-    Family("concat", "parts joined along axis", _roles("parts*"), (_axis(),), checks.concat, "movement"),
     Family(
-        "pad", "x with a border of value", _roles("x"),
+        "insert_slice",
+        "into with a part replaced by x",
+        _roles("x into"),
+        _SLICE,
+        checks.insert_slice,
+        "movement",
+    ),
+    Family(
+        "concat", "parts joined along axis", _roles("parts*"), (_axis(),), checks.concat, "movement"
+    ),
+    Family(
+        "pad",
+        "x with a border of value",
+        _roles("x"),
         (
             AttributeSpec("low", "integers", "border before, per dimension", required=True),
             AttributeSpec("high", "integers", "border after, per dimension", required=True),
             AttributeSpec("value", "value", "what the border holds", 0),
         ),
-        checks.pad, "movement",
+        checks.pad,
+        "movement",
     ),
     Family(
-        "fill", "every element is value", _roles("[value]"),
-        (AttributeSpec("value", "value", "the literal"),), checks.fill, "movement",
+        "fill",
+        "every element is value",
+        _roles("[value]"),
+        (AttributeSpec("value", "value", "the literal"),),
+        checks.fill,
+        "movement",
     ),
     Family("iota", "each element is its index along axis", (), (_axis(),), checks.iota, "movement"),
 ]
@@ -356,11 +423,29 @@ def _host(name: str, meaning: str, roles: str, check, *attributes: AttributeSpec
 _HOST = [
     _host("gather", "slices of x at indices along axis", "x indices", checks.gather, _axis(0)),
     _host("embedding", "rows of x at indices", "x indices", checks.gather, _axis(0)),
-    _host("argmax", "position of the first maximum along axis", "x", checks.argmax, _axis(-1), _KEEPDIMS),
-    _host("argmin", "position of the first minimum along axis", "x", checks.argmax, _axis(-1), _KEEPDIMS),
+    _host(
+        "argmax",
+        "position of the first maximum along axis",
+        "x",
+        checks.argmax,
+        _axis(-1),
+        _KEEPDIMS,
+    ),
+    _host(
+        "argmin",
+        "position of the first minimum along axis",
+        "x",
+        checks.argmax,
+        _axis(-1),
+        _KEEPDIMS,
+    ),
     _host("cumsum", "running sum along axis", "x", checks.along_axis, _axis(-1)),
     _host(
-        "sort", "x in order along axis", "x", checks.along_axis, _axis(-1),
+        "sort",
+        "x in order along axis",
+        "x",
+        checks.along_axis,
+        _axis(-1),
         AttributeSpec("descending", "unit", "largest first"),
     ),
 ]

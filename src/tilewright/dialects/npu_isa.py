@@ -49,7 +49,9 @@ class Instruction(IRDLOperation):
 
     def fields(self) -> dict[str, int]:
         """Field name -> value, in printing order; optional fields only when set."""
-        return {name: _integer(self.properties[name]) for name in self.FIELDS if name in self.properties}
+        return {
+            name: _integer(self.properties[name]) for name in self.FIELDS if name in self.properties
+        }
 
     def text(self) -> str:
         """One line of the text form: `mnemonic key=value, key=value`."""
@@ -92,13 +94,13 @@ class DmaInstruction(Instruction):
     size = opt_prop_def(IntegerAttr)
     flag = prop_def(IntegerAttr)
 
-    OPTIONAL_FIELDS = ("size",)
+    OPTIONAL_FIELDS: ClassVar[tuple[str, ...]] = ("size",)
 
 
 class LoadInstruction(DmaInstruction):
     rd = prop_def(IntegerAttr)
 
-    FIELDS = ("rd", "base", "size", "flag")
+    FIELDS: ClassVar[tuple[str, ...]] = ("rd", "base", "size", "flag")
 
     def __init__(self, rd: int, base: int, size: int | None, flag: int) -> None:
         values = {"rd": rd, "base": base, "size": size, "flag": flag}
@@ -108,7 +110,9 @@ class LoadInstruction(DmaInstruction):
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls.create(properties=cls.parse_fields(parser), attributes=parser.parse_optional_attr_dict())
+        return cls.create(
+            properties=cls.parse_fields(parser), attributes=parser.parse_optional_attr_dict()
+        )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -121,7 +125,7 @@ class DmaLoadOp(LoadInstruction):
     """Load an activation from the load region."""
 
     name = "npu_isa.dma_load"
-    TEXT = "dma.load"
+    TEXT: ClassVar[str] = "dma.load"
 
 
 @irdl_op_definition
@@ -129,7 +133,7 @@ class DmaLoadMxu0Op(LoadInstruction):
     """Load a weight tile for matrix unit 0."""
 
     name = "npu_isa.dma_load_mxu0"
-    TEXT = "dma.load.mxu0"
+    TEXT: ClassVar[str] = "dma.load.mxu0"
 
 
 @irdl_op_definition
@@ -137,7 +141,7 @@ class DmaLoadMxu1Op(LoadInstruction):
     """Load a weight tile for matrix unit 1."""
 
     name = "npu_isa.dma_load_mxu1"
-    TEXT = "dma.load.mxu1"
+    TEXT: ClassVar[str] = "dma.load.mxu1"
 
 
 @irdl_op_definition
@@ -145,8 +149,8 @@ class DmaStoreOp(DmaInstruction):
     """Store a register to the store region; the operand shows which tensor it holds."""
 
     name = "npu_isa.dma_store"
-    TEXT = "dma.store"
-    FIELDS = ("rs1", "base", "size", "flag")
+    TEXT: ClassVar[str] = "dma.store"
+    FIELDS: ClassVar[tuple[str, ...]] = ("rs1", "base", "size", "flag")
 
     value = var_operand_def(TensorType)
     rs1 = prop_def(IntegerAttr)
@@ -193,8 +197,8 @@ class DmaWaitOp(Instruction):
     """Wait until a flag is raised, and lower it."""
 
     name = "npu_isa.dma_wait"
-    TEXT = "dma.wait"
-    FIELDS = ("flag",)
+    TEXT: ClassVar[str] = "dma.wait"
+    FIELDS: ClassVar[tuple[str, ...]] = ("flag",)
 
     flag = prop_def(IntegerAttr)
 
@@ -203,7 +207,9 @@ class DmaWaitOp(Instruction):
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls.create(properties=cls.parse_fields(parser), attributes=parser.parse_optional_attr_dict())
+        return cls.create(
+            properties=cls.parse_fields(parser), attributes=parser.parse_optional_attr_dict()
+        )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -250,7 +256,9 @@ class ComputeInstruction(Instruction):
         parser.parse_punctuation("=")
         numbers = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
         if len(numbers) != len(cls.FIELDS):
-            parser.raise_error(f"{cls.name} names {len(cls.FIELDS)} registers: {', '.join(cls.FIELDS)}")
+            parser.raise_error(
+                f"{cls.name} names {len(cls.FIELDS)} registers: {', '.join(cls.FIELDS)}"
+            )
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
@@ -282,12 +290,15 @@ class ComputeInstruction(Instruction):
             raise VerifyException("shows tensors on both sides or on neither")
 
 
-def _compute(name: str, text: str, meaning: str, fields: tuple[str, ...]) -> type[ComputeInstruction]:
+def _compute(
+    name: str, text: str, meaning: str, fields: tuple[str, ...]
+) -> type[ComputeInstruction]:
     """The class of one compute instruction."""
     class_name = "".join(part.capitalize() for part in name.split("_")) + "Op"
     body = {
         "__doc__": meaning,
         "__module__": __name__,
+        "__annotations__": {"TEXT": ClassVar[str], "FIELDS": ClassVar[tuple[str, ...]]},
         "name": f"npu_isa.{name}",
         "TEXT": text,
         "FIELDS": fields,

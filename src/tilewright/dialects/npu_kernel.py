@@ -7,6 +7,7 @@ operations are pure and return new tensors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from tilewright.dialects.family_checks import resolve_transposes
 from tilewright.dialects.kernel_call import KernelCall
@@ -52,7 +53,7 @@ class Contraction(IRDLOperation):
 
     traits = traits_def(Pure())
 
-    symbol = "npu_uk_matmul"
+    SYMBOL: ClassVar[str] = "npu_uk_matmul"
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Contraction(IRDLOperation):
 
     def verify_(self) -> None:
         marks = {k: v for k, v in self.properties.items() if k.startswith("transpose")}
-        verify_call(self, self.symbol, self.operands, marks, self.result.type)
+        verify_call(self, self.SYMBOL, self.operands, marks, self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser):
@@ -136,9 +137,7 @@ class KernelCallOp(IRDLOperation):
 
     def call(self) -> KernelCall | None:
         """The call as its family sees it, or None for a symbol without a family."""
-        return kernel_call(
-            self.symbol.data, self.operand_types, self.attributes, self.result.type
-        )
+        return kernel_call(self.symbol.data, self.operand_types, self.attributes, self.result.type)
 
     def verify_(self) -> None:
         verify_call(self, self.symbol.data, self.operands, self.attributes, self.result.type)

@@ -21,7 +21,7 @@ module {
     %7 = linalg.contract indexing_maps = [#a, #bt, #c] ins(%a, %bt : tensor<4x8xbf16>, tensor<16x8xbf16>) outs(%i : tensor<4x16xf32>) -> tensor<4x16xf32>
     return
   }
-  func.func @elementwise(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %n: tensor<4x8xi32>, %p: tensor<4x8xi1>) {
+  func.func @elementwise(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %n: tensor<4x8xi32>, %p: tensor<4x8xi1>, %r: tensor<4xf32>) {
     %0 = linalg.add ins(%x, %y : tensor<4x8xf32>, tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
     %1 = linalg.div ins(%x, %y : tensor<4x8xf32>, tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
     %2 = linalg.exp ins(%x : tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -29,6 +29,8 @@ module {
     %4 = linalg.reciprocal ins(%x : tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
     %5 = linalg.select ins(%p, %x, %y : tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
     %6 = linalg.max ins(%x, %y : tensor<4x8xf32>, tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
+    %8 = linalg.elementwise kind=#linalg.elementwise_kind<max_signed> ins(%x, %y : tensor<4x8xf32>, tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
+    %9 = linalg.elementwise <sub> indexing_maps = [#id2, #row, #id2] ins(%x, %r : tensor<4x8xf32>, tensor<4xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
     %7 = linalg.erf ins(%x : tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
     return
   }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self, cast
 
 from xdsl.dialects import arith
@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ShapedType,
     TensorType,
-    i32,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
@@ -24,7 +23,6 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     SameVariadicOperandSize,
     irdl_op_definition,
@@ -203,25 +201,17 @@ class MapOp(StructuredOp):
     """Apply a scalar body to every element; the body also takes the old output element."""
 
     name = "linalg.map"
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    outputs = operand_def(TensorType)
 
     @classmethod
     def create(
-        cls,
-        *,
-        operands: Sequence[SSAValue] = (),
-        properties: Mapping[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-        **others: Any,
+        cls, *, operands: Sequence[SSAValue] = (), regions: Sequence[Region] = (), **others: Any
     ) -> Self:
-        # The generic form has no segment sizes: there is always exactly one output. Older text has
-        # no body argument for it.
-        sizes = DenseArrayBase.from_list(i32, [len(operands) - 1, 1])
-        properties = {**(properties or {}), "operandSegmentSizes": sizes}
+        # Older text has no body argument for the output.
         body = regions[0].block
         if len(body.args) == len(operands) - 1:
             body.insert_arg(element_type(operands[-1].type), len(body.args))
-        return super().create(operands=operands, properties=properties, regions=regions, **others)
+        return super().create(operands=operands, regions=regions, **others)
 
     def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
         rank = len(cast(ShapedType, self.outputs[0].type).get_shape())
@@ -261,6 +251,10 @@ class MapOp(StructuredOp):
         print_typed_operands(printer, "outs", self.outputs)
         if payload is None:
             print_body_with_arguments(printer, self.body)
+
+
+# One output, and so no segment sizes, yet read as a sequence like that of every structured op.
+MapOp.outputs = property(lambda self: self.operands[-1:])  # type: ignore[assignment]
 
 
 # --------------------------------------------------------------------------- moving data, no maths

@@ -10,7 +10,13 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Dialect, Operation
 
-from tilewright.dialects import linalg_dimensions, linalg_named, linalg_structured, linalg_windows
+from tilewright.dialects import (
+    linalg_dimensions,
+    linalg_elementwise,
+    linalg_named,
+    linalg_structured,
+    linalg_windows,
+)
 from tilewright.dialects.iree_ext import AttentionOp, IREELinalgExt, identity_score
 from tilewright.dialects.linalg_dimensions import (
     BroadcastOp,
@@ -19,12 +25,16 @@ from tilewright.dialects.linalg_dimensions import (
     SoftmaxOp,
     TransposeOp,
 )
+from tilewright.dialects.linalg_elementwise import (
+    ElementwiseKindAttr,
+    ElementwiseKindOp,
+    ElementwiseOp,
+    FillOp,
+)
 from tilewright.dialects.linalg_named import (
     BatchMatmulOp,
     ContractionOp,
     ContractOp,
-    ElementwiseOp,
-    FillOp,
     MatmulOp,
     NamedOp,
 )
@@ -38,11 +48,19 @@ from tilewright.dialects.linalg_structured import (
 )
 from tilewright.dialects.linalg_windows import ConvolutionOp, PoolingOp, WindowOp
 
+MODULES = (
+    linalg_structured,
+    linalg_dimensions,
+    linalg_named,
+    linalg_elementwise,
+    linalg_windows,
+)
+
 
 def _operations() -> list[type[Operation]]:
     """Every op class of the linalg modules, in the order of their definition."""
     found: dict[str, type[Operation]] = {YieldOp.name: YieldOp}
-    for module in (linalg_structured, linalg_dimensions, linalg_named, linalg_windows):
+    for module in MODULES:
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Operation):
                 name = getattr(value, "name", "")
@@ -51,7 +69,7 @@ def _operations() -> list[type[Operation]]:
     return list(found.values())
 
 
-Linalg = Dialect("linalg", _operations(), [IteratorTypeAttr])
+Linalg = Dialect("linalg", _operations(), [IteratorTypeAttr, ElementwiseKindAttr])
 
 __all__ = [
     "PARALLEL",
@@ -62,6 +80,8 @@ __all__ = [
     "ContractOp",
     "ContractionOp",
     "ConvolutionOp",
+    "ElementwiseKindAttr",
+    "ElementwiseKindOp",
     "ElementwiseOp",
     "FillOp",
     "GenericOp",

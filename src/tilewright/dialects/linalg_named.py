@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
-    FloatAttr,
-    ShapedType,
     TensorType,
     i1,
 )
@@ -52,8 +50,14 @@ class NamedOp(StructuredOp):
     """A structured op with a fixed body; attributes come first in the text form."""
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    # Attributes that the text form writes as `key = value` before `ins`.
-    LEADING: ClassVar[tuple[str, ...]] = ()
+    # Whether operand maps may be given in the text form.
+    HAS_MAPS: ClassVar[bool] = False
+    # What the attribute dictionary of the text form leaves out.
+    HIDDEN: ClassVar[tuple[str, ...]] = (
+        "operandSegmentSizes",
+        "indexing_maps",
+        "linalg.memoized_indexing_maps",
+    )
 
     def __init__(
         self,
@@ -73,6 +77,11 @@ class NamedOp(StructuredOp):
             attributes=attributes or {},
             regions=[self.fixed_body(inputs, outputs, properties)],
         )
+        # MLIR's generic form spells the maps out, its custom form leaves the usual ones out.
+        if self.HAS_MAPS and "indexing_maps" not in properties:
+            usual = self.default_maps()
+            if usual is not None:
+                self.properties["indexing_maps"] = usual
 
     @classmethod
     def fixed_body(
@@ -95,13 +104,28 @@ class NamedOp(StructuredOp):
         raise NotImplementedError
 
     @classmethod
+    def parse_header(cls, parser: Parser) -> dict[str, Attribute]:
+        """What stands between the op's name and its attribute dictionary."""
+        header: dict[str, Attribute] = {}
+        if cls.HAS_MAPS and parser.parse_optional_keyword("indexing_maps"):
+            parser.parse_punctuation("=")
+            header["indexing_maps"] = parser.parse_attribute()
+        return header
+
+    def print_header(self, printer: Printer) -> None:
+        maps = self.properties.get("indexing_maps")
+        if maps is not None and maps != self.default_maps():
+            printer.print_string(" indexing_maps = ")
+            printer.print_attribute(maps)
+
+    def default_maps(self) -> ArrayAttr[AffineMapAttr] | None:
+        """The maps that go without saying."""
+        return None
+
+    @classmethod
     def parse(cls, parser: Parser) -> Self:
         known = cls.get_irdl_definition().properties
-        attributes: dict[str, Attribute] = {}
-        for key in cls.LEADING:
-            if parser.parse_optional_keyword(key):
-                parser.parse_punctuation("=")
-                attributes[key] = parser.parse_attribute()
+        attributes = cls.parse_header(parser)
         attributes |= parser.parse_optional_attr_dict()
         position = parser.pos
         inputs = parse_typed_operands(parser, "ins")
@@ -118,12 +142,9 @@ class NamedOp(StructuredOp):
 
     def print(self, printer: Printer) -> None:
         extra = {**self.properties, **self.attributes}
-        for hidden in ("operandSegmentSizes", "linalg.memoized_indexing_maps"):
+        for hidden in self.HIDDEN:
             extra.pop(hidden, None)
-        for key in self.LEADING:
-            if (value := extra.pop(key, None)) is not None:
-                printer.print_string(f" {key} = ")
-                printer.print_attribute(value)
+        self.print_header(printer)
         if extra:
             printer.print_string(" ")
             printer.print_attr_dict(extra)
@@ -177,6 +198,9 @@ class ContractionOp(NamedOp):
             return cast("ArrayAttr[AffineMapAttr]", given)
         return ArrayAttr(map(AffineMapAttr, _maps_of(self.SPEC)[0]))
 
+    def default_maps(self) -> ArrayAttr[AffineMapAttr] | None:
+        return ArrayAttr(map(AffineMapAttr, _maps_of(self.SPEC)[0])) if self.SPEC else None
+
     def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
         if self.SPEC:
             return ArrayAttr(_maps_of(self.SPEC)[1])
@@ -189,7 +213,7 @@ class ContractionOp(NamedOp):
 class MappedContractionOp(ContractionOp):
     """A contraction whose operand maps may be given (transposed or broadcast operands)."""
 
-    LEADING: ClassVar[tuple[str, ...]] = ("indexing_maps",)
+    HAS_MAPS: ClassVar[bool] = True
     indexing_maps = opt_prop_def(ArrayAttr[AffineMapAttr])
     cast = opt_prop_def()
 
@@ -305,210 +329,3 @@ class QuantizedMatmulOp(QuantizedContractionOp):
 class QuantizedBatchMatmulOp(QuantizedContractionOp):
     name = "linalg.quantized_batch_matmul"
     SPEC: ClassVar[str] = "bmnk: bmk, bkn, , -> bmn"
-
-
-# ------------------------------------------------------------------------------------ element-wise
-
-
-class ElementwiseOp(NamedOp):
-    """All operands and the result have one shape and the body is one op."""
-
-    # (op for floats, op for signed integers); None where the type has no such op.
-    PAYLOAD: ClassVar[tuple[type[Operation] | None, type[Operation] | None]]
-
-    @classmethod
-    def compute(cls, add: Adder, unsigned: bool, *arguments: SSAValue) -> SSAValue:
-        *inputs, out = arguments
-        chosen = cls.PAYLOAD[0 if isinstance(out.type, AnyFloat) else 1]
-        if chosen is None:
-            raise VerifyException(f"no meaning on {out.type}")
-        values = [convert_element(add, value, out.type, unsigned) for value in inputs]
-        return add(chosen(*values))
-
-    def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
-        rank = len(cast(ShapedType, self.outputs[0].type).get_shape())
-        return ArrayAttr([AffineMapAttr(AffineMap.identity(rank))] * len(self.operands))
-
-    def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
-        rank = len(cast(ShapedType, self.outputs[0].type).get_shape())
-        return ArrayAttr([PARALLEL] * rank)
-
-
-Payload = tuple[type[Operation] | None, type[Operation] | None]
-
-
-@irdl_op_definition
-class AddOp(ElementwiseOp):
-    name = "linalg.add"
-    PAYLOAD: ClassVar[Payload] = (arith.AddfOp, arith.AddiOp)
-
-
-@irdl_op_definition
-class SubOp(ElementwiseOp):
-    name = "linalg.sub"
-    PAYLOAD: ClassVar[Payload] = (arith.SubfOp, arith.SubiOp)
-
-
-@irdl_op_definition
-class MulOp(ElementwiseOp):
-    name = "linalg.mul"
-    PAYLOAD: ClassVar[Payload] = (arith.MulfOp, arith.MuliOp)
-
-
-@irdl_op_definition
-class DivOp(ElementwiseOp):
-    name = "linalg.div"
-    PAYLOAD: ClassVar[Payload] = (arith.DivfOp, arith.DivSIOp)
-
-
-@irdl_op_definition
-class DivUnsignedOp(ElementwiseOp):
-    name = "linalg.div_unsigned"
-    PAYLOAD: ClassVar[Payload] = (None, arith.DivUIOp)
-
-
-@irdl_op_definition
-class MaxOp(ElementwiseOp):
-    name = "linalg.max"
-    PAYLOAD: ClassVar[Payload] = (arith.MaximumfOp, arith.MaxSIOp)
-
-
-@irdl_op_definition
-class MinOp(ElementwiseOp):
-    name = "linalg.min"
-    PAYLOAD: ClassVar[Payload] = (arith.MinimumfOp, arith.MinSIOp)
-
-
-@irdl_op_definition
-class PowfOp(ElementwiseOp):
-    name = "linalg.powf"
-    PAYLOAD: ClassVar[Payload] = (math.PowFOp, None)
-
-
-@irdl_op_definition
-class ExpOp(ElementwiseOp):
-    name = "linalg.exp"
-    PAYLOAD: ClassVar[Payload] = (math.ExpOp, None)
-
-
-@irdl_op_definition
-class LogOp(ElementwiseOp):
-    name = "linalg.log"
-    PAYLOAD: ClassVar[Payload] = (math.LogOp, None)
-
-
-@irdl_op_definition
-class AbsOp(ElementwiseOp):
-    name = "linalg.abs"
-    PAYLOAD: ClassVar[Payload] = (math.AbsFOp, math.AbsIOp)
-
-
-@irdl_op_definition
-class CeilOp(ElementwiseOp):
-    name = "linalg.ceil"
-    PAYLOAD: ClassVar[Payload] = (math.CeilOp, None)
-
-
-@irdl_op_definition
-class FloorOp(ElementwiseOp):
-    name = "linalg.floor"
-    PAYLOAD: ClassVar[Payload] = (math.FloorOp, None)
-
-
-@irdl_op_definition
-class NegfOp(ElementwiseOp):
-    name = "linalg.negf"
-    PAYLOAD: ClassVar[Payload] = (arith.NegfOp, None)
-
-
-@irdl_op_definition
-class RoundOp(ElementwiseOp):
-    name = "linalg.round"
-    PAYLOAD: ClassVar[Payload] = (math.RoundOp, None)
-
-
-@irdl_op_definition
-class SqrtOp(ElementwiseOp):
-    name = "linalg.sqrt"
-    PAYLOAD: ClassVar[Payload] = (math.SqrtOp, None)
-
-
-@irdl_op_definition
-class RsqrtOp(ElementwiseOp):
-    name = "linalg.rsqrt"
-    PAYLOAD: ClassVar[Payload] = (math.RsqrtOp, None)
-
-
-@irdl_op_definition
-class TanhOp(ElementwiseOp):
-    name = "linalg.tanh"
-    PAYLOAD: ClassVar[Payload] = (math.TanhOp, None)
-
-
-@irdl_op_definition
-class ErfOp(ElementwiseOp):
-    name = "linalg.erf"
-    PAYLOAD: ClassVar[Payload] = (math.ErfOp, None)
-
-
-@irdl_op_definition
-class SquareOp(ElementwiseOp):
-    name = "linalg.square"
-    PAYLOAD: ClassVar[Payload] = (arith.MulfOp, None)
-
-    @classmethod
-    def compute(cls, add: Adder, unsigned: bool, *arguments: SSAValue) -> SSAValue:
-        return add(arith.MulfOp(arguments[0], arguments[0]))
-
-
-@irdl_op_definition
-class ReciprocalOp(ElementwiseOp):
-    name = "linalg.reciprocal"
-    PAYLOAD: ClassVar[Payload] = (arith.DivfOp, None)
-
-    @classmethod
-    def compute(cls, add: Adder, unsigned: bool, *arguments: SSAValue) -> SSAValue:
-        one = add(arith.ConstantOp(FloatAttr(1.0, cast(AnyFloat, arguments[0].type))))
-        return add(arith.DivfOp(one, arguments[0]))
-
-
-@irdl_op_definition
-class SelectOp(ElementwiseOp):
-    name = "linalg.select"
-    PAYLOAD: ClassVar[Payload] = (arith.SelectOp, arith.SelectOp)
-
-    @classmethod
-    def compute(cls, add: Adder, unsigned: bool, *arguments: SSAValue) -> SSAValue:
-        return add(arith.SelectOp(*arguments[:3]))
-
-
-@irdl_op_definition
-class CopyOp(ElementwiseOp):
-    name = "linalg.copy"
-    PAYLOAD: ClassVar[Payload] = (None, None)
-    cast = opt_prop_def()
-
-    @classmethod
-    def compute(cls, add: Adder, unsigned: bool, *arguments: SSAValue) -> SSAValue:
-        return convert_element(add, arguments[0], arguments[1].type, unsigned)
-
-
-@irdl_op_definition
-class FillOp(ElementwiseOp):
-    """Every element becomes the scalar."""
-
-    name = "linalg.fill"
-    PAYLOAD: ClassVar[Payload] = (None, None)
-
-    @classmethod
-    def compute(cls, add: Adder, unsigned: bool, *arguments: SSAValue) -> SSAValue:
-        return convert_element(add, arguments[0], arguments[1].type, unsigned)
-
-    def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
-        rank = len(cast(ShapedType, self.outputs[0].type).get_shape())
-        scalar = cast("tuple", getattr(self.inputs[0].type, "get_shape", tuple)())
-        if scalar:
-            raise VerifyException("linalg.fill takes a scalar")
-        return ArrayAttr(
-            [AffineMapAttr(AffineMap(rank, 0, ())), AffineMapAttr(AffineMap.identity(rank))]
-        )

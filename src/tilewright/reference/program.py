@@ -99,11 +99,9 @@ class Builder:
     weights: Callable[[str], Any]
     semantics: Semantics
     call: Callable[[str, Sequence[Any], Operation], list[Any]]
-    slot_of: dict[SSAValue, int] = field(default_factory=dict)
+    slot_of: dict[SSAValue | str, int] = field(default_factory=dict)
     # Slots that die at the operation being built; makers that build regions read it first.
     dying: frozenset[int] = frozenset()
-    # What operations of one function share, such as the accumulator of a matrix unit.
-    shared: dict[str, Any] = field(default_factory=dict)
 
     def slot(self, value: SSAValue) -> int:
         """The number of a value's slot."""
@@ -111,6 +109,10 @@ class Builder:
         if found is None:
             found = self.slot_of[value] = len(self.slot_of)
         return found
+
+    def hidden_slot(self, name: str) -> int:
+        """The slot of state that no SSA value shows, such as a matrix unit's accumulator."""
+        return self.slot_of.setdefault(name, len(self.slot_of))
 
     def single_block(self, region: Region, op: Operation) -> Block:
         blocks = list(region.blocks)

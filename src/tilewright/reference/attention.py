@@ -29,7 +29,9 @@ class RunningState:
 
     def result(self) -> Array:
         """The attention output in float64; rows without any key are 0."""
-        return np.where(self.total == 0, 0.0, self.output / np.where(self.total == 0, 1.0, self.total))
+        return np.where(
+            self.total == 0, 0.0, self.output / np.where(self.total == 0, 1.0, self.total)
+        )
 
 
 def scores(

@@ -75,7 +75,7 @@ class Comparison:
 def ordered_integers(values: Array) -> Array:
     """Floats in stored form -> integers in the same order, neighbours one apart, both zeros 0."""
     bits = values.dtype.itemsize * 8
-    raw = np.ascontiguousarray(values).view(f"uint{bits}").astype(np.uint64)
+    raw = dtypes.contiguous(values).view(f"uint{bits}").astype(np.uint64)
     sign = np.uint64(1 << (bits - 1))
     magnitude = (raw & (sign - np.uint64(1))).astype(np.int64)
     return np.where(raw & sign, -magnitude, magnitude)

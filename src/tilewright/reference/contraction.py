@@ -49,9 +49,7 @@ def contract(
             window = [slice(None)] * count
             window[split] = slice(start, start + step)
             other = right[tuple(window)] if split in batch else right
-            parts.append(
-                _contract(left[tuple(window)], other, batch, rows, columns, summed, count)
-            )
+            parts.append(_contract(left[tuple(window)], other, batch, rows, columns, summed, count))
         return np.concatenate(parts, axis=split)
     return _contract(left, right, batch, rows, columns, summed, count)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -71,11 +71,16 @@ def narrow_to_odd(values: Array) -> Array:
     return bits.view(np.float32)
 
 
+def contiguous(values: Array) -> Array:
+    """The array in C order; unlike numpy's own function this keeps rank 0."""
+    return np.ascontiguousarray(values).reshape(np.shape(values))
+
+
 def bf16_bits(values: Array) -> Array:
     """The 16-bit patterns of float32 values rounded to bf16."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    bits = contiguous(values).view(np.uint32)
     rounded = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-    result = (rounded >> np.uint32(16)).astype(np.uint16)
+    result = np.asarray(rounded >> np.uint32(16)).astype(np.uint16)
     nan = np.isnan(values)
     if nan.any():
         result[nan] = ((bits[nan] >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
@@ -83,12 +88,12 @@ def bf16_bits(values: Array) -> Array:
 
 
 def _bf16_values(stored: Array) -> Array:
-    bits = np.ascontiguousarray(stored).view(np.uint16).astype(np.uint32)
+    bits = contiguous(stored).view(np.uint16).astype(np.uint32)
     bits <<= np.uint32(16)
     return bits.view(np.float32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _byte_table(storage: np.dtype[Any]) -> Array:
     table = np.arange(256, dtype=np.uint8).view(storage).astype(np.float32)
     table.setflags(write=False)
@@ -170,7 +175,7 @@ I1 = ElementType("i1", "bool", 1, np.dtype(np.bool_), np.dtype(np.bool_))
 INDEX = ElementType("index", "int", 64, np.dtype(np.int64), np.dtype(np.int64))
 
 
-@lru_cache(maxsize=None)
+@cache
 def integer(bits: int, signed: bool = True) -> ElementType:
     """The integer type of a width; widths without a numpy type sit in the next wider one."""
     if bits == 1:
@@ -186,7 +191,7 @@ def integer(bits: int, signed: bool = True) -> ElementType:
     return ElementType(f"{'' if signed else 'u'}i{bits}", "int", bits, dtype, dtype, signed)
 
 
-@lru_cache(maxsize=None)
+@cache
 def element_type(attribute: Attribute) -> ElementType:
     """The element type of an MLIR type: a scalar type or the element of a shaped one."""
     if isinstance(attribute, builtin.ShapedType):

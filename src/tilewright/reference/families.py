@@ -476,7 +476,9 @@ def _scale(call: Call, rank: int) -> Array | None:
     element = call.elements["scale"]
     if not element.is_float:
         # An integer scale is an E8M0 exponent code.
-        scale = np.ldexp(np.float32(1.0), dtypes.unsigned_view(scale, element).astype(np.int32) - 127)
+        scale = np.ldexp(
+            np.float32(1.0), dtypes.unsigned_view(scale, element).astype(np.int32) - 127
+        )
     block = call.kernel.integer("block")
     if block is not None:
         axis = call.kernel.axis(rank)

@@ -51,7 +51,9 @@ def concat(call: Call) -> Array:
 
 @family("pad")
 def pad(call: Call) -> Array:
-    amounts = zip(call.kernel.integers("low") or (), call.kernel.integers("high") or (), strict=True)
+    amounts = zip(
+        call.kernel.integers("low") or (), call.kernel.integers("high") or (), strict=True
+    )
     value = literal_value(call.kernel.value("value") or 0, call.target)
     return np.pad(call.values["x"], list(amounts), constant_values=value)
 

@@ -1,11 +1,11 @@
 """Errors of the reference executor: always with the operation and, where known, its place.
 
-    TW1501  an operation the executor has no meaning for
-    TW1502  a type, attribute or form of a known operation it cannot evaluate
-    TW1503  a weight named by the module that was not given
-    TW1504  an input or weight of the wrong shape, type or number
-    TW1505  a run-time check of the program failed (an assertion, an index out of range)
-    TW1506  no function of that name
+TW1501  an operation the executor has no meaning for
+TW1502  a type, attribute or form of a known operation it cannot evaluate
+TW1503  a weight named by the module that was not given
+TW1504  an input or weight of the wrong shape, type or number
+TW1505  a run-time check of the program failed (an assertion, an index out of range)
+TW1506  no function of that name
 """
 
 from __future__ import annotations

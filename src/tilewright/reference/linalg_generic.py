@@ -133,12 +133,10 @@ def evaluate_nest(nest: Nest, builder: Builder) -> Evaluate:
             for v, e in zip(values[:operand_count], elements, strict=True)
         ]
         sizes = loop_sizes(nest.op, nest.maps, [a.shape for a in arrays])
-        views = [
-            operand_view(nest.op, a, m, sizes) for a, m in zip(arrays, nest.maps, strict=True)
-        ]
+        views = [operand_view(nest.op, a, m, sizes) for a, m in zip(arrays, nest.maps, strict=True)]
         results = strategy(views, values[operand_count:], sizes)
         kept = [
-            dtypes.stored(np.ascontiguousarray(to_operand(r, m, sizes)), e)
+            dtypes.stored(dtypes.contiguous(to_operand(r, m, sizes)), e)
             for r, m, e in zip(results, nest.output_maps, elements[nest.inputs :], strict=True)
         ]
         return kept if several else kept[0]

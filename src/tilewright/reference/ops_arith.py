@@ -109,19 +109,99 @@ def _elementwise(op: Operation, builder: Builder) -> Evaluate:
     return evaluate
 
 
-
-for _name in (
-    "addi subi muli divsi divui floordivsi ceildivsi ceildivui remsi remui maxsi maxui minsi minui "
-    "andi ori xori shli shrsi shrui cmpi cmpf select addf subf mulf divf remf negf maximumf maxnumf "
-    "minimumf minnumf bitcast index_cast index_castui fptosi fptoui sitofp uitofp extf truncf trunci "
-    "extsi extui"
-).split():
+for _name in [
+    "addi",
+    "subi",
+    "muli",
+    "divsi",
+    "divui",
+    "floordivsi",
+    "ceildivsi",
+    "ceildivui",
+    "remsi",
+    "remui",
+    "maxsi",
+    "maxui",
+    "minsi",
+    "minui",
+    "andi",
+    "ori",
+    "xori",
+    "shli",
+    "shrsi",
+    "shrui",
+    "cmpi",
+    "cmpf",
+    "select",
+    "addf",
+    "subf",
+    "mulf",
+    "divf",
+    "remf",
+    "negf",
+    "maximumf",
+    "maxnumf",
+    "minimumf",
+    "minnumf",
+    "bitcast",
+    "index_cast",
+    "index_castui",
+    "fptosi",
+    "fptoui",
+    "sitofp",
+    "uitofp",
+    "extf",
+    "truncf",
+    "trunci",
+    "extsi",
+    "extui",
+]:
     OPERATIONS[f"arith.{_name}"] = _elementwise
-for _name in (
-    "absf absi acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh ctlz ctpop cttz erf "
-    "erfc exp exp2 expm1 floor fma fpowi ipowi isfinite isinf isnan log log10 log1p log2 powf round "
-    "roundeven rsqrt sin sinh sqrt tan tanh trunc"
-).split():
+for _name in [
+    "absf",
+    "absi",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "ctlz",
+    "ctpop",
+    "cttz",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fma",
+    "fpowi",
+    "ipowi",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "powf",
+    "round",
+    "roundeven",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]:
     OPERATIONS[f"math.{_name}"] = _elementwise
 
 

@@ -59,9 +59,7 @@ def whole_attention(op: Operation, builder: Builder) -> Evaluate:
             moved = part.transpose(rest + first + second)
             full = [sizes[d] for d in first + second]
             moved = np.broadcast_to(moved, [1] * len(rest) + full)
-            return moved.reshape(
-                int(np.prod(full[: len(first)])), int(np.prod(full[len(first) :]))
-            )
+            return moved.reshape(int(np.prod(full[: len(first)])), int(np.prod(full[len(first) :])))
 
         def change(score: Array) -> Array:
             assert body is not None
@@ -90,6 +88,6 @@ def whole_attention(op: Operation, builder: Builder) -> Evaluate:
             part = part.reshape([sizes[d] for d in order])
             part = part.transpose([order.index(d) for d in sorted(order)])
             view[...] = part.reshape([shape[d] for d in kept])
-        return dtypes.stored(np.ascontiguousarray(to_operand(result, output_map, sizes)), target)
+        return dtypes.stored(dtypes.contiguous(to_operand(result, output_map, sizes)), target)
 
     return evaluate

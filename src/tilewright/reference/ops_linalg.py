@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects.linalg_ext import Linalg, StructuredOp
@@ -43,7 +42,7 @@ def movement(op: Operation, builder: Builder) -> Evaluate:
     def evaluate(source: Any, output: Any, *_: Any) -> Any:
         sizes = loop_sizes(op, maps, [source.shape, output.shape])
         view = operand_view(op, source, source_map, sizes)
-        return np.ascontiguousarray(to_operand(view, maps[1], sizes))
+        return dtypes.contiguous(to_operand(view, maps[1], sizes))
 
     return evaluate
 

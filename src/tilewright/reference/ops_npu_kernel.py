@@ -69,7 +69,7 @@ def bind(op: Operation, kernel: KernelCall) -> Any:
 def finish(call: Call, values: Array) -> Array:
     """A family's values as the stored result."""
     values = np.broadcast_to(values, call.shape)
-    return dtypes.stored(np.ascontiguousarray(values).reshape(call.shape), call.target)
+    return dtypes.stored(dtypes.contiguous(values).reshape(call.shape), call.target)
 
 
 def evaluate_call(op: Operation, kernel: KernelCall) -> Evaluate:

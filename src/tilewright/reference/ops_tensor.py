@@ -37,9 +37,11 @@ def undefined(shape: Sequence[int], element: ElementType) -> Array:
         return dtypes.stored(np.full(shape, np.nan, dtype=np.float32), element)
     if element.kind == "bool":
         return np.zeros(shape, dtype=np.bool_)
-    return np.full(element.storage.itemsize * int(np.prod(shape)), 0xA5, np.uint8).view(
-        element.storage
-    ).reshape(shape)
+    return (
+        np.full(element.storage.itemsize * int(np.prod(shape)), 0xA5, np.uint8)
+        .view(element.storage)
+        .reshape(shape)
+    )
 
 
 def mixed(static: tuple[int, ...], dynamic: list[SSAValue], first: int) -> Callable[..., list[int]]:
@@ -259,7 +261,7 @@ def cast(op: Operation, builder: Builder) -> Evaluate:
     source, target = element_of(op.operands[0]), element_of(op.results[0])
     if source == target:
         return lambda value: value
-    return lambda value: np.ascontiguousarray(value).view(target.storage)
+    return lambda value: dtypes.contiguous(value).view(target.storage)
 
 
 @operation("tensor.concat")
@@ -291,6 +293,6 @@ def gather(op: Operation, builder: Builder) -> Evaluate:
                 raise fault(op, "TW1505", f"tensor.gather reads outside of axis {axis}")
             place[axis] = index
         moved = np.moveaxis(source, dimensions, range(len(dimensions)))
-        return np.ascontiguousarray(moved[tuple(place[a] for a in dimensions)].reshape(shape))
+        return dtypes.contiguous(moved[tuple(place[a] for a in dimensions)].reshape(shape))
 
     return evaluate

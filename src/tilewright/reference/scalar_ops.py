@@ -291,7 +291,9 @@ def _count_bits(name: str, values: Array, element: ElementType) -> Array:
 # --------------------------------------------------------------------------- conversions
 
 
-def integer_to_float(values: Array, source: ElementType, target: ElementType, signed: bool) -> Array:
+def integer_to_float(
+    values: Array, source: ElementType, target: ElementType, signed: bool
+) -> Array:
     """Integers, read signed or unsigned, rounded once to a float type (working form)."""
     numbers = (dtypes.signed_view if signed else dtypes.unsigned_view)(values, source)
     if source.bits > 53 and target is not dtypes.F64:
@@ -322,7 +324,7 @@ def bitcast(values: Array, source: ElementType, target: ElementType) -> Array:
     """The same bits read as another type of the same width (working form to working form)."""
     if source.kind == "bool" or target.kind == "bool":
         return dtypes.wrapped(values, target)
-    bits = np.ascontiguousarray(dtypes.stored(values, source)).view(target.storage)
+    bits = dtypes.contiguous(dtypes.stored(values, source)).view(target.storage)
     return dtypes.working(bits.reshape(np.shape(values)), target)
 
 
@@ -394,7 +396,9 @@ def integer_function(name: str, element: ElementType) -> ScalarFunction | None:
             function = table[name]
 
             def call(*args: Array, function=function, view=view) -> Array:
-                return dtypes.wrapped(np.asarray(function(*(view(a, element) for a in args))), element)
+                return dtypes.wrapped(
+                    np.asarray(function(*(view(a, element) for a in args))), element
+                )
 
             return call
     if name in ("math.ctpop", "math.ctlz", "math.cttz"):
@@ -445,7 +449,9 @@ def constant_array(op: Operation) -> Array:
         return dtypes.stored(np.asarray(value.value.data, dtype=np.float64), element)
     if isinstance(value, builtin.IntegerAttr):
         return integer_scalar(value.value.data, element)
-    raise fault(op, "TW1502", f"a constant of kind {getattr(value, 'name', value)} has no value here")
+    raise fault(
+        op, "TW1502", f"a constant of kind {getattr(value, 'name', value)} has no value here"
+    )
 
 
 def integer_scalar(value: int, element: ElementType) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import pi, sqrt
 
 from tilewright.dialects import family_checks as checks
 from tilewright.dialects.kernel_call import AttributeSpec, Family, KernelCall, Role
@@ -91,7 +92,21 @@ _UNARY = [
     }.items()
 ] + [
     _unary("silu", "x * sigmoid(x)"),
-    _unary("gelu_tanh", "x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))"),
+    Family(
+        "gelu_tanh",
+        "x/2 * (1 + tanh(inner_scale * (x + 0.044715 x^3)))",
+        _roles("x"),
+        (
+            AttributeSpec(
+                "inner_scale",
+                "float",
+                "factor inside tanh; exporters differ in its digits",
+                sqrt(2.0 / pi),
+            ),
+            _MAPS,
+        ),
+        checks.elementwise,
+    ),
     _unary("gelu_erf", "x/2 * (1 + erf(x / sqrt(2)))"),
 ]
 
@@ -357,6 +372,15 @@ _QUANTISATION = [
         (
             AttributeSpec("scale", "float", "factor when there is no scale operand"),
             AttributeSpec("block", "integer", "elements along axis that share a scale (MX: 32)"),
+            AttributeSpec(
+                "scale_encoding",
+                "string",
+                "value: the factor itself; e8m0: a byte e standing for 2^(e-127), where 0 stands "
+                "for 2^-126 and 255 for NaN",
+                "value",
+                False,
+                ("value", "e8m0"),
+            ),
             _axis(-1),
             _MAPS,
         ),

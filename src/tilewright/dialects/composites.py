@@ -82,9 +82,7 @@ class Steps(IntentBuilder):
     ) -> SSAValue:
         lanes = [x if isinstance(x, Lane) else self.lane(x) for x in operands]
         result = element or next(x.element for x in lanes if isinstance(x, Lane))
-        loops = sorted(
-            {d for x in lanes if isinstance(x, Lane) for d in x.loops if d is not None}
-        )
+        loops = sorted({d for x in lanes if isinstance(x, Lane) for d in x.loops if d is not None})
         if any(isinstance(x, Lane) and shape_of(x.tensor) == self.shape for x in lanes):
             loops = list(range(len(self.shape)))
         return self.elementwise(family, lanes, result, self.extents, loops=loops).tensor
@@ -284,9 +282,7 @@ def _scale_of(steps: Steps, call: KernelCall, scale: SSAValue | None, element: A
     return literal(given.value.data, element) if isinstance(given, FloatAttr) else None
 
 
-def requant(
-    steps: Steps, call: KernelCall, x: SSAValue, scale: SSAValue | None = None
-) -> SSAValue:
+def requant(steps: Steps, call: KernelCall, x: SSAValue, scale: SSAValue | None = None) -> SSAValue:
     element, target = tensor_type(x).element_type, call.result.element_type
     by = _scale_of(steps, call, scale, element)
     if by is not None:

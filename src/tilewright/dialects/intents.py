@@ -151,16 +151,12 @@ class IntentBuilder:
     def unary(self, family: str, x: SSAValue, element: Attribute | None = None) -> OpResult:
         """An element-wise intent with the shape of its one operand."""
         type_ = tensor_type(x)
-        return self.call(
-            family, [x], TensorType(element or type_.element_type, type_.get_shape())
-        )
+        return self.call(family, [x], TensorType(element or type_.element_type, type_.get_shape()))
 
     def fill(self, value: Scalar, shape: Sequence[int]) -> OpResult:
         return self.call("fill", [], TensorType(value.type, list(shape)), {"value": value})
 
-    def broadcast(
-        self, lane: Lane, loops: Sequence[int], extents: Mapping[int, int]
-    ) -> SSAValue:
+    def broadcast(self, lane: Lane, loops: Sequence[int], extents: Mapping[int, int]) -> SSAValue:
         """The lane's tensor with exactly the dimensions `loops`: itself, transposed or repeated."""
         if lane.loops == tuple(loops):
             return lane.tensor

@@ -12,8 +12,8 @@ Rules of arithmetic
     contractions      exact products, sums in float64, one rounding to the result type, the initial
                       value included; integers modulo 2^bits
     reductions        sums and products in float64 with one rounding; maxima and minima exact
-    several steps     softmax, norms, activations, rope as one operation: float32 steps in a fixed
-                      order (`composites`), one rounding to the result type
+    several steps     softmax, activations, rope, quantisation as one operation: the steps of
+                      `composites` in their order, each rounded to the element type; norms in float32
     attention         scores exact, scaled, rounded to the score type; the rest in float64; one
                       rounding; a row without keys is 0
     tensor.empty      NaN, so that reading it shows

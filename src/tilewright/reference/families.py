@@ -178,26 +178,31 @@ def square(call: Call) -> Array:
 @family("elementwise_cube")
 def cube(call: Call) -> Array:
     x = mapped(call)["x"]
-    return (x * x) * x if call.target.is_float else dtypes.wrapped(x * x * x, call.target)
+    return composites.cube(x) if call.target.is_float else dtypes.wrapped(x * x * x, call.target)
 
 
-_COMPOSITES: dict[str, Callable[[Array], Array]] = {
+_ACTIVATIONS: dict[str, Callable[[Array, ElementType], Array]] = {
     "elementwise_sigmoid": composites.sigmoid,
     "silu": composites.silu,
-    "gelu_tanh": composites.gelu_tanh,
     "gelu_erf": composites.gelu_erf,
 }
 
 
-@family(*_COMPOSITES)
+@family(*_ACTIVATIONS)
 def activation(call: Call) -> Array:
-    return _COMPOSITES[call.kernel.family.name](mapped(call)["x"])
+    return _ACTIVATIONS[call.kernel.family.name](mapped(call)["x"], call.target)
+
+
+@family("gelu_tanh")
+def gelu_tanh(call: Call) -> Array:
+    inner_scale = call.kernel.floating("inner_scale") or math.sqrt(2.0 / math.pi)
+    return composites.gelu_tanh(mapped(call)["x"], call.target, inner_scale)
 
 
 @family("silu_gate")
 def silu_gate(call: Call) -> Array:
     operands = mapped(call)
-    return composites.silu_gate(operands["gate"], operands["up"])
+    return composites.silu_gate(operands["gate"], operands["up"], call.target)
 
 
 @family("clamp")
@@ -269,11 +274,11 @@ def reduction(call: Call) -> Array:
     if kind == "mean":
         if not element.is_float:
             raise fault(call.op, "TW1502", f"a mean of {element.name} is not defined")
-        if initial is None:
-            return composites.mean(x, axes).reshape(call.shape)
         count = math.prod(x.shape[a] for a in axes)
         wide = x.sum(axis=axes, keepdims=True, dtype=np.float64).reshape(call.shape)
-        return (wide + initial).astype(x.dtype) / np.asarray(count, dtype=x.dtype)
+        steps = composites.Steps(element)
+        wide = wide if initial is None else wide + initial
+        return steps.divide(dtypes.rounded(wide, element), steps.constant(count))
     kind = {"prod": "product"}.get(kind, kind)
     folded = fold(x, axes, kind, element).reshape(call.shape)
     return folded if initial is None else combine(initial, folded, kind, call.target)
@@ -281,13 +286,14 @@ def reduction(call: Call) -> Array:
 
 @family("softmax")
 def softmax(call: Call) -> Array:
-    return composites.softmax(call.values["x"], call.axis())
+    return composites.softmax(call.values["x"], call.axis(), call.elements["x"])
 
 
 @family("rms_norm")
 def rms_norm(call: Call) -> Array:
     epsilon = call.kernel.floating("epsilon") or 0.0
-    return composites.rms_norm(call.values["x"], call.values.get("weight"), epsilon, call.axis())
+    weight = call.values.get("weight")
+    return composites.rms_norm(call.values["x"], weight, epsilon, call.axis(), call.target)
 
 
 @family("layer_norm")
@@ -308,7 +314,8 @@ def rope(call: Call) -> Array:
     tables = [_table_over(call.values[n], rank, maps.get(n)) for n in ("cos", "sin")]
     if "x" in maps:
         x = operand_view(call.op, x, maps["x"], call.shape)
-    return composites.rope(x, tables[0], tables[1], call.kernel.axis(rank), style)
+    axis = call.kernel.axis(rank)
+    return composites.rope(x, tables[0], tables[1], axis, style, call.elements["x"])
 
 
 def _table_over(table: Array, rank: int, affine: AffineMap | None) -> Array:
@@ -474,11 +481,8 @@ def _scale(call: Call, rank: int) -> Array | None:
     if scale is None:
         return None
     element = call.elements["scale"]
-    if not element.is_float:
-        # An integer scale is an E8M0 exponent code.
-        scale = np.ldexp(
-            np.float32(1.0), dtypes.unsigned_view(scale, element).astype(np.int32) - 127
-        )
+    if call.kernel.string("scale_encoding") == "e8m0":
+        scale = _decoded_exponents(dtypes.unsigned_view(scale, element))
     block = call.kernel.integer("block")
     if block is not None:
         axis = call.kernel.axis(rank)
@@ -500,33 +504,28 @@ def _quantised_input(call: Call) -> Array:
 
 @family("requant")
 def requant(call: Call) -> Array:
-    x = _quantised_input(call)
+    x, element = _quantised_input(call), call.elements["x"]
     scale = _scale(call, len(call.shape))
     if scale is not None:
-        x = x / scale.astype(x.dtype)
+        x = composites.Steps(element).divide(x, dtypes.rounded(scale, element))
     if call.target.is_float:
-        import ml_dtypes
-
-        largest = float(ml_dtypes.finfo(call.target.storage).max)
-        return np.clip(x, -largest, largest)
-    low, high = (
-        (-(2 ** (call.target.bits - 1)), 2 ** (call.target.bits - 1) - 1)
-        if call.target.signed
-        else (0, 2**call.target.bits - 1)
-    )
-    whole = np.clip(np.rint(np.where(np.isnan(x), 0, x)).astype(np.float64), low, high)
-    return whole.astype(np.int64)
+        return x
+    limit = 2 ** (call.target.bits - 1)
+    low, high = (-limit, limit - 1) if call.target.signed else (0, 2 * limit - 1)
+    whole = np.rint(np.where(np.isnan(x), 0, x)).astype(np.float64)
+    return np.clip(whole, low, high).astype(np.int64)
 
 
 @family("dequant")
 def dequant(call: Call) -> Array:
-    x = _quantised_input(call)
-    if not call.elements["x"].is_float:
-        x = x.astype(np.float32)
+    x = convert(_quantised_input(call), call.elements["x"], call.target)
     scale = _scale(call, len(call.shape))
     if scale is None:
         return x
-    if scale.ndim and scale.shape != x.shape and call.kernel.integer("block") is not None:
-        cut = tuple(slice(0, size) for size in x.shape)
-        scale = scale[cut]
-    return x * scale.astype(x.dtype)
+    return composites.Steps(call.target).multiply(x, dtypes.rounded(scale, call.target))
+
+
+def _decoded_exponents(codes: Array) -> Array:
+    """Bytes e as 2^(e - 127); 0 stands for 2^-126 and 255 for NaN."""
+    exponents = np.maximum(codes.astype(np.int32), 1) - 127
+    return np.where(codes == 255, np.float32(np.nan), np.ldexp(np.float32(1.0), exponents))

@@ -57,6 +57,7 @@ def softmax(op: Operation, builder: Builder) -> Evaluate:
     source, target = element_of(op.operands[0]), element_of(op.results[0])
 
     def evaluate(values: Any, *_: Any) -> Any:
-        return dtypes.stored(composites.softmax(dtypes.working(values, source), axis), target)
+        result = composites.softmax(dtypes.working(values, source), axis, source)
+        return dtypes.stored(result, target)
 
     return evaluate

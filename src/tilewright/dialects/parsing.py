@@ -1,11 +1,10 @@
-"""Reading and verifying MLIR text, with the user's line in every error.
+"""Reading MLIR text, with the user's line in every error.
 
 xDSL's parser is used with two changes: every operation remembers where its name stands in the
 text, and opening a region does not copy the table of all values (that made long functions with
 many small regions quadratic).
 
-Error codes: TW1210 malformed text, TW1211 an operation that does not verify, TW0010 unreadable
-file.
+Error codes: TW1210 malformed text, TW0010 unreadable file.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tilewright.dialects.context import make_context
-from tilewright.dialects.locations import location_of
+from tilewright.dialects.verification import verify_module as verify_module
 from tilewright.dialects.xdsl_api import (
     Block,
     Context,
@@ -36,7 +35,6 @@ from tilewright.dialects.xdsl_api import (
     StringAttr,
     UnknownLoc,
     UnregisteredOp,
-    VerifyException,
 )
 from tilewright.errors import Location, TilewrightError
 
@@ -242,46 +240,3 @@ def read_text(path: str) -> str:
 def parse_file(path: str, context: Context | None = None) -> ModuleOp:
     """The module in a file (`-`: standard input)."""
     return parse_text(read_text(path), "<stdin>" if path == "-" else path, context)
-
-
-def verify_module(module: ModuleOp) -> None:
-    """Raise one TilewrightError, at its operation, unless the whole module verifies.
-
-    Beyond what xDSL checks, every value must be defined before it is used.
-    """
-    defined: set[SSAValue] = set()
-    for op in module.walk():
-        _verify_order(op, defined)
-        try:
-            op.verify(verify_nested_ops=False)
-        except TilewrightError as error:
-            place = location_of(op)
-            raise (error.at(place) if place else error) from None
-        except (VerifyException, DiagnosticException, ValueError, AssertionError) as error:
-            raise TilewrightError(
-                "TW1211", f"{op.name}: {_verify_message(error)}", location_of(op)
-            ) from None
-
-
-def _verify_order(op: Operation, defined: set[SSAValue]) -> None:
-    """Operands come from operations met earlier, or from another block of the region."""
-    for operand in op.operands:
-        owner = operand.owner
-        if isinstance(owner, Operation) and operand not in defined:
-            block = owner.parent
-            if block is not None and block.parent is not None and len(block.parent.blocks) > 1:
-                continue
-            name = f"%{operand.name_hint}" if operand.name_hint else "a value"
-            raise TilewrightError(
-                "TW1211", f"{op.name}: uses {name} before it is defined", location_of(op)
-            )
-    defined.update(op.results)
-
-
-def _verify_message(error: Exception) -> str:
-    """The sentence that says what is wrong, without xDSL's drawing of the IR."""
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(error).__name__

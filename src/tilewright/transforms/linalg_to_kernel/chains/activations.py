@@ -41,7 +41,8 @@ def sigmoid(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None
     if negated is None or not _plain(negated):
         return None
     inner = [total.op, power.op, negated.op]
-    return rewriter.replace(op, inner, "elementwise_sigmoid", [negated.reads[0].value])
+    x = negated.reads[0].value
+    return rewriter.replace(op, inner, "elementwise_sigmoid", [x], None, x.type)
 
 
 def _plain(node: Node) -> bool:
@@ -56,8 +57,8 @@ def silu(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
         found = node_of(gate.value, "elementwise_sigmoid")
         if found is None or not _plain(found) or found.reads[0].value is not x.value:
             continue
-        if x.covers(root.shape) and gate.covers(root.shape) and x.value.type == op.result.type:
-            return rewriter.replace(op, [found.op], "silu", [x.value])
+        if x.covers(root.shape) and gate.covers(root.shape):
+            return rewriter.replace(op, [found.op], "silu", [x.value], None, x.value.type)
     return None
 
 
@@ -68,9 +69,7 @@ def silu_gate(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | No
         found = node_of(gate.value, "silu")
         if found is None or not gate.covers(root.shape) or not up.covers(root.shape):
             continue
-        if found.op.result.type != op.result.type or up.value.type != op.result.type:
-            continue
-        operands = [found.reads[0].value, up.value]
+        operands = [rewriter.helper(op, v, root.shape) for v in (found.reads[0].value, up.value)]
         return rewriter.replace(op, [found.op], "silu_gate", operands)
     return None
 
@@ -154,7 +153,7 @@ def _gelu_tanh(
         if factor != rounded(GELU_INNER, element):
             attributes["inner_scale"] = FloatAttr(factor, f32)
         chain = [*inner, scaled.op, total.op, cubic.op, cube.op]
-        return rewriter.replace(op, chain, "gelu_tanh", [x], attributes)
+        return rewriter.replace(op, chain, "gelu_tanh", [x], attributes, x.type)
     return None
 
 
@@ -171,7 +170,7 @@ def _gelu_erf(
     read = scaled.scalar(INVERSE_ROOT_TWO)
     if read is None or read.value is not x:
         return None
-    return rewriter.replace(op, [*inner, scaled.op], "gelu_erf", [x])
+    return rewriter.replace(op, [*inner, scaled.op], "gelu_erf", [x], None, x.type)
 
 
 def clamp(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -191,7 +190,12 @@ def clamp(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     if low is None or low.value.data > high.value.data:  # type: ignore[attr-defined]
         return None
     return rewriter.replace(
-        op, [lower.op], "clamp", [lower.reads[0].value], {"min": low, "max": high}
+        op,
+        [lower.op],
+        "clamp",
+        [lower.reads[0].value],
+        {"min": low, "max": high},
+        lower.reads[0].value.type,
     )
 
 
@@ -228,11 +232,11 @@ def chosen_bound(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp |
         return None
     is_max = (side == "g") == kept
     if is_max and number == 0:
-        return rewriter.replace(op, [test.op], "elementwise_relu", [x.value])
+        return rewriter.replace(op, [test.op], "elementwise_relu", [x.value], None, x.value.type)
     if number == 0:
         return None
     family = "elementwise_max" if is_max else "elementwise_min"
-    return rewriter.replace(op, [test.op], family, [x.value], {"scalar_rhs": bound})
+    return rewriter.replace(op, [test.op], family, [x.value], {"scalar_rhs": bound}, x.value.type)
 
 
 RECOGNISERS: dict[str, list[Recogniser]] = {

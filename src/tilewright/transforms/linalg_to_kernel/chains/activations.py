@@ -21,15 +21,10 @@ from tilewright.transforms.linalg_to_kernel.chains.match import (
 INNER_TOLERANCE = 1e-3
 
 
-def _same(node: Node, value: SSAValue) -> bool:
-    """Whether a unary intent reads `value` element by element."""
-    return node.reads[0].value is value and node.reads[0].covers(node.shape)
-
-
 def sigmoid(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     """1 / (exp(-x) + 1)"""
     root = make_node(op)
-    if not isinstance(root.element, AnyFloat) or "operand_maps" in op.attributes:
+    if not isinstance(root.element, AnyFloat) or not _plain(root):
         return None
     total = node_of(root.reads[0].value, "elementwise_add")
     if total is None or (read := total.scalar(1.0)) is None or not read.covers(total.shape):
@@ -46,8 +41,8 @@ def sigmoid(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None
 
 
 def _plain(node: Node) -> bool:
-    """Whether a unary intent reads its operand as it lies."""
-    return len(node.reads) == 1 and "operand_maps" not in node.op.attributes
+    """Whether an intent with one operand reads it element by element."""
+    return len(node.reads) == 1 and node.reads[0].covers(node.shape)
 
 
 def silu(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -180,9 +175,7 @@ def clamp(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     if high is None or not isinstance(root.element, AnyFloat):
         return None
     lower = node_of(root.reads[0].value, "elementwise_max", "elementwise_relu")
-    if lower is None or "operand_maps" in op.attributes or len(lower.reads) != 1:
-        return None
-    if "operand_maps" in lower.op.attributes:
+    if lower is None or not _plain(root) or not _plain(lower):
         return None
     low: Attribute | None = FloatAttr(0.0, root.element)
     if lower.family == "elementwise_max":

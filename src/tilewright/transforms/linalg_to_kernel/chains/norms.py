@@ -48,7 +48,7 @@ def mean(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     count = _divisor(root)
     if count is None or len(root.reads) != 1 or not isinstance(root.element, AnyFloat):
         return None
-    if root.reads[0].value.type != op.result.type or "operand_maps" in op.attributes:
+    if not root.reads[0].covers(root.shape):
         return None
     total = node_of(root.reads[0].value, "reduction_sum", "pool_sum")
     if total is None or len(total.op.operands) != 1:
@@ -62,7 +62,7 @@ def mean(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
         elements, name = math.prod(window), "pool_avg"
     if elements != count:
         return None
-    return rewriter.replace(op, [total.op], name, [x], attributes)
+    return rewriter.replace(op, [total.op], name, [x], attributes, total.result.type)
 
 
 def _row_reduction(
@@ -228,22 +228,23 @@ def narrowed(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
     """
     root = make_node(op)
     found = node_of(root.reads[0].value, "rms_norm", "layer_norm")
-    if found is None or "operand_maps" in op.attributes or found.element != f32:
+    if found is None or not root.reads[0].covers(root.shape) or found.element != f32:
         return None
-    if found.family == "rms_norm" and len(found.op.operands) != 1:
+    if len(found.op.operands) != 1:
         return None
-    if found.family == "layer_norm" and len(found.op.operands) != 1:
+    wide = node_of(stem(found.op.operands[0]), "cast")
+    if wide is None or not wide.reads[0].covers(wide.shape):
         return None
-    wide = node_of(found.op.operands[0], "cast")
-    if wide is None or "operand_maps" in wide.op.attributes:
-        return None
-    x = wide.op.operands[0]
+    x = wide.reads[0].value
     if tensor_type(x).element_type != root.element:
         return None
     inner: list[Operation] = [found.op]
-    if all(use.operation is found.op for use in wide.result.uses):
+    if rewriter.private([wide.op], found.op):
         inner.append(wide.op)
-    return rewriter.replace(op, inner, found.family, [x], dict(found.op.attributes), x.type)
+    place = _place(found.op.operands[0], _axis(found.op))
+    axis = [d for d, n in enumerate(shape_of(x)) if n != 1][place]
+    attributes = {**found.op.attributes, "axis": IntegerAttr(axis, i64)}
+    return rewriter.replace(op, inner, found.family, [x], attributes, x.type)
 
 
 RECOGNISERS: dict[str, list[Recogniser]] = {

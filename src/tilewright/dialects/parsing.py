@@ -35,6 +35,7 @@ from tilewright.dialects.xdsl_api import (
     SSAValue,
     StringAttr,
     UnknownLoc,
+    UnregisteredOp,
     VerifyException,
 )
 from tilewright.errors import Location, TilewrightError
@@ -74,6 +75,8 @@ class LocatedParser(Parser):
         self.ssa_values = _Scope()
         self._file = StringAttr(file)
         self._first_line = first_line
+        # Where the names of the operations being parsed stand, outermost first.
+        self.open_operations: list[int] = []
         self._line_starts = [0]
         find = text.find
         position = find("\n")
@@ -90,10 +93,16 @@ class LocatedParser(Parser):
         start = self._current_token.span
         results = self._parse_op_result_list()
         position = self._current_token.span.start
+        self.open_operations.append(position)
         state = self._parser_state
         name_token = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
         if name_token is not None:
             op_type = self._get_op_by_name(name_token.text)
+            if issubclass(op_type, UnregisteredOp):
+                self.raise_error(
+                    f"there is no operation {name_token.text} with a custom form",
+                    at_position=name_token.span,
+                )
             state.dialect_stack.append(op_type.dialect_name())
             op = op_type.parse(self)
             if (location := self.parse_optional_location()) is not None:
@@ -104,6 +113,7 @@ class LocatedParser(Parser):
             state.dialect_stack.append(op_type.dialect_name())
             op = self._parse_generic_operation(op_type)
         state.dialect_stack.pop()
+        self.open_operations.pop()
         if isinstance(op.location, UnknownLoc):
             line, column = self.place(position)
             op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
@@ -200,16 +210,19 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
 
 
 def _current_place(parser: LocatedParser) -> Location:
-    line, column = parser.place(parser._current_token.span.start)
+    """The innermost operation being parsed, or where the parser stands."""
+    operations = parser.open_operations
+    position = operations[-1] if operations else parser._current_token.span.start
+    line, column = parser.place(position)
     return Location(parser._file.data, line, column)
 
 
 def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str | None]:
     message = error.msg.strip().rstrip(".!").splitlines()[0]
-    if "not registered" in message:
+    if "with a custom form" in message:
         return message, "write operations of unknown dialects in generic form"
-    if "does not have a custom format" in message:
-        return message, "write it in generic form"
+    if parser._current_token.kind == MLIRTokenKind.EOF and "expected" not in message.lower():
+        return "the text ends in the middle of an operation or region", "close all braces"
     return message[:1].lower() + message[1:], None
 
 
@@ -232,8 +245,13 @@ def parse_file(path: str, context: Context | None = None) -> ModuleOp:
 
 
 def verify_module(module: ModuleOp) -> None:
-    """Raise one TilewrightError, at its operation, unless the whole module verifies."""
+    """Raise one TilewrightError, at its operation, unless the whole module verifies.
+
+    Beyond what xDSL checks, every value must be defined before it is used.
+    """
+    defined: set[SSAValue] = set()
     for op in module.walk():
+        _verify_order(op, defined)
         try:
             op.verify(verify_nested_ops=False)
         except TilewrightError as error:
@@ -243,6 +261,21 @@ def verify_module(module: ModuleOp) -> None:
             raise TilewrightError(
                 "TW1211", f"{op.name}: {_verify_message(error)}", location_of(op)
             ) from None
+
+
+def _verify_order(op: Operation, defined: set[SSAValue]) -> None:
+    """Operands come from operations met earlier, or from another block of the region."""
+    for operand in op.operands:
+        owner = operand.owner
+        if isinstance(owner, Operation) and operand not in defined:
+            block = owner.parent
+            if block is not None and block.parent is not None and len(block.parent.blocks) > 1:
+                continue
+            name = f"%{operand.name_hint}" if operand.name_hint else "a value"
+            raise TilewrightError(
+                "TW1211", f"{op.name}: uses {name} before it is defined", location_of(op)
+            )
+    defined.update(op.results)
 
 
 def _verify_message(error: Exception) -> str:

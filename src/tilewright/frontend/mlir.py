@@ -81,6 +81,13 @@ def read_mlir(source: str | Path, context: Context | None = None, verify: bool =
     return read_model(source, context, verify).module
 
 
+def read_wrapped(path: str) -> ModuleOp:
+    """The module of a file as it stands: IREE's wrapping and initialisers kept, weights left out."""
+    text = read_text(path)
+    name = "<stdin>" if path == "-" else path
+    return parse_text(without_device(split_resources(text, name)[0]), name, make_context())
+
+
 def split_resources(text: str, name: str = "<text>") -> tuple[str, Weights]:
     """The text without its `{-# … #-}` section, and that section's resources.
 

@@ -454,7 +454,7 @@ def check_fit(op: Operation, call: KernelCall, kernel: Kernel, inputs: Sequence[
         )
     rank = call.result.get_num_dims()
     for name in call.attributes:
-        if name == "axis" and call.axis(rank) == rank - 1 or "." in name:
+        if (name == "axis" and call.axis(rank) == rank - 1) or "." in name:
             continue
         raise error_at(op, "TW1332", f"kernel {kernel.name} cannot honour the attribute {name}")
     if len(call.operand_types) > len({p.operand for p in kernel.roles("dram_in")} - {None}) > 0:

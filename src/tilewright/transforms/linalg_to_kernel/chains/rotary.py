@@ -116,7 +116,7 @@ def _pair(first: SSAValue, last: SSAValue) -> tuple[Half, Half, Read, Read, list
 def _table(
     rewriter: Rewriter, root: Operation, half: Half, read: Read, shape: tuple[int, ...]
 ) -> SSAValue | None:
-    """A table with one dimension per dimension of x, of size 1 where it does not vary.
+    """A table lined up with the last dimensions of x, of size 1 where it does not vary.
 
     `shape` is the shape of the half as the products see it, unit dimensions possibly dropped.
     """
@@ -133,7 +133,9 @@ def _table(
         return None
     if sizes[half.axis] == 1:
         return None
-    return rewriter.helper(root, read.value, sizes)
+    # Leading dimensions in which the table does not vary go without saying.
+    first = next(d for d, n in enumerate(sizes) if n != 1)
+    return rewriter.helper(root, read.value, sizes[first:])
 
 
 def _emit(

@@ -160,7 +160,7 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     context = make_context()
     observer = Observer(verify_each=settings.verify_each, seconds=settings.seconds)
     module = observer.timed("parse", lambda: parse_text(text, file, context, first_line))
-    observer.timed("verify", lambda: verify_module(module))  # type: ignore[arg-type]
+    observer.timed("verify", lambda: verify_module(module, observer.memory))  # type: ignore[arg-type]
 
     def show(moment: str, pass_) -> None:
         click.echo(f"// -----// IR {moment} {option_texts(pass_)} //----- //", err=True)

@@ -1,11 +1,10 @@
-"""Reading and verifying MLIR text, with the user's line in every error.
+"""Reading MLIR text, with the user's line in every error.
 
 xDSL's parser is used with two changes: every operation remembers where its name stands in the
 text, and opening a region does not copy the table of all values (that made long functions with
 many small regions quadratic).
 
-Error codes: TW1210 malformed text, TW1211 an operation that does not verify, TW0010 unreadable
-file.
+Error codes: TW1210 malformed text, TW0010 unreadable file.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tilewright.dialects.context import make_context
-from tilewright.dialects.locations import location_of
+from tilewright.dialects.verification import verify_module as verify_module
 from tilewright.dialects.xdsl_api import (
     Block,
     Context,
@@ -35,7 +34,7 @@ from tilewright.dialects.xdsl_api import (
     SSAValue,
     StringAttr,
     UnknownLoc,
-    VerifyException,
+    UnregisteredOp,
 )
 from tilewright.errors import Location, TilewrightError
 
@@ -74,6 +73,8 @@ class LocatedParser(Parser):
         self.ssa_values = _Scope()
         self._file = StringAttr(file)
         self._first_line = first_line
+        # Where the names of the operations being parsed stand, outermost first.
+        self.open_operations: list[int] = []
         self._line_starts = [0]
         find = text.find
         position = find("\n")
@@ -90,10 +91,16 @@ class LocatedParser(Parser):
         start = self._current_token.span
         results = self._parse_op_result_list()
         position = self._current_token.span.start
+        self.open_operations.append(position)
         state = self._parser_state
         name_token = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
         if name_token is not None:
             op_type = self._get_op_by_name(name_token.text)
+            if issubclass(op_type, UnregisteredOp):
+                self.raise_error(
+                    f"there is no operation {name_token.text} with a custom form",
+                    at_position=name_token.span,
+                )
             state.dialect_stack.append(op_type.dialect_name())
             op = op_type.parse(self)
             if (location := self.parse_optional_location()) is not None:
@@ -104,6 +111,7 @@ class LocatedParser(Parser):
             state.dialect_stack.append(op_type.dialect_name())
             op = self._parse_generic_operation(op_type)
         state.dialect_stack.pop()
+        self.open_operations.pop()
         if isinstance(op.location, UnknownLoc):
             line, column = self.place(position)
             op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
@@ -200,16 +208,19 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
 
 
 def _current_place(parser: LocatedParser) -> Location:
-    line, column = parser.place(parser._current_token.span.start)
+    """The innermost operation being parsed, or where the parser stands."""
+    operations = parser.open_operations
+    position = operations[-1] if operations else parser._current_token.span.start
+    line, column = parser.place(position)
     return Location(parser._file.data, line, column)
 
 
 def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str | None]:
     message = error.msg.strip().rstrip(".!").splitlines()[0]
-    if "not registered" in message:
+    if "with a custom form" in message:
         return message, "write operations of unknown dialects in generic form"
-    if "does not have a custom format" in message:
-        return message, "write it in generic form"
+    if parser._current_token.kind == MLIRTokenKind.EOF and "expected" not in message.lower():
+        return "the text ends in the middle of an operation or region", "close all braces"
     return message[:1].lower() + message[1:], None
 
 
@@ -229,26 +240,3 @@ def read_text(path: str) -> str:
 def parse_file(path: str, context: Context | None = None) -> ModuleOp:
     """The module in a file (`-`: standard input)."""
     return parse_text(read_text(path), "<stdin>" if path == "-" else path, context)
-
-
-def verify_module(module: ModuleOp) -> None:
-    """Raise one TilewrightError, at its operation, unless the whole module verifies."""
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except TilewrightError as error:
-            place = location_of(op)
-            raise (error.at(place) if place else error) from None
-        except (VerifyException, DiagnosticException, ValueError, AssertionError) as error:
-            raise TilewrightError(
-                "TW1211", f"{op.name}: {_verify_message(error)}", location_of(op)
-            ) from None
-
-
-def _verify_message(error: Exception) -> str:
-    """The sentence that says what is wrong, without xDSL's drawing of the IR."""
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(error).__name__

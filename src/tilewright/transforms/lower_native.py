@@ -24,7 +24,6 @@ from tilewright.dialects.npu_schedule import MatmulTileOp, SoftmaxFragmentOp, UK
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Block,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     Operation,
     SSAValue,
@@ -105,6 +104,7 @@ class _Lowering:
     machine: Machine
     buffers: list[Buffer] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
+    aliases: list[tuple[Buffer, Buffer]] = field(default_factory=list)
     instruction_count: int = 0
 
     # Values
@@ -348,8 +348,6 @@ class _Lowering:
         self.aliases.append((alias, source.buffer))
         return View(alias, new)
 
-    aliases: list[tuple[Buffer, Buffer]] = field(default_factory=list)
-
     def destination(self, op: Operation, values: dict[SSAValue, View | int]) -> View:
         """Where a launch writes: straight into the tensor it is inserted into, or a new buffer."""
         result = op.results[0]
@@ -454,7 +452,7 @@ def check_fit(op: Operation, call: KernelCall, kernel: Kernel, inputs: Sequence[
         )
     rank = call.result.get_num_dims()
     for name in call.attributes:
-        if name == "axis" and call.axis(rank) == rank - 1 or "." in name:
+        if (name == "axis" and call.axis(rank) == rank - 1) or "." in name:
             continue
         raise error_at(op, "TW1332", f"kernel {kernel.name} cannot honour the attribute {name}")
     if len(call.operand_types) > len({p.operand for p in kernel.roles("dram_in")} - {None}) > 0:
@@ -498,21 +496,33 @@ def lower_function(function: func.FuncOp, manifest: Manifest, machine: Machine) 
         if buffer.role == "temporary":
             buffer.role = "output"
     lowering.place(function)
-    declared = {buffer: _declaration(buffer) for buffer in lowering.buffers}
+    # A result is declared with the shape the caller sees, also when its last tiles are partial.
+    shown = {buffer: buffer.type for buffer in lowering.buffers}
+    for view, type_ in zip(returned, function.function_type.outputs, strict=True):
+        buffer = origins.get(view.buffer, view.buffer)
+        if buffer.role == "output" and view.address() == buffer.address:
+            assert isinstance(type_, TensorType)
+            shown[buffer] = type_
+    declared = {buffer: _declaration(buffer, shown[buffer]) for buffer in lowering.buffers}
     operations: list[Operation] = list(declared.values())
     for launch in lowering.launches:
         operations += lowering.emit(launch)
     results: list[SSAValue] = []
     for view, type_ in zip(returned, function.function_type.outputs, strict=True):
         buffer = origins.get(view.buffer, view.buffer)
-        if buffer.type == type_ and not (view.row or view.column or view.batch):
+        if shown[buffer] == type_ and view.address() == buffer.address:
             results.append(declared[buffer].result)
             continue
-        extra = BufferOp(
-            buffer.name, view.address(), buffer.size, type_, {"layout": StringAttr(buffer.layout)}
+        attributes = {"layout": StringAttr(buffer.layout), "role": StringAttr("view")}
+        part = BufferOp(
+            buffer.name,
+            view.address(),
+            buffer.address + buffer.size - view.address(),
+            type_,
+            attributes,
         )
-        operations.append(extra)
-        results.append(extra.result)
+        operations.append(part)
+        results.append(part.result)
     copy_location(function, *(op for op in operations if isinstance(op, BufferOp)))
     block = Block(ops=[*operations, func.ReturnOp(*results)])
     for index, argument in enumerate(function.body.block.args):
@@ -523,12 +533,11 @@ def lower_function(function: func.FuncOp, manifest: Manifest, machine: Machine) 
     function.body.erase_block(old, safe_erase=False)
 
 
-def _declaration(buffer: Buffer) -> BufferOp:
+def _declaration(buffer: Buffer, type_: TensorType) -> BufferOp:
     attributes: dict[str, Attribute] = {
         "layout": StringAttr(buffer.layout),
         "role": StringAttr(buffer.role),
     }
-    if isinstance(buffer.value, DenseIntOrFPElementsAttr):
+    if buffer.value is not None:
         attributes["value"] = buffer.value
-    op = BufferOp(buffer.name, buffer.address, buffer.size, buffer.type, attributes)
-    return op
+    return BufferOp(buffer.name, buffer.address, buffer.size, type_, attributes)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from xdsl.utils.exceptions import DiagnosticException
 
 from tilewright.dialects.locations import location_of
-from tilewright.dialects.parsing import verify_module
+from tilewright.dialects.verification import Verified, verify_module
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
 from tilewright.errors import Location, TilewrightError
 from tilewright.transforms import PASSES, load_pass
@@ -213,13 +213,15 @@ class Observer:
     after: Callable[[int, ModulePass, ModuleOp], None] = lambda i, p, m: None
     verify_each: bool = True
     seconds: list[tuple[str, float]] = field(default_factory=list)
+    clock: Callable[[], float] = time.perf_counter
+    memory: Verified = field(default_factory=dict)
 
     def timed(self, name: str, action: Callable[[], object]) -> object:
-        start = time.perf_counter()
+        start = self.clock()
         try:
             return action()
         finally:
-            self.seconds.append((name, time.perf_counter() - start))
+            self.seconds.append((name, self.clock() - start))
 
 
 def run_passes(
@@ -231,7 +233,7 @@ def run_passes(
         observer.before(index, pass_, module)
         observer.timed(pass_.name, lambda p=pass_: _apply(p, context, module))
         if observer.verify_each:
-            observer.timed(f"verify after {pass_.name}", lambda: verify_module(module))
+            observer.timed(f"verify after {pass_.name}", lambda: verify_module(module, observer.memory))
         observer.after(index, pass_, module)
 
 

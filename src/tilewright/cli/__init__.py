@@ -38,9 +38,7 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"tilewright.cli.{COMMANDS[cmd_name][0]}")
         return module.command
 
-    def format_commands(
-        self, ctx: click.Context, formatter: click.HelpFormatter
-    ) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 

@@ -1,0 +1,39 @@
+# Two commands do everything: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
+
+.PHONY: demo test lint types lit unit docs setup clean
+
+demo: setup
+	$(BIN)/python examples/demo.py
+
+test: lint types lit unit
+
+setup: $(VENV)/ready
+
+$(VENV)/ready: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+lit: setup
+	$(BIN)/lit -v tests/filecheck
+
+unit: setup
+	$(BIN)/pytest -n 2
+
+# Pages generated from the code; `make test` checks that they are current.
+docs: setup
+	$(BIN)/tilewright isa --write-docs docs/isa
+
+clean:
+	rm -rf $(VENV) build out

@@ -1,0 +1,1 @@
+"""From virtual instructions to a scheduled, register-allocated Atlas program."""

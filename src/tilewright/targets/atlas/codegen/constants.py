@@ -1,0 +1,151 @@
+"""Scalar and scale registers as a cache of constants, filled just before they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tilewright.targets.atlas.codegen.virtual import Register
+from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.program import Instruction
+
+
+def load_constant(register: int, value: int) -> list[Instruction]:
+    """The one or two instructions that put a value into a scalar register."""
+    low = ((value & 0xFFF) ^ 0x800) - 0x800
+    high = ((value - low) >> 12) & 0xFFFFF
+    if not high:
+        return [Instruction.of("addi", register, 0, low)]
+    first = Instruction.of("lui", register, high)
+    return [first, Instruction.of("addi", register, register, low)] if low else [first]
+
+
+@dataclass
+class Constants:
+    """Which constant each register holds and until when a reader in flight needs it."""
+
+    x: dict[int, int] = field(default_factory=lambda: {0: 0})  # register -> value
+    e: dict[int, int] = field(default_factory=dict)
+    busy: dict[tuple[Kind, int], int] = field(default_factory=dict)  # last reader's completion
+    used: dict[tuple[Kind, int], int] = field(default_factory=dict)  # recency
+    wanted: dict[tuple[Kind, int], int] = field(default_factory=dict)  # uses to come, by value
+    pending: list[Instruction] = field(default_factory=list)  # rest of a two-step constant
+    lent: set[int] = field(default_factory=set)  # scalar registers that hold addresses now
+    reserved: frozenset[int] = frozenset()  # scalar registers that are not ours
+    pinned: frozenset[tuple[Kind, int]] = frozenset()  # registers that keep their constant
+    clock: int = 0
+
+    def entry(self) -> Constants:
+        """What a loop body finds at the start of every iteration: the pinned constants only."""
+        x = {r: v for r, v in self.x.items() if r == 0 or (Kind.X, r) in self.pinned}
+        e = {r: v for r, v in self.e.items() if (Kind.E, r) in self.pinned}
+        return Constants(x, e, reserved=self.reserved, pinned=self.pinned)
+
+    def rest(self) -> None:
+        """Forget readers: the machine has drained, ticks start again."""
+        self.busy.clear()
+
+    def next_step(
+        self, wanted: list[Register], tick: int, soft: bool
+    ) -> tuple[Instruction, int] | None:
+        """The next instruction needed to have all wanted constants, and its first tick."""
+        if self.pending:
+            return self.pending.pop(0), tick
+        keep = {self._holder(r) for r in wanted} - {None}
+        for register in wanted:
+            if self._holder(register) is not None:
+                continue
+            assert register.constant is not None
+            kind, value = register.kind, register.constant
+            place, free = self._victim(kind, value, keep)
+            if soft and (free > tick or self._wanted(kind, place)):
+                return None
+            if kind is Kind.E:
+                self.e[place] = value
+                return Instruction.of("seli", place, value), max(tick, free)
+            self.x[place] = value
+            first, *self.pending = load_constant(place, value)
+            return first, max(tick, free)
+        return None
+
+    # --- registers for computed addresses ---
+
+    def _spare(self, tick: int) -> list[int]:
+        """Scalar registers free now whose constant, if any, nobody needs."""
+        found = []
+        for place in range(31, 0, -1):
+            if place in self.reserved or place in self.lent:
+                continue
+            holds = (Kind.X, place) in self.pinned or self._wanted(Kind.X, place)
+            if not holds and self.busy.get((Kind.X, place), 0) <= tick:
+                found.append(place)
+        return found
+
+    def can_lend(self, tick: int) -> bool:
+        """Whether an address can have a register and constants still find theirs."""
+        if self._spare(tick):
+            return len(self.lent) < self._own() - 4
+        return False
+
+    def _own(self) -> int:
+        """Registers that are neither reserved nor pinned."""
+        return 31 - len(self.reserved) - sum(kind is Kind.X for kind, _ in self.pinned)
+
+    def lend(self, tick: int) -> int:
+        place = self._spare(tick)[0]
+        self.x.pop(place, None)
+        self.lent.add(place)
+        return place
+
+    def give_back(self, place: int, tick: int) -> None:
+        """The register may be overwritten from `tick` on."""
+        self.lent.discard(place)
+        self.busy[(Kind.X, place)] = tick
+
+    def expect(self, registers: Iterable[Register]) -> None:
+        """Announce the uses to come, one entry per use."""
+        for register in registers:
+            key = (register.kind, register.constant or 0)
+            self.wanted[key] = self.wanted.get(key, 0) + 1
+
+    def _wanted(self, kind: Kind, place: int) -> bool:
+        """Whether the register holds something that is still needed."""
+        file = self.x if kind is Kind.X else self.e
+        return place in file and self.wanted.get((kind, file[place]), 0) > 0
+
+    def use(self, register: Register, done: int) -> int:
+        """The physical register of a constant, read until tick `done`."""
+        key = self._holder(register)
+        assert key is not None
+        self.wanted[(register.kind, register.constant or 0)] -= 1
+        self.clock += 1
+        self.used[key] = self.clock
+        self.busy[key] = max(self.busy.get(key, 0), done)
+        return key[1]
+
+    def _holder(self, register: Register) -> tuple[Kind, int] | None:
+        file = self.x if register.kind is Kind.X else self.e
+        for place, value in file.items():
+            if value == register.constant:
+                return (register.kind, place)
+        return None
+
+    def _victim(self, kind: Kind, value: int, keep: set) -> tuple[int, int]:
+        """The register to overwrite: one nobody needs any more before one still wanted, the one
+        free soonest among those; and the tick from which it may be overwritten."""
+        candidates = range(1, 32) if kind is Kind.X else range(32)
+        best = None
+        for place in candidates:
+            key = (kind, place)
+            taken = place in self.reserved or place in self.lent
+            if key in keep or key in self.pinned or (kind is Kind.X and taken):
+                continue
+            if kind is Kind.E and self.x.get(place) == value:
+                continue  # the public model would drop the write
+            if kind is Kind.X and self.e.get(place) == value:
+                continue
+            rank = (self._wanted(kind, place), self.busy.get(key, 0), self.used.get(key, 0), place)
+            if best is None or rank < best:
+                best = rank
+        assert best is not None
+        return best[3], best[1]

@@ -1,0 +1,194 @@
+"""The dependence graph of straight virtual code: what must keep its order, and how far apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tilewright.targets.atlas.codegen.hazards import Distances
+from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Register, Site
+from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
+from tilewright.targets.atlas.profile import Profile
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """An instruction with its neighbours: (node, smallest distance)."""
+
+    op: Op
+    index: int
+    before: list[tuple[Node, int]] = field(default_factory=list)
+    after: list[tuple[Node, int]] = field(default_factory=list)
+    wait: Node | None = None  # of a transfer: the node that waits for it
+    transfer: Node | None = None  # of a wait
+    rows: list[tuple[Register, int, int, bool, bool]] = field(default_factory=list)
+    unit: str = "DECODE"
+    path: int = 0  # ticks from its dispatch to the end, at least
+
+
+def touched(op: Op, profile: Profile) -> list[tuple[Register, int, int, bool, bool]]:
+    """(register, first part, parts, reads, writes) of every register operand but constants."""
+    rows = []
+    if op.site is not None and op.opcode.timing == "dma_wait":
+        # Until the wait, the transfer still reads its pointers.
+        rows = [(pointer, 0, 1, True, False) for pointer in (op.site.vmem, op.site.dram)]
+    for operand, value in zip(op.opcode.operands, op.operands, strict=True):
+        if not isinstance(value, Part) or value.register.is_constant:
+            continue
+        count = profile.footprint(operand) if operand.kind is Kind.M else 1
+        rows.append((value.register, value.index, count, operand.reads, operand.writes))
+    return rows
+
+
+def build(code: Code) -> list[Node]:
+    """Nodes of the code in program order, waits included, edges for every dependence."""
+    return _Builder(code).build()
+
+
+class _Builder:
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.profile = code.profile
+        self.distances = Distances(code.profile)
+        self._rules = {
+            Kind.M: self.distances.shared_register,
+            Kind.W: self.distances.shared_slot,
+            Kind.ACC: self.distances.shared_slot,
+            Kind.X: self.distances.pointer,
+        }
+        self.nodes: list[Node] = []
+        self.site_ops: dict[Site, Node] = {}
+        # Per register part: the last writer, and the readers since.
+        self.writer: dict[tuple[Register, int], Node] = {}
+        self.readers: dict[tuple[Register, int], list[Node]] = defaultdict(list)
+        # Memory accesses so far that later ones may depend on.
+        self.accesses: list[Node] = []
+
+    def build(self) -> list[Node]:
+        for op in self.code.ops:
+            node = self._add(op)
+            self._register_edges(node)
+            self._memory_edges(node)
+            if op.site is not None:
+                if op.site in self.site_ops:  # one channel: wait and start alternate
+                    self._edge(self.site_ops[op.site], node, 1)
+                self.site_ops[op.site] = node
+        for node in list(self.nodes):
+            if node.op.opcode.timing == "dma_transfer" and node.op.site is None:
+                self._wait_of(node)
+        self._measure_paths()
+        return self.nodes
+
+    def _add(self, op: Op) -> Node:
+        node = Node(op, len(self.nodes))
+        node.rows = touched(op, self.profile)
+        node.unit = self.profile.timing_of(op.opcode).unit
+        self.nodes.append(node)
+        return node
+
+    def _edge(self, a: Node, b: Node, distance: int) -> None:
+        a.after.append((b, distance))
+        b.before.append((a, distance))
+
+    def _register_edges(self, node: Node) -> None:
+        rows = node.rows
+        edges: dict[int, tuple[Node, int]] = {}
+        for register, first, count, reads, writes in rows:
+            rule = self._rules[register.kind]
+            for index in range(first, first + count):
+                key = (register, index)
+                earlier = [self.writer[key]] if key in self.writer else []
+                if writes:
+                    earlier += self.readers[key]
+                for other in earlier:
+                    if other.op.site is not None and other.op.opcode.timing == "dma_transfer":
+                        raise ValueError("a pointer of a transfer may move only after its wait")
+                    if other is not node:
+                        distance = rule(other.op.opcode, node.op.opcode)
+                        known = edges.get(other.index, (other, 0))[1]
+                        edges[other.index] = (other, max(known, distance))
+                if writes:
+                    self.writer[key] = node
+                    self.readers[key] = []
+                if reads:
+                    self.readers[key].append(node)
+        for other, distance in edges.values():
+            self._edge(other, node, distance)
+
+    def _memory_edges(self, node: Node) -> None:
+        if not node.op.ranges:
+            return
+        is_dma = node.op.opcode.timing == "dma_transfer"
+        for other in self.accesses:
+            relation = _relation(other.op, node.op)
+            if relation is None:
+                continue
+            if other.op.site is not None:
+                self._edge(other, node, 1)
+            elif other.op.opcode.timing == "dma_transfer":
+                if relation == "dram":
+                    self._edge(other, node, 1)  # the engine keeps their order
+                else:
+                    self._edge(self._wait_of(other), node, 1)
+            else:
+                count = node.op.bytes if is_dma else 0
+                rule = self.distances.shared_vmem
+                self._edge(other, node, rule(other.op.opcode, node.op.opcode, count))
+        self.accesses.append(node)
+
+    def _wait_of(self, transfer: Node) -> Node:
+        """The wait for a transfer, made when first needed."""
+        if transfer.wait is None:
+            op = Op(
+                BY_MNEMONIC["dma.wait"],
+                (0,),
+                order=transfer.op.order,
+                source=transfer.op.source,
+                waits_for=transfer.op,
+            )
+            wait = self._add(op)
+            wait.transfer = transfer
+            transfer.wait = wait
+            # The transfer reads its addresses until it is done.
+            wait.rows = [(r, 0, 1, True, False) for r, *_ in transfer.rows]
+            for register, *_ in wait.rows:
+                self.readers[(register, 0)].append(wait)
+            ticks = self.profile.dma.ticks(transfer.op.bytes)
+            self._edge(transfer, wait, ticks + 1)
+        return transfer.wait
+
+    def _measure_paths(self) -> None:
+        """Longest way to the end from each node, in ticks after its dispatch."""
+        for node in _reverse_topological(self.nodes):
+            own = self.distances.latency(node.op.opcode, node.op.bytes if node.op.ranges else 0)
+            node.path = max([own, *(d + later.path for later, d in node.after)])
+
+
+def _relation(a: Op, b: Op) -> str | None:
+    """Why b must follow a: through "vmem" or "dram" bytes; None if they are independent."""
+    found = None
+    both_dma = a.opcode.has_channel and b.opcode.has_channel
+    for x in a.ranges:
+        for y in b.ranges:
+            # A transfer holds its VMEM bytes even against readers.
+            held = not x.space.startswith("dram") and (a.opcode.has_channel or b.opcode.has_channel)
+            if x.overlaps(y) and (x.write or y.write or held):
+                if not x.space.startswith("dram"):
+                    return "vmem"
+                found = "dram" if both_dma else found
+    return found
+
+
+def _reverse_topological(nodes: list[Node]) -> list[Node]:
+    waiting = {node.index: len(node.after) for node in nodes}
+    ready = [node for node in nodes if not node.after]
+    order = []
+    while ready:
+        node = ready.pop()
+        order.append(node)
+        for earlier, _ in node.before:
+            waiting[earlier.index] -= 1
+            if not waiting[earlier.index]:
+                ready.append(earlier)
+    assert len(order) == len(nodes), "the dependence graph has a cycle"
+    return order

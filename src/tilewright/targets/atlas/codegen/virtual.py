@@ -1,0 +1,249 @@
+"""Virtual code: instructions of the table over virtual registers, in program order.
+
+The order says what the code means; when each instruction issues, which registers and DMA
+channels it gets and where waits and delays go is decided later. Memory operands name byte
+ranges of VMEM and DRAM; the scalar registers that hold addresses are made from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind, Opcode
+from tilewright.targets.atlas.profile import Profile
+
+ROW = 32  # bytes; tensor addresses count rows
+REGISTER_BYTES = 1024
+# Reach of a tensor address above its base register.
+WINDOW = 4096 * ROW
+
+
+@dataclass(eq=False, slots=True)
+class Register:
+    """A virtual register.
+
+    kind: m (one or two tensor registers), w or acc (of one matrix unit), x or e. An x or e with
+    a constant is made where it is needed; other x registers hold addresses computed from pointers.
+    A carried register (every pointer, some tensor registers) keeps its place through a loop.
+    """
+
+    kind: Kind
+    size: int = 1
+    unit: int | None = None  # matrix unit of w and acc
+    constant: int | None = None  # value of x and e
+    carried: bool = False
+    name: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        return self.constant is not None
+
+    def part(self, index: int) -> Part:
+        """One tensor register of a pair."""
+        if not 0 <= index < self.size:
+            raise ValueError(f"register {self.name or self.kind} has no part {index}")
+        return Part(self, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A virtual register from its `index`-th tensor register on."""
+
+    register: Register
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes of a memory that an instruction reads or writes."""
+
+    space: str  # vmem, dram
+    start: int
+    bytes: int
+    write: bool
+
+    def overlaps(self, other: Range) -> bool:
+        return (
+            self.space == other.space
+            and self.start < other.start + other.bytes
+            and other.start < self.start + self.bytes
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Site:
+    """A transfer that a loop repeats on a channel of its own: wait, move the pointers, start."""
+
+    channel: int
+    store: bool
+    vmem: Register  # pointers
+    dram: Register
+    bytes: int
+
+
+@dataclass(eq=False, slots=True)
+class Op:
+    """One virtual instruction; operands as in the table, registers in place of numbers."""
+
+    opcode: Opcode
+    operands: tuple[Part | int, ...]
+    ranges: tuple[Range, ...] = ()
+    order: int = 0
+    source: str = ""  # where the author wrote it
+    waits_for: Op | None = None  # dma.wait: the transfer
+    site: Site | None = None  # of a repeated transfer and its waits
+
+    @property
+    def bytes(self) -> int:
+        """Size of a DMA transfer."""
+        return self.site.bytes if self.site else self.ranges[0].bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
+
+    Places of different buffers never overlap; places of one buffer overlap by their offsets.
+    The name of a DRAM buffer starts with "dram".
+    """
+
+    pointer: Register
+    buffer: str
+    offset: int = 0
+
+
+@dataclass
+class Code:
+    """A straight piece of virtual code under construction."""
+
+    profile: Profile
+    ops: list[Op] = field(default_factory=list)
+    source: str = ""  # stamped on the ops made next
+    _constants: dict[tuple[Kind, int], Register] = field(default_factory=dict)
+
+    def tile(self, name: str = "") -> Register:
+        """A pair of tensor registers: one bf16 tile."""
+        return Register(Kind.M, 2, name=name)
+
+    def half(self, name: str = "") -> Register:
+        """One tensor register: an fp8 tile, or half a bf16 tile."""
+        return Register(Kind.M, 1, name=name)
+
+    def weight(self, unit: int) -> Register:
+        return Register(Kind.W, 1, unit)
+
+    def accumulator(self, unit: int) -> Register:
+        return Register(Kind.ACC, 1, unit)
+
+    def constant(self, kind: Kind, value: int) -> Register:
+        """The scalar or scale register that holds a constant; equal constants share one."""
+        key = (kind, value)
+        if key not in self._constants:
+            self._constants[key] = Register(kind, 1, constant=value)
+        return self._constants[key]
+
+    def emit(
+        self, mnemonic: str, *operands: Register | Part | int, ranges: tuple[Range, ...] = ()
+    ) -> Op:
+        """Append an instruction; a register stands for its first part."""
+        parts = tuple(Part(o) if isinstance(o, Register) else o for o in operands)
+        opcode = BY_MNEMONIC[mnemonic]
+        if len(parts) != len(opcode.operands):
+            raise ValueError(f"{mnemonic} takes {len(opcode.operands)} operands")
+        op = Op(opcode, parts, ranges, len(self.ops), self.source)
+        self.ops.append(op)
+        return op
+
+    def scale(self, value: int) -> Register:
+        return self.constant(Kind.E, value)
+
+    # --- memory ---
+
+    def _base(self, address: int) -> tuple[Register, int]:
+        """A base register and row offset that reach a VMEM address."""
+        window = address // WINDOW * WINDOW
+        return self.constant(Kind.X, window), (address - window) // ROW
+
+    def vload(self, target: Register | Part, at: int | Place) -> Op:
+        """Read one tensor register from VMEM."""
+        base, rows, touched = self._tensor_place(at, write=False)
+        return self.emit("vload", target, rows, base, ranges=(touched,))
+
+    def vstore(self, source: Register | Part, at: int | Place) -> Op:
+        """Write one tensor register to VMEM."""
+        base, rows, touched = self._tensor_place(at, write=True)
+        return self.emit("vstore", source, rows, base, ranges=(touched,))
+
+    def _tensor_place(self, at: int | Place, write: bool) -> tuple[Register, int, Range]:
+        if isinstance(at, Place):
+            if not 0 <= at.offset < WINDOW or at.offset % ROW:
+                raise ValueError(f"offset {at.offset} is out of a pointer's reach")
+            touched = Range(at.buffer, at.offset, REGISTER_BYTES, write)
+            return at.pointer, at.offset // ROW, touched
+        base, rows = self._base(at)
+        return base, rows, Range("vmem", at, REGISTER_BYTES, write)
+
+    def dma_load(self, vmem: int | Place, dram: int | Place, count: int) -> Op:
+        """Start a transfer; readers of the bytes wait for it by themselves."""
+        inside, held = self._byte_place("vmem", vmem, count, write=True)
+        outside, read = self._byte_place("dram", dram, count, write=False)
+        size = self.constant(Kind.X, count)
+        return self.emit("dma.load", inside, outside, size, 0, ranges=(held, read))
+
+    def dma_store(self, dram: int | Place, vmem: int | Place, count: int) -> Op:
+        inside, held = self._byte_place("vmem", vmem, count, write=False)
+        outside, written = self._byte_place("dram", dram, count, write=True)
+        size = self.constant(Kind.X, count)
+        return self.emit("dma.store", outside, inside, size, 0, ranges=(held, written))
+
+    def _byte_place(
+        self, space: str, at: int | Place, count: int, write: bool
+    ) -> tuple[Register, Range]:
+        """The register that holds the address, and the bytes."""
+        if isinstance(at, int):
+            return self.constant(Kind.X, at), Range(space, at, count, write)
+        address = self.address(at.pointer, at.offset)
+        return address, Range(at.buffer, at.offset, count, write)
+
+    def address(self, pointer: Register, offset: int) -> Register:
+        """A register with pointer + offset; the pointer may move afterwards."""
+        result = Register(Kind.X)
+        if -2048 <= offset <= 2047:
+            self.emit("addi", result, pointer, offset)
+        else:
+            self.emit("add", result, pointer, self.constant(Kind.X, offset & 0xFFFFFFFF))
+        return result
+
+    # --- loops: pointers and repeated transfers ---
+
+    def advance(self, pointer: Register, step: int) -> None:
+        """pointer += step."""
+        if not step:
+            return
+        if -2048 <= step <= 2047:
+            self.emit("addi", pointer, pointer, step)
+        else:
+            self.emit("add", pointer, pointer, self.constant(Kind.X, step & 0xFFFFFFFF))
+
+    def toggle(self, pointer: Register, bits: int) -> None:
+        """Swap between the two halves of a buffer whose halves differ in one address bit."""
+        self.emit("xor", pointer, pointer, self.constant(Kind.X, bits))
+
+    def wait(self, site: Site, buffers: tuple[str, ...] = ()) -> Op:
+        """Wait for the site's transfer of the iteration before; then its bytes are in `buffers`,
+        its pointers may move and its channel is free."""
+        ranges = tuple(Range(name, 0, WINDOW, True) for name in buffers)
+        op = self.emit("dma.wait", site.channel, ranges=ranges)
+        op.site = site
+        return op
+
+    def start(self, site: Site, buffer: str) -> Op:
+        """Start the site's transfer from or into a buffer."""
+        count = self.constant(Kind.X, site.bytes)
+        touched = (Range(buffer, 0, WINDOW, not site.store),)
+        if site.store:
+            op = self.emit("dma.store", site.dram, site.vmem, count, site.channel, ranges=touched)
+        else:
+            op = self.emit("dma.load", site.vmem, site.dram, count, site.channel, ranges=touched)
+        op.site = site
+        return op

@@ -61,3 +61,24 @@ class TilewrightError(Exception):
         if self.hint:
             text += f"\n        hint: {self.hint}"
         return text
+
+
+class TilewrightErrors(TilewrightError):
+    """Several mistakes of one file, reported together; it reads like its first one."""
+
+    def __init__(self, errors: list[TilewrightError], stopped: bool = False) -> None:
+        first = errors[0]
+        super().__init__(first.code, first.message, first.location, first.hint)
+        self.errors = errors
+        self.stopped = stopped  # whether reading ended here and there may be more
+
+    def __str__(self) -> str:
+        text = "\n".join(str(error) for error in self.errors)
+        if self.stopped:
+            text += f"\nstopped after {len(self.errors)} mistakes"
+        return text
+
+
+def each_error(error: TilewrightError) -> list[TilewrightError]:
+    """The single mistakes an error reports."""
+    return error.errors if isinstance(error, TilewrightErrors) else [error]

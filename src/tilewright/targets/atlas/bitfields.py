@@ -19,6 +19,7 @@ class Immediate:
     bits: int
     signed: bool
     step: int = 1  # values must be multiples of this
+    exact: bool = False  # numbers the decoder would read otherwise have no word
 
     def decode(self, pattern: int) -> int:
         if self.signed and pattern >> (self.bits - 1):
@@ -39,7 +40,8 @@ immediates: dict[str, Immediate] = {
         Immediate("integer16", -32768, 32767, 16, True),
         Immediate("csr12", 0, 4095, 12, False),
         Immediate("uimm5", 0, 31, 5, False),
-        Immediate("delay12", 0, 4095, 12, False),
+        # A program may say a negative delay, which is illegal when executed.
+        Immediate("delay12", -2048, 4095, 12, False, exact=True),
         Immediate("channel3", 0, 7, 3, False),
     )
 }

@@ -1,0 +1,89 @@
+"""Reading and writing files so that mistakes become errors a person can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tilewright.errors import Location, TilewrightError
+
+
+def read_bytes(path: str, limit: int) -> bytes:
+    """The content of a file, or of standard input for "-"; more than `limit` bytes are refused."""
+    try:
+        if path == "-":
+            content = sys.stdin.buffer.read(limit + 1)
+        else:
+            with open(path, "rb") as file:
+                content = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise TilewrightError(
+            "TW0010", f"cannot read the file: {reason or error}", Location(path)
+        ) from None
+    if len(content) > limit:
+        raise TilewrightError(
+            "TW0012",
+            f"the file is larger than {limit >> 20} MiB, which is the most that is read",
+            Location(path),
+        )
+    return content
+
+
+def decode_text(content: bytes, path: str) -> str:
+    """The text of a UTF-8 file."""
+    zero = content.find(0)
+    if zero >= 0:
+        raise TilewrightError(
+            "TW0013",
+            f"this is not a text file: it has a zero byte at offset {zero:#x}",
+            Location(path),
+            hint="binary programs end in .bin",
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TilewrightError(
+            "TW0013",
+            f"this is not UTF-8 text: byte {content[error.start]:#04x} at offset {error.start:#x}",
+            Location(path, line),
+        ) from None
+
+
+def write_atomically(path: str, content: bytes) -> None:
+    """Write a file in one step: it has either its old content or all of the new one.
+
+    Devices and pipes, which cannot be replaced, are written directly.
+    """
+    target = Path(path)
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
+            return
+        target = Path(os.path.realpath(path))
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+            os.chmod(temporary, mode)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise TilewrightError(
+            "TW0011", f"cannot write the file: {reason or error}", Location(path)
+        ) from None
+
+
+def _umask() -> int:
+    value = os.umask(0)
+    os.umask(value)
+    return value

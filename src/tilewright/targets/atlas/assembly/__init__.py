@@ -1,0 +1,1 @@
+"""The parts of the assembler: tokens, expressions, pseudo instructions, data, statements."""

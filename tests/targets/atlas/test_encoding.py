@@ -86,7 +86,7 @@ def test_no_word_means_two_instructions():
             assert first.match & both != second.match & both
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(programs(words=True, data=False, pairs=62))
 def test_decode_inverts_encode(program: Program):
     words = encode(program, V1)
@@ -95,7 +95,7 @@ def test_decode_inverts_encode(program: Program):
     assert np.array_equal(encode(back), words)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40), st.booleans())
 def test_a_word_decodes_exactly_or_is_refused(words: list[int], known: bool):
     if known:  # words that share an opcode with an instruction, so that more of them decode

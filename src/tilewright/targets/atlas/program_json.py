@@ -21,6 +21,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.assembly.data import check_blocks
+from tilewright.targets.atlas.assembly.lexer import LABEL, REGISTERS
 from tilewright.targets.atlas.assembly.unit import MAX_INSTRUCTIONS, is_target
 from tilewright.targets.atlas.encoding import operand_range
 from tilewright.targets.atlas.isa import MAX_OPERANDS, RECORD_KEYS, Opcode
@@ -237,6 +238,8 @@ def _labels(value: Any, count: int, place: Location) -> dict[str, int]:
     for name, index in value.items():
         if type(index) is not int or not 0 <= index <= count:
             raise _shape(place, f"the label {_show(name)} does not name an instruction index")
+        if LABEL.fullmatch(name) is None or name.lower() in REGISTERS:
+            raise _shape(place, f"{_show(name)} cannot be the name of a label")
     return dict(value)
 
 

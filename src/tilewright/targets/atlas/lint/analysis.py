@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tilewright.targets.atlas.lint.findings import NOTE, Finding, Report
-from tilewright.targets.atlas.lint.joining import blur, covers, join
+from tilewright.targets.atlas.lint.joining import blur, covers, differences, join
 from tilewright.targets.atlas.lint.state import State
 from tilewright.targets.atlas.lint.static import static_findings, static_targets
 from tilewright.targets.atlas.lint.stepper import Repairs, Stepper
@@ -15,7 +15,7 @@ from tilewright.targets.atlas.program import Program
 
 STEP_LIMIT = 400_000  # instructions executed one by one before loops are summarised
 JOIN_LIMIT = 200_000  # instructions followed in the fixpoint before giving up
-STATES_KEPT_APART = 3  # per place and shape, before values are merged
+STATES_KEPT_APART = 4  # per place and shape, before values are merged
 SHAPES_KEPT_APART = 24  # per place, before ticks become ranges
 
 Progress = Callable[[int], None]
@@ -156,8 +156,10 @@ class Place:
             known.append(state.copy())
             return state
         count = self.joins[shape] = self.joins[shape] + 1
-        joined = join(known[-1], state, count)
-        known[-1] = joined.copy()
+        # Join with the state most alike: registers that swap roles keep their phases apart.
+        nearest = min(range(len(known)), key=lambda k: (differences(known[k], state), -k))
+        joined = join(known[nearest], state, count)
+        known[nearest] = joined.copy()
         return joined
 
     def _arrive_blurred(self, state: State) -> State | None:

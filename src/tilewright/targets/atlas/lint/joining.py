@@ -9,6 +9,7 @@ next value at which a branch turns (a loop's last iteration), and only then with
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 
 from tilewright.targets.atlas.lint.facts import Role
 from tilewright.targets.atlas.lint.state import NEVER, Operation, State
@@ -60,12 +61,21 @@ def join(general: State, special: State, count: int) -> State:
     return result
 
 
+def differences(one: State, other: State) -> int:
+    """How many values two states of one shape differ in."""
+    return sum(a != b for a, b in zip(one.slots(), other.slots(), strict=True))
+
+
 def join_values(slots: list[Value], others: list[Value], count: int) -> list[Value]:
     """One value per slot that covers the slot of both sides."""
     if count > JOINS_BEFORE_GIVING_UP:
         return [a if isinstance(a, int) and a == b else _hull(a, b, True)
                 for a, b in zip(slots, others, strict=True)]  # fmt: skip
+    slots = _finer(slots, others)
     by = _solve(slots, others)
+    turned = _solve(others, slots)
+    if _unrelated(others, slots, turned) < _unrelated(slots, others, by):
+        slots, others, by = others, slots, turned
     grown: dict[Symbol, Value] = {}
     for symbol, value in by.items():
         if _full(symbol):
@@ -84,6 +94,47 @@ def join_values(slots: list[Value], others: list[Value], count: int) -> list[Val
         else:
             result.append(_hull(a, b, count > 4))
     return result
+
+
+def _finer(slots: list[Value], others: list[Value]) -> list[Value]:
+    """The same values over smaller steps, where `others` fall between the steps of a symbol.
+
+    before: x = 10 + 4 s against x = 12
+    after:  x = 10 + 2 t with t = 2 s
+    """
+    for a, b in zip(slots, others, strict=True):
+        if not isinstance(a, Form) or len(a.terms) != 1:
+            continue
+        symbol, factor = a.terms[0]
+        between = raw_sum(b, a.const, -1)
+        common = abs(factor)
+        for number in [between] if isinstance(between, int) else [
+            between.const, *(k for _, k in between.terms)
+        ]:  # fmt: skip
+            common = gcd(common, number)
+        parts = abs(factor) // common
+        uses = [k for v in slots if isinstance(v, Form) for s, k in v.terms if s is symbol]
+        if parts > 1 and all(k % parts == 0 for k in uses):
+            fine = Symbol(symbol.low * parts, symbol.high * parts, {parts * m for m in symbol.marks})
+            slots = [_respell(v, symbol, fine, parts) for v in slots]
+    return slots
+
+
+def _respell(value: Value, symbol: Symbol, fine: Symbol, parts: int) -> Value:
+    """The value with `symbol` written as `fine / parts`."""
+    if isinstance(value, int):
+        return value
+    rest = replace_all(value, {symbol: 0})
+    factor = next((k for s, k in value.terms if s is symbol), 0)
+    return raw_sum(rest, Form(0, ((fine, factor // parts),))) if factor else value
+
+
+def _unrelated(slots: list[Value], others: list[Value], by: dict[Symbol, Value]) -> int:
+    """How many slots move in a way that one new symbol does not express."""
+    return sum(
+        not isinstance(raw_sum(b, replace_all(a, by), -1), int)
+        for a, b in zip(slots, others, strict=True)
+    )
 
 
 def _solve(slots: list[Value], others: list[Value]) -> dict[Symbol, Value]:

@@ -240,6 +240,7 @@ class Stepper:
     ) -> int:  # fmt: skip
         """Report what is wrong at `tick`; the tick at which the machine goes on."""
         reported: set[tuple[str, int]] = set()
+        told: set[int] = set()
         waited: set[int] = set()
         while True:
             problems = find(state, facts, tick)
@@ -254,8 +255,10 @@ class Stepper:
             for problem in problems:
                 assert problem.other is not None
                 key = (problem.code, problem.other.order)
-                if key not in reported:
+                unwaited = problem.code in ("TW2010", "TW2011")
+                if key not in reported and not (unwaited and problem.other.order in told):
                     reported.add(key)
+                    told.add(problem.other.order)
                     if not (problem.blocking and self._stalls(problem)):
                         self._report_problem(state, problem, tick)
                 if problem.blocking and problem.certain:

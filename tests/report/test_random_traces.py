@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -13,6 +14,7 @@ from tilewright.report.model import Slice, TraceModel
 from tilewright.report.perfetto import write_trace
 from tilewright.report.timeline import timeline_svg
 from tilewright.targets.atlas.differential import random_case
+from tilewright.targets.atlas.outcome import CAUSES
 from tilewright.targets.atlas.simulate import simulate
 
 CYCLES = 2500
@@ -44,7 +46,7 @@ def check(model: TraceModel, ended: bool) -> None:
 
 def lost_ticks(model: TraceModel) -> dict[str, int]:
     """Ticks lost by cause, as the slices of decode tell them."""
-    lost = dict.fromkeys(("delay", "dma_wait", "unit_busy", "channel_busy", "dependency"), 0)
+    lost: dict[str, int] = dict.fromkeys(CAUSES, 0)
     for item in model.slices:
         length = int(item.arguments.get("dispatch", 0)) - int(item.arguments.get("claim", 0))
         if item.category == "stall":
@@ -59,7 +61,7 @@ def test_random_programs(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 20):
         case = random_case(seed)
         window = True if seed % 3 else (200, 700)
-        options = {"profile": case.profile, "policy": case.policy, "max_cycles": CYCLES}
+        options: dict[str, Any] = {"profile": case.profile, "policy": case.policy, "max_cycles": CYCLES}
         plain = simulate(case.program, machine="native", **options)
         traced = [
             simulate(case.program, machine=kind, trace=window, **options)

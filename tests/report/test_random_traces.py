@@ -61,7 +61,11 @@ def test_random_programs(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 20):
         case = random_case(seed)
         window = True if seed % 3 else (200, 700)
-        options: dict[str, Any] = {"profile": case.profile, "policy": case.policy, "max_cycles": CYCLES}
+        options: dict[str, Any] = {
+            "profile": case.profile,
+            "policy": case.policy,
+            "max_cycles": CYCLES,
+        }
         plain = simulate(case.program, machine="native", **options)
         traced = [
             simulate(case.program, machine=kind, trace=window, **options)

@@ -222,15 +222,14 @@ def unary(family: str, x: Operand, cost: int = 2, **options: Any) -> TileArray:
     if x.dtype != wanted:
         raise backend.error("TW1617", f"this operation takes {wanted} tiles, not {x.dtype}")
     count = x.grid[0] * x.grid[1]
-    cells = [
-        [
-            backend.keep(
-                backend.compute(BODIES[family], [backend.use(cell)], dtype, cost, **options), count
-            )
-            for cell in row
-        ]
-        for row in x.cells
-    ]
+
+    def made(cell: Cell) -> Cell:
+        def compute() -> Any:
+            return backend.compute(BODIES[family], [backend.use(cell)], dtype, cost, **options)
+
+        return backend.later(compute, count)
+
+    cells = [[made(cell) for cell in row] for row in x.cells]
     return TileArray(backend, cells, dtype, x.rows, x.columns, x.kind)
 
 
@@ -248,14 +247,16 @@ def binary(family: str, a: Operand, b: Operand) -> TileArray:
                 "TW1617", f"this operation takes bf16 tiles, not {side.dtype}", "cast it first"
             )
     down, across, kind = _joined(a, b)
-    count = down * across
-    cells = []
-    for r in range(down):
-        cells.append([])
-        for c in range(across):
-            inputs = [backend.use(_pick(x, r, c)) for x in (a, b)]
-            result = backend.compute(BODIES[family], inputs, "bf16", 2)
-            cells[-1].append(backend.keep(result, count))
+    left, right, count = a, b, down * across
+
+    def made(r: int, c: int) -> Cell:
+        def compute() -> Any:
+            inputs = [backend.use(_pick(x, r, c)) for x in (left, right)]
+            return backend.compute(BODIES[family], inputs, "bf16", 2)
+
+        return backend.later(compute, count)
+
+    cells = [[made(r, c) for c in range(across)] for r in range(down)]
     rows = a.rows if len(a.cells) >= len(b.cells) and a.kind != "row" else b.rows
     columns = a.columns if len(a.cells[0]) >= len(b.cells[0]) and a.kind != "column" else b.columns
     return TileArray(backend, cells, "bf16", rows, columns, kind)

@@ -29,6 +29,7 @@ from tilewright.targets.atlas.codegen.nest import (
     emit_compute,
     size_of,
     unrolled,
+    without_idle_slots,
 )
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
@@ -106,6 +107,7 @@ class _Lowering:
         self.slots: dict[Slot, int] = {}
 
     def run(self, statements: list[Statement]) -> Routine:
+        statements = without_idle_slots(statements)
         mark_loops(statements)
         self._sequence(unrolled(statements), [], self.routine.items)
         if self.pool.values:

@@ -369,6 +369,8 @@ NB_MODULE(_native, m) {
       .def("run", &atlas::run)
       .def_prop_ro("tick", [](Guarded& self) { return self.hold()->progress.tick; })
       .def_prop_ro("claim", [](Guarded& self) { return self.hold()->progress.claim; })
+      .def_prop_ro("next_address",
+                   [](Guarded& self) { return self.hold()->progress.window[0]; })
       .def_prop_ro("instructions",
                    [](Guarded& self) { return self.hold()->progress.instructions; })
       .def("set_breakpoints", &atlas::set_breakpoints)

@@ -1,7 +1,6 @@
 // Exact low-precision numbers: bf16, fp16 and fp8 (E4M3FN) held in fp32, and their roundings.
 //
-// Every function here is branch free where it sits in a loop over a tile, so that the compiler
-// turns it into vector code for whatever instruction set the including file is compiled for.
+// One value at a time; kernels.inc has the forms for whole vectors.
 #pragma once
 
 #include <cstdint>
@@ -33,20 +32,6 @@ inline uint16_t round_bf16(float value) {
   uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
   bool nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
   return uint16_t(nan ? uint32_t(kNan16) : rounded);
-}
-
-// Nearest fp16 as an fp32 value, ties to even, with gradual underflow and overflow to infinity.
-inline float round_fp16(float value) {
-  uint32_t bits = bits_of_float(value);
-  uint32_t sign = bits & 0x80000000u;
-  uint32_t magnitude = bits & 0x7FFFFFFFu;
-  uint32_t normal = (magnitude + 0xFFFu + ((magnitude >> 13) & 1u)) & ~0x1FFFu;
-  normal = normal >= 0x47800000u ? 0x7F800000u : normal;  // 65520 and more
-  // Adding 0.5 leaves a unit of 2^-24, the fp16 subnormal step, in the last place.
-  uint32_t small = bits_of_float((float_of_bits(magnitude) + 0.5f) - 0.5f);
-  uint32_t result = magnitude < 0x38800000u ? small : normal;
-  result = magnitude > 0x7F800000u ? 0x7FC00000u : result;
-  return float_of_bits(result | sign);
 }
 
 // The value of an fp8 pattern.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -110,6 +111,28 @@ def test_isa_lists_and_looks_up(capsys):
     assert [e["mnemonic"] for e in entries] == ["vadd.bf16", "dma.load.ch<K>", "addi", "lui"]
     assert (entries[0]["unit"], entries[0]["latency"]) == ("VPU", 66)
     assert entries[1]["latency"] is None
+
+
+def test_isa_markdown(capsys):
+    assert run("isa", "--markdown", "vmatmul.mxu1") == 0
+    assert capsys.readouterr().out.startswith("## vmatmul.mxu1\n")
+    assert run("isa", "--markdown") == 0
+    assert capsys.readouterr().out.startswith("# The Atlas instruction set\n")
+
+
+def test_standard_input_and_output(monkeypatch, capfdbinary):
+    def pipe(content: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    pipe(b"nop\n")
+    assert run("asm", "-", "-o", "-", "--to", "hex") == 0
+    assert capfdbinary.readouterr().out == b"00000013\n"
+    pipe(b"00000013\n")
+    assert run("disasm", "-") == 0
+    assert capfdbinary.readouterr().out == b"    nop\n"
+    pipe(b"addx\n")
+    assert run("asm", "-") == 2
+    assert b"TW1001 <stdin>:1:1" in capfdbinary.readouterr().err
 
 
 def test_isa_profiles_and_differences(tmp_path: Path, capsys):

@@ -12,7 +12,7 @@ from tilewright.errors import Location, TilewrightError
 from tilewright.file_access import write_atomically
 from tilewright.targets.atlas.assembly.pseudo import PSEUDO, SPECIAL
 from tilewright.targets.atlas.isa import OPCODES, Opcode
-from tilewright.targets.atlas.isa_pages import pages, timing_text
+from tilewright.targets.atlas.isa_pages import entry_text, pages, timing_text
 from tilewright.targets.atlas.isa_reference import (
     GROUPS,
     compare,
@@ -39,7 +39,7 @@ from tilewright.targets.atlas.profile import Profile, load_profile, profile_name
 @click.option(
     "--compare", "pair", nargs=2, metavar="A B", help="Show what differs between two profiles."
 )
-@click.option("--markdown", is_flag=True, help="Print the pages of the manual.")
+@click.option("--markdown", is_flag=True, help="Print as Markdown: entries, or the whole manual.")
 @click.option("--write-docs", metavar="DIR", help="Write the pages of the manual into a folder.")
 @click.option(
     "--write-editor", metavar="DIR", help="Write a VS Code extension that colours .S files."
@@ -76,7 +76,9 @@ def command(
         explicit = chosen is click.core.ParameterSource.COMMANDLINE
         _profiles(load_profile(profile) if explicit else None, as_json)
     elif markdown:
-        click.echo("\n".join(pages().values()), nl=False)
+        known = [load_profile(name) for name in profile_names()]
+        chosen = [entry_text(row, known) for row in find_rows(mnemonics)]
+        click.echo("\n\n".join(chosen) if chosen else "\n".join(pages().values()))
     elif mnemonics:
         _entries(find_rows(mnemonics), mnemonics, load_profile(profile), as_json)
     else:

@@ -20,6 +20,8 @@ def operand_values(row: Opcode, words: bool, pairs: int) -> st.SearchStrategy[tu
                 step = 4  # the text form counts whole instructions
             if words and operand.immediate.exact:
                 low = 0
+            if words and operand.immediate.name == "pattern16":
+                high = 32767  # larger ones are patterns, which not every profile has
         elif operand.kind is Kind.M:
             high = min(high, pairs)
         low = -(-low // step)
@@ -66,8 +68,11 @@ def programs(words: bool = False, data: bool = True, pairs: int = 63) -> st.Sear
     )
 
 
-def canonical(program: Program) -> Program:
-    """The program with every number as its bit field reads back, worked out one by one."""
+def canonical(program: Program, integer_fill: bool = False) -> Program:
+    """The program with every number as its bit field reads back, worked out one by one.
+
+    `integer_fill`: as on profiles where `vli.all` takes a signed integer.
+    """
     rows = []
     for instruction in program:
         values = []
@@ -75,7 +80,10 @@ def canonical(program: Program) -> Program:
             if operand.immediate is not None:
                 bits = operand.immediate.bits
                 value %= 1 << bits
-                if operand.immediate.signed and value >= 1 << (bits - 1):
+                signed = operand.immediate.signed or (
+                    integer_fill and operand.immediate.name == "pattern16"
+                )
+                if signed and value >= 1 << (bits - 1):
                     value -= 1 << bits
             values.append(value)
         rows.append(Instruction(instruction.opcode, tuple(values)))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.targets.atlas.assembler import assemble
+from tilewright.targets.atlas.assembly.data import FLOATS
 from tilewright.targets.atlas.assembly.pseudo import PSEUDO
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Data
@@ -143,7 +149,9 @@ def test_loads_of_labels_grow_only_when_they_must():
     # With two words the label is at 4008.
     assert rows(far)[:2] == [("lui", 1, 1), ("addi", 1, 1, 4008 - 4096)]
     program = assemble(far, V1)
-    assert program.labels["end"] == 1002
+    assert program.labels["end"] == len(program) == 1002
+    assert rows(far)[2:] == [("addi", 0, 0, 0)] * 1000
+    assert program.lines.tolist() == [1, 1, *range(2, 1002)]
 
 
 def test_constants_and_expressions():
@@ -171,6 +179,23 @@ def test_constants_and_expressions():
         ("addi", 5, 0, 4),
         ("andi", 6, 6, 5),
     ]
+
+
+def test_repeated_lines_mean_what_they_mean_where_they_stand():
+    text = ".equ N, 4\n" + "addi x1, x0, N*2\nj . + N\nli x2, .\n" * 2
+    assert rows(text) == [
+        *(("addi", 1, 0, 8), ("jal", 0, 4), ("addi", 2, 0, 8)),
+        *(("addi", 1, 0, 8), ("jal", 0, 4), ("addi", 2, 0, 20)),
+    ]
+    assert assemble(text, V1).lines.tolist() == [2, 3, 4, 5, 6, 7]
+
+
+def test_commas_stand_between_operands_only():
+    for text in ("addi x1,x2,3", "addi x1 , x2 , 3", "addi x1 x2,3", "addi\tx1, x2 3"):
+        assert rows(text) == [("addi", 1, 2, 3)]
+    for text in ("addi ,x1,x2,3", "addi, x1, x2, 3", "addi x1,x2,3,", "addi x1,,x2 3", ",", "nop,"):
+        with pytest.raises(TilewrightError):
+            assemble(text, V1)
 
 
 def test_comments_of_all_kinds():
@@ -217,6 +242,50 @@ def test_data_directives():
     ]
     assert [i.operands for i in program] == [(1, 0, 0x100), (2, 0, 68)]
     assert program.labels == {}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(st.floats(allow_nan=False, width=64), min_size=1, max_size=8),
+    st.sampled_from([".bf16", ".fp8", ".float"]),
+)
+def test_fractions_round_to_the_nearest_even(values: list[float], directive: str):
+    dtype, largest = FLOATS[directive]
+    values = [math.copysign(min(abs(v), largest), v) for v in values]
+    listed = ", ".join(map(repr, values))
+    (block,) = assemble(f".dram 0\n{directive} {listed}", V1).data
+    patterns = np.frombuffer(block.bytes, dtype)
+    width = dtype.itemsize
+    if directive == ".float":
+        assert patterns.tolist() == [float(np.float32(value)) for value in values]
+        return
+    with np.errstate(invalid="ignore"):
+        grid = np.arange(1 << 8 * width, dtype=f"u{width}").view(dtype).astype(np.float64)
+    grid = grid[np.isfinite(grid)]
+    for value, pattern in zip(values, patterns, strict=True):
+        got = float(pattern)
+        distance = np.abs(grid - value)
+        assert abs(got - value) == distance.min()
+        if (distance == distance.min()).sum() > 1 and got != 0:  # a tie
+            assert pattern.view(f"u{width}") % 2 == 0
+
+
+def test_ties_are_not_decided_by_an_earlier_rounding():
+    """1 + 2^-8 + 2^-40 is above the middle of two bf16 numbers, but not as fp32."""
+    text = f".dram 0\n.bf16 {1 + 2**-8 + 2**-40!r}, {1 + 2**-8!r}"
+    (block,) = assemble(text, V1).data
+    assert block.bytes == bytes.fromhex("813f 803f")
+
+
+def test_data_lines_read_in_one_go_mean_the_same():
+    plain = ".dram 0\nhere: .zero 0\n.byte 1, -2, 0xFF\n.half 7\n.bf16 1.5, -inf, 3, nan\n.fp8 2\n.float 1e-3"
+    careful = (
+        plain.replace(", ", " , (0) + ").replace("(0) + -inf", "-inf").replace("(0) + nan", "nan")
+    )
+    careful = (
+        careful.replace("1.5", "+1.5").replace(".half 7", ".half 7 ; ").replace("fp8 2", "fp8 1+1")
+    )
+    assert assemble(careful, V1).data == assemble(plain, V1).data
 
 
 def test_label_before_a_placement_names_code():

@@ -83,7 +83,7 @@ def _group_page(group: str, profiles: list[Profile]) -> str:
         for row in rows
     ]
     parts = ["Unit and ticks on each profile:", _table(head, overview)]
-    parts.extend(_entry(row, profiles) for row in rows)
+    parts.extend(entry_text(row, profiles) for row in rows)
     return _page(GROUPS[group], *parts)
 
 
@@ -91,7 +91,8 @@ def _anchor(row: Opcode) -> str:
     return row.mnemonic.replace(".", "")
 
 
-def _entry(row: Opcode, profiles: list[Profile]) -> str:
+def entry_text(row: Opcode, profiles: list[Profile]) -> str:
+    """One instruction as it stands on its page."""
     entry = describe(row, profiles[-1])
     lines = [f"## {row.mnemonic}", "", f"`{row.syntax}`: {row.meaning}.", ""]
     operands = []

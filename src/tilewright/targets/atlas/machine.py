@@ -126,6 +126,11 @@ class PythonMachine:
         return self._tick
 
     @property
+    def next_index(self) -> int | None:
+        """The instruction that decode claims next, where it is already fetched."""
+        return self._fetched
+
+    @property
     def statistics(self) -> Statistics:
         self._statistics.cycles = self._tick
         return self._statistics

@@ -87,6 +87,12 @@ class NativeMachine:
         return self._core.tick
 
     @property
+    def next_index(self) -> int | None:
+        """At a claim point: the instruction that decode claims next."""
+        index = self._core.next_address // self.profile.pc_step
+        return index if index < len(self.program) else None
+
+    @property
     def statistics(self) -> Statistics:
         raw = self._core.statistics()
         uses = [UnitUse(*pair) for pair in zip(raw["operations"], raw["busy"], strict=True)]

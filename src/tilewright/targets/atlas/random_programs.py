@@ -163,6 +163,9 @@ class _Builder:
         for _ in range(self.profile.delay_slots):
             if self.chance(self.mischief / 4):
                 continue
+            if self.chance(self.mischief / 4):
+                self.oddity()
+                continue
             before = len(self.code)
             row = self.rng.choice((*_SCALAR, BY_MNEMONIC["delay"], *_TENSOR_MEMORY))
             if self.profile.has(row):
@@ -233,9 +236,9 @@ class _Builder:
                 self.loop(depth)
             elif kind < 0.95 and depth < len(COUNTERS):
                 self.skip(depth)
-            elif kind < 0.98:
+            elif kind < 0.97:
                 self.jump()
-            elif self.chance(self.mischief):
+            elif self.chance(2 * self.mischief):
                 self.oddity()
 
     def oddity(self) -> None:

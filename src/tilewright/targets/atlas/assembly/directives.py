@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
+
+import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.assembly.data import (
@@ -12,6 +15,7 @@ from tilewright.targets.atlas.assembly.data import (
     float_bytes,
     integer_bytes,
     parse_float,
+    round_floats,
 )
 from tilewright.targets.atlas.assembly.expression import Expression, Parser
 from tilewright.targets.atlas.assembly.lexer import Token
@@ -121,3 +125,39 @@ def _values(unit: Unit, parser: Parser, name: str) -> None:
                 value = float(unit.symbols.evaluate(value, parser.place).number)
             section.bytes.extend(float_bytes(value, name, where))
         first = False
+
+
+# --- plain lists of numbers, read in one go -------------------------------------------
+
+_PLAIN = re.compile(r"[ \t]*(\.[a-z0-9]+)[ \t]+([-+0-9a-fA-FxXn.,infa \t]+)")
+_LEADING_ZERO = re.compile(r"(?<![0-9.eE+\-xXa-fA-F])[-+]?0[0-9]")
+
+
+def read_plain_data(unit: Unit, line: str) -> bool:
+    """Place a line of plain numbers; False leaves the line to `read_directive`."""
+    match = _PLAIN.fullmatch(line)
+    section = unit.data.section
+    if match is None or section is None or _LEADING_ZERO.search(match.group(2)):
+        return False
+    name, words = match.group(1), match.group(2).split(",")
+    try:
+        if name in INTEGERS:
+            size = INTEGERS[name]
+            numbers = [int(word, 0) for word in words]
+            low, high = -(1 << (8 * size - 1)), (1 << (8 * size)) - 1
+            if min(numbers) < low or max(numbers) > high:
+                return False
+            content = b"".join([(n & high).to_bytes(size, "little") for n in numbers])
+        elif name in FLOATS:
+            rounded = round_floats(np.array([float(word) for word in words]), name)
+            if rounded is None:
+                return False
+            content = rounded.tobytes()
+        else:
+            return False
+        section = unit.data.reserve(len(content), unit.place(0))
+    except (ValueError, TilewrightError):
+        return False
+    _bind_labels(unit)
+    section.bytes.extend(content)
+    return True

@@ -1,0 +1,42 @@
+"""`tilewright translate`: npu_isa MLIR to a program."""
+
+from __future__ import annotations
+
+import click
+
+from tilewright.cli.output import write_atomically
+
+
+@click.command("translate", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("input_file", default="-", metavar="[FILE]")
+@click.option(
+    "--mlir-to-npu-text-isa",
+    "to_text",
+    is_flag=True,
+    help="Print one instruction per line, `mnemonic key=value, key=value`.",
+)
+@click.option(
+    "--memory-map",
+    is_flag=True,
+    help="Print the buffers of the program as JSON instead: name, address, size, layout, role.",
+)
+@click.option("--function", metavar="NAME", help="Translate only this function.")
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where the result goes.")
+def command(
+    input_file: str, to_text: bool, memory_map: bool, function: str | None, output: str
+) -> int:
+    """Turn instructions in MLIR into a program the simulator loads.
+
+    \b
+    tilewright translate --mlir-to-npu-text-isa program.mlir -o program.txt
+    """
+    if to_text == memory_map:
+        raise click.UsageError("say what to translate to: --mlir-to-npu-text-isa or --memory-map")
+    from tilewright.dialects.parsing import parse_file, verify_module
+    from tilewright.transforms.text_isa import memory_map_json, text_program
+
+    module = parse_file(input_file)
+    verify_module(module)
+    text = memory_map_json(module, function) if memory_map else text_program(module, function)
+    write_atomically(output, text)
+    return 0

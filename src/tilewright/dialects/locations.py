@@ -1,0 +1,45 @@
+"""Where an operation stands in the user's text.
+
+The parser of `dialects/parsing.py` gives every operation its file, line and column; a pass that
+makes new operations copies the place of the one it replaces, so that every later error can name
+the user's own line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.dialects.xdsl_api import FileLineColLoc, Operation
+from tilewright.errors import Location, TilewrightError
+
+
+def location_of(op: Operation) -> Location | None:
+    """The place of `op`, or of the nearest enclosing operation that has one."""
+    current: Operation | None = op
+    while current is not None:
+        place = current.location
+        if isinstance(place, FileLineColLoc):
+            return Location(place.filename.data, place.line.data, place.column.data)
+        current = current.parent_op()
+    return None
+
+
+def copy_location(source: Operation, *targets: Operation) -> None:
+    """Give `targets` the place of `source`, unless they have their own."""
+    place = source.location
+    if isinstance(place, FileLineColLoc):
+        for target in targets:
+            if not isinstance(target.location, FileLineColLoc):
+                target.location = place
+
+
+def copy_locations(source: Operation, targets: Iterable[Operation]) -> None:
+    """Give every target, and the operations nested in it, the place of `source`."""
+    for target in targets:
+        for op in target.walk():
+            copy_location(source, op)
+
+
+def error_at(op: Operation, code: str, message: str, hint: str | None = None) -> TilewrightError:
+    """An error that names the operation and its place; the caller raises it."""
+    return TilewrightError(code, f"{op.name}: {message}", location_of(op), hint)

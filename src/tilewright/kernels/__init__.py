@@ -1,0 +1,1 @@
+"""The kernel library: micro-kernels with their instructions, layouts and addresses."""

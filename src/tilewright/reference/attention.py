@@ -1,0 +1,82 @@
+"""Attention: softmax(scale * q kᵀ, masked) v, whole or in blocks of keys.
+
+Scores are exact dot products times the scale, rounded once to the score type (f32 unless the
+operation says otherwise); mask and score function act on those. The softmax and its product with v run
+in float64 and the result is rounded once, so cutting the keys into blocks changes the result by at most
+one rounding. A query whose keys are all masked gives 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.reference import dtypes
+from tilewright.reference.dtypes import Array, ElementType
+
+ScoreFunction = Callable[[Array], Array]
+
+
+@dataclass
+class RunningState:
+    """What a chain of key blocks carries: row maximum, sum of exponentials, weighted sum of values."""
+
+    maximum: Array
+    total: Array
+    output: Array
+
+    def result(self) -> Array:
+        """The attention output in float64; rows without any key are 0."""
+        return np.where(
+            self.total == 0, 0.0, self.output / np.where(self.total == 0, 1.0, self.total)
+        )
+
+
+def scores(
+    q: Array,
+    k: Array,
+    scale: float | Array,
+    score_type: ElementType,
+    mask: Array | None = None,
+    mask_element: ElementType | None = None,
+    function: ScoreFunction | None = None,
+) -> Array:
+    """Masked scores [.., m, n] in working form of the score type; k is [.., n, d]."""
+    product = np.matmul(q.astype(np.float64), np.swapaxes(k.astype(np.float64), -1, -2))
+    result = dtypes.rounded(product * np.asarray(scale, dtype=np.float64), score_type)
+    if function is not None:
+        result = function(result)
+    if mask is None:
+        return result
+    if mask_element is not None and mask_element.kind == "bool":
+        return np.where(mask, result, np.asarray(-np.inf, dtype=result.dtype))
+    return dtypes.rounded(result + mask.astype(result.dtype), score_type)
+
+
+def update(state: RunningState | None, score: Array, v: Array) -> RunningState:
+    """Take in one block of keys: scores [.., m, n] and values [.., n, dv]."""
+    score = score.astype(np.float64)
+    top = np.max(score, axis=-1, keepdims=True)
+    if state is not None:
+        top = np.maximum(top, state.maximum)
+    # A row that is masked so far keeps its exponentials at 0 instead of NaN.
+    base = np.where(np.isneginf(top), 0.0, top)
+    weights = np.exp(score - base)
+    total = weights.sum(axis=-1, keepdims=True)
+    output = np.matmul(weights, v.astype(np.float64))
+    if state is not None:
+        fade = np.exp(state.maximum - base)
+        total = total + state.total * fade
+        output = output + state.output * fade
+    return RunningState(top, total, output)
+
+
+def causal_mask(
+    queries: int, keys: int, query_start: int = 0, key_start: int = 0, offset: int = 0
+) -> Array:
+    """True where query i may see key j: key_start + j <= query_start + i + offset."""
+    query = np.arange(query_start, query_start + queries).reshape(-1, 1)
+    key = np.arange(key_start, key_start + keys)
+    return key <= query + offset

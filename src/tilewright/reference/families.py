@@ -1,0 +1,542 @@
+"""What every kernel family computes, on working arrays; `FAMILY_FUNCTIONS` is the table.
+
+A function takes a `Call` and returns values that the caller rounds once to the result's element type.
+Families of one arithmetic step round in their element type, families of several steps are those of
+`composites`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from tilewright.dialects.family_checks import resolve_transposes
+from tilewright.dialects.kernel_call import KernelCall
+from tilewright.reference import attention, composites, dtypes
+from tilewright.reference.contraction import multiply
+from tilewright.reference.dtypes import Array, ElementType
+from tilewright.reference.faults import fault
+from tilewright.reference.reductions import combine, fold
+from tilewright.reference.scalar_ops import (
+    compare_floats,
+    convert,
+    float_function,
+    integer_function,
+)
+from tilewright.reference.views import operand_view
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a family with its operands as working arrays, by role."""
+
+    op: Operation
+    kernel: KernelCall
+    shape: tuple[int, ...]
+    values: dict[str, Any]
+    elements: dict[str, ElementType]
+    target: ElementType
+
+    def axis(self) -> int:
+        return self.kernel.axis(np.ndim(self.values["x"]))
+
+
+_DECODING = (
+    "integer", "floating", "value", "string", "integers", "axis", "operand_maps", "role_names",
+)  # fmt: skip
+
+
+def remembering(kernel: KernelCall) -> KernelCall:
+    """The call with each attribute decoded once: tile loops run the same launch many times."""
+    copy = replace(kernel)
+    for name in _DECODING:
+        copy.__dict__[name] = cache(getattr(copy, name))
+    return copy
+
+
+FamilyFunction = Callable[[Call], Array]
+FAMILY_FUNCTIONS: dict[str, FamilyFunction] = {}
+
+
+def family(*names: str) -> Callable[[FamilyFunction], FamilyFunction]:
+    """Register the meaning of families."""
+
+    def register(function: FamilyFunction) -> FamilyFunction:
+        for name in names:
+            FAMILY_FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+# --------------------------------------------------------------------------- element-wise
+
+
+def mapped(call: Call) -> dict[str, Array]:
+    """Operands seen over the result's dimensions, scalars included, by role."""
+    maps = call.kernel.operand_maps()
+    shape = call.shape
+    found: dict[str, Array] = {}
+    names = call.kernel.role_names()
+    for name, affine in zip(names, maps, strict=True):
+        found[name] = operand_view(call.op, call.values[name], affine, shape)
+    element = next(iter(call.elements.values()), call.target)
+    for role in call.kernel.family.roles:
+        literal = call.kernel.value(f"scalar_{role.name}")
+        if literal is not None:
+            other = call.elements.get("b" if role.name == "a" else "a", element)
+            found[role.name] = literal_value(literal, other if role.name in "ab" else element)
+    return found
+
+
+def literal_value(literal: int | float, element: ElementType) -> Array:
+    """A literal of an attribute as a working scalar of a type."""
+    if element.is_float:
+        return dtypes.rounded(np.asarray(literal, dtype=np.float64), element)
+    return dtypes.wrapped(np.asarray(int(literal)), element)
+
+
+_BINARY = {
+    "elementwise_add": ("arith.addf", "arith.addi"),
+    "elementwise_sub": ("arith.subf", "arith.subi"),
+    "elementwise_mul": ("arith.mulf", "arith.muli"),
+    "elementwise_div": ("arith.divf", "arith.divsi"),
+    "elementwise_max": ("arith.maximumf", "arith.maxsi"),
+    "elementwise_min": ("arith.minimumf", "arith.minsi"),
+    "elementwise_pow": ("math.powf", "math.ipowi"),
+    "logical_and": (None, "arith.andi"),
+    "logical_or": (None, "arith.ori"),
+    "logical_xor": (None, "arith.xori"),
+}
+_UNARY = {
+    "elementwise_neg": ("arith.negf", None),
+    "elementwise_abs": ("math.absf", "math.absi"),
+    "elementwise_exp": ("math.exp", None),
+    "elementwise_exp2": ("math.exp2", None),
+    "elementwise_log": ("math.log", None),
+    "elementwise_log2": ("math.log2", None),
+    "elementwise_sqrt": ("math.sqrt", None),
+    "elementwise_rsqrt": ("math.rsqrt", None),
+    "elementwise_tanh": ("math.tanh", None),
+    "elementwise_sin": ("math.sin", None),
+    "elementwise_cos": ("math.cos", None),
+    "elementwise_erf": ("math.erf", None),
+    "elementwise_floor": ("math.floor", None),
+    "elementwise_ceil": ("math.ceil", None),
+    "elementwise_round": ("math.roundeven", None),
+}
+
+
+def _step(call: Call, names: tuple[str | None, str | None], *arguments: Array) -> Array:
+    """One scalar operation in the result's type."""
+    name = names[0] if call.target.is_float else names[1]
+    lookup = float_function if call.target.is_float else integer_function
+    function = lookup(name, call.target) if name else None
+    if function is None:
+        raise fault(
+            call.op, "TW1502", f"{call.kernel.family.name} has no meaning on {call.target.name}"
+        )
+    return function(*arguments)
+
+
+@family(*_BINARY)
+def binary(call: Call) -> Array:
+    operands = mapped(call)
+    names = _BINARY[call.kernel.family.name]
+    return _step(call, names, operands["lhs"], operands["rhs"])
+
+
+@family(*_UNARY)
+def unary(call: Call) -> Array:
+    return _step(call, _UNARY[call.kernel.family.name], mapped(call)["x"])
+
+
+def _zero_minus(call: Call) -> Array:
+    x = mapped(call)["x"]
+    if call.target.is_float:
+        return -x
+    return _step(call, (None, "arith.subi"), np.zeros_like(x), x)
+
+
+FAMILY_FUNCTIONS["elementwise_neg"] = _zero_minus
+
+
+@family("elementwise_recip")
+def reciprocal(call: Call) -> Array:
+    x = mapped(call)["x"]
+    return _step(call, ("arith.divf", None), np.asarray(1, dtype=x.dtype), x)
+
+
+@family("elementwise_relu")
+def relu(call: Call) -> Array:
+    x = mapped(call)["x"]
+    return _step(call, ("arith.maximumf", "arith.maxsi"), x, np.asarray(0, dtype=x.dtype))
+
+
+@family("elementwise_square")
+def square(call: Call) -> Array:
+    x = mapped(call)["x"]
+    return _step(call, ("arith.mulf", "arith.muli"), x, x)
+
+
+@family("elementwise_cube")
+def cube(call: Call) -> Array:
+    x = mapped(call)["x"]
+    return composites.cube(x) if call.target.is_float else dtypes.wrapped(x * x * x, call.target)
+
+
+_ACTIVATIONS: dict[str, Callable[[Array, ElementType], Array]] = {
+    "elementwise_sigmoid": composites.sigmoid,
+    "silu": composites.silu,
+    "gelu_erf": composites.gelu_erf,
+}
+
+
+@family(*_ACTIVATIONS)
+def activation(call: Call) -> Array:
+    return _ACTIVATIONS[call.kernel.family.name](mapped(call)["x"], call.target)
+
+
+@family("gelu_tanh")
+def gelu_tanh(call: Call) -> Array:
+    inner_scale = call.kernel.floating("inner_scale") or math.sqrt(2.0 / math.pi)
+    return composites.gelu_tanh(mapped(call)["x"], call.target, inner_scale)
+
+
+@family("silu_gate")
+def silu_gate(call: Call) -> Array:
+    operands = mapped(call)
+    return composites.silu_gate(operands["gate"], operands["up"], call.target)
+
+
+@family("clamp")
+def clamp(call: Call) -> Array:
+    x = mapped(call)["x"]
+    low, high = call.kernel.value("min"), call.kernel.value("max")
+    if low is not None:
+        names = ("arith.maximumf", "arith.maxsi")
+        x = _step(call, names, x, literal_value(low, call.target))
+    if high is not None:
+        names = ("arith.minimumf", "arith.minsi")
+        x = _step(call, names, x, literal_value(high, call.target))
+    return x
+
+
+@family("logical_not")
+def logical_not(call: Call) -> Array:
+    return np.logical_not(mapped(call)["x"]) if call.target.kind == "bool" else ~mapped(call)["x"]
+
+
+_FLOAT_PREDICATES = {
+    "eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "one": 6, "ord": 7,
+    "ueq": 8, "ugt": 9, "uge": 10, "ult": 11, "ule": 12, "ne": 13, "uno": 14,
+}  # fmt: skip
+_INTEGER_PREDICATES: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+@family("compare")
+def compare(call: Call) -> Array:
+    operands = mapped(call)
+    left, right = operands["lhs"], operands["rhs"]
+    predicate = call.kernel.string("predicate") or "eq"
+    element = next(iter(call.elements.values()))
+    if element.is_float:
+        return compare_floats(_FLOAT_PREDICATES[predicate], left, right)
+    unsigned = predicate[0] == "u"
+    view = dtypes.unsigned_view if unsigned else dtypes.signed_view
+    comparison = _INTEGER_PREDICATES[predicate[1:] if unsigned else predicate]
+    return comparison(view(left, element), view(right, element))
+
+
+@family("select")
+def select(call: Call) -> Array:
+    operands = mapped(call)
+    return np.where(operands["cond"], operands["a"], operands["b"])
+
+
+@family("cast")
+def cast(call: Call) -> Array:
+    return convert(mapped(call)["x"], call.elements["x"], call.target)
+
+
+# --------------------------------------------------------------------------- rows
+
+
+@family("reduction_sum", "reduction_max", "reduction_min", "reduction_prod", "reduction_mean")
+def reduction(call: Call) -> Array:
+    kind = call.kernel.family.name.removeprefix("reduction_")
+    x, element = call.values["x"], call.elements["x"]
+    axes = call.kernel.integers("axes") or ()
+    initial = call.values.get("init")
+    if kind == "mean":
+        if not element.is_float:
+            raise fault(call.op, "TW1502", f"a mean of {element.name} is not defined")
+        count = math.prod(x.shape[a] for a in axes)
+        wide = x.sum(axis=axes, keepdims=True, dtype=np.float64).reshape(call.shape)
+        steps = composites.Steps(element)
+        wide = wide if initial is None else wide + initial
+        return steps.divide(dtypes.rounded(wide, element), steps.constant(count))
+    kind = {"prod": "product"}.get(kind, kind)
+    folded = fold(x, axes, kind, element).reshape(call.shape)
+    return folded if initial is None else combine(initial, folded, kind, call.target)
+
+
+@family("softmax")
+def softmax(call: Call) -> Array:
+    return composites.softmax(call.values["x"], call.axis(), call.elements["x"])
+
+
+@family("rms_norm")
+def rms_norm(call: Call) -> Array:
+    epsilon = call.kernel.floating("epsilon") or 0.0
+    weight = call.values.get("weight")
+    return composites.rms_norm(call.values["x"], weight, epsilon, call.axis(), call.target)
+
+
+@family("layer_norm")
+def layer_norm(call: Call) -> Array:
+    weight, bias = call.values.get("weight"), call.values.get("bias")
+    epsilon = call.kernel.floating("epsilon") or 0.0
+    return composites.layer_norm(call.values["x"], weight, bias, epsilon, call.axis())
+
+
+@family("rope")
+def rope(call: Call) -> Array:
+    style = call.kernel.string("style") or "split_half"
+    names = call.kernel.role_names()
+    given = "operand_maps" in call.kernel.attributes
+    maps = dict(zip(names, call.kernel.operand_maps(), strict=True)) if given else {}
+    x = call.values["x"]
+    rank = len(call.shape)
+    tables = [_table_over(call.values[n], rank, maps.get(n)) for n in ("cos", "sin")]
+    if "x" in maps:
+        x = operand_view(call.op, x, maps["x"], call.shape)
+    axis = call.kernel.axis(rank)
+    return composites.rope(x, tables[0], tables[1], axis, style, call.elements["x"])
+
+
+def _table_over(table: Array, rank: int, affine: AffineMap | None) -> Array:
+    """A table with its axes at the result's dimensions its map names, the rest of size 1."""
+    if affine is None:
+        return table.reshape((1,) * (rank - table.ndim) + table.shape)
+    shape = [1] * rank
+    order = []
+    for axis, expression in enumerate(affine.results):
+        if isinstance(expression, AffineDimExpr):
+            shape[expression.position] = table.shape[axis]
+            order.append((expression.position, axis))
+    kept = [axis for _, axis in sorted(order)]
+    dropped = [axis for axis in range(table.ndim) if axis not in kept]
+    return table.transpose(kept + dropped).reshape(shape)
+
+
+# --------------------------------------------------------------------------- contractions
+
+
+def matrix_product(call: Call) -> Array:
+    """The wide product of lhs and rhs, transposes resolved, with `acc` added if there is one."""
+    left, right = call.values["lhs"], call.values["rhs"]
+    marks = resolve_transposes(
+        left.shape,
+        right.shape,
+        call.shape,
+        call.kernel.flag("transpose_lhs"),
+        call.kernel.flag("transpose_rhs"),
+    )
+    if marks is None:
+        raise fault(call.op, "TW1502", "the operands of the matrix product do not fit")
+    if marks[0]:
+        left = np.swapaxes(left, -1, -2)
+    if marks[1]:
+        right = np.swapaxes(right, -1, -2)
+    product = multiply(left, right)
+    initial = call.values.get("acc")
+    return product if initial is None else product + initial
+
+
+@family("matmul")
+def matmul(call: Call) -> Array:
+    return matrix_product(call)
+
+
+def attention_operands(call: Call) -> tuple[Array, Array, Array, Array | None]:
+    """q [.., m, d], k [.., n, d], v [.., n, dv] and mask, with equal batches."""
+    q, k, v = (call.values[name] for name in ("q", "k", "v"))
+    if call.kernel.flag("transpose_k"):
+        k = np.swapaxes(k, -1, -2)
+    if call.kernel.flag("transpose_v"):
+        v = np.swapaxes(v, -1, -2)
+    group = call.kernel.integer("kv_group") or 1
+    if group > 1:
+        k, v = (np.repeat(operand, group, axis=-3) for operand in (k, v))
+    return q, k, v, call.values.get("mask")
+
+
+def block_scores(
+    call: Call, q: Array, k: Array, mask: Array | None, start: tuple[int, int], offset: int
+) -> Array:
+    """Masked scores of one block; padding keys and the causal rule are masks too."""
+    scale = call.kernel.floating("scale")
+    if scale is None:
+        scale = 1.0 / math.sqrt(q.shape[-1])
+    score = attention.scores(q, k, scale, dtypes.F32, mask, call.elements.get("mask"))
+    seen = np.ones((q.shape[-2], k.shape[-2]), dtype=np.bool_)
+    if call.kernel.flag("causal"):
+        seen &= attention.causal_mask(q.shape[-2], k.shape[-2], start[0], start[1], offset)
+    valid = call.kernel.integer("valid_keys")
+    if valid is not None:
+        seen &= np.arange(k.shape[-2]) < valid
+    if seen.all():
+        return score
+    return np.where(seen, score, np.float32(-np.inf))
+
+
+@family("gemma_attention")
+def whole_attention(call: Call) -> Array:
+    q, k, v, mask = attention_operands(call)
+    offset = k.shape[-2] - q.shape[-2]
+    result = np.empty(call.shape, dtype=np.float64)
+    if mask is not None:
+        mask = np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
+    for at in np.ndindex(*q.shape[:-2]):
+        part = None if mask is None else mask[at]
+        score = block_scores(call, q[at], k[at], part, (0, 0), offset)
+        result[at] = attention.update(None, score, v[at]).result()
+    return result
+
+
+# --------------------------------------------------------------------------- windows
+
+
+def _windows(x: Array, kernel: tuple[int, int], call: Call, border: float) -> Array:
+    """An image [n, c, h, w] as windows [n, c, oh, ow, kh, kw]; `border` fills the padding."""
+    strides = call.kernel.integers("strides") or (1, 1)
+    top, left, bottom, right = call.kernel.integers("padding") or (0, 0, 0, 0)
+    dilations = call.kernel.integers("dilations") or (1, 1)
+    if top or left or bottom or right:
+        amounts = ((0, 0), (0, 0), (top, bottom), (left, right))
+        x = np.pad(x, amounts, constant_values=border)
+    spans = tuple((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
+    view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
+    return view[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+
+
+@family("conv2d")
+def conv2d(call: Call) -> Array:
+    x, w, bias = call.values["x"], call.values["w"], call.values.get("bias")
+    channels_last = call.kernel.string("layout") == "nhwc_hwcf"
+    if channels_last:
+        x, w = x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)
+    groups = call.kernel.integer("groups") or 1
+    kernel = (w.shape[2], w.shape[3])
+    view = _windows(x, kernel, call, 0)
+    images, _, height, width = view.shape[:4]
+    depth, filters = x.shape[1] // groups, w.shape[0] // groups
+    parts = []
+    for group in range(groups):
+        source = view[:, group * depth : (group + 1) * depth].transpose(0, 2, 3, 1, 4, 5)
+        rows = source.reshape(images * height * width, -1)
+        columns = w[group * filters : (group + 1) * filters].reshape(filters, -1).T
+        product = multiply(rows, columns).reshape(images, height, width, filters)
+        parts.append(product)
+    result = np.concatenate(parts, axis=-1)
+    if bias is not None:
+        result = result + bias
+    return result if channels_last else result.transpose(0, 3, 1, 2)
+
+
+@family("pool_max", "pool_avg", "pool_sum")
+def pool(call: Call) -> Array:
+    kind = call.kernel.family.name.removeprefix("pool_")
+    x, element = call.values["x"], call.elements["x"]
+    kernel = call.kernel.integers("kernel") or (1, 1)
+    channels_last = call.kernel.string("layout") == "nhwc"
+    if channels_last:
+        x = x.transpose(0, 3, 1, 2)
+    lowest = -np.inf if element.is_float else -(2 ** (element.bits - 1))
+    view = _windows(x, (kernel[0], kernel[1]), call, lowest if kind == "max" else 0)
+    folded = fold(view, (4, 5), "max" if kind == "max" else "sum", element)[..., 0, 0]
+    if kind == "avg":
+        if call.kernel.flag("count_include_pad"):
+            count: Array = np.asarray(kernel[0] * kernel[1], dtype=np.float64)
+        else:
+            ones = np.ones((1, 1, *x.shape[2:]), dtype=np.float64)
+            count = _windows(ones, (kernel[0], kernel[1]), call, 0).sum(axis=(4, 5))
+        folded = folded.astype(x.dtype) / count.astype(x.dtype)
+    return folded.transpose(0, 2, 3, 1) if channels_last else folded
+
+
+# --------------------------------------------------------------------------- quantisation
+
+
+def _scale(call: Call, rank: int) -> Array | None:
+    """The scale as an array that broadcasts over x, or None."""
+    value = call.kernel.floating("scale")
+    if value is not None:
+        return np.asarray(value, dtype=np.float32)
+    scale = call.values.get("scale")
+    if scale is None:
+        return None
+    element = call.elements["scale"]
+    if call.kernel.string("scale_encoding") == "e8m0":
+        scale = _decoded_exponents(dtypes.unsigned_view(scale, element))
+    block = call.kernel.integer("block")
+    if block is not None:
+        axis = call.kernel.axis(rank)
+        return np.repeat(scale, block, axis=axis)
+    maps = call.kernel.operand_maps()
+    if "operand_maps" in call.kernel.attributes:
+        place = call.kernel.role_names().index("scale")
+        return operand_view(call.op, scale, maps[place], call.shape)
+    return scale.reshape((1,) * (rank - scale.ndim) + scale.shape)
+
+
+def _quantised_input(call: Call) -> Array:
+    x = call.values["x"]
+    if "operand_maps" in call.kernel.attributes:
+        place = call.kernel.role_names().index("x")
+        return operand_view(call.op, x, call.kernel.operand_maps()[place], call.shape)
+    return x
+
+
+@family("requant")
+def requant(call: Call) -> Array:
+    x, element = _quantised_input(call), call.elements["x"]
+    scale = _scale(call, len(call.shape))
+    if scale is not None:
+        x = composites.Steps(element).divide(x, dtypes.rounded(scale, element))
+    if call.target.is_float:
+        return x
+    limit = 2 ** (call.target.bits - 1)
+    low, high = (-limit, limit - 1) if call.target.signed else (0, 2 * limit - 1)
+    whole = np.rint(np.where(np.isnan(x), 0, x)).astype(np.float64)
+    return np.clip(whole, low, high).astype(np.int64)
+
+
+@family("dequant")
+def dequant(call: Call) -> Array:
+    x = convert(_quantised_input(call), call.elements["x"], call.target)
+    scale = _scale(call, len(call.shape))
+    if scale is None:
+        return x
+    return composites.Steps(call.target).multiply(x, dtypes.rounded(scale, call.target))
+
+
+def _decoded_exponents(codes: Array) -> Array:
+    """Bytes e as 2^(e - 127); 0 stands for 2^-126 and 255 for NaN."""
+    exponents = np.maximum(codes.astype(np.int32), 1) - 127
+    return np.where(codes == 255, np.float32(np.nan), np.ldexp(np.float32(1.0), exponents))

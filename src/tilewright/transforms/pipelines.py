@@ -1,0 +1,37 @@
+"""Named pipelines: one readable list of passes per target."""
+
+from __future__ import annotations
+
+# Names as `tilewright opt --pipeline` takes them; entries as `-p` takes them.
+PIPELINES: dict[str, list[str]] = {
+    # Linalg to tile loops and launches for the Atlas machines.
+    "atlas": [
+        "canonicalize",
+        "convert-linalg-to-npu-kernel",
+        "npu-verify-ukernel-symbols",
+        "tile-npu-kernel-to-schedule",
+        "convert-npu-kernel-to-schedule",
+        "canonicalize",
+        "cse",
+        "npu-verify-ukernel-symbols",
+    ],
+    # The same down to real machine instructions of the first Atlas machine.
+    "atlas-v0-native": [
+        "canonicalize",
+        "convert-linalg-to-npu-kernel",
+        "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0}",
+        "convert-npu-kernel-to-schedule",
+        "canonicalize",
+        "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0}",
+    ],
+    # The same down to the abstract instruction stream, with planned addresses.
+    "atlas-abstract": [
+        "canonicalize",
+        "convert-linalg-to-npu-kernel",
+        "npu-verify-ukernel-symbols",
+        "convert-npu-kernel-to-schedule",
+        "npu-verify-ukernel-symbols",
+        "convert-npu-schedule-to-isa",
+        "npu-plan-memory",
+    ],
+}

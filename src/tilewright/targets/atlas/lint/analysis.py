@@ -14,7 +14,7 @@ from tilewright.targets.atlas.lint.stepper import Stepper
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
-STEP_LIMIT = 400_000  # instructions executed one by one before loops are summarised
+STEP_LIMIT = 200_000  # instructions executed one by one before loops are summarised
 JOIN_LIMIT = 600_000  # instructions followed in the fixpoint before giving up
 STATES_KEPT_APART = 4  # per place and shape, before values are merged
 ENTRIES_KEPT_APART = 200  # into one loop, before they share their states

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.targets.atlas.lint.facts import Facts, Role
 from tilewright.targets.atlas.lint.hazards import Access, Problem, conflicts, order_problems
+from tilewright.targets.atlas.lint.memory import check_access
 from tilewright.targets.atlas.lint.session import FAR, Session
 from tilewright.targets.atlas.lint.state import Operation, State
 from tilewright.targets.atlas.lint.values import Value, unsigned_range
@@ -37,6 +38,8 @@ def issue(run: Session, state: State, facts: Facts, index: int) -> None:
     )
     state.order += 1
     state.flight.append(operation)
+    if access.low != access.high and facts.memory is not None:
+        check_access(run, state, operation)  # nobody knows when it completes: check now too
     state.horizon = min(state.horizon, access.high)
     if facts.role is Role.DMA:
         state.engine = (access.low, access.high)

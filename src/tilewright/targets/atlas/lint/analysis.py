@@ -15,7 +15,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
 STEP_LIMIT = 200_000  # instructions executed one by one before loops are summarised
-JOIN_LIMIT = 100_000  # instructions followed in the fixpoint before giving up, and ...
+JOIN_LIMIT = 500_000  # instructions followed in the fixpoint before giving up, and ...
 JOIN_LIMIT_PER_INSTRUCTION = 30  # ... so many more for each instruction of the program
 MEETING_COST = 20  # where paths meet, that many instructions' worth of work
 STATES_KEPT_APART = 4  # per place and shape, before values are merged

@@ -26,7 +26,7 @@ UNDECIDED = {"TW2020", "TW2034"}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="Lint against the machine, and its speed.")
     parser.add_argument("--count", type=int, default=1000, help="random programs")
     parser.add_argument("--seed", type=int, default=0, help="number of the first program")
     options = parser.parse_args()

@@ -103,13 +103,21 @@ class Session:
             hint = f"insert dma.wait.ch{problem.channel} before it"
             if problem.code not in ("TW2009", "TW2010", "TW2011") and need:
                 hint += f", or delay {need - 1}"
+            if state.since < self.profile.delay_slots:
+                hint = hint.replace("before it", "before the branch whose delay slot it is in")
         else:
-            hint = f"insert delay {need - 1} before it"
+            hint = self.delay_hint(state, need)
         self.report(
             state, problem.code, index, message, certain=problem.certain, other=other.index,
             hint=hint, need=need, detail=problem.detail,
             tick=tick + (problem.code in ("TW2002", "TW2003")),
         )  # fmt: skip
+
+    def delay_hint(self, state: State, need: int) -> str:
+        """How to let `need` more ticks pass before the instruction at pc."""
+        if state.since < self.profile.delay_slots:
+            return f"{need} ticks are missing: lengthen a delay of these delay slots, or wait before the branch"
+        return f"insert delay {need - 1} before it"
 
     # --- completion of older work ------------------------------------------------
 

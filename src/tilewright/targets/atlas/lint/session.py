@@ -6,6 +6,7 @@ machine exactly, tick for tick; unknown values and merged paths turn ticks into 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -53,6 +54,9 @@ class Session:
         self.found = Collector(program)
         self.repairs = repairs
         self.reached = bytearray(len(program))
+        # On uncertain paths: how often an instruction was met, and each finding at it was sure.
+        self.visits: Counter[int] = Counter()
+        self.sure: Counter[tuple[str, int, int, str]] = Counter()
         self.waits_used: set[int] = set()
         self.waits_idle: set[int] = set()
         self.ended = False  # some path reaches the end or a halt
@@ -70,6 +74,8 @@ class Session:
         tick: int = 0, severity: str | None = None,
     ) -> None:  # fmt: skip
         may = not (certain and state.certain)
+        if certain and not state.certain:
+            self.sure[code, index, other, detail] += 1
         line = self.program.location(index).line if index < len(self.program) else 0
         self.found.add(
             Finding(

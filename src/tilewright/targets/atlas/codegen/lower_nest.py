@@ -358,6 +358,7 @@ class _InnerLoop:
         mark = self.at.top
         self.before = before = self.routine.code()
         self.ahead = self._ahead()
+        self.current, self.following = self._double_buffer()  # first: it needs alignment
         for run in self.fixed:
             if id(run) in self.places:
                 continue
@@ -365,7 +366,6 @@ class _InnerLoop:
             if run.row:
                 self.at._clear(before, buffer, run.bytes)
             self.at._load(before, run, buffer)
-        self.current, self.following = self._double_buffer()
         for run in self.moving:
             if run.row:
                 for half in (self.start, self.start + self.half):

@@ -46,7 +46,7 @@ from tilewright.targets.atlas.profile import Profile
 
 STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body
-DEFERRED = 4  # stores of an iteration that may still run in the next
+DEFERRED = 2  # stores of an iteration that may still run in the next
 
 
 @dataclass

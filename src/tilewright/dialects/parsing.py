@@ -242,8 +242,7 @@ def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str |
         return message, "write operations of unknown dialects in generic form", position
     if message.startswith("values used but not defined"):
         name = next(iter(parser.forward_ssa_references))
-        use = re.search(rf"%{re.escape(name)}(?![\w$.-])", parser.lexer.input.content)
-        place = position if use is None else use.start()
+        place = _first_use(name, parser.lexer.input.content, position)
         return f"the value %{name} is used but not defined", None, place
     if parser._current_token.kind == MLIRTokenKind.EOF:
         if message == "could not parse entire input":
@@ -252,6 +251,15 @@ def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str |
             hint = "close all braces"
             return "the text ends in the middle of an operation or region", hint, position
     return message, None, position
+
+
+def _first_use(name: str, text: str, otherwise: int) -> int:
+    """Where a value is first written outside a comment."""
+    for use in re.finditer(rf"%{re.escape(name)}(?![\w$.-])", text):
+        line_start = text.rfind("\n", 0, use.start()) + 1
+        if "//" not in text[line_start : use.start()]:
+            return use.start()
+    return otherwise
 
 
 def _sentence(error: ParseError) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import gc
+import itertools
 import platform
 import pstats
 import time
@@ -24,11 +25,11 @@ from tilewright.transforms.pass_pipeline import Observer, named_pipeline, run_pa
 
 IDENTITY = "affine_map<(d0, d1) -> (d0, d1)>"
 ROW = "affine_map<(d0, d1) -> (d1)>"
-OPERATIONS_PER_LAYER = 24
+OPERATIONS_PER_LAYER = 30
 
 
 def layer(number: int, x: str) -> tuple[str, str]:
-    """One layer as linalg text with 24 operations; returns the text and its result's name."""
+    """One layer as linalg text with 30 operations; returns the text and its result's name."""
     p = f"%l{number}_"
     text = f"""
   {p}cst = arith.constant 0.0 : bf16
@@ -89,11 +90,10 @@ def measure(operations: int, pipeline: str) -> dict[str, float]:
     start = time.process_time()
     module = parse_text(text, "generated.mlir", context)
     parsed = time.process_time()
-    verify_module(module)
+    observer = Observer(clock=time.process_time)
+    verify_module(module, observer.memory)
     counted = sum(1 for _ in module.walk())
     checked = time.process_time()
-    observer = Observer()
-    observer.clock = time.process_time
     run_passes(module, named_pipeline(pipeline), context, observer)
     done = time.process_time()
     phases = {"operations": float(counted), "parse": parsed - start, "verify": checked - parsed}
@@ -116,7 +116,7 @@ def print_table(rows: list[dict[str, float]]) -> None:
     print(f"{'microseconds per operation':34}" + "".join(micro))
     growth = ["         -"] + [
         f"{(b['total'] / a['total']) / (b['operations'] / a['operations']):10.2f}"
-        for a, b in zip(rows, rows[1:], strict=False)
+        for a, b in itertools.pairwise(rows)
     ]
     print(f"{'growth against linear':34}" + "".join(growth))
     print(f"{'operations after':34}" + "".join(f"{int(r['operations after']):10}" for r in rows))
@@ -136,7 +136,9 @@ def main() -> None:
         return
     measure(200, arguments.pipeline)
     rows = [measure(size, arguments.pipeline) for size in sizes]
-    print(f"pipeline {arguments.pipeline}, Python {platform.python_version()}, {platform.machine()}")
+    print(
+        f"pipeline {arguments.pipeline}, Python {platform.python_version()}, {platform.machine()}"
+    )
     print_table(rows)
 
 

@@ -12,8 +12,10 @@ import inspect
 import typing
 from dataclasses import dataclass
 
+from tilewright.dialects.iree_ext import IREELinalgExt
 from tilewright.dialects.kernel_call import AttributeSpec, Family
 from tilewright.dialects.kernel_families import FAMILIES
+from tilewright.dialects.linalg_ext import Linalg
 from tilewright.dialects.npu_isa import NPUIsa
 from tilewright.dialects.npu_kernel import NPUKernel
 from tilewright.dialects.npu_schedule import NPUSchedule
@@ -87,12 +89,11 @@ def _operation(op) -> list[str]:
         ("operands", [name for name, _ in definition.operands]),
         ("results", [name for name, _ in definition.results]),
         ("attributes", [*definition.properties, *definition.attributes]),
-        ("traits", [type(trait).__name__ for trait in definition.traits.traits]),
+        ("traits", sorted(type(trait).__name__ for trait in definition.traits.traits)),
     ]
     for title, names in rows:
         if names:
-            joined = ", ".join(f"`{name}`" for name in sorted(names) if title == "traits" or True)
-            lines.append(f"- {title}: {joined}")
+            lines.append(f"- {title}: {', '.join(f'`{name}`' for name in names)}")
     return [*lines, ""]
 
 
@@ -128,8 +129,15 @@ def _family(family: Family) -> str:
 def render() -> str:
     """The whole page."""
     lines = [HEADER]
-    for dialect in (NPUKernel, NPUSchedule, NPUIsa):
+    for dialect in (NPUKernel, NPUSchedule, NPUIsa, IREELinalgExt):
         lines += _dialect(dialect)
+    lines += [
+        "## linalg",
+        "",
+        "Operations of MLIR's linalg dialect that are read in custom and generic form:",
+        ", ".join(f"`{op.name}`" for op in Linalg.operations) + ".",
+        "",
+    ]
     lines += [
         "## Kernel families",
         "",
@@ -147,7 +155,8 @@ def render() -> str:
         lines += [f"### `{entry.name}`", "", "```text", entry.text, "```", ""]
         for option in entry.options:
             lines.append(
-                f"- `{option.name}` ({option.kind}, default {option.default}): {option.meaning}"
+                f"- `{option.name}` ({option.kind}, default {option.default})"
+                + (f": {option.meaning}" if option.meaning else "")
             )
         if entry.options:
             lines.append("")

@@ -20,6 +20,17 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import TilewrightError
 
+# What only describes data: places, constants and slices.
+_DATA = (
+    BufferOp,
+    func.ReturnOp,
+    arith.ConstantOp,
+    tensor.EmptyOp,
+    tensor.ExtractSliceOp,
+    tensor.InsertSliceOp,
+    tensor.PadOp,
+)
+
 
 def _functions(module: ModuleOp, name: str | None) -> list[func.FuncOp]:
     found = [f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration]
@@ -61,10 +72,7 @@ def _line(op: Operation) -> str | None:
     """An instruction's text; None for what only describes data."""
     if isinstance(op, (NativeInstOp, Instruction)):
         return op.text()
-    described = (BufferOp, func.ReturnOp, arith.ConstantOp, tensor.EmptyOp)
-    if isinstance(op, described) or isinstance(
-        op, (tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.PadOp)
-    ):
+    if isinstance(op, _DATA):
         return None
     raise error_at(
         op,

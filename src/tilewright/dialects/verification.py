@@ -1,0 +1,87 @@
+"""Verifying a module: one error at its operation, and unchanged operations only once.
+
+xDSL's own verifier is thorough and slow, and a pipeline verifies after every pass. A `Verified`
+memory passed from call to call remembers how each operation looked when it last verified;
+operations with regions, whose insides can change without them, are always verified again.
+
+Error code: TW1211 an operation that does not verify.
+"""
+
+from __future__ import annotations
+
+from xdsl.utils.exceptions import DiagnosticException
+
+from tilewright.dialects.locations import location_of
+from tilewright.dialects.xdsl_api import (
+    ModuleOp,
+    Operation,
+    SSAValue,
+    VerifyException,
+)
+from tilewright.errors import TilewrightError
+
+# How an operation looked when it verified: operands, types, attributes, place.
+Verified = dict[Operation, tuple[object, ...]]
+
+
+def verify_module(module: ModuleOp, memory: Verified | None = None) -> None:
+    """Raise one TilewrightError, at its operation, unless the whole module verifies.
+
+    Beyond what xDSL checks, every value must be defined before it is used.
+    """
+    memory = {} if memory is None else memory
+    defined: set[SSAValue] = set()
+    for op in module.walk():
+        _verify_order(op, defined)
+        if not op.regions:
+            look = _look(op)
+            if memory.get(op) == look:
+                continue
+            memory[op] = look
+        try:
+            op.verify(verify_nested_ops=False)
+        except TilewrightError as error:
+            place = location_of(op)
+            raise (error.at(place) if place else error) from None
+        except (VerifyException, DiagnosticException, ValueError, AssertionError) as error:
+            raise TilewrightError(
+                "TW1211", f"{op.name}: {_verify_message(error)}", location_of(op)
+            ) from None
+
+
+def _look(op: Operation) -> tuple[object, ...]:
+    """Everything an operation without regions is verified by."""
+    block = op.parent
+    return (
+        tuple([operand.type for operand in op.operands]),
+        tuple([result.type for result in op.results]),
+        tuple(op.properties.items()),
+        tuple(op.attributes.items()),
+        block,
+        block is not None and block.last_op is op,
+        tuple(op.successors),
+    )
+
+
+def _verify_order(op: Operation, defined: set[SSAValue]) -> None:
+    """Operands come from operations met earlier, or from another block of the region."""
+    for operand in op.operands:
+        owner = operand.owner
+        if isinstance(owner, Operation) and operand not in defined:
+            block = owner.parent
+            if block is not None and block.parent is not None and len(block.parent.blocks) > 1:
+                continue
+            name = f"%{operand.name_hint}" if operand.name_hint else "a value"
+            raise TilewrightError(
+                "TW1211", f"{op.name}: uses {name} before it is defined", location_of(op)
+            )
+    defined.update(op.results)
+
+
+def _verify_message(error: Exception) -> str:
+    """The sentence that says what is wrong, without xDSL's drawing of the IR."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__

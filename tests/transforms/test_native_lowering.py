@@ -1,0 +1,163 @@
+"""From kernels to bytes: compiled programs on the simulator against the reference executor."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tilewright.cli import app
+from tilewright.dialects.context import make_context
+from tilewright.dialects.npu_isa import BufferOp
+from tilewright.dialects.parsing import parse_text
+from tilewright.reference.executor import run as run_reference
+from tilewright.targets.atlas.machine import PythonMachine
+from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.atlas.text_isa import parse_text_isa, print_text_isa
+from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
+from tilewright.transforms.text_isa import memory_map_json, text_program
+
+TILED = (
+    "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0},convert-npu-kernel-to-schedule,"
+    "canonicalize,cse"
+)
+NATIVE = f"{TILED},convert-npu-schedule-to-isa{{kernel-manifest=atlas-v0}}"
+DTYPES = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "bf16": ml_dtypes.bfloat16}
+
+
+def tiles(array: np.ndarray) -> np.ndarray:
+    """An array as batches, rows of tiles, tiles: [batch, row, column, 32, 32], zero padded."""
+    flat = array.reshape(-1, *array.shape[-2:]) if array.ndim > 1 else array.reshape(1, 1, -1)
+    rows, columns = (-n % 32 for n in flat.shape[1:])
+    padded = np.pad(flat, ((0, 0), (0, rows), (0, columns)))
+    batch, height, width = padded.shape
+    return padded.reshape(batch, height // 32, 32, width // 32, 32).swapaxes(2, 3)
+
+
+def pack(array: np.ndarray) -> bytes:
+    """The bytes of an array in the tile-by-tile layout; bf16 tiles as two halves."""
+    grid = tiles(array)
+    if array.dtype == ml_dtypes.bfloat16:
+        grid = np.stack([grid[..., :16], grid[..., 16:]], axis=-3)
+    return np.ascontiguousarray(grid).tobytes()
+
+
+def unpack(data: bytes, shape: tuple[int, ...], dtype) -> np.ndarray:
+    """The array that `pack` made the bytes from."""
+    grid_shape = tiles(np.zeros(shape, np.uint8)).shape
+    values = np.frombuffer(data, dtype)
+    if dtype == ml_dtypes.bfloat16:
+        halves = values.reshape(*grid_shape[:3], 2, 32, 16)
+        grid = np.concatenate([halves[..., 0, :, :], halves[..., 1, :, :]], axis=-1)
+    else:
+        grid = values.reshape(grid_shape)
+    batch, height, width = grid_shape[:3]
+    whole = grid.swapaxes(2, 3).reshape(batch, height * 32, width * 32)
+    return whole[:, : shape[-2], : shape[-1]].reshape(shape)
+
+
+def simulate(text: str, buffers: list[dict], inputs: dict[str, np.ndarray]) -> PythonMachine:
+    machine = PythonMachine(load_profile("atlas-v0"))
+    machine.load(parse_text_isa(text))
+    for buffer in buffers:
+        if buffer["role"] == "input":
+            data = pack(inputs[buffer["name"]])
+            assert len(data) == buffer["size"]
+            machine.write("dram", buffer["address"], data)
+    outcome = machine.run(max_cycles=5_000_000)
+    assert outcome.reason == "end"
+    assert not machine.faults
+    return machine
+
+
+def small(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Small integers: sums stay exact in every accumulator."""
+    return rng.integers(-2, 3, shape).astype(np.float32).astype(DTYPES[dtype])
+
+
+def compile_and_compare(text: str, arguments: dict[str, tuple[tuple[int, ...], str]]) -> list[dict]:
+    """Compile, simulate, compare every output with the reference; returns the memory map."""
+    rng = np.random.default_rng(7)
+    inputs = {name: small(rng, shape, dtype) for name, (shape, dtype) in arguments.items()}
+    (want,) = run_reference(parse_text(text), list(inputs.values()))
+    module = parse_text(text)
+    run_passes(module, parse_pipeline(NATIVE), make_context())
+    (buffers,) = json.loads(memory_map_json(module)).values()
+    program = text_program(module)
+    assert print_text_isa(parse_text_isa(program)) == print_text_isa(
+        parse_text_isa(print_text_isa(parse_text_isa(program)))
+    )
+    machine = simulate(program, buffers, inputs)
+    (output,) = [b for b in buffers if b["role"] == "output"]
+    have = unpack(machine.read("dram", output["address"], output["size"]), want.shape, want.dtype)
+    np.testing.assert_array_equal(have.astype(np.float32), want.astype(np.float32))
+    return buffers
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(32, 32, 32), (64, 96, 32), (96, 64, 64), (40, 50, 70), (1, 352, 33)]
+)
+def test_matmul(m: int, k: int, n: int) -> None:
+    """Whole and ragged sizes, short chains and looped ones."""
+    text = f"""func.func @main(%a: tensor<{m}x{k}xf8E4M3FN>, %b: tensor<{k}x{n}xf8E4M3FN>) -> tensor<{m}x{n}xbf16> {{
+      %0 = npu_kernel.matmul %a, %b : tensor<{m}x{k}xf8E4M3FN>, tensor<{k}x{n}xf8E4M3FN> -> tensor<{m}x{n}xbf16>
+      return %0 : tensor<{m}x{n}xbf16>
+    }}"""
+    compile_and_compare(text, {"a": ((m, k), "f8E4M3FN"), "b": ((k, n), "f8E4M3FN")})
+
+
+def test_kernels_hand_their_tiles_on() -> None:
+    """matmul, then requant, matmul, add, max: five tensors, none overlapping."""
+    text = """func.func @main(%a: tensor<64x64xf8E4M3FN>, %b: tensor<64x64xf8E4M3FN>, %c: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+      %0 = npu_kernel.matmul %a, %b : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN> -> tensor<64x64xbf16>
+      %1 = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%0, %c) : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+      %2 = npu_kernel.ukernel_generic "npu_uk_elementwise_max"(%1, %c) : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+      %3 = npu_kernel.ukernel_generic "npu_uk_elementwise_relu"(%2) : tensor<64x64xbf16> -> tensor<64x64xbf16>
+      return %3 : tensor<64x64xbf16>
+    }"""
+    fp8, bf16 = ((64, 64), "f8E4M3FN"), ((64, 64), "bf16")
+    buffers = compile_and_compare(text, {"a": fp8, "b": fp8, "c": bf16})
+    ranges = sorted((b["address"], b["address"] + b["size"]) for b in buffers)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
+
+
+def test_batches() -> None:
+    """Each batch has tiles of its own."""
+    text = """func.func @main(%a: tensor<3x32x64xf8E4M3FN>, %b: tensor<64x32xf8E4M3FN>) -> tensor<3x32x32xbf16> {
+      %0 = npu_kernel.matmul %a, %b : tensor<3x32x64xf8E4M3FN>, tensor<64x32xf8E4M3FN> -> tensor<3x32x32xbf16>
+      return %0 : tensor<3x32x32xbf16>
+    }"""
+    compile_and_compare(text, {"a": ((3, 32, 64), "f8E4M3FN"), "b": ((64, 32), "f8E4M3FN")})
+
+
+def test_merged_leading_dimensions_share_the_tiles() -> None:
+    text = """func.func @main(%a: tensor<2x64x32xbf16>, %b: tensor<2x64x32xbf16>) -> tensor<2x64x32xbf16> {
+      %0 = npu_kernel.ukernel_generic "npu_uk_elementwise_sub"(%a, %b) : tensor<2x64x32xbf16>, tensor<2x64x32xbf16> -> tensor<2x64x32xbf16>
+      return %0 : tensor<2x64x32xbf16>
+    }"""
+    shape = ((2, 64, 32), "bf16")
+    compile_and_compare(text, {"a": shape, "b": shape})
+
+
+def test_the_command_line_makes_the_same_program(tmp_path) -> None:
+    """opt, then translate, gives what the passes give."""
+    source = tmp_path / "sum.mlir"
+    source.write_text(
+        """func.func @sum(%a: tensor<64x32xbf16>, %b: tensor<64x32xbf16>) -> tensor<64x32xbf16> {
+      %0 = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%a, %b) : tensor<64x32xbf16>, tensor<64x32xbf16> -> tensor<64x32xbf16>
+      return %0 : tensor<64x32xbf16>
+    }"""
+    )
+    isa, program = tmp_path / "sum.isa.mlir", tmp_path / "sum.txt"
+    runner = CliRunner()
+    assert runner.invoke(app, ["opt", str(source), "-p", NATIVE, "-o", str(isa)]).exit_code == 0
+    translate = ["translate", "--mlir-to-npu-text-isa", str(isa), "-o", str(program)]
+    assert runner.invoke(app, translate).exit_code == 0
+    module = parse_text(source.read_text())
+    run_passes(module, parse_pipeline(NATIVE), make_context())
+    assert program.read_text() == text_program(module)
+    assert sum(isinstance(op, BufferOp) for op in module.walk()) == 3

@@ -25,6 +25,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 from tilewright.dialects.context import make_context
 from tilewright.dialects.verification import verify_module as verify_module
 from tilewright.dialects.xdsl_api import (
+    AnyFloat,
     Block,
     Context,
     FileLineColLoc,
@@ -71,12 +72,28 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
+class _LiteralElement(Parser._TensorLiteralElement):
+    """One element of `dense<…>`; hexadecimal floats are bit patterns, as everywhere in MLIR."""
+
+    def to_type(self, parser, type):
+        text = self.span.text
+        if isinstance(type, AnyFloat) and text[:2] in ("0x", "0X"):
+            size = type.compile_time_size
+            bits = int(text, 16)
+            if bits >> (8 * size):
+                parser.raise_error(f"{text} has more bits than {type}", self.span)
+            return next(iter(type.iter_unpack(bits.to_bytes(size, "little"))))
+        return super().to_type(parser, type)
+
+
 class LocatedParser(Parser):
     """A parser whose operations know their line and column.
 
     `first_line` is the line of the file at which the text starts; parts of a split file keep
     the line numbers of the whole.
     """
+
+    _TensorLiteralElement = _LiteralElement
 
     def __init__(self, context: Context, text: str, file: str, first_line: int = 1) -> None:
         # The base class would make its own lexer; its remaining fields are set here.

@@ -15,7 +15,7 @@ from tilewright.dialects.linalg_ext import (
     StructuredOp,
     TransposeOp,
 )
-from tilewright.dialects.locations import location_of
+from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineMap,
@@ -98,7 +98,7 @@ def is_tensor_compute(op: Operation) -> bool:
         return True
     if op.name in TENSOR_OPS:
         return not (op.name.endswith("_slice") and movement.has_dynamic_place(op))
-    if op.name in STAYING_OPS or op.name.split(".")[0] in STAYING_DIALECTS:
+    if op.name in STAYING_OPS or name_of(op).split(".")[0] in STAYING_DIALECTS:
         return False
     return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results))
 
@@ -175,6 +175,8 @@ class Converter:
         """A copy of an op that needs no kernel; its regions are converted too."""
         emitter = self.emitter
         new = op.clone_without_regions(emitter.values, dict(blocks))
+        for region in list(new.regions):
+            new.detach_region(region)
         emitter.block.add_op(new)
         new.location = op.location
         for region in op.regions:
@@ -186,7 +188,7 @@ class Converter:
         if not on_host and not self.collect:
             raise TilewrightError(
                 problem.code,
-                f"{op.name} has no kernel: {problem.reason}",
+                f"{name_of(op)} has no kernel: {problem.reason}",
                 location_of(op),
                 problem.hint,
             )
@@ -293,7 +295,7 @@ def _check_nothing_pending(region: Region, result: Conversion, collect: bool) ->
             if not collect:
                 raise TilewrightError(
                     problem.code,
-                    f"{source.name} has no kernel: {problem.reason}",
+                    f"{name_of(source)} has no kernel: {problem.reason}",
                     location_of(source),
                     problem.hint,
                 )

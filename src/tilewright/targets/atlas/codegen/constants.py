@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilewright.targets.atlas.codegen.virtual import Register
@@ -27,8 +28,22 @@ class Constants:
     e: dict[int, int] = field(default_factory=dict)
     busy: dict[tuple[Kind, int], int] = field(default_factory=dict)  # last reader's completion
     used: dict[tuple[Kind, int], int] = field(default_factory=dict)  # recency
+    wanted: dict[tuple[Kind, int], int] = field(default_factory=dict)  # uses to come, by value
     pending: list[Instruction] = field(default_factory=list)  # rest of a two-step constant
+    lent: set[int] = field(default_factory=set)  # scalar registers that hold addresses now
+    reserved: frozenset[int] = frozenset()  # scalar registers that are not ours
+    pinned: frozenset[tuple[Kind, int]] = frozenset()  # registers that keep their constant
     clock: int = 0
+
+    def entry(self) -> Constants:
+        """What a loop body finds at the start of every iteration: the pinned constants only."""
+        x = {r: v for r, v in self.x.items() if r == 0 or (Kind.X, r) in self.pinned}
+        e = {r: v for r, v in self.e.items() if (Kind.E, r) in self.pinned}
+        return Constants(x, e, reserved=self.reserved, pinned=self.pinned)
+
+    def rest(self) -> None:
+        """Forget readers: the machine has drained, ticks start again."""
+        self.busy.clear()
 
     def next_step(
         self, wanted: list[Register], tick: int, soft: bool
@@ -43,7 +58,7 @@ class Constants:
             assert register.constant is not None
             kind, value = register.kind, register.constant
             place, free = self._victim(kind, value, keep)
-            if soft and (free > tick or (kind, place) in self.used):
+            if soft and (free > tick or self._wanted(kind, place)):
                 return None
             if kind is Kind.E:
                 self.e[place] = value
@@ -53,10 +68,56 @@ class Constants:
             return first, max(tick, free)
         return None
 
+    # --- registers for computed addresses ---
+
+    def _spare(self, tick: int) -> list[int]:
+        """Scalar registers free now whose constant, if any, nobody needs."""
+        found = []
+        for place in range(31, 0, -1):
+            if place in self.reserved or place in self.lent:
+                continue
+            holds = (Kind.X, place) in self.pinned or self._wanted(Kind.X, place)
+            if not holds and self.busy.get((Kind.X, place), 0) <= tick:
+                found.append(place)
+        return found
+
+    def can_lend(self, tick: int) -> bool:
+        """Whether an address can have a register and constants still find theirs."""
+        if self._spare(tick):
+            return len(self.lent) < self._own() - 4
+        return False
+
+    def _own(self) -> int:
+        """Registers that are neither reserved nor pinned."""
+        return 31 - len(self.reserved) - sum(kind is Kind.X for kind, _ in self.pinned)
+
+    def lend(self, tick: int) -> int:
+        place = self._spare(tick)[0]
+        self.x.pop(place, None)
+        self.lent.add(place)
+        return place
+
+    def give_back(self, place: int, tick: int) -> None:
+        """The register may be overwritten from `tick` on."""
+        self.lent.discard(place)
+        self.busy[(Kind.X, place)] = tick
+
+    def expect(self, registers: Iterable[Register]) -> None:
+        """Announce the uses to come, one entry per use."""
+        for register in registers:
+            key = (register.kind, register.constant or 0)
+            self.wanted[key] = self.wanted.get(key, 0) + 1
+
+    def _wanted(self, kind: Kind, place: int) -> bool:
+        """Whether the register holds something that is still needed."""
+        file = self.x if kind is Kind.X else self.e
+        return place in file and self.wanted.get((kind, file[place]), 0) > 0
+
     def use(self, register: Register, done: int) -> int:
         """The physical register of a constant, read until tick `done`."""
         key = self._holder(register)
         assert key is not None
+        self.wanted[(register.kind, register.constant or 0)] -= 1
         self.clock += 1
         self.used[key] = self.clock
         self.busy[key] = max(self.busy.get(key, 0), done)
@@ -70,20 +131,21 @@ class Constants:
         return None
 
     def _victim(self, kind: Kind, value: int, keep: set) -> tuple[int, int]:
-        """The register to overwrite, unused ones first, then the least recently used of those
-        free soonest; and the tick from which it may be overwritten."""
+        """The register to overwrite: one nobody needs any more before one still wanted, the one
+        free soonest among those; and the tick from which it may be overwritten."""
         candidates = range(1, 32) if kind is Kind.X else range(32)
         best = None
         for place in candidates:
             key = (kind, place)
-            if key in keep:
+            taken = place in self.reserved or place in self.lent
+            if key in keep or key in self.pinned or (kind is Kind.X and taken):
                 continue
             if kind is Kind.E and self.x.get(place) == value:
                 continue  # the public model would drop the write
             if kind is Kind.X and self.e.get(place) == value:
                 continue
-            rank = (self.busy.get(key, 0), self.used.get(key, 0), place)
+            rank = (self._wanted(kind, place), self.busy.get(key, 0), self.used.get(key, 0), place)
             if best is None or rank < best:
                 best = rank
         assert best is not None
-        return best[2], best[0]
+        return best[3], best[1]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from tilewright.targets.atlas.codegen.hazards import Distances
-from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Register
+from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Register, Site
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
 from tilewright.targets.atlas.profile import Profile
 
@@ -21,15 +21,19 @@ class Node:
     after: list[tuple[Node, int]] = field(default_factory=list)
     wait: Node | None = None  # of a transfer: the node that waits for it
     transfer: Node | None = None  # of a wait
-    uses: tuple[tuple[Register, int, int], ...] = ()  # tensor registers: (register, first, count)
+    rows: list[tuple[Register, int, int, bool, bool]] = field(default_factory=list)
+    unit: str = "DECODE"
     path: int = 0  # ticks from its dispatch to the end, at least
 
 
 def touched(op: Op, profile: Profile) -> list[tuple[Register, int, int, bool, bool]]:
     """(register, first part, parts, reads, writes) of every register operand but constants."""
     rows = []
+    if op.site is not None and op.opcode.timing == "dma_wait":
+        # Until the wait, the transfer still reads its pointers.
+        rows = [(pointer, 0, 1, True, False) for pointer in (op.site.vmem, op.site.dram)]
     for operand, value in zip(op.opcode.operands, op.operands, strict=True):
-        if not isinstance(value, Part) or operand.kind in (Kind.X, Kind.E):
+        if not isinstance(value, Part) or value.register.is_constant:
             continue
         count = profile.footprint(operand) if operand.kind is Kind.M else 1
         rows.append((value.register, value.index, count, operand.reads, operand.writes))
@@ -46,7 +50,14 @@ class _Builder:
         self.code = code
         self.profile = code.profile
         self.distances = Distances(code.profile)
+        self._rules = {
+            Kind.M: self.distances.shared_register,
+            Kind.W: self.distances.shared_slot,
+            Kind.ACC: self.distances.shared_slot,
+            Kind.X: self.distances.pointer,
+        }
         self.nodes: list[Node] = []
+        self.site_ops: dict[Site, Node] = {}
         # Per register part: the last writer, and the readers since.
         self.writer: dict[tuple[Register, int], Node] = {}
         self.readers: dict[tuple[Register, int], list[Node]] = defaultdict(list)
@@ -58,14 +69,20 @@ class _Builder:
             node = self._add(op)
             self._register_edges(node)
             self._memory_edges(node)
+            if op.site is not None:
+                if op.site in self.site_ops:  # one channel: wait and start alternate
+                    self._edge(self.site_ops[op.site], node, 1)
+                self.site_ops[op.site] = node
         for node in list(self.nodes):
-            if node.op.opcode.timing == "dma_transfer":
+            if node.op.opcode.timing == "dma_transfer" and node.op.site is None:
                 self._wait_of(node)
         self._measure_paths()
         return self.nodes
 
     def _add(self, op: Op) -> Node:
         node = Node(op, len(self.nodes))
+        node.rows = touched(op, self.profile)
+        node.unit = self.profile.timing_of(op.opcode).unit
         self.nodes.append(node)
         return node
 
@@ -74,21 +91,18 @@ class _Builder:
         b.before.append((a, distance))
 
     def _register_edges(self, node: Node) -> None:
-        rows = touched(node.op, self.profile)
-        node.uses = tuple((r, first, n) for r, first, n, _, _ in rows if r.kind is Kind.M)
+        rows = node.rows
         edges: dict[int, tuple[Node, int]] = {}
         for register, first, count, reads, writes in rows:
-            rule = (
-                self.distances.shared_register
-                if register.kind is Kind.M
-                else self.distances.shared_slot
-            )
+            rule = self._rules[register.kind]
             for index in range(first, first + count):
                 key = (register, index)
                 earlier = [self.writer[key]] if key in self.writer else []
                 if writes:
                     earlier += self.readers[key]
                 for other in earlier:
+                    if other.op.site is not None and other.op.opcode.timing == "dma_transfer":
+                        raise ValueError("a pointer of a transfer may move only after its wait")
                     if other is not node:
                         distance = rule(other.op.opcode, node.op.opcode)
                         known = edges.get(other.index, (other, 0))[1]
@@ -109,7 +123,9 @@ class _Builder:
             relation = _relation(other.op, node.op)
             if relation is None:
                 continue
-            if other.op.opcode.timing == "dma_transfer":
+            if other.op.site is not None:
+                self._edge(other, node, 1)
+            elif other.op.opcode.timing == "dma_transfer":
                 if relation == "dram":
                     self._edge(other, node, 1)  # the engine keeps their order
                 else:
@@ -133,6 +149,10 @@ class _Builder:
             wait = self._add(op)
             wait.transfer = transfer
             transfer.wait = wait
+            # The transfer reads its addresses until it is done.
+            wait.rows = [(r, 0, 1, True, False) for r, *_ in transfer.rows]
+            for register, *_ in wait.rows:
+                self.readers[(register, 0)].append(wait)
             ticks = self.profile.dma.ticks(transfer.op.bytes)
             self._edge(transfer, wait, ticks + 1)
         return transfer.wait
@@ -150,10 +170,10 @@ def _relation(a: Op, b: Op) -> str | None:
     both_dma = a.opcode.has_channel and b.opcode.has_channel
     for x in a.ranges:
         for y in b.ranges:
-            # Two transfers, or a transfer and an access, hold VMEM even when both read.
-            held = x.space == "vmem" and (a.opcode.has_channel or b.opcode.has_channel)
+            # A transfer holds its VMEM bytes even against readers.
+            held = not x.space.startswith("dram") and (a.opcode.has_channel or b.opcode.has_channel)
             if x.overlaps(y) and (x.write or y.write or held):
-                if x.space == "vmem":
+                if not x.space.startswith("dram"):
                     return "vmem"
                 found = "dram" if both_dma else found
     return found

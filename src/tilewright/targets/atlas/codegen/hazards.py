@@ -28,7 +28,9 @@ class Distances:
         return self.profile.timing_of(opcode).interval
 
     def place(self, opcode: Opcode) -> int:
-        return self.profile.position[self.profile.timing_of(opcode).unit]
+        """Place of the unit within a tick; decode comes after all units."""
+        unit = self.profile.timing_of(opcode).unit
+        return self.profile.position.get(unit, len(self.profile.units))
 
     def order(self, a: Opcode, b: Opcode, count: int = 0) -> int:
         """A takes effect before B: both act at completion."""
@@ -59,3 +61,11 @@ class Distances:
         if self._holds:
             return max(self.release(a, b), self.order(a, b, count))
         return self.order(a, b, count)
+
+    def pointer(self, a: Opcode, b: Opcode) -> int:
+        """A and B touch the same scalar register, at least one of them (a scalar) writes it.
+
+        Tensor memory operations read their address until they complete.
+        """
+        scalar = self.profile.timing_of(a).unit in ("SCALAR", "DECODE")
+        return 1 if scalar else self.latency(a)

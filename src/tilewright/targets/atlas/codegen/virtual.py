@@ -7,7 +7,6 @@ ranges of VMEM and DRAM; the scalar registers that hold addresses are made from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind, Opcode
@@ -23,14 +22,21 @@ WINDOW = 4096 * ROW
 class Register:
     """A virtual register.
 
-    kind: m (one or two tensor registers), w or acc (of one matrix unit), x or e (constants).
+    kind: m (one or two tensor registers), w or acc (of one matrix unit), x or e. An x or e with
+    a constant is made where it is needed; other x registers hold addresses computed from pointers.
+    A carried register (every pointer, some tensor registers) keeps its place through a loop.
     """
 
     kind: Kind
     size: int = 1
     unit: int | None = None  # matrix unit of w and acc
     constant: int | None = None  # value of x and e
+    carried: bool = False
     name: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        return self.constant is not None
 
     def part(self, index: int) -> Part:
         """One tensor register of a pair."""
@@ -65,6 +71,17 @@ class Range:
 
 
 @dataclass(eq=False, slots=True)
+class Site:
+    """A transfer that a loop repeats on a channel of its own: wait, move the pointers, start."""
+
+    channel: int
+    store: bool
+    vmem: Register  # pointers
+    dram: Register
+    bytes: int
+
+
+@dataclass(eq=False, slots=True)
 class Op:
     """One virtual instruction; operands as in the table, registers in place of numbers."""
 
@@ -74,20 +91,25 @@ class Op:
     order: int = 0
     source: str = ""  # where the author wrote it
     waits_for: Op | None = None  # dma.wait: the transfer
+    site: Site | None = None  # of a repeated transfer and its waits
 
     @property
     def bytes(self) -> int:
         """Size of a DMA transfer."""
-        return self.ranges[0].bytes
+        return self.site.bytes if self.site else self.ranges[0].bytes
 
-    def registers(self) -> Iterator[tuple[Part, int, bool, bool]]:
-        """(first part, how many, reads, writes) of each register operand, by the table's spans.
 
-        Spans of bf16 vector operands depend on the profile and are resolved by the caller.
-        """
-        for operand, value in zip(self.opcode.operands, self.operands, strict=True):
-            if isinstance(value, Part):
-                yield value, 1, operand.reads, operand.writes
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
+
+    Places of different buffers never overlap; places of one buffer overlap by their offsets.
+    The name of a DRAM buffer starts with "dram".
+    """
+
+    pointer: Register
+    buffer: str
+    offset: int = 0
 
 
 @dataclass
@@ -120,7 +142,9 @@ class Code:
             self._constants[key] = Register(kind, 1, constant=value)
         return self._constants[key]
 
-    def emit(self, mnemonic: str, *operands: Register | Part | int, ranges: tuple[Range, ...] = ()):
+    def emit(
+        self, mnemonic: str, *operands: Register | Part | int, ranges: tuple[Range, ...] = ()
+    ) -> Op:
         """Append an instruction; a register stands for its first part."""
         parts = tuple(Part(o) if isinstance(o, Register) else o for o in operands)
         opcode = BY_MNEMONIC[mnemonic]
@@ -140,23 +164,86 @@ class Code:
         window = address // WINDOW * WINDOW
         return self.constant(Kind.X, window), (address - window) // ROW
 
-    def vload(self, target: Register | Part, address: int) -> Op:
-        base, rows = self._base(address)
-        touched = (Range("vmem", address, REGISTER_BYTES, False),)
-        return self.emit("vload", target, rows, base, ranges=touched)
+    def vload(self, target: Register | Part, at: int | Place) -> Op:
+        """Read one tensor register from VMEM."""
+        base, rows, touched = self._tensor_place(at, write=False)
+        return self.emit("vload", target, rows, base, ranges=(touched,))
 
-    def vstore(self, source: Register | Part, address: int) -> Op:
-        base, rows = self._base(address)
-        touched = (Range("vmem", address, REGISTER_BYTES, True),)
-        return self.emit("vstore", source, rows, base, ranges=touched)
+    def vstore(self, source: Register | Part, at: int | Place) -> Op:
+        """Write one tensor register to VMEM."""
+        base, rows, touched = self._tensor_place(at, write=True)
+        return self.emit("vstore", source, rows, base, ranges=(touched,))
 
-    def dma_load(self, vmem: int, dram: int, count: int) -> Op:
+    def _tensor_place(self, at: int | Place, write: bool) -> tuple[Register, int, Range]:
+        if isinstance(at, Place):
+            if not 0 <= at.offset < WINDOW or at.offset % ROW:
+                raise ValueError(f"offset {at.offset} is out of a pointer's reach")
+            touched = Range(at.buffer, at.offset, REGISTER_BYTES, write)
+            return at.pointer, at.offset // ROW, touched
+        base, rows = self._base(at)
+        return base, rows, Range("vmem", at, REGISTER_BYTES, write)
+
+    def dma_load(self, vmem: int | Place, dram: int | Place, count: int) -> Op:
         """Start a transfer; readers of the bytes wait for it by themselves."""
-        x = [self.constant(Kind.X, v) for v in (vmem, dram, count)]
-        touched = (Range("vmem", vmem, count, True), Range("dram", dram, count, False))
-        return self.emit("dma.load", *x, 0, ranges=touched)
+        inside, held = self._byte_place("vmem", vmem, count, write=True)
+        outside, read = self._byte_place("dram", dram, count, write=False)
+        size = self.constant(Kind.X, count)
+        return self.emit("dma.load", inside, outside, size, 0, ranges=(held, read))
 
-    def dma_store(self, dram: int, vmem: int, count: int) -> Op:
-        x = [self.constant(Kind.X, v) for v in (dram, vmem, count)]
-        touched = (Range("vmem", vmem, count, False), Range("dram", dram, count, True))
-        return self.emit("dma.store", *x, 0, ranges=touched)
+    def dma_store(self, dram: int | Place, vmem: int | Place, count: int) -> Op:
+        inside, held = self._byte_place("vmem", vmem, count, write=False)
+        outside, written = self._byte_place("dram", dram, count, write=True)
+        size = self.constant(Kind.X, count)
+        return self.emit("dma.store", outside, inside, size, 0, ranges=(held, written))
+
+    def _byte_place(
+        self, space: str, at: int | Place, count: int, write: bool
+    ) -> tuple[Register, Range]:
+        """The register that holds the address, and the bytes."""
+        if isinstance(at, int):
+            return self.constant(Kind.X, at), Range(space, at, count, write)
+        address = self.address(at.pointer, at.offset)
+        return address, Range(at.buffer, at.offset, count, write)
+
+    def address(self, pointer: Register, offset: int) -> Register:
+        """A register with pointer + offset; the pointer may move afterwards."""
+        result = Register(Kind.X)
+        if -2048 <= offset <= 2047:
+            self.emit("addi", result, pointer, offset)
+        else:
+            self.emit("add", result, pointer, self.constant(Kind.X, offset & 0xFFFFFFFF))
+        return result
+
+    # --- loops: pointers and repeated transfers ---
+
+    def advance(self, pointer: Register, step: int) -> None:
+        """pointer += step."""
+        if not step:
+            return
+        if -2048 <= step <= 2047:
+            self.emit("addi", pointer, pointer, step)
+        else:
+            self.emit("add", pointer, pointer, self.constant(Kind.X, step & 0xFFFFFFFF))
+
+    def toggle(self, pointer: Register, bits: int) -> None:
+        """Swap between the two halves of a buffer whose halves differ in one address bit."""
+        self.emit("xor", pointer, pointer, self.constant(Kind.X, bits))
+
+    def wait(self, site: Site, buffers: tuple[str, ...] = ()) -> Op:
+        """Wait for the site's transfer of the iteration before; then its bytes are in `buffers`,
+        its pointers may move and its channel is free."""
+        ranges = tuple(Range(name, 0, WINDOW, True) for name in buffers)
+        op = self.emit("dma.wait", site.channel, ranges=ranges)
+        op.site = site
+        return op
+
+    def start(self, site: Site, buffer: str) -> Op:
+        """Start the site's transfer from or into a buffer."""
+        count = self.constant(Kind.X, site.bytes)
+        touched = (Range(buffer, 0, WINDOW, not site.store),)
+        if site.store:
+            op = self.emit("dma.store", site.dram, site.vmem, count, site.channel, ranges=touched)
+        else:
+            op = self.emit("dma.load", site.vmem, site.dram, count, site.channel, ranges=touched)
+        op.site = site
+        return op

@@ -169,27 +169,32 @@ def _gelu_erf(
 
 
 def clamp(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
-    """min(max(x, low), high), both literals"""
+    """min(max(x, low), high) or max(min(x, high), low), both literals and low not above high"""
     root = make_node(op)
-    high = op.attributes.get("scalar_rhs", op.attributes.get("scalar_lhs"))
-    if high is None or not isinstance(root.element, AnyFloat):
+    if not isinstance(root.element, AnyFloat) or not _plain(root):
         return None
-    lower = node_of(root.reads[0].value, "elementwise_max", "elementwise_relu")
-    if lower is None or not _plain(root) or not _plain(lower):
+    outer_is_min = root.family == "elementwise_min"
+    families = ("elementwise_max", "elementwise_relu") if outer_is_min else ("elementwise_min",)
+    inner = node_of(root.reads[0].value, *families)
+    if inner is None or not _plain(inner):
         return None
-    low: Attribute | None = FloatAttr(0.0, root.element)
-    if lower.family == "elementwise_max":
-        low = lower.op.attributes.get("scalar_rhs", lower.op.attributes.get("scalar_lhs"))
-    if low is None or low.value.data > high.value.data:  # type: ignore[attr-defined]
+    bounds = [_bound(node) for node in ((inner, root) if outer_is_min else (root, inner))]
+    low, high = bounds
+    if low is None or high is None or not low.value.data <= high.value.data:
         return None
-    return rewriter.replace(
-        op,
-        [lower.op],
-        "clamp",
-        [lower.reads[0].value],
-        {"min": low, "max": high},
-        lower.reads[0].value.type,
-    )
+    x = inner.reads[0].value
+    return rewriter.replace(op, [inner.op], "clamp", [x], {"min": low, "max": high}, x.type)
+
+
+def _bound(node: Node) -> FloatAttr | None:
+    """The literal an element is compared with."""
+    if node.family == "elementwise_relu":
+        return FloatAttr(0.0, node.element)  # type: ignore[arg-type]
+    for name in ("scalar_rhs", "scalar_lhs"):
+        value = node.op.attributes.get(name)
+        if isinstance(value, FloatAttr):
+            return value
+    return None
 
 
 def chosen_bound(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -236,5 +241,6 @@ RECOGNISERS: dict[str, list[Recogniser]] = {
     "elementwise_recip": [sigmoid],
     "elementwise_mul": [silu, silu_gate, gelu],
     "elementwise_min": [clamp],
+    "elementwise_max": [clamp],
     "select": [chosen_bound],
 }

@@ -11,6 +11,7 @@ from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineDimExpr,
+    AnyFloat,
     ArrayAttr,
     Attribute,
     FloatAttr,
@@ -107,6 +108,8 @@ class Node:
 
 def rounded(value: float, element: Attribute) -> float:
     """A number as a literal of `element` holds it."""
+    if not isinstance(element, AnyFloat):
+        return value
     return FloatAttr(value, element).value.data  # type: ignore[arg-type]
 
 

@@ -1,0 +1,256 @@
+"""A whole kernel: straight pieces and loops around them, compiled to one program.
+
+A loop body starts when the iteration before has gone far enough that nothing of it can be
+disturbed: units, tensor registers, slots and pointers are checked exactly. Repeated transfers
+(sites) run across iterations; waits keep them right however long they take.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.constants import Constants, load_constant
+from tilewright.targets.atlas.codegen.emit import Writer, fill
+from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
+from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
+from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.program import Instruction, Program
+
+WORKING = 12  # scalar registers a loop body has for addresses and rare constants
+
+
+@dataclass
+class Loop:
+    """Repeat the pieces of the body."""
+
+    trips: int
+    body: list[Code | Loop] = field(default_factory=list)
+
+
+@dataclass
+class Routine:
+    """A kernel under construction."""
+
+    profile: Profile
+    items: list[Code | Loop] = field(default_factory=list)
+    pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
+    carried: list[Register] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+
+    def pointer(self, start: int, name: str = "") -> Register:
+        register = Register(Kind.X, carried=True, name=name)
+        self.pointers[register] = start
+        return register
+
+    def carry(self, size: int = 2, name: str = "") -> Register:
+        """Tensor registers that keep their value from one iteration to the next."""
+        register = Register(Kind.M, size, carried=True, name=name)
+        self.carried.append(register)
+        return register
+
+    def site(self, store: bool, vmem: Register, dram: Register, bytes: int) -> Site:
+        """A repeated transfer on a channel of its own."""
+        if len(self.sites) == 8:
+            raise TilewrightError("TW1451", "a kernel repeats at most 8 transfers per loop")
+        site = Site(len(self.sites), store, vmem, dram, bytes)
+        self.sites.append(site)
+        return site
+
+    def code(self) -> Code:
+        return Code(self.profile)
+
+    def compile(self, source: str = "<kernel>") -> Program:
+        return _Compiler(self).run(source)
+
+
+class _Compiler:
+    def __init__(self, routine: Routine) -> None:
+        self.routine = routine
+        self.profile = routine.profile
+        self.writer = Writer()
+        depth = _depth(routine.items)
+        places = list(range(31, 0, -1))
+        self.pointers = {r: places.pop(0) for r in routine.pointers}
+        self.counters = [places.pop(0) for _ in range(depth)]
+        if len(places) < 4:
+            raise TilewrightError(
+                "TW1452",
+                f"the kernel keeps {len(self.pointers)} pointers and {depth} loop counters in "
+                "scalar registers; at most 27 fit",
+            )
+        self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
+        self.carried: dict[Register, int] = {}
+        place = 0
+        for register in sorted(routine.carried, key=lambda r: -r.size):
+            self.carried[register] = place
+            place += register.size
+        used = {site.channel for site in routine.sites}
+        self.channels = [c for c in range(8) if c not in used]
+
+    def run(self, source: str) -> Program:
+        for register, start in self.routine.pointers.items():
+            for row in load_constant(self.pointers[register], start):
+                self.writer.add(row)
+        for item in self.routine.items:
+            self._item(item, 0)
+        for site in self.routine.sites:
+            self.writer.add(Instruction.of("dma.wait", site.channel))
+        return self.writer.program(source)
+
+    def _setting(self, entry: bool) -> Setting:
+        constants = self.constants.entry() if entry else self.constants
+        return Setting(constants, self.pointers, self.carried, list(self.channels))
+
+    def _item(self, item: Code | Loop, level: int) -> None:
+        if isinstance(item, Code):
+            result = schedule(item, self._setting(entry=level > 0))
+            self.writer.piece(result.issues, result.finish)
+            self.constants.rest()
+        else:
+            self._loop(item, level)
+
+    def _loop(self, loop: Loop, level: int) -> None:
+        if loop.trips <= 0:
+            return
+        if level == 0:
+            self._pin(loop)
+        counter = self.counters[level]
+        if loop.trips > 1:
+            for row in load_constant(counter, loop.trips):
+                self.writer.add(row)
+        top = len(self.writer.rows)
+        if len(loop.body) == 1 and isinstance(loop.body[0], Code):
+            result = schedule(loop.body[0], self._setting(entry=True))
+            # The counter and the branch at the end add two ticks.
+            self.writer.piece(result.issues, max(0, _period(result) - 2))
+        else:
+            for item in loop.body:
+                self._item(item, level + 1)
+        if loop.trips > 1:
+            self._close(top, counter)
+        self._drain(loop)
+        if level == 0:
+            self.constants = Constants(reserved=self.constants.reserved)
+
+    def _pin(self, loop: Loop) -> None:
+        """Keep the constants a loop nest uses most in registers for the whole nest; the others
+        are made again in each iteration, in ticks that would be idle."""
+        uses = Counter((r.kind, r.constant or 0) for code in _codes(loop) for r in _constants(code))
+        uses.pop((Kind.X, 0), None)
+        fresh = Constants(reserved=self.constants.reserved)
+        free = [r for r in range(1, 32) if r not in fresh.reserved]
+        keep = max(0, len(free) - WORKING)
+        pinned = set()
+        for (kind, value), _ in sorted(uses.items(), key=lambda item: (-item[1], item[0][1])):
+            if kind is Kind.E:
+                place = len(fresh.e)
+                fresh.e[place] = value
+                self.writer.add(Instruction.of("seli", place, value))
+            elif keep:
+                keep -= 1
+                place = free.pop(0)
+                fresh.x[place] = value
+                for row in load_constant(place, value):
+                    self.writer.add(row)
+            else:
+                continue
+            pinned.add((kind, place))
+        fresh.pinned = frozenset(pinned)
+        self.constants = fresh
+
+    def _close(self, top: int, counter: int) -> None:
+        """Count down and branch back; the last instructions move into the delay slots."""
+        rows, sources = self.writer.rows, self.writer.sources
+        slots = self.profile.delay_slots
+        while len(rows) - top < slots:
+            self.writer.add(Instruction.of("delay", 0))
+        rows.insert(len(rows) - slots, Instruction.of("addi", counter, counter, -1))
+        sources.insert(len(sources) - slots, "")
+        here = len(rows) - slots
+        offset = 4 * (top - here)
+        if offset < -4096:
+            self._far_branch(counter, top)
+            return
+        rows.insert(here, Instruction.of("bne", counter, 0, offset))
+        sources.insert(here, "")
+
+    def _far_branch(self, counter: int, top: int) -> None:
+        """A loop too long for a conditional branch: skip over a jump when done."""
+        rows, sources = self.writer.rows, self.writer.sources
+        slots = self.profile.delay_slots
+        here = len(rows) - slots
+        # beq leaves after the original slots; otherwise the jump follows with idle slots.
+        rows.insert(here, Instruction.of("beq", counter, 0, 4 * (2 * slots + 2)))
+        sources.insert(here, "")
+        self.writer.add(Instruction.of("jal", 0, 4 * (top - len(rows))))
+        for _ in range(slots):
+            self.writer.add(Instruction.of("delay", 0))
+
+    def _drain(self, loop: Loop) -> None:
+        """After a loop, let the last iteration finish before anything else starts."""
+        longest = max(
+            self.profile.timing_of(op.opcode).latency for code in _codes(loop) for op in code.ops
+        )
+        for row in fill(longest):
+            self.writer.add(row)
+
+
+def _depth(items: list[Code | Loop]) -> int:
+    return max((1 + _depth(i.body) for i in items if isinstance(i, Loop)), default=0)
+
+
+def _codes(loop: Loop) -> Iterator[Code]:
+    for item in loop.body:
+        if isinstance(item, Code):
+            yield item
+        else:
+            yield from _codes(item)
+
+
+def _constants(code: Code) -> Iterator[Register]:
+    for op in code.ops:
+        for value in op.operands:
+            if isinstance(value, Part) and value.register.is_constant:
+                yield value.register
+
+
+def _period(result: Schedule) -> int:
+    """Ticks after which the same piece may start again."""
+    first_unit: dict[str, int] = {}
+    free_unit: dict[str, int] = {}
+    first: dict[tuple[Kind, int | None, int], int] = {}
+    last: dict[tuple[Kind, int | None, int], int] = {}
+    period = 0
+    tensor_end = 0
+    first_transfer = None
+    places = result.places
+    for node, tick, done in result.dispatched:
+        opcode = node.op.opcode
+        if node.op.site is not None and opcode.timing == "dma_transfer":
+            first_transfer = tick if first_transfer is None else min(first_transfer, tick)
+        if node.unit not in ("SCALAR", "DECODE", "DMA"):
+            first_unit[node.unit] = min(first_unit.get(node.unit, tick), tick)
+            free_unit[node.unit] = max(free_unit.get(node.unit, 0), done)
+        if opcode.memory in ("tensor load", "tensor store"):
+            tensor_end = max(tensor_end, done)
+        for register, low, count, _, _ in node.rows:
+            for part in range(low, low + count):
+                if register.kind is Kind.X:
+                    key = (Kind.X, None, id(register))
+                    if not register.carried:
+                        continue
+                else:
+                    key = (register.kind, register.unit, places.physical(register) + part)
+                first[key] = min(first.get(key, tick), tick)
+                last[key] = max(last.get(key, 0), done)
+    for unit, tick in first_unit.items():
+        period = max(period, free_unit[unit] - tick)
+    for key, tick in first.items():
+        period = max(period, last[key] - tick)
+    if first_transfer is not None:
+        period = max(period, tensor_end - first_transfer)
+    return max(period, result.issues[-1].tick + 1 if result.issues else 0)

@@ -175,6 +175,8 @@ class Converter:
         """A copy of an op that needs no kernel; its regions are converted too."""
         emitter = self.emitter
         new = op.clone_without_regions(emitter.values, dict(blocks))
+        for region in list(new.regions):
+            new.detach_region(region)
         emitter.block.add_op(new)
         new.location = op.location
         for region in op.regions:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from tilewright.dialects.intents import integers, shape_of, tensor_type, text
+from tilewright.dialects.intents import Lane, integers, shape_of, tensor_type, text
 from tilewright.dialects.linalg_ext import ConvolutionOp, PoolingOp, WindowOp
 from tilewright.dialects.npu_kernel import MatmulOp
 from tilewright.dialects.xdsl_api import (
@@ -92,7 +92,7 @@ def convert_convolution(emitter: Emitter, op: ConvolutionOp) -> None:
     bias = None if zero else _bias(conv, init, type_)
     choice = _choose(emitter, conv, zero or bias is not None)
     if choice == "im2col":
-        start = None if zero else emitter.reshape(init, conv.result.get_shape())
+        start = None if zero else _start_rows(emitter, conv, init, bias)
         value = _rows_times_filter(emitter, conv, start)
     else:
         attributes: dict[str, Attribute] = {
@@ -212,6 +212,19 @@ def _take_padding(conv: Convolution) -> tuple[SSAValue, tuple[int, ...]]:
     return op.operands[0], (low[first], low[first + 1], high[first], high[first + 1])
 
 
+def _start_rows(
+    emitter: Emitter, conv: Convolution, init: SSAValue, bias: SSAValue | None
+) -> SSAValue:
+    """The initial value with one row per window position and one column per filter."""
+    rows = conv.image[0] * prod(conv.output)
+    if bias is not None:
+        return emitter.broadcast(Lane(bias, (1,)), (0, 1), {0: rows, 1: conv.filters})
+    init = emitter.reshape(init, conv.result.get_shape())
+    if conv.layout == "nchw_fchw":
+        init = emitter.transpose(init, [0, 2, 3, 1])
+    return emitter.reshape(init, (rows, conv.filters))
+
+
 def _rows_times_filter(emitter: Emitter, conv: Convolution, init: SSAValue | None) -> SSAValue:
     """im2col: one row per window position, contracted with the filter in the order of its loops."""
     (n, c, h, w), (kh, kw), (oh, ow) = conv.image, conv.window, conv.output
@@ -232,12 +245,8 @@ def _rows_times_filter(emitter: Emitter, conv: Convolution, init: SSAValue | Non
         weight, turned = emitter.reshape(conv.w, (filters, depth)), True
     else:
         weight, turned = emitter.reshape(conv.w, (depth, filters)), False
-    start = None
-    if init is not None:
-        start = emitter.transpose(init, [0, 2, 3, 1]) if channels_first else init
-        start = emitter.reshape(start, (n * oh * ow, filters))
     type_ = TensorType(conv.result.element_type, [n * oh * ow, filters])
-    value = emit_matmul(emitter, rows, weight, type_, start, False, turned)
+    value = emit_matmul(emitter, rows, weight, type_, init, False, turned)
     if isinstance(value.owner, MatmulOp):
         value.owner.attributes["strategy"] = text("im2col")
     value = emitter.reshape(value, (n, oh, ow, filters))

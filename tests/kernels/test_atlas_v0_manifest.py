@@ -189,8 +189,9 @@ def test_no_kernel_depends_on_when_a_transfer_lands(transfers) -> None:
 
 
 def test_a_config_without_a_wait_gets_one() -> None:
-    config, load = instruction("dma.config.ch<N>", rs1=0, channel=1), instruction(
-        "dma.load.ch<N>", rd=1, rs1=2, rs2=3, channel=1
+    config, load = (
+        instruction("dma.config.ch<N>", rs1=0, channel=1),
+        instruction("dma.load.ch<N>", rd=1, rs1=2, rs2=3, channel=1),
     )
     wait = instruction("dma.wait.ch<N>", channel=1)
     kernel = Kernel("k", "npu_uk_k", (32, 32), "fp8_tile", "none", 0, (config, load, wait), ())

@@ -80,5 +80,5 @@ def test_a_changed_block_argument_is_seen_by_the_loop() -> None:
     verify_module(module, memory)
     loop = only(module, "scf.for")
     loop.body.block.insert_arg(IndexType(), 1)
-    with pytest.raises(TilewrightError, match="scf.for"):
+    with pytest.raises(TilewrightError, match=r"scf\.for"):
         verify_module(module, memory)

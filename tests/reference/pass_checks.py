@@ -22,6 +22,7 @@ from tilewright.errors import TilewrightError
 from tilewright.reference.compare import EXACT, Bound, Comparison, compare
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import option_texts, parse_pipeline, run_passes
+from tilewright.transforms.pipelines import PIPELINES
 
 
 class Refused(Exception):
@@ -44,12 +45,28 @@ def bound_for(steps: int, expected: np.ndarray) -> Bound:
     return Bound(absolute=2.0**-40 * largest, steps=steps)
 
 
-def check_passes(module: Module, pipeline: Sequence[str], seed: int = 0) -> list[Checked]:
+# Ways to lower linalg to launches: the named pipeline, other tiles, short unrolled chains, padding.
+TILINGS = (
+    "tile-npu-kernel-to-schedule",
+    "tile-npu-kernel-to-schedule{tile=16,24,8 unroll-limit=2}",
+    "tile-npu-kernel-to-schedule{pad-small=true unroll-limit=3}",
+    "tile-npu-kernel-to-schedule{tile=64,32}",
+)
+
+
+def pipeline_with(tiling: str) -> list[str]:
+    """The atlas pipeline with another tiling."""
+    return [tiling if entry == TILINGS[0] else entry for entry in PIPELINES["atlas"]]
+
+
+def check_passes(
+    module: Module, pipeline: Sequence[str], seed: int = 0, special: bool = False
+) -> list[Checked]:
     """Compare results after every pass with those of the source; raises AssertionError."""
     context = make_context()
     ir = parse_text(module.text, "random.mlir", context)
     verify_module(ir)
-    inputs = module.inputs(seed)
+    inputs = module.inputs(seed, special)
     expected = run(ir, inputs)
     checked: list[Checked] = []
     after = str(ir)

@@ -22,12 +22,12 @@ class KernelWriter:
         self.lines: list[str] = []
         self.steps = 0
 
-    def argument(self, shape, element: str) -> Value:  # noqa: ANN001
+    def argument(self, shape, element: str) -> Value:
         value = Value(f"%a{len(self.arguments)}", tuple(shape), element)
         self.arguments.append(value)
         return value
 
-    def call(self, family: str, operands: list[Value], shape, element: str, **attributes) -> Value:  # noqa: ANN001, ANN003
+    def call(self, family: str, operands: list[Value], shape, element: str, **attributes) -> Value:
         result = Value(f"%k{len(self.lines)}", tuple(shape), element)
         names = ", ".join(v.name for v in operands)
         types = ", ".join(v.type for v in operands)
@@ -45,7 +45,7 @@ class KernelWriter:
         return result
 
 
-def integers(values) -> str:  # noqa: ANN001
+def integers(values) -> str:
     listed = ", ".join(map(str, values))
     return f"array<i64: {listed}>" if listed else "array<i64>"
 
@@ -54,7 +54,20 @@ def elementwise(w: KernelWriter) -> Value:
     shape, t = random_shape(w.choices), w.choices.pick(FLOATS)
     x = w.argument(shape, t)
     family = w.choices.pick(
-        ("elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_max", "silu", "gelu_tanh", "elementwise_tanh", "silu_gate", "compare", "select", "clamp", "cast")  # fmt: skip
+        (
+            "elementwise_add",
+            "elementwise_sub",
+            "elementwise_mul",
+            "elementwise_max",
+            "silu",
+            "gelu_tanh",
+            "elementwise_tanh",
+            "silu_gate",
+            "compare",
+            "select",
+            "clamp",
+            "cast",
+        )  # fmt: skip
     )
     rank = len(shape)
     identity = affine(rank, range(rank))
@@ -191,7 +204,7 @@ def window(w: KernelWriter) -> Value:
         "dilations": integers(dilations),
     }
 
-    def image(channels: int, sizes) -> tuple[int, ...]:  # noqa: ANN001
+    def image(channels: int, sizes) -> tuple[int, ...]:
         return (images, *sizes, channels) if last else (images, channels, *sizes)
 
     if pick(0, 1):

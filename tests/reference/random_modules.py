@@ -104,13 +104,20 @@ class Module:
     # For every result, the steps of its element type that lowering may move it by; 0: none.
     steps: list[int]
 
-    def inputs(self, seed: int = 0) -> list[np.ndarray]:
-        """Ordinary data for the arguments: normal floats, small integers, random masks."""
+    def inputs(self, seed: int = 0, special: bool = False) -> list[np.ndarray]:
+        """Data for the arguments: normal floats, small integers, random masks.
+
+        With `special`, some floats are zeros of both signs, infinities, NaN, large or tiny (but no
+        huge ones: sums that cancel across more than 53 bits depend on their order).
+        """
         generator = np.random.default_rng(seed)
-        return [_input(generator, a) for a in self.arguments]
+        return [_input(generator, a, special) for a in self.arguments]
 
 
-def _input(generator: np.random.Generator, argument: Value) -> np.ndarray:
+SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 448.0, -1e4, 1e-40, 1e-7, 1.0)
+
+
+def _input(generator: np.random.Generator, argument: Value, special: bool) -> np.ndarray:
     if argument.element == "i1":
         return generator.random(argument.shape) < 0.7
     if argument.element.startswith("i"):
@@ -119,6 +126,9 @@ def _input(generator: np.random.Generator, argument: Value) -> np.ndarray:
             dtypes.integer(bits).storage
         )
     values = generator.standard_normal(argument.shape)
+    if special:
+        chosen = generator.choice(SPECIAL, argument.shape)
+        values = np.where(generator.random(argument.shape) < 0.02, chosen, values)
     return dtypes.stored(values, dtypes.FLOATS[argument.element])
 
 
@@ -162,7 +172,11 @@ class Writer:
         return name
 
     def filled(self, shape: Sequence[int], element: str, number: float) -> str:
-        scalar, empty, name = self.constant(number, element), self.empty(shape, element), self.fresh()
+        scalar, empty, name = (
+            self.constant(number, element),
+            self.empty(shape, element),
+            self.fresh(),
+        )
         type_ = tensor_type(shape, element)
         self.lines.append(
             f"{name} = linalg.fill ins({scalar} : {element}) outs({empty} : {type_}) -> {type_}"
@@ -334,7 +348,19 @@ def scalar_operand(writer: Writer, x: Value) -> Value:
 
 def unary(writer: Writer, x: Value) -> Value | None:
     name = writer.choices.pick(
-        ("arith.negf", "math.absf", "math.tanh", "math.sin", "math.cos", "math.erf", "math.floor", "math.ceil", "math.exp", "root", "math.roundeven")  # fmt: skip
+        (
+            "arith.negf",
+            "math.absf",
+            "math.tanh",
+            "math.sin",
+            "math.cos",
+            "math.erf",
+            "math.floor",
+            "math.ceil",
+            "math.exp",
+            "root",
+            "math.roundeven",
+        )  # fmt: skip
     )
     bounded = {"math.tanh": 1.0, "math.sin": 1.0, "math.cos": 1.0, "math.erf": 1.0}
     if name == "math.exp" and x.size > 8:
@@ -406,7 +432,7 @@ def integers(writer: Writer, x: Value) -> Value:
         f"arith.maximumf @0, {low} : {element}",
         f"arith.fptosi @1 : {element} to i32",
         f"arith.muli @2, {seven} : i32",
-        f"arith.addi @3, @2 : i32",
+        "arith.addi @3, @2 : i32",
         f"arith.sitofp @4 : i32 to {element}",
     ]
     return writer.elementwise([(x, list(identity(x)))], x.shape, element, operations, 400.0)
@@ -530,7 +556,11 @@ def expanded(writer: Writer, x: Value, shape: Sequence[int]) -> Value:
         at = -1
         pending: list[int] = []
         for d, n in enumerate(shape):
-            if at + 1 < x.rank and n == x.shape[at + 1] and (n != 1 or _rest(shape, d, x.shape, at)):
+            if (
+                at + 1 < x.rank
+                and n == x.shape[at + 1]
+                and (n != 1 or _rest(shape, d, x.shape, at))
+            ):
                 at += 1
                 found[at] = [*pending, d]
                 pending = []
@@ -555,7 +585,9 @@ def _rest(shape: Sequence[int], d: int, small: Sequence[int], at: int) -> bool:
 def reduction(writer: Writer, x: Value) -> Value | None:
     if not x.rank:
         return None
-    axes = sorted({writer.choices.integer(0, x.rank - 1) for _ in range(writer.choices.integer(1, 2))})
+    axes = sorted(
+        {writer.choices.integer(0, x.rank - 1) for _ in range(writer.choices.integer(1, 2))}
+    )
     kind = writer.choices.pick(("sum", "max", "min", "mean", "named", "initial", "square"))
     writer.ingredients.append(f"reduction {kind}")
     t = x.element

@@ -253,7 +253,9 @@ def convolution(writer: Writer, x: Value) -> Value | None:
     choices = writer.choices
     t = x.element
     last = choices.integer(0, 1)
-    n, height, width, channels = x.shape if last else (x.shape[0], x.shape[2], x.shape[3], x.shape[1])
+    n, height, width, channels = (
+        x.shape if last else (x.shape[0], x.shape[2], x.shape[3], x.shape[1])
+    )
     stride, dilation = choices.integer(1, 2), choices.integer(1, 2)
     kernel = [choices.integer(1, 3), choices.integer(1, 3)]
     spans = [(size - 1) * dilation + 1 for size in kernel]
@@ -264,7 +266,9 @@ def convolution(writer: Writer, x: Value) -> Value | None:
     if math.prod(out) * n * filters * math.prod(kernel) * channels > MAX_WORK:
         return None
     name = "conv_2d_nhwc_hwcf" if last else "conv_2d_nchw_fchw"
-    weight = writer.argument((*kernel, channels, filters) if last else (filters, channels, *kernel), t)
+    weight = writer.argument(
+        (*kernel, channels, filters) if last else (filters, channels, *kernel), t
+    )
     shape = (n, *out, filters) if last else (n, filters, *out)
     start = _initial(writer, shape, t)
     result = Value(writer.fresh(), shape, t, _result_size(x, channels * math.prod(kernel)))
@@ -363,7 +367,8 @@ def slice_(writer: Writer, x: Value) -> Value | None:
         strides.append(stride)
     result = Value(writer.fresh(), tuple(sizes), x.element, x.size)
     return writer.line(
-        f"tensor.extract_slice {x.name}{offsets} {sizes} {strides} : {x.type} to {result.type}", result
+        f"tensor.extract_slice {x.name}{offsets} {sizes} {strides} : {x.type} to {result.type}",
+        result,
     )
 
 
@@ -416,7 +421,8 @@ def concat(writer: Writer, x: Value) -> Value | None:
     y = writer.argument(other, x.element)
     result = Value(writer.fresh(), tuple(shape), x.element, max(x.size, 4.0))
     return writer.line(
-        f"tensor.concat dim({axis}) {x.name}, {y.name} : ({x.type}, {y.type}) -> {result.type}", result
+        f"tensor.concat dim({axis}) {x.name}, {y.name} : ({x.type}, {y.type}) -> {result.type}",
+        result,
     )
 
 

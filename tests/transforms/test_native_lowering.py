@@ -143,6 +143,17 @@ def test_merged_leading_dimensions_share_the_tiles() -> None:
     compile_and_compare(text, {"a": shape, "b": shape})
 
 
+def test_slices_of_slices_and_of_batches() -> None:
+    """A tile of a column block of one batch is found where it lies."""
+    text = """func.func @main(%a: tensor<2x64x96xbf16>) -> tensor<32x32xbf16> {
+      %0 = tensor.extract_slice %a[1, 0, 32] [1, 64, 64] [1, 1, 1] : tensor<2x64x96xbf16> to tensor<64x64xbf16>
+      %1 = tensor.extract_slice %0[32, 32] [32, 32] [1, 1] : tensor<64x64xbf16> to tensor<32x32xbf16>
+      %2 = npu_schedule.ukernel_launch "npu_uk_elementwise_relu"(%1) : tensor<32x32xbf16> -> tensor<32x32xbf16>
+      return %2 : tensor<32x32xbf16>
+    }"""
+    compile_and_compare(text, {"a": ((2, 64, 96), "bf16")})
+
+
 def test_the_command_line_makes_the_same_program(tmp_path) -> None:
     """opt, then translate, gives what the passes give."""
     source = tmp_path / "sum.mlir"

@@ -218,9 +218,9 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
     except TilewrightError as error:
         raise error.at(_current_place(parser)) from None
     except ParseError as error:
-        line, column = parser.place(error.span.start)
+        message, hint, position = _parse_message(error, parser)
+        line, column = parser.place(position)
         place = Location(parser._file.data, line, column)
-        message, hint = _parse_message(error, parser)
         raise TilewrightError("TW1210", message, place, hint) from None
     except RecursionError:
         raise TilewrightError(
@@ -252,13 +252,31 @@ def _current_place(parser: LocatedParser) -> Location:
     return Location(parser._file.data, line, column)
 
 
-def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str | None]:
-    message = _sentence(error)
+def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str | None, int]:
+    """What a parse error says to the writer of the text: message, hint, and where it is."""
+    message, position = _sentence(error), error.span.start
     if "with a custom form" in message:
-        return message, "write operations of unknown dialects in generic form"
-    if parser._current_token.kind == MLIRTokenKind.EOF and "expected" not in message.lower():
-        return "the text ends in the middle of an operation or region", "close all braces"
-    return message, None
+        return message, "write operations of unknown dialects in generic form", position
+    if message.startswith("values used but not defined"):
+        name = next(iter(parser.forward_ssa_references))
+        place = _first_use(name, parser.lexer.input.content, position)
+        return f"the value %{name} is used but not defined", None, place
+    if parser._current_token.kind == MLIRTokenKind.EOF:
+        if message == "could not parse entire input":
+            return "the text holds no operation", None, position
+        if "expected" not in message:
+            hint = "close all braces"
+            return "the text ends in the middle of an operation or region", hint, position
+    return message, None, position
+
+
+def _first_use(name: str, text: str, otherwise: int) -> int:
+    """Where a value is first written outside a comment."""
+    for use in re.finditer(rf"%{re.escape(name)}(?![\w$.-])", text):
+        line_start = text.rfind("\n", 0, use.start()) + 1
+        if "//" not in text[line_start : use.start()]:
+            return use.start()
+    return otherwise
 
 
 def _sentence(error: ParseError) -> str:

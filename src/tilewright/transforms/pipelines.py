@@ -6,6 +6,7 @@ from __future__ import annotations
 PIPELINES: dict[str, list[str]] = {
     # Linalg to tile loops and launches for the Atlas machines.
     "atlas": [
+        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "npu-verify-ukernel-symbols",
@@ -17,6 +18,7 @@ PIPELINES: dict[str, list[str]] = {
     ],
     # The same down to real machine instructions of the first Atlas machine.
     "atlas-v0-native": [
+        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0}",
@@ -26,6 +28,7 @@ PIPELINES: dict[str, list[str]] = {
     ],
     # The same down to the abstract instruction stream, with planned addresses.
     "atlas-abstract": [
+        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "npu-verify-ukernel-symbols",

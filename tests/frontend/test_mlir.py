@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_one_error_with_a_place_and_reason(code: str) -> 
     ("data", "line"), [('"0x04"', 14), ('"not hexadecimal"', 14), ('"0x0400000001"\n', None)]
 )
 def test_resources_that_are_not_bytes(data: str, line: int | None) -> None:
-    section = '\n{-#\n dialect_resources: {\n builtin: {\n proj.weight: DATA } } #-}\n'
+    section = "\n{-#\n dialect_resources: {\n builtin: {\n proj.weight: DATA } } #-}\n"
     text = PLAIN + section.replace("DATA", data)
     if line is None:
         assert read_model(text).weights["proj.weight"] == b"\x01"

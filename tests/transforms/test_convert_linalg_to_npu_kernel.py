@@ -80,7 +80,9 @@ def inputs_of(module: ModuleOp, name: str, seed: int = 0) -> tuple[list, dict]:
 def assert_same_bits(actual, expected) -> None:
     for a, e in zip(actual, expected, strict=True):
         assert a.dtype == e.dtype and a.shape == e.shape
-        nan = np.isnan(e.astype(np.float64)) if e.dtype.kind not in "bi" else np.zeros(e.shape, bool)
+        nan = (
+            np.isnan(e.astype(np.float64)) if e.dtype.kind not in "bi" else np.zeros(e.shape, bool)
+        )
         assert np.array_equal(a[~nan].view(np.uint8), e[~nan].view(np.uint8))
         assert nan.sum() == 0 or np.isnan(a.astype(np.float64))[nan].all()
 
@@ -106,7 +108,8 @@ def test_every_shown_function_computes_the_same_after_conversion(path: Path, nam
 
 
 @pytest.mark.parametrize(
-    "block", ["smollm2_block", "expert_block_cross", "text_block_bf16", "text_block_eager.optimised"]
+    "block",
+    ["smollm2_block", "expert_block_cross", "text_block_bf16", "text_block_eager.optimised"],
 )
 def test_blocks_of_models_compute_the_same_after_conversion(block: str) -> None:
     module = read_mlir(TESTS / "data" / "mlir" / f"{block}.mlir")
@@ -179,7 +182,9 @@ def test_grouped_keys_and_the_mask_of_all_heads_are_read_unrepeated() -> None:
 
 def test_patch_convolutions_record_their_strategy() -> None:
     module = convert(read_mlir(TESTS / "data" / "mlir" / "vision_tower_2_layers.mlir"))
-    chosen = [op for op in module.walk() if isinstance(op, MatmulOp) and "strategy" in op.attributes]
+    chosen = [
+        op for op in module.walk() if isinstance(op, MatmulOp) and "strategy" in op.attributes
+    ]
     assert len(chosen) == 1 and chosen[0].init is not None
 
 
@@ -314,9 +319,13 @@ def test_every_window_layout_computes_the_same(window: tuple, convolution: str) 
     name, x, w, out, stride, dilation = window
     count = 1 if "1d" in name or "ncw" in name else 2
     start = "0xFF800000" if name.endswith("max") else "0.0"
-    steps = "" if name == "conv_2d" else (
-        f"{{dilations = dense<{dilation}> : tensor<{count}xi64>, "
-        f"strides = dense<{stride}> : tensor<{count}xi64>}} "
+    steps = (
+        ""
+        if name == "conv_2d"
+        else (
+            f"{{dilations = dense<{dilation}> : tensor<{count}xi64>, "
+            f"strides = dense<{stride}> : tensor<{count}xi64>}} "
+        )
     )
     x, w, out = (f"tensor<{shape}xf32>" for shape in (x, w, out))
     module = parse_text(
@@ -344,6 +353,6 @@ def test_demotion_goes_through_bf16() -> None:
 
 @pytest.mark.parametrize("option", ["unmapped", "convolution", "demote_casts"])
 def test_unknown_option_values_are_errors(option: str) -> None:
-    with pytest.raises(TilewrightError, match="use one of|is 'sideways'") as caught:
+    with pytest.raises(TilewrightError, match="is 'sideways'") as caught:
         convert(parse_text("func.func @f() { return }"), **{option: "sideways"})
     assert caught.value.code == "TW1228"

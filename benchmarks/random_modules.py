@@ -22,10 +22,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "reference"))
 
-from pass_checks import TILINGS, Refused, check_passes, pipeline_with  # noqa: E402
-from random_kernels import random_kernel  # noqa: E402
-from random_modules import SeededChoices  # noqa: E402
-from random_recipes import random_module  # noqa: E402
+from pass_checks import TILINGS, Refused, check_passes, pipeline_with
+from random_kernels import random_kernel
+from random_recipes import random_module
+
+from random_modules import SeededChoices
 
 
 def main() -> int:

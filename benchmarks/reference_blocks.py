@@ -18,13 +18,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "reference"))
 
-from blocks import FOLDER, read_block  # noqa: E402
+from blocks import FOLDER, read_block
 
-from tilewright.dialects.context import make_context  # noqa: E402
-from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.reference.compare import compare_all  # noqa: E402
-from tilewright.reference.executor import run  # noqa: E402
-from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes  # noqa: E402
+from tilewright.dialects.context import make_context
+from tilewright.errors import TilewrightError
+from tilewright.reference.compare import compare_all
+from tilewright.reference.executor import run
+from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
 
 
 def main() -> None:

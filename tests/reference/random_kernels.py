@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from random_modules import FLOATS, Choices, Module, Value, affine, tensor_type
 from random_recipes import _shuffled, random_shape
+
+from random_modules import FLOATS, Choices, Module, Value, affine, tensor_type
 
 
 class KernelWriter:

@@ -14,19 +14,19 @@ ingredient and every failing seed; with `--save` also writes the source of each 
 from __future__ import annotations
 
 import argparse
+import importlib
 import platform
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
+# The generator and the check live beside the tests that use them.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "reference"))
-
-from pass_checks import TILINGS, Refused, check_passes, pipeline_with
-from random_kernels import random_kernel
-from random_recipes import random_module
-
-from random_modules import SeededChoices
+checks = importlib.import_module("pass_checks")
+modules_of = importlib.import_module("random_modules")
+random_module = importlib.import_module("random_recipes").random_module
+random_kernel = importlib.import_module("random_kernels").random_kernel
 
 
 def main() -> int:
@@ -44,19 +44,19 @@ def main() -> int:
     moved = passes = 0
     started = time.perf_counter()
     for seed in range(options.start, options.start + options.count):
-        choices = SeededChoices(seed)
+        choices = modules_of.SeededChoices(seed)
         if options.kernels:
             module = random_kernel(choices, recipes)
         else:
             module = random_module(choices, options.length, recipes)
         names = set(module.ingredients)
         modules.update(names)
-        pipeline = pipeline_with(TILINGS[seed % len(TILINGS)])
+        pipeline = checks.pipeline_with(checks.TILINGS[seed % len(checks.TILINGS)])
         if options.kernels:
             pipeline = [entry for entry in pipeline if not entry.startswith("convert-linalg")]
         try:
-            checked = check_passes(module, pipeline, seed, special=seed % 3 == 2)
-        except Refused as reason:
+            checked = checks.check_passes(module, pipeline, seed, special=seed % 3 == 2)
+        except checks.Refused as reason:
             refused.update(names)
             print(f"seed {seed} refused: {str(reason).splitlines()[0]}")
         except AssertionError as error:

@@ -10,6 +10,7 @@ are equal bit for bit, else the largest difference in steps of the element type.
 from __future__ import annotations
 
 import argparse
+import importlib
 import platform
 import resource
 import sys
@@ -18,7 +19,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "reference"))
 
-from blocks import FOLDER, read_block
 
 from tilewright.dialects.context import make_context
 from tilewright.errors import TilewrightError
@@ -26,20 +26,23 @@ from tilewright.reference.compare import compare_all
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "reference"))
+blocks = importlib.import_module("blocks")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("files", nargs="*", type=Path, help="MLIR files of blocks")
     parser.add_argument("--passes", default="canonicalize,convert-linalg-to-npu-kernel")
     options = parser.parse_args()
-    files = options.files or sorted(FOLDER.glob("*.mlir"))
+    files = options.files or sorted(blocks.FOLDER.glob("*.mlir"))
     passes = parse_pipeline(options.passes)
     heads = "".join(f" {p.name[:20]:>21}" for p in passes)
     print(f"{'block':34} {'read':>6} {'run':>6}{heads}")
     for path in files:
         context = make_context()
         start = time.perf_counter()
-        block = read_block(path, context)
+        block = blocks.read_block(path, context)
         read = time.perf_counter()
         expected = run(block.module, block.inputs, weights=block.weights)
         ran = time.perf_counter()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from random_recipes import _shuffled, random_shape
+from random_recipes import random_shape
 
-from random_modules import FLOATS, Choices, Module, Value, affine, tensor_type
+from random_modules import FLOATS, Choices, Module, Value, affine, shuffled
 
 
 class KernelWriter:
@@ -68,7 +68,7 @@ def elementwise(w: KernelWriter) -> Value:
             "select",
             "clamp",
             "cast",
-        )  # fmt: skip
+        )
     )
     rank = len(shape)
     identity = affine(rank, range(rank))
@@ -84,7 +84,7 @@ def elementwise(w: KernelWriter) -> Value:
         target = "i1" if family == "compare" else t
         extra = {"predicate": '"lt"'} if family == "compare" else {}
         return w.call(family, [x], shape, target, **{side: f"0.25 : {t}"}, **extra)
-    dims = _shuffled(w.choices, [d for d in range(rank) if w.choices.integer(0, 2)])
+    dims = shuffled(w.choices, [d for d in range(rank) if w.choices.integer(0, 2)])
     y = w.argument([shape[d] for d in dims], t)
     maps = [identity, affine(rank, dims)]
     if family == "select":
@@ -243,7 +243,7 @@ def movement(w: KernelWriter) -> Value:
     family = w.choices.pick(("transpose", "slice", "insert_slice", "concat", "pad", "iota", "fill"))
     rank = len(shape)
     if family == "transpose":
-        order = _shuffled(w.choices, list(range(rank)))
+        order = shuffled(w.choices, list(range(rank)))
         return w.call(family, [x], [shape[d] for d in order], t, permutation=integers(order))
     if family == "slice":
         offsets = [pick(0, n - 1) for n in shape]
@@ -314,6 +314,3 @@ def random_kernel(choices: Choices, kinds: list[str] | None = None) -> Module:
         "}",
     ]
     return Module("\n".join(lines), writer.arguments, [kind], [writer.steps])
-
-
-__all__ = ["random_kernel", "tensor_type"]

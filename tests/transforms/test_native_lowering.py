@@ -79,13 +79,15 @@ def small(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nd
     return rng.integers(-2, 3, shape).astype(np.float32).astype(DTYPES[dtype])
 
 
-def compile_and_compare(text: str, arguments: dict[str, tuple[tuple[int, ...], str]]) -> list[dict]:
+def compile_and_compare(
+    text: str, arguments: dict[str, tuple[tuple[int, ...], str]], passes: str = NATIVE
+) -> list[dict]:
     """Compile, simulate, compare every output with the reference; returns the memory map."""
     rng = np.random.default_rng(7)
     inputs = {name: small(rng, shape, dtype) for name, (shape, dtype) in arguments.items()}
     (want,) = run_reference(parse_text(text), list(inputs.values()))
     module = parse_text(text)
-    run_passes(module, parse_pipeline(NATIVE), make_context())
+    run_passes(module, parse_pipeline(passes), make_context())
     (buffers,) = json.loads(memory_map_json(module)).values()
     program = text_program(module)
     assert print_text_isa(parse_text_isa(program)) == print_text_isa(
@@ -123,6 +125,27 @@ def test_kernels_hand_their_tiles_on() -> None:
     buffers = compile_and_compare(text, {"a": fp8, "b": fp8, "c": bf16})
     ranges = sorted((b["address"], b["address"] + b["size"]) for b in buffers)
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
+
+
+@pytest.mark.parametrize("strategy", ["none", "first-fit", "best-fit", "auto"])
+def test_buffers_share_memory_only_when_they_may(strategy: str) -> None:
+    """A chain of six tensors needs only the inputs, two temporaries and the output at a time."""
+    tensor = "tensor<64x64xbf16>"
+    steps = "\n".join(
+        f'%{i + 1} = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%{i}, %a) : '
+        f"{tensor}, {tensor} -> {tensor}"
+        for i in range(6)
+    )
+    text = f"""func.func @main(%a: {tensor}, %0: {tensor}) -> {tensor} {{
+      {steps}
+      return %6 : {tensor}
+    }}"""
+    passes = NATIVE.replace("atlas-v0}", f"atlas-v0 memory-plan={strategy}}}")
+    passes = passes.replace(f"atlas-v0 memory-plan={strategy}}}", "atlas-v0}", 1)
+    shape = ((64, 64), "bf16")
+    buffers = compile_and_compare(text, {"a": shape, "arg1": shape}, passes)
+    end = max(b["address"] + b["size"] for b in buffers)
+    assert end == 8192 * (8 if strategy == "none" else 4)
 
 
 def test_batches() -> None:

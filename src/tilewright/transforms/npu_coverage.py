@@ -1,8 +1,4 @@
-"""`npu-coverage`: which ops bind to what, which do not and why.
-
-before: any module with linalg, tensor and attention ops, or with kernel intents
-after:  the same module; the table is on standard error
-"""
+"""`npu-coverage`: which ops bind to what, which do not and why."""
 
 from __future__ import annotations
 
@@ -21,6 +17,9 @@ from tilewright.transforms.linalg_to_kernel.coverage import coverage_of
 @dataclass(frozen=True)
 class NPUCoverage(ModulePass):
     """Report how tensor ops would be assigned to kernels, and leave the module as it is.
+
+    before: any module with linalg, tensor and attention ops, or with kernel intents
+    after:  the same module; the table is on standard error
 
     json: also write the report to this file, one entry per op (`-` is standard output)
     unmapped: host counts ops without a mapping as assigned to the host (default: error)

@@ -24,7 +24,7 @@ PIPELINES: dict[str, list[str]] = {
         "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0}",
         "convert-npu-kernel-to-schedule",
         "canonicalize",
-        "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0}",
+        "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0 memory-plan=auto}",
     ],
     # The same down to the abstract instruction stream, with planned addresses.
     "atlas-abstract": [

@@ -51,6 +51,7 @@ class Tiles:
         self.code = code
         self.profile = code.profile
         self._constants: dict[float, Tile] = {}
+        self._pushed: dict[int, list[tuple[Tile, Register]]] = {}
 
     # --- registers and memory ---
 
@@ -177,8 +178,15 @@ class Tiles:
     # --- matrix units ---
 
     def weight(self, b: Tile, unit: int) -> Register:
+        """The tile in a weight slot; one pushed just before is used again."""
+        recent = self._pushed.setdefault(unit, [])
+        for tile, slot in recent:
+            if tile is b:
+                return slot
         slot = self.code.weight(unit)
         self.code.emit(f"vmatpush.weight.mxu{unit}", slot, b.register)
+        # A unit has two slots: an older one may not be around any more.
+        self._pushed[unit] = [*recent[-1:], (b, slot)]
         return slot
 
     def accumulator(self, unit: int = 1) -> Accumulator:

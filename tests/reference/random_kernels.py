@@ -110,7 +110,9 @@ def rows(w: KernelWriter) -> Value:
     if family == "rope":
         even = (*shape[:-1], shape[-1] + shape[-1] % 2)
         x = w.argument(even, t)
-        table = (even[-2], even[-1] // 2) if len(even) > 1 else (even[-1] // 2,)
+        # Tables as wide as a pair, repeated along some of the leading dimensions.
+        leading = [n if w.choices.integer(0, 1) else 1 for n in even[:-1]]
+        table = [*leading[w.choices.integer(0, len(leading)) :], even[-1] // 2]
         tables = [w.argument(table, t) for _ in range(2)]
         style = w.choices.pick(('"split_half"', '"interleaved"'))
         return w.call("rope", [x, *tables], even, t, style=style, axis="-1 : i64")

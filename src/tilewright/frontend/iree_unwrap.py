@@ -212,7 +212,7 @@ def _as_function(op: Operation) -> None:
         name,
         FunctionType.from_lists(inputs, results),
         region,
-        visibility if visibility == StringAttr("private") else None,
+        "private" if visibility == StringAttr("private") else None,
     )
     function.location = op.location
     block = cast(Block, op.parent)

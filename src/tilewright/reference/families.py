@@ -89,8 +89,8 @@ def mapped(call: Call) -> dict[str, Array]:
     for role in call.kernel.family.roles:
         literal = call.kernel.value(f"scalar_{role.name}")
         if literal is not None:
-            other = call.elements.get("b" if role.name == "a" else "a", element)
-            found[role.name] = literal_value(literal, other if role.name in "ab" else element)
+            chosen = role.name in ("a", "b")  # what select chooses between has the result's type
+            found[role.name] = literal_value(literal, call.target if chosen else element)
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
 
 from tilewright.dialects.intents import shape_of, tensor_type
 from tilewright.dialects.linalg_ext import (
@@ -24,7 +23,6 @@ from tilewright.dialects.xdsl_api import (
     ModuleOp,
     Operation,
     Region,
-    SSAValue,
     StringAttr,
     TensorType,
     i64,
@@ -44,7 +42,7 @@ from tilewright.transforms.linalg_to_kernel.emitter import (
 )
 from tilewright.transforms.linalg_to_kernel.quantised import convert_quantised_matmul
 from tilewright.transforms.linalg_to_kernel.reductions import convert_reduction
-from tilewright.transforms.linalg_to_kernel.scalar_ops import PENDING, convert_scalar_op
+from tilewright.transforms.linalg_to_kernel.scalar_ops import PENDING
 from tilewright.transforms.linalg_to_kernel.tensor_arithmetic import convert_tensor_arithmetic
 from tilewright.transforms.linalg_to_kernel.windows import convert_convolution, convert_pooling
 
@@ -300,6 +298,3 @@ def _check_nothing_pending(region: Region, result: Conversion, collect: bool) ->
                     problem.hint,
                 )
             result.problems.append((source, problem))
-
-
-_ = (cast, SSAValue, convert_scalar_op)

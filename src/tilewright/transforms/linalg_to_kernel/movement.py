@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from tilewright.dialects.intents import Lane, integers, shape_of, tensor_type
+from tilewright.dialects.intents import Lane, integers, shape_of
 from tilewright.dialects.linalg_ext import GenericOp, StructuredOp, TransposeOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
-    FloatAttr,
     IntegerAttr,
     Operation,
     SSAValue,
@@ -32,7 +31,6 @@ from tilewright.transforms.linalg_to_kernel.emitter import (
     is_undefined,
     kernel_of,
     literal_of,
-    loops_of,
 )
 
 DYNAMIC = -(2**63)
@@ -231,6 +229,3 @@ def _loop_index(value: SSAValue) -> int | None:
     if getattr(owner, "name", "") == "linalg.index":
         return cast(Operation, owner).properties["dim"].value.data  # type: ignore[attr-defined]
     return None
-
-
-_ = (FloatAttr, tensor_type, loops_of)

@@ -17,7 +17,7 @@ from math import prod
 from typing import cast
 
 from tilewright.dialects.intents import Lane, integers, shape_of, tensor_type, text
-from tilewright.dialects.linalg_ext import ConvolutionOp, PoolingOp, WindowOp
+from tilewright.dialects.linalg_ext import ConvolutionOp, PoolingOp
 from tilewright.dialects.npu_kernel import MatmulOp
 from tilewright.dialects.xdsl_api import (
     ArrayAttr,
@@ -304,6 +304,3 @@ def convert_pooling(emitter: Emitter, op: PoolingOp) -> None:
     result = TensorType(type_.element_type, list(out))
     value = emitter.call(f"pool_{kind}", [x], result, attributes)
     emitter.values[op.results[0]] = emitter.reshape(value, type_.get_shape())
-
-
-_ = WindowOp

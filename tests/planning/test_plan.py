@@ -80,8 +80,7 @@ def test_what_cannot_fit_says_how_much_is_needed_and_what_is_live():
     assert error.hint and error.hint.startswith("free 176 bytes there")
 
 
-def test_what_greedy_does_not_fit_points_to_exact():
-    # Largest first leaves no room for one of the small ones in every order greedy knows.
+def test_what_only_fits_with_reuse_says_so():
     error = error_of(Buffer("a", 6, 0, 1), Buffer("b", 6, 1, 2), strategy="none", capacity=8)
     assert error.code == "TW1408"
     assert error.hint == "plan with reuse: 6 bytes may be enough"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.errors import TilewrightError
 from tilewright.planning import exact
 from tilewright.planning.best_fit import best_fit
 from tilewright.planning.bounds import lower_bound, peak_live
@@ -122,21 +124,54 @@ def test_cut_rectangles_are_packed_without_waste(seed: int):
     assert peak_of(buffers, first_fit(buffers, "size")) > 1 << 20
 
 
-def test_a_pinwheel_needs_more_than_its_live_bytes():
-    # At most 4 bytes are live, but no plan of 4 bytes exists; found by exhaustive enumeration.
-    buffers = [
-        Buffer("a", 1, 0, 3),
-        Buffer("b", 2, 0, 1),
-        Buffer("c", 1, 2, 5),
-        Buffer("d", 2, 1, 2),
-        Buffer("e", 2, 4, 6),
-        Buffer("f", 1, 3, 4),
-        Buffer("g", 1, 1, 4),
-        Buffer("h", 1, 3, 6),
-    ]
-    part = plan(buffers, strategy="exact").regions["memory"]
-    assert part.optimal
-    assert part.peak >= lower_bound(buffers) == peak_live(buffers).live_bytes
+GAP = [
+    Buffer("a", 1, 5, 7),
+    Buffer("b", 2, 1, 4),
+    Buffer("c", 1, 3, 7),
+    Buffer("d", 2, 6, 8),
+    Buffer("e", 1, 3, 6),
+    Buffer("f", 2, 1, 3),
+    Buffer("g", 2, 7, 9),
+    Buffer("j", 1, 5, 6),
+]
+
+
+def test_live_bytes_are_not_always_enough():
+    # 4 bytes are live at most, yet every plan needs 5. c and e take over the half of f, a and j
+    # that of b. When e and j end, d only fits between c and a, in the middle; when c and a end,
+    # g finds one byte on either side of d.
+    assert peak_live(GAP).live_bytes == lower_bound(GAP) == 4
+    part = plan(GAP, strategy="exact").regions["memory"]
+    assert (part.peak, part.bound, part.optimal) == (5, 5, True)
+    with pytest.raises(TilewrightError) as error:
+        plan(GAP, capacity=4)
+    assert error.value.code == "TW1406"
+    assert "any plan needs at least 5" in error.value.message
+
+
+def filled(seed: int) -> tuple[list[Buffer], int]:
+    """Buffers thrown at random into a small memory for as long as live bytes allow."""
+    chance = random.Random(seed)
+    capacity, steps = chance.randint(4, 7), chance.randint(5, 9)
+    live = [0] * steps
+    buffers: list[Buffer] = []
+    for _ in range(50):
+        size, lower = chance.choice((1, 1, 2, 2, 3)), chance.randrange(steps)
+        upper = min(steps, lower + chance.choice((1, 2, 3, 4)))
+        if all(live[t] + size <= capacity for t in range(lower, upper)):
+            for t in range(lower, upper):
+                live[t] += size
+            buffers.append(Buffer(f"b{len(buffers)}", size, lower, upper))
+    return buffers, capacity
+
+
+@needs_native
+@given(st.integers(0, 10**6))
+@settings(max_examples=150, deadline=None)
+def test_the_two_engines_agree_without_slack(seed: int):
+    buffers, capacity = filled(seed)
+    answers = [fit(buffers, capacity, Limits(engines=(e,)))[0] for e in ("search", "cp-sat")]
+    assert answers[0] == answers[1] != "limit"
 
 
 @pytest.mark.parametrize("strategy", ["auto", "first-fit", "best-fit", "exact", "none"])

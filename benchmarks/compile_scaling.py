@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import gc
+import itertools
 import platform
 import pstats
 import time
@@ -115,7 +116,7 @@ def print_table(rows: list[dict[str, float]]) -> None:
     print(f"{'microseconds per operation':34}" + "".join(micro))
     growth = ["         -"] + [
         f"{(b['total'] / a['total']) / (b['operations'] / a['operations']):10.2f}"
-        for a, b in zip(rows, rows[1:], strict=False)
+        for a, b in itertools.pairwise(rows)
     ]
     print(f"{'growth against linear':34}" + "".join(growth))
     print(f"{'operations after':34}" + "".join(f"{int(r['operations after']):10}" for r in rows))
@@ -135,7 +136,9 @@ def main() -> None:
         return
     measure(200, arguments.pipeline)
     rows = [measure(size, arguments.pipeline) for size in sizes]
-    print(f"pipeline {arguments.pipeline}, Python {platform.python_version()}, {platform.machine()}")
+    print(
+        f"pipeline {arguments.pipeline}, Python {platform.python_version()}, {platform.machine()}"
+    )
     print_table(rows)
 
 

@@ -62,7 +62,10 @@ def test_roles_name_an_operand_after_a_missing_one() -> None:
     call = kernel_call(
         "npu_uk_layer_norm",
         [x, b],
-        {"roles": ArrayAttr([StringAttr("x"), StringAttr("bias")]), "epsilon": FloatAttr(1e-5, f32)},
+        {
+            "roles": ArrayAttr([StringAttr("x"), StringAttr("bias")]),
+            "epsilon": FloatAttr(1e-5, f32),
+        },
         x,
     )
     assert call is not None
@@ -109,7 +112,10 @@ def test_how_a_matmul_reads_its_operands(lhs, rhs, result, marks, expected) -> N
         ('"npu_uk_compare"(%a, %a) {predicate = "eq"} : T, T -> T', "TW1205"),
         ('"npu_uk_compare"(%a, %a) {predicate = "about"} : T, T -> T', "TW1204"),
         ('"npu_uk_transpose"(%a) {permutation = array<i64: 0, 0>} : T -> T', "TW1206"),
-        ('"npu_uk_slice"(%a) {offsets = array<i64: 1, 0>, sizes = array<i64: 4, 4>} : T -> T', "TW1203"),
+        (
+            '"npu_uk_slice"(%a) {offsets = array<i64: 1, 0>, sizes = array<i64: 4, 4>} : T -> T',
+            "TW1203",
+        ),
         ('"npu_uk_concat"(%a, %a) {axis = 0 : i64} : T, T -> T', "TW1203"),
         ('"npu_uk_pad"(%a) {low = array<i64: 1>, high = array<i64: 1>} : T -> T', "TW1206"),
         ('"npu_uk_fill"() : () -> T', "TW1204"),

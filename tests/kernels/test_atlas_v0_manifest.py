@@ -111,9 +111,7 @@ def test_unary_kernels_are_within_bf16_rounding(name: str) -> None:
 
 def test_requant_saturates() -> None:
     x = (bf16_tile(np.random.default_rng(3)).astype(np.float32) * 400).astype(BF16)
-    machine = run(
-        [("requant", {"dram_in_0": 0, "dram_out_0": 0x2000})], {0: split_halves(x)}
-    )
+    machine = run([("requant", {"dram_in_0": 0, "dram_out_0": 0x2000})], {0: split_halves(x)})
     have = np.frombuffer(machine.read("dram", 0x2000, 1024), FP8).reshape(32, 32)
     want = np.clip(as_float(x), -448, 448).astype(FP8)
     np.testing.assert_array_equal(have.view(np.uint8), want.view(np.uint8))
@@ -193,7 +191,11 @@ def test_a_single_addi_is_widened_and_ecall_is_dropped() -> None:
             PatchPoint("dram_in_0", 1, 0, (0,)),
             "branches would no longer meet their targets",
         ),
-        ([instruction("addi", rd=2, rs1=0, imm=0)], PatchPoint("dram_in_0", 1, 0, (0,)), "does not write it"),
+        (
+            [instruction("addi", rd=2, rs1=0, imm=0)],
+            PatchPoint("dram_in_0", 1, 0, (0,)),
+            "does not write it",
+        ),
         ([], PatchPoint("dram_in_0", 0, 0, ()), "x0 is always zero"),
         ([], PatchPoint("dram_in_0", 1, 0, ()), "no instruction computes it"),
     ],

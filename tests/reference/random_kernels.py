@@ -299,7 +299,7 @@ def random_kernel(choices: Choices, kinds: list[str] | None = None) -> Module:
         f"  return {result.name} : {result.type}",
         "}",
     ]
-    return Module("\n".join(lines), writer.arguments, [kind], writer.steps)
+    return Module("\n".join(lines), writer.arguments, [kind], [writer.steps])
 
 
 __all__ = ["random_kernel", "tensor_type"]

@@ -101,8 +101,8 @@ class Module:
     text: str
     arguments: list[Value]
     ingredients: list[str]
-    # Steps of the result's element type that lowering may move results by, 0: none.
-    steps: int = 0
+    # For every result, the steps of its element type that lowering may move it by; 0: none.
+    steps: list[int]
 
     def inputs(self, seed: int = 0) -> list[np.ndarray]:
         """Ordinary data for the arguments: normal floats, small integers, random masks."""
@@ -131,6 +131,8 @@ class Writer:
     arguments: list[Value] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     ingredients: list[str] = field(default_factory=list)
+    # Results that only the return may use, because lowering may move them by a step.
+    final: list[Value] = field(default_factory=list)
     steps: int = 0
     count: int = 0
 

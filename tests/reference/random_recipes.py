@@ -230,10 +230,12 @@ def attention(writer: Writer, x: Value) -> Value | None:
         types.append(mask.type)
     shape = (*batch, m, dv)
     output = writer.empty(shape, t)
-    result = Value(writer.fresh(), shape, t, 4.0)
+    # Nothing uses the result but the return: it may move by a step, which must not be amplified.
+    result = Value(writer.fresh(), shape, t, math.inf)
     maps.append(affine(loops, [*every, at_m, at_dv]))
     score = f"%score{writer.count}"
     writer.steps = max(writer.steps, 1)
+    writer.final.append(result)
     return writer.line(
         f"iree_linalg_ext.attention <indexing_maps = [{', '.join(maps)}]> "
         f"ins({', '.join(names)} : {', '.join(types)}) outs({output} : {result.type}) {{\n"
@@ -466,7 +468,8 @@ RECIPES: dict[str, Callable[[Writer, Value], Value | None]] = {
 def random_shape(choices: Choices, longest: int = 200) -> tuple[int, ...]:
     """Rank 1 to 4; sizes up to `longest`, often around tile boundaries."""
     rank = choices.integer(1, 4)
-    budget = MAX_ELEMENTS // 2
+    # Mostly small: what matters is how sizes meet tiles, not how many tiles there are.
+    budget = choices.pick((500, 1000, 2000, 2000, 4000, MAX_ELEMENTS // 2))
     shape = []
     for left in range(rank, 0, -1):
         limit = max(1, min(longest, int(budget ** (1 / left)) * (2 if left > 1 else 1), budget))
@@ -490,16 +493,16 @@ def random_module(choices: Choices, length: int = 5, recipes: list[str] | None =
         # Mostly go on with the newest value.
         x = usable[-1] if choices.integer(0, 3) else choices.pick(usable)
         name = choices.pick(names)
-        mark = (len(writer.lines), len(writer.arguments), len(writer.ingredients), writer.steps)
+        mark = (len(writer.lines), len(writer.arguments), len(writer.ingredients))
         result = RECIPES[name](writer, x)
         if result is None:
             del writer.lines[mark[0] :], writer.arguments[mark[1] :], writer.ingredients[mark[2] :]
-            writer.steps = mark[3]
             continue
         writer.keep(name, result)
-    results = [writer.values[-1]]
-    if len(writer.values) > 2 and choices.integer(0, 1):
-        results.append(choices.pick(writer.values[1:-1]))
+    results = [writer.values[-1], *(v for v in writer.final if v is not writer.values[-1])]
+    others = [v for v in writer.values[1:] if v not in results]
+    if others and choices.integer(0, 1):
+        results.append(choices.pick(others))
     arguments = ", ".join(f"{a.name}: {a.type}" for a in writer.arguments)
     types = ", ".join(r.type for r in results)
     lines = [
@@ -508,7 +511,8 @@ def random_module(choices: Choices, length: int = 5, recipes: list[str] | None =
         f"  return {', '.join(r.name for r in results)} : {types}",
         "}",
     ]
-    return Module("\n".join(lines), writer.arguments, writer.ingredients, writer.steps)
+    steps = [writer.steps if r in writer.final else 0 for r in results]
+    return Module("\n".join(lines), writer.arguments, writer.ingredients, steps)
 
 
 def _limit(element: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import ml_dtypes
@@ -121,7 +122,7 @@ def test_kernels_hand_their_tiles_on() -> None:
     fp8, bf16 = ((64, 64), "f8E4M3FN"), ((64, 64), "bf16")
     buffers = compile_and_compare(text, {"a": fp8, "b": fp8, "c": bf16})
     ranges = sorted((b["address"], b["address"] + b["size"]) for b in buffers)
-    assert all(end <= start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
 
 
 def test_batches() -> None:

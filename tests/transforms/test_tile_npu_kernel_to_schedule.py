@@ -151,9 +151,7 @@ def test_elementwise(shape, which, options) -> None:
     """Ranks 0 to 3, ragged sizes."""
     call, attributes, shapes = ELEMENTWISE[which]
     types = [tensor(s) for s in shapes(shape)]
-    body = (
-        f"npu_kernel.ukernel_generic {call} {{{attributes}}} : {', '.join(types)} -> {tensor(shape)}"
-    )
+    body = f"npu_kernel.ukernel_generic {call} {{{attributes}}} : {', '.join(types)} -> {tensor(shape)}"
     check(body, types, tensor(shape), f"tile-npu-kernel-to-schedule{options}")
 
 
@@ -170,9 +168,7 @@ def test_broadcasts_and_transposed_reads(shape, data) -> None:
     other = (1,) * ones + tuple(shape[d] for d in dims)
     names = ", ".join(f"d{i}" for i in range(rank))
     results = ["0"] * ones + [f"d{d}" for d in dims]
-    maps = (
-        f"[affine_map<({names}) -> ({names})>, affine_map<({names}) -> ({', '.join(results)})>]"
-    )
+    maps = f"[affine_map<({names}) -> ({names})>, affine_map<({names}) -> ({', '.join(results)})>]"
     types = [tensor(shape), tensor(other)]
     body = (
         'npu_kernel.ukernel_generic "npu_uk_elementwise_sub"(%a, %b) '

@@ -34,23 +34,70 @@ class Settings:
 
 @click.command("opt", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("input_file", default="-", metavar="[FILE]")
-@click.option("-p", "--passes", "pass_text", metavar="TEXT", help='Passes to run: "pass1,pass2{option=value other=x}".')
-@click.option("--pipeline", "pipeline_name", metavar="NAME", help="Run a named pipeline (see --list-passes).")
-@click.option("-o", "--output", default="-", metavar="FILE", help="Where the result goes; written only when everything succeeded.")
+@click.option(
+    "-p",
+    "--passes",
+    "pass_text",
+    metavar="TEXT",
+    help='Passes to run: "pass1,pass2{option=value other=x}".',
+)
+@click.option(
+    "--pipeline", "pipeline_name", metavar="NAME", help="Run a named pipeline (see --list-passes)."
+)
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    help="Where the result goes; written only when everything succeeded.",
+)
 @click.option("--print-generic", is_flag=True, help="Print operations in generic form.")
 @click.option("--print-locations", is_flag=True, help="Print where each operation came from.")
-@click.option("--print-ir-before", multiple=True, metavar="PASS", help="Show the IR before this pass, on standard error.")
-@click.option("--print-ir-after", multiple=True, metavar="PASS", help="Show the IR after this pass, on standard error.")
+@click.option(
+    "--print-ir-before",
+    multiple=True,
+    metavar="PASS",
+    help="Show the IR before this pass, on standard error.",
+)
+@click.option(
+    "--print-ir-after",
+    multiple=True,
+    metavar="PASS",
+    help="Show the IR after this pass, on standard error.",
+)
 @click.option("--print-ir-before-all", is_flag=True, help="Show the IR before every pass.")
 @click.option("--print-ir-after-all", is_flag=True, help="Show the IR after every pass.")
 @click.option("--dump-phases", metavar="DIR", help="Write the IR after every pass into a folder.")
-@click.option("--time-passes", is_flag=True, help="Show how long each step took, on standard error.")
-@click.option("--verify-each/--no-verify-each", default=True, help="Verify the IR after every pass (default).")
-@click.option("--split-input-file", is_flag=True, help="Treat parts between `// -----` lines as modules of their own.")
-@click.option("--verify-diagnostics", is_flag=True, help="Check the errors against `// expected-error {{text}}` comments.")
-@click.option("--list-passes", is_flag=True, help="List passes with their options, and named pipelines.")
-@click.option("--print-dialect-docs", is_flag=True, help="Print the reference of dialects, kernel families and passes.")
-@click.option("--json", "as_json", is_flag=True, help="With --list-passes: as JSON. Otherwise: report errors as JSON.")
+@click.option(
+    "--time-passes", is_flag=True, help="Show how long each step took, on standard error."
+)
+@click.option(
+    "--verify-each/--no-verify-each", default=True, help="Verify the IR after every pass (default)."
+)
+@click.option(
+    "--split-input-file",
+    is_flag=True,
+    help="Treat parts between `// -----` lines as modules of their own.",
+)
+@click.option(
+    "--verify-diagnostics",
+    is_flag=True,
+    help="Check the errors against `// expected-error {{text}}` comments.",
+)
+@click.option(
+    "--list-passes", is_flag=True, help="List passes with their options, and named pipelines."
+)
+@click.option(
+    "--print-dialect-docs",
+    is_flag=True,
+    help="Print the reference of dialects, kernel families and passes.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="With --list-passes: as JSON. Otherwise: report errors as JSON.",
+)
 def command(
     input_file: str,
     pass_text: str | None,
@@ -264,9 +311,9 @@ def _list_passes(as_json: bool) -> None:
     for entry in passes:
         click.echo(f"  {entry.name}\n      {entry.summary}")
         for option in entry.options:
-            click.echo(f"      {option.name}={option.default}  {option.kind}  {option.meaning}".rstrip())
+            click.echo(
+                f"      {option.name}={option.default}  {option.kind}  {option.meaning}".rstrip()
+            )
     click.echo("pipelines")
     for name, steps in PIPELINES.items():
         click.echo(f"  {name}\n      {','.join(steps)}")
-
-

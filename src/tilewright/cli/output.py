@@ -35,7 +35,9 @@ def write_atomically(path: str, text: str) -> None:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
         reason = error.strerror or "cannot be written"
-        raise TilewrightError("TW0011", f"cannot write the file: {reason}", Location(path)) from None
+        raise TilewrightError(
+            "TW0011", f"cannot write the file: {reason}", Location(path)
+        ) from None
 
 
 def _umask() -> int:

@@ -40,5 +40,3 @@ def command(
     text = memory_map_json(module, function) if memory_map else text_program(module, function)
     write_atomically(output, text)
     return 0
-
-

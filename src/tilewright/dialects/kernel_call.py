@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tilewright.dialects.xdsl_api import (
     AffineConstantExpr,
@@ -49,7 +49,7 @@ class AttributeSpec:
     name: str
     kind: str
     meaning: str
-    default: object = None
+    default: Any = None
     required: bool = False
     choices: tuple[str, ...] = ()
 
@@ -199,7 +199,7 @@ class KernelCall:
             if spec.required and spec.name not in self.attributes:
                 self.fail("TW1204", f"attribute {spec.name} is missing", spec.meaning)
 
-    def _default(self, name: str):
+    def _default(self, name: str) -> Any:
         spec = self.family.attribute(name)
         return None if spec is None else spec.default
 

@@ -377,10 +377,10 @@ class NativeInstOp(IRDLOperation):
             if parser.parse_optional_punctuation(":") is not None:
                 parser.parse_type()
 
-        if parser.parse_optional_punctuation("{") is not None:
-            if parser.parse_optional_punctuation("}") is None:
-                parser.parse_comma_separated_list(parser.Delimiter.NONE, parse_argument)
-                parser.parse_punctuation("}")
+        opened = parser.parse_optional_punctuation("{") is not None
+        if opened and parser.parse_optional_punctuation("}") is None:
+            parser.parse_comma_separated_list(parser.Delimiter.NONE, parse_argument)
+            parser.parse_punctuation("}")
         op = cls(mnemonic, args)
         if parser.parse_optional_keyword("attributes") is not None:
             op.attributes.update(parser.parse_optional_attr_dict())

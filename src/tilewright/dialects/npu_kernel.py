@@ -77,10 +77,14 @@ class Contraction(IRDLOperation):
 
     def transposes(self) -> tuple[bool, bool]:
         """Whether lhs and rhs are read transposed, also where only the shapes tell."""
+        lhs, rhs, result = (value.type for value in (self.lhs, self.rhs, self.result))
+        assert isinstance(lhs, TensorType)
+        assert isinstance(rhs, TensorType)
+        assert isinstance(result, TensorType)
         found = resolve_transposes(
-            tuple(TensorType.get_shape(self.lhs.type)),
-            tuple(TensorType.get_shape(self.rhs.type)),
-            tuple(TensorType.get_shape(self.result.type)),
+            tuple(lhs.get_shape()),
+            tuple(rhs.get_shape()),
+            tuple(result.get_shape()),
             self.transpose_lhs is not None,
             self.transpose_rhs is not None,
         )

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, math, scf, tensor
 from xdsl.dialects.builtin import (
@@ -94,7 +94,7 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 from xdsl.printer import Printer
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import (
     EffectInstance,
     IsTerminator,

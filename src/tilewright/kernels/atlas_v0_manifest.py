@@ -114,9 +114,7 @@ class Builder:
         self.emit("dma.wait.ch<N>", channel=0)
 
 
-def _kernel(
-    name: str, inputs: str, output: str, body: Builder
-) -> tuple[str, dict[str, Any]]:
+def _kernel(name: str, inputs: str, output: str, body: Builder) -> tuple[str, dict[str, Any]]:
     """A manifest entry under the kernel's own symbol."""
     return name, {
         "symbol_prefix": f"npu_uk_{name}",

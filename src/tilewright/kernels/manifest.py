@@ -33,7 +33,7 @@ LAYOUTS: dict[str, tuple[str, int]] = {
     "bf16_broadcast_half": ("bf16", 1024),
 }
 
-_CONTROL = frozenset("beq bne blt bge bltu bgeu jal jalr".split())
+_CONTROL = frozenset(["beq", "bne", "blt", "bge", "bltu", "bgeu", "jal", "jalr"])
 _NOT_COMPOSED = frozenset({"ecall", "ebreak"})
 
 
@@ -123,10 +123,11 @@ class Kernel:
 
     def _is_pair(self, register: int, chain: Sequence[int]) -> bool:
         first, second = (self.instructions[i] for i in chain)
-        return (
-            (first.mnemonic, first.get("rd")) == ("lui", register)
-            and (second.mnemonic, second.get("rd"), second.get("rs1")) == ("addi", register, register)
-        )
+        return (first.mnemonic, first.get("rd")) == ("lui", register) and (
+            second.mnemonic,
+            second.get("rd"),
+            second.get("rs1"),
+        ) == ("addi", register, register)
 
     def _unpatchable(self, point: PatchPoint, reason: str) -> TilewrightError:
         return TilewrightError(

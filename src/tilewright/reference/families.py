@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,22 +33,32 @@ from tilewright.reference.scalar_ops import (
 from tilewright.reference.views import operand_view
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call of a family with its operands as working arrays, by role."""
 
     op: Operation
     kernel: KernelCall
+    shape: tuple[int, ...]
     values: dict[str, Any]
     elements: dict[str, ElementType]
     target: ElementType
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.kernel.result.get_shape())
-
     def axis(self) -> int:
         return self.kernel.axis(np.ndim(self.values["x"]))
+
+
+_DECODING = (
+    "integer", "floating", "value", "string", "integers", "axis", "operand_maps", "role_names",
+)  # fmt: skip
+
+
+def remembering(kernel: KernelCall) -> KernelCall:
+    """The call with each attribute decoded once: tile loops run the same launch many times."""
+    copy = replace(kernel)
+    for name in _DECODING:
+        copy.__dict__[name] = cache(getattr(copy, name))
+    return copy
 
 
 FamilyFunction = Callable[[Call], Array]

@@ -15,7 +15,7 @@ from tilewright.reference import (
     families_movement,  # noqa: F401  registers its families
 )
 from tilewright.reference.dtypes import Array
-from tilewright.reference.families import FAMILY_FUNCTIONS, Call
+from tilewright.reference.families import FAMILY_FUNCTIONS, Call, remembering
 from tilewright.reference.faults import fault
 from tilewright.reference.program import Builder, Evaluate, as_array, element_of, operation
 from tilewright.reference.scalar_ops import attribute_of
@@ -46,7 +46,9 @@ def symbol_call(op: Operation) -> KernelCall:
 
 def bind(op: Operation, kernel: KernelCall) -> Any:
     """A function from operand arrays to a `Call`."""
+    kernel = remembering(kernel)
     names = kernel.role_names()
+    shape = tuple(kernel.result.get_shape())
     elements = [element_of(v) for v in op.operands]
     by_role = kernel.operands_by_role(elements)
     kinds = {n: e[0] if isinstance(e, list) else e for n, e in by_role.items()}
@@ -61,15 +63,18 @@ def bind(op: Operation, kernel: KernelCall) -> Any:
                 arrays.setdefault(name, []).append(array)
             else:
                 arrays[name] = array
-        return Call(op, kernel, arrays, kinds, target)  # pyright: ignore
+        return Call(op, kernel, shape, arrays, kinds, target)  # pyright: ignore
 
     return make
 
 
 def finish(call: Call, values: Array) -> Array:
     """A family's values as the stored result."""
-    values = np.broadcast_to(values, call.shape)
-    return dtypes.stored(dtypes.contiguous(values).reshape(call.shape), call.target)
+    if values.shape != call.shape:
+        values = np.broadcast_to(values, call.shape)
+    if not values.flags.c_contiguous:
+        values = dtypes.contiguous(values)
+    return dtypes.stored(values, call.target)
 
 
 def evaluate_call(op: Operation, kernel: KernelCall) -> Evaluate:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 PASSES: dict[str, str] = {
     "canonicalize": "canonicalize:Canonicalize",
     "cse": "cse:CommonSubexpressions",
+    "unwrap-iree": "unwrap_iree:UnwrapIREE",
     "convert-linalg-to-npu-kernel": "convert_linalg_to_npu_kernel:ConvertLinalgToNPUKernel",
     "tile-npu-kernel-to-schedule": "tile_npu_kernel_to_schedule:TileNPUKernelToSchedule",
     "convert-npu-kernel-to-schedule": "convert_npu_kernel_to_schedule:ConvertNPUKernelToSchedule",

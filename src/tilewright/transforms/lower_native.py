@@ -6,14 +6,12 @@ Tensors lie in DRAM tile by tile (32x32, row of tiles after row of tiles), so th
 moves one tile; partly filled tiles at the border are padded with zeros by whoever writes the
 inputs.
 
-Error codes: TW1331 a construct without a native form, TW1332 a tile that does not fit a kernel,
-TW1333 a slice off the tile grid, TW1334 a write that would need a copy, TW1335 out of memory,
+Error codes: TW1331 a construct without a native form, TW1333 a slice off the tile grid, TW1334 a write that would need a copy, TW1335 out of memory,
 TW1336 too many instructions, TW1314 no kernel for a symbol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -35,67 +33,21 @@ from tilewright.dialects.xdsl_api import (
     tensor,
 )
 from tilewright.errors import TilewrightError
-from tilewright.kernels.manifest import LAYOUTS, Kernel, Manifest
+from tilewright.kernels.manifest import Manifest
 from tilewright.transforms.canonicalize import constant_index
 from tilewright.transforms.launches import call_of_launch
+from tilewright.transforms.native_tiles import (
+    ALIGNMENT,
+    TILE,
+    TILE_LAYOUTS,
+    Buffer,
+    Launch,
+    Machine,
+    View,
+    bind_input,
+    check_fit,
+)
 from tilewright.transforms.tile_emitter import DYNAMIC
-
-TILE = 32
-ALIGNMENT = 64
-_TILE_LAYOUT = {"f8E4M3FN": ("fp8_tile", 1024), "bf16": ("bf16_split_halves", 2048)}
-
-
-@dataclass(eq=False)
-class Buffer:
-    """A tensor's memory: a grid of tiles, batches outermost."""
-
-    name: str
-    type: TensorType
-    role: str
-    grid: tuple[int, int]
-    layout: str
-    tile_bytes: int
-    address: int = 0
-    value: Attribute | None = None
-
-    @property
-    def size(self) -> int:
-        batches = prod(self.type.get_shape()[:-2]) if self.type.get_num_dims() > 2 else 1
-        return batches * self.grid[0] * self.grid[1] * self.tile_bytes
-
-
-@dataclass(frozen=True)
-class View:
-    """A part of a buffer on the tile grid: a batch number, a first tile, a shape."""
-
-    buffer: Buffer
-    shape: tuple[int, ...]
-    batch: int = 0
-    row: int = 0
-    column: int = 0
-
-    def address(self) -> int:
-        tile = (self.batch * self.buffer.grid[0] + self.row) * self.buffer.grid[1] + self.column
-        return self.buffer.address + tile * self.buffer.tile_bytes
-
-
-@dataclass
-class Launch:
-    """A kernel with the views its address roles are bound to."""
-
-    op: Operation
-    kernel: Kernel
-    inputs: list[View]
-    output: View | None
-
-
-@dataclass
-class Machine:
-    """Where tensors may lie and how long a program may be."""
-
-    base: int = 0
-    size: int = 1 << 20
-    max_instructions: int = 1_000_000
 
 
 @dataclass
@@ -110,7 +62,7 @@ class _Lowering:
     # Values
 
     def new_buffer(self, op: Operation, name: str, type_: Attribute, role: str) -> Buffer:
-        if not isinstance(type_, TensorType) or str(type_.element_type) not in _TILE_LAYOUT:
+        if not isinstance(type_, TensorType) or str(type_.element_type) not in TILE_LAYOUTS:
             raise error_at(
                 op,
                 "TW1331",
@@ -119,7 +71,7 @@ class _Lowering:
             )
         shape = type_.get_shape()
         rows, columns = (shape[-2], shape[-1]) if len(shape) > 1 else (1, prod(shape))
-        layout, tile_bytes = _TILE_LAYOUT[str(type_.element_type)]
+        layout, tile_bytes = TILE_LAYOUTS[str(type_.element_type)]
         grid = (-(-rows // TILE), -(-columns // TILE))
         buffer = Buffer(name, type_, role, grid, layout, tile_bytes)
         self.buffers.append(buffer)
@@ -234,7 +186,9 @@ class _Lowering:
             )
         leading, extents = offsets[:-2], sizes[:-2]
         shape = source.shape[:-2]
-        if any(e != 1 and (o, e) != (0, n) for o, e, n in zip(leading, extents, shape, strict=True)):
+        if any(
+            e != 1 and (o, e) != (0, n) for o, e, n in zip(leading, extents, shape, strict=True)
+        ):
             raise error_at(at, "TW1333", "takes part of a batch; one or all can be taken")
         batch = 0
         for offset, count in zip(leading, shape, strict=True):
@@ -326,7 +280,9 @@ class _Lowering:
         self.instruction_count += len(kernel.instructions)
         if self.instruction_count > self.machine.max_instructions:
             raise error_at(
-                op, "TW1336", f"the program grows beyond {self.machine.max_instructions} instructions"
+                op,
+                "TW1336",
+                f"the program grows beyond {self.machine.max_instructions} instructions",
             )
         self.launches.append(Launch(op, kernel, inputs, output))
 
@@ -392,7 +348,7 @@ class _Lowering:
         addresses: dict[str, int] = {}
         points = launch.kernel.roles("dram_in")
         for number, point in enumerate(points):
-            operand, offset = _bind(launch, number, len(points), point.operand, point.offset)
+            operand, offset = bind_input(launch, number, len(points), point.operand, point.offset)
             addresses[point.role] = launch.inputs[operand].address() + offset
         for number, point in enumerate(launch.kernel.roles("dram_out")):
             assert launch.output is not None
@@ -404,82 +360,6 @@ class _Lowering:
         operations: list[Operation] = [NativeInstOp(i.mnemonic, dict(i.args)) for i in instructions]
         copy_location(launch.op, *operations)
         return operations
-
-
-def _bind(
-    launch: Launch, number: int, count: int, operand: int | None, offset: int
-) -> tuple[int, int]:
-    """Which operand, and how far into it, an input role of a kernel reads.
-
-    A kernel that does not say has one role per operand, or one per half of each operand.
-    """
-    if operand is not None and operand < len(launch.inputs):
-        return operand, offset
-    inputs = len(launch.inputs)
-    if operand is None and count == inputs:
-        return number, 0
-    if operand is None and count == 2 * inputs:
-        return number // 2, 1024 * (number % 2)
-    raise error_at(
-        launch.op,
-        "TW1321",
-        f"kernel {launch.kernel.name} reads {count} addresses, the launch has {inputs} operands",
-        "name the operand of each patch point in the manifest",
-    )
-
-
-def check_fit(op: Operation, call: KernelCall, kernel: Kernel, inputs: Sequence[View]) -> None:
-    """The kernel computes exactly what the launch asks: element types, attributes, tile shape."""
-    wanted = LAYOUTS.get(kernel.input_layout)
-    if wanted is None:
-        raise error_at(
-            op, "TW1332", f"kernel {kernel.name} has the unknown layout {kernel.input_layout}"
-        )
-    for number, type_ in enumerate(call.tensor_types()):
-        if str(type_.element_type) != wanted[0]:
-            raise error_at(
-                op,
-                "TW1332",
-                f"operand {number} holds {type_.element_type}, kernel {kernel.name} takes {wanted[0]}",
-                "convert the operand, or choose a kernel of its type",
-            )
-    result = LAYOUTS.get(kernel.output_layout)
-    if result is not None and str(call.result.element_type) != result[0]:
-        raise error_at(
-            op,
-            "TW1332",
-            f"the result holds {call.result.element_type}, kernel {kernel.name} makes {result[0]}",
-        )
-    rank = call.result.get_num_dims()
-    for name in call.attributes:
-        if (name == "axis" and call.axis(rank) == rank - 1) or "." in name:
-            continue
-        raise error_at(op, "TW1332", f"kernel {kernel.name} cannot honour the attribute {name}")
-    if len(call.operand_types) > len({p.operand for p in kernel.roles("dram_in")} - {None}) > 0:
-        raise error_at(
-            op, "TW1332", f"kernel {kernel.name} takes fewer than {len(call.operand_types)} operands"
-        )
-    tile = tuple(kernel.tile_shape[:2])
-    row_wise = call.family.kind not in ("matmul", "elementwise", "quant")
-    for type_, view in zip(call.tensor_types(), inputs, strict=True):
-        shape = tuple(type_.get_shape())
-        partial = shape != tile
-        if len(shape) != 2 or shape[0] > tile[0] or shape[1] > tile[1]:
-            raise _wrong_tile(op, kernel, shape)
-        known_zero = view.buffer.role in ("input", "constant")
-        if partial and (row_wise or (call.family.kind == "matmul" and not known_zero)):
-            raise _wrong_tile(op, kernel, shape)
-
-
-def _wrong_tile(op: Operation, kernel: Kernel, shape: tuple[int, ...]) -> TilewrightError:
-    text = "x".join(map(str, shape))
-    tile = "x".join(map(str, kernel.tile_shape))
-    return error_at(
-        op,
-        "TW1332",
-        f"a tile of {text} does not fit kernel {kernel.name}, which works on {tile}",
-        "run tile-npu-kernel-to-schedule with the same manifest first",
-    )
 
 
 def lower_function(function: func.FuncOp, manifest: Manifest, machine: Machine) -> None:

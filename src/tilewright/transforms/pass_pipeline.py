@@ -126,7 +126,9 @@ def _split_options(text: str, body: str) -> dict[str, str]:
 def make_pass(name: str, options: dict[str, str]) -> ModulePass:
     """A pass with its options converted to the types of its fields."""
     if name not in PASSES:
-        raise TilewrightError("TW1301", f"there is no pass {name}", hint=_did_you_mean(name, PASSES))
+        raise TilewrightError(
+            "TW1301", f"there is no pass {name}", hint=_did_you_mean(name, PASSES)
+        )
     pass_class = load_pass(name)
     hints = typing.get_type_hints(pass_class)
     fields = {f.name: hints[f.name] for f in dataclasses.fields(pass_class)}
@@ -225,7 +227,10 @@ class Observer:
 
 
 def run_passes(
-    module: ModuleOp, passes: Iterable[ModulePass], context: Context, observer: Observer | None = None
+    module: ModuleOp,
+    passes: Iterable[ModulePass],
+    context: Context,
+    observer: Observer | None = None,
 ) -> None:
     """Run passes in order over the module, verifying after each unless told otherwise."""
     observer = observer or Observer()
@@ -233,7 +238,9 @@ def run_passes(
         observer.before(index, pass_, module)
         observer.timed(pass_.name, lambda p=pass_: _apply(p, context, module))
         if observer.verify_each:
-            observer.timed(f"verify after {pass_.name}", lambda: verify_module(module, observer.memory))
+            observer.timed(
+                f"verify after {pass_.name}", lambda: verify_module(module, observer.memory)
+            )
         observer.after(index, pass_, module)
 
 

@@ -20,7 +20,6 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import TilewrightError
 
-
 # What only describes data: places, constants and slices.
 _DATA = (
     BufferOp,

@@ -141,7 +141,11 @@ def emit_matmul(
     count = full_k // tile_k
 
     def tile_of(
-        source: SSAValue, indices: list[Offset], rows: Offset, columns: Offset, shape: tuple[int, int]
+        source: SSAValue,
+        indices: list[Offset],
+        rows: Offset,
+        columns: Offset,
+        shape: tuple[int, int],
     ) -> SSAValue:
         leading = indices if len(_shape(source)) > 2 else []
         return emitter.extract(
@@ -182,9 +186,7 @@ def emit_matmul(
 
         return emitter.loop(0, full_m, tile_m, carried, columns, "m")
 
-    value = _batch_loops(
-        emitter, batch, emitter.empty((*batch, full_m, full_n), element), planes
-    )
+    value = _batch_loops(emitter, batch, emitter.empty((*batch, full_m, full_n), element), planes)
     shape = (*batch, m, n)
     return emitter.extract(value, (0,) * len(shape), shape)
 
@@ -223,9 +225,7 @@ def emit_attention(
     k_transposed, v_transposed = call.flag("transpose_k"), call.flag("transpose_v")
     q, k, v = by_role["q"], by_role["k"], by_role["v"]
     q = emitter.pad(q, (*batch, full_q, width))
-    k = emitter.pad(
-        k, (*_shape(k)[:-2], *((width, full_k) if k_transposed else (full_k, width)))
-    )
+    k = emitter.pad(k, (*_shape(k)[:-2], *((width, full_k) if k_transposed else (full_k, width))))
     v = emitter.pad(
         v, (*_shape(v)[:-2], *((value_width, full_k) if v_transposed else (full_k, value_width)))
     )
@@ -239,9 +239,7 @@ def emit_attention(
     def body(indices: list[Offset], row: SSAValue, carried: SSAValue) -> SSAValue:
         ones = [1] * len(batch)
         kv_indices = _kv_indices(emitter, indices, group)
-        q_tile = emitter.extract(
-            q, [*indices, row, 0], [*ones, tile_q, width], [tile_q, width]
-        )
+        q_tile = emitter.extract(q, [*indices, row, 0], [*ones, tile_q, width], [tile_q, width])
 
         def step(part: str, offset: Offset, index: int) -> SSAValue:
             k_where = [0, offset] if k_transposed else [offset, 0]
@@ -273,9 +271,7 @@ def emit_attention(
             value = step("only", 0, 0)
         else:
             value = _chain(emitter, count, tile_k, sizes.limit, step)
-        return emitter.insert(
-            value, carried, [*indices, row, 0], [*ones, tile_q, value_width]
-        )
+        return emitter.insert(value, carried, [*indices, row, 0], [*ones, tile_q, value_width])
 
     def blocks(indices: list[Offset], carried: SSAValue) -> SSAValue:
         return emitter.loop(
@@ -293,9 +289,7 @@ def _kv_indices(emitter: Emitter, indices: list[Offset], group: int) -> list[Off
     """Batch indices of keys and values: the last one is shared by `group` query heads."""
     if group == 1 or not indices or isinstance(indices[-1], int):
         return indices
-    head = emitter.add(
-        arith.DivUIOp(indices[-1], emitter.constant(group), INDEX)
-    )
+    head = emitter.add(arith.DivUIOp(indices[-1], emitter.constant(group), INDEX))
     return [*indices[:-1], head]
 
 

@@ -162,5 +162,3 @@ def _entry_block(op: Operation) -> Block:
             assert region.first_block is not None
             return region.first_block
         current = parent
-
-

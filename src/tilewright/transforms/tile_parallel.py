@@ -112,7 +112,9 @@ def _kept_maps(plan: Plan, rank: int) -> ArrayAttr | None:
     maps = []
     for access in plan.operands:
         results = [
-            AffineExpr.constant(0) if (dim := access[i]) is None else AffineExpr.dimension(number[dim])
+            AffineExpr.constant(0)
+            if (dim := access[i]) is None
+            else AffineExpr.dimension(number[dim])
             for i in plan.kept(access)
         ]
         maps.append(AffineMap(len(kept), 0, tuple(results)))
@@ -228,7 +230,9 @@ def _rows(call: KernelCall, tile: tuple[int, int]) -> Plan:
     return Plan(sizes, tiles, single, operands, main, attributes, tile[0])
 
 
-def merge_leading(call: KernelCall, emitter: Emitter, operands: list[SSAValue]) -> KernelCall | None:
+def merge_leading(
+    call: KernelCall, emitter: Emitter, operands: list[SSAValue]
+) -> KernelCall | None:
     """The same call with all leading dimensions merged into one, when order in memory allows.
 
     before: softmax over axis 3 of 2x12x64x64

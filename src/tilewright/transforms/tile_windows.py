@@ -129,9 +129,7 @@ def emit_window(
             plan.channels,
             "c",
             a,
-            lambda c, b: loop(
-                full[layout.row], plan.rows, "r", b, lambda r, d: body(i, c, r, d)
-            ),
+            lambda c, b: loop(full[layout.row], plan.rows, "r", b, lambda r, d: body(i, c, r, d)),
         ),
     )
     return emitter.extract(value, (0, 0, 0, 0), shape)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError, TilewrightErrors
+from tilewright.targets.atlas.assembly.directives import read_plain_data
 from tilewright.targets.atlas.assembly.lexer import (
     LABEL,
     REGISTERS,
@@ -27,7 +28,7 @@ from tilewright.targets.atlas.assembly.lexer import (
     split_lines,
     strip_comment,
 )
-from tilewright.targets.atlas.assembly.pseudo import PSEUDO, load_number
+from tilewright.targets.atlas.assembly.pseudo import PSEUDO, Row, load_number
 from tilewright.targets.atlas.assembly.statements import MNEMONICS, read_line
 from tilewright.targets.atlas.assembly.unit import MAX_INSTRUCTIONS, Unit, is_target
 from tilewright.targets.atlas.encoding import operand_range
@@ -60,47 +61,52 @@ def _reading_order(error: TilewrightError) -> tuple[int, int]:
 class _Tokens(dict[str, Any]):
     """Remembers what each token means; unknown ones are worked out once.
 
-    A token that is not plain raises KeyError, which sends its line to the careful path.
+    The comma behind an operand belongs to its token, unless it is the last operand. A token
+    that is not plain raises KeyError, which sends its line to the careful path.
     """
 
-    def __init__(self, meaning: Callable[[str], Any]) -> None:
+    def __init__(self, meaning: Callable[[str], Any], last: bool) -> None:
         super().__init__()
         self.meaning = meaning
+        self.last = last
 
     def __missing__(self, token: str) -> Any:
-        value = self.meaning(token)
+        value = self.meaning(token if self.last else token.removesuffix(","))
         if value is None:
             raise KeyError(token)
         self[token] = value
         return value
 
 
-def _register_tokens(kind: Kind) -> _Tokens:
+def _register_meaning(kind: Kind) -> Callable[[str], int | None]:
     def meaning(token: str) -> int | None:
         found = REGISTERS.get(token.lower())
         return found[1] if found and found[0] is kind else None
 
-    return _Tokens(meaning)
+    return meaning
 
 
-def _number_tokens(operand: Operand) -> _Tokens:
+def _number_meaning(operand: Operand) -> Callable[[str], int | None]:
     low, high, step = operand_range(operand)
 
     def meaning(token: str) -> int | None:
         value = parse_integer(token)
         return value if value is not None and low <= value <= high and value % step == 0 else None
 
-    return _Tokens(meaning)
+    return meaning
 
 
-def _address_tokens(numbers: _Tokens, registers: _Tokens) -> _Tokens:
+def _address_meaning(operand: Operand) -> Callable[[str], tuple[int, int] | None]:
+    number, register = _number_meaning(operand), _register_meaning(Kind.X)
+
     def meaning(token: str) -> tuple[int, int] | None:
         offset, bracket, rest = token.partition("(")
         if not bracket or not rest.endswith(")"):
             return None
-        return numbers[offset or "0"], registers[rest[:-1]]
+        value, base = number(offset or "0"), register(rest[:-1])
+        return None if value is None or base is None else (value, base)
 
-    return _Tokens(meaning)
+    return meaning
 
 
 # How a line is put together from its tokens.
@@ -110,44 +116,39 @@ _Entry = tuple[int, int, int, Any, int]
 
 
 def _fast_table() -> dict[str, _Entry]:
-    registers = {kind: _register_tokens(kind) for kind in Kind if kind is not Kind.IMM}
-    numbers: dict[str, _Tokens] = {}
+    shared: dict[tuple[str, bool], _Tokens] = {}
 
-    def tokens(operand: Operand) -> _Tokens:
+    def tokens(operand: Operand, last: bool) -> _Tokens:
         if operand.immediate is None:
-            return registers[operand.kind]
-        return numbers.setdefault(operand.immediate.name, _number_tokens(operand))
+            name, meaning = operand.kind.value, _register_meaning(operand.kind)
+        else:
+            name, meaning = operand.immediate.name, _number_meaning(operand)
+        return shared.setdefault((name, last), _Tokens(meaning, last))
+
+    def address(operand: Operand) -> _Tokens:
+        assert operand.immediate is not None
+        key = (f"{operand.immediate.name}(x)", True)
+        return shared.setdefault(key, _Tokens(_address_meaning(operand), True))
 
     table: dict[str, _Entry] = {}
-    addresses: dict[str, _Tokens] = {}
     for name, (row, channel) in MNEMONICS.items():
         operands = row.operands[:-1] if row.has_channel else row.operands
-        last = channel or 0
+        count = len(operands)
+        tables: Any = tuple(tokens(o, i == count - 1) for i, o in enumerate(operands))
         if row.memory and not row.has_channel:
-            kind = operands[1].immediate
-            assert kind is not None
-            addresses.setdefault(kind.name, _address_tokens(tokens(operands[1]), registers[Kind.X]))
-            pair = (tokens(operands[0]), addresses[kind.name])
-            table[name] = (3, _ADDRESS, row.index, pair, 0)
+            count, shape = 2, _ADDRESS
+            tables = (tokens(operands[0], False), address(operands[1]))
         elif not operands:
-            table[name] = (1, _FIXED, row.index, (row.index, last, 0, 0, 0), 0)
+            shape, tables = _FIXED, (row.index, channel or 0, 0, 0, 0)
         elif is_target(row, operands[-1]):
-            shape = _BRANCH if len(operands) == 3 else _JUMP
-            table[name] = (len(operands) + 1, shape, row.index, tuple(map(tokens, operands)), 0)
+            shape = _BRANCH if count == 3 else _JUMP
         else:
-            shape = (_ONE, _TWO, _THREE)[len(operands) - 1]
-            table[name] = (
-                len(operands) + 1,
-                shape,
-                row.index,
-                tuple(map(tokens, operands)),
-                last,
-            )
-    nop, move = PSEUDO["nop"], PSEUDO["mv"]
-    table["nop"] = (1, _FIXED, nop.opcode.index, (nop.opcode.index, 0, 0, 0, 0), 0)
-    pair = (registers[Kind.X], registers[Kind.X])
-    table["mv"] = (3, _TWO, move.opcode.index, pair, 0)
-    table["li"] = (3, _LOAD, 0, (registers[Kind.X], _Tokens(_load_number)), 0)
+            shape = (_ONE, _TWO, _THREE)[count - 1]
+        table[name] = (1 + count, shape, row.index, tables, channel or 0)
+    table["nop"] = (1, _FIXED, 0, (PSEUDO["nop"].opcode.index, 0, 0, 0, 0), 0)
+    move = PSEUDO["mv"].opcode
+    table["mv"] = (3, _TWO, move.index, (table["add"][3][0], table["add"][3][2]), 0)
+    table["li"] = (3, _LOAD, 0, (table["add"][3][0], _Tokens(_load_number, True)), 0)
     return table
 
 
@@ -157,59 +158,95 @@ def _load_number(token: str) -> int | None:
 
 
 # Commas that stand where no operand is; lines with one are read carefully.
-_STRAY_COMMA = re.compile(r",[ \t]*(?:,|$)|^[ \t]*[^\s,]+[ \t]*,", re.MULTILINE)
+_STRAY_COMMA = re.compile(r",[ \t]*(?:,|$)|^[ \t]*[^\s,]+[ \t]*,")
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line whose commas do not stick to the operands in front of them."""
+    if "," not in line or _STRAY_COMMA.search(line):
+        return []
+    return line.replace(",", " ").split()
+
+
+_REMEMBERED = 100_000  # lines
+
+
+def _extent(unit: Unit) -> tuple[int, ...]:
+    """How much of everything but instructions has been read."""
+    data = unit.data
+    return (
+        len(unit.fixups),
+        len(unit.loads),
+        len(unit.symbols.table),
+        len(unit.pending),
+        len(data.sections),
+        data.total,
+    )
 
 
 def _read(unit: Unit) -> bool:
     """Read all lines into the unit; True when it stopped early."""
     fast = _fast_table()
-    rows, numbers, branches = unit.rows, unit.lines, unit.label_fixups
+    rows, numbers = unit.rows, unit.lines
     add, add_line = rows.append, numbers.append
+    remembered: dict[str, list[Row]] = {}
     number = 0
     for line in unit.text:
         number += 1
         if "#" in line or "//" in line:
             line = strip_comment(line)
-        parts = line.replace(",", " ").split()
+        parts = line.split()
         if not parts:
-            if "," not in line:
-                continue
-        else:
-            entry = fast.get(parts[0])
-            if entry is not None and entry[0] == len(parts) and not _suspicious(line, entry[0]):
-                _, shape, index, tables, channel = entry
-                try:
-                    if shape == _THREE:
-                        a, b, c = tables
-                        add((index, a[parts[1]], b[parts[2]], c[parts[3]], channel))
-                    elif shape == _ADDRESS:
-                        a, b = tables
-                        offset, base = b[parts[2]]
-                        add((index, a[parts[1]], offset, base, 0))
-                    elif shape == _TWO:
-                        a, b = tables
-                        add((index, a[parts[1]], b[parts[2]], 0, 0))
-                    elif shape == _FIXED:
-                        add(tables)
-                    elif shape == _ONE:
-                        add((index, tables[0][parts[1]], channel, 0, 0))
-                    elif shape == _LOAD:
-                        a, b = tables
-                        for row in load_number(a[parts[1]], b[parts[2]]):
-                            add(row)
-                            add_line(number)
-                        continue
-                    else:
-                        _branch(unit, add, branches, entry, parts, number)
-                    add_line(number)
+            continue
+        entry = fast.get(parts[0]) or fast.get(parts[0].lower())
+        if entry is not None and entry[0] != len(parts):
+            parts = _words(line)
+        if entry is not None and entry[0] == len(parts):
+            _, shape, index, tables, channel = entry
+            try:
+                if shape == _THREE:
+                    a, b, c = tables
+                    add((index, a[parts[1]], b[parts[2]], c[parts[3]], channel))
+                elif shape == _ADDRESS:
+                    a, b = tables
+                    offset, base = b[parts[2]]
+                    add((index, a[parts[1]], offset, base, 0))
+                elif shape == _TWO:
+                    a, b = tables
+                    add((index, a[parts[1]], b[parts[2]], 0, 0))
+                elif shape == _FIXED:
+                    add(tables)
+                elif shape == _ONE:
+                    add((index, tables[0][parts[1]], channel, 0, 0))
+                elif shape == _LOAD:
+                    a, b = tables
+                    for row in load_number(a[parts[1]], b[parts[2]]):
+                        add(row)
+                        add_line(number)
                     continue
-                except KeyError:
-                    pass
+                else:
+                    _branch(unit, entry, parts, number)
+                add_line(number)
+                continue
+            except KeyError:
+                pass
+        elif entry is None and parts[0][0] == "." and read_plain_data(unit, line):
+            continue
+        known = remembered.get(line)
+        if known is not None:
+            rows.extend(known)
+            numbers.extend([number] * len(known))
+            continue
+        before, start = _extent(unit), len(rows)
         try:
             read_line(unit, line, number)
         except TilewrightError as error:
             if unit.report(error):
                 return True
+            continue
+        # A line that only added instructions adds the same ones wherever it stands.
+        if before == _extent(unit) and len(rows) > start and len(remembered) < _REMEMBERED:
+            remembered[line] = rows[start:]
         if len(rows) > MAX_INSTRUCTIONS:
             break
     if len(rows) > MAX_INSTRUCTIONS:
@@ -223,34 +260,16 @@ def _read(unit: Unit) -> bool:
     return False
 
 
-def _suspicious(line: str, words: int) -> bool:
-    """Whether commas stand elsewhere than between operands."""
-    commas = line.count(",")
-    return commas > max(words - 2, 0) or (
-        commas < words - 2 and commas > 0 and _STRAY_COMMA.search(line) is not None
-    )
-
-
-def _branch(
-    unit: Unit,
-    add: Callable[[Any], None],
-    branches: list[tuple[int, int, str, int]],
-    entry: _Entry,
-    parts: list[str],
-    number: int,
-) -> None:
+def _branch(unit: Unit, entry: _Entry, parts: list[str], number: int) -> None:
     """A branch or jump: its last operand is a number or a label."""
     _, shape, index, tables, _ = entry
+    values = [tables[slot][parts[slot + 1]] for slot in range(len(tables) - 1)]
     target = parts[-1]
-    try:
-        offset = tables[-1][target]
-    except KeyError:
-        if LABEL.fullmatch(target) is None or target.lower() in REGISTERS:
-            raise
-        offset = None
-    a = tables[0][parts[1]]
-    b = tables[1][parts[2]] if shape == _BRANCH else offset or 0
-    c = (offset or 0) if shape == _BRANCH else 0
-    if offset is None:
-        branches.append((len(unit.rows), (shape == _BRANCH and 2) or 1, target, number))
-    add((index, a, b, c, 0))
+    if LABEL.fullmatch(target) and target.lower() not in REGISTERS:
+        unit.label_fixups.append((len(unit.rows), len(values), target, number))
+        values.append(0)
+    else:
+        values.append(tables[-1][target])
+    if shape == _JUMP:
+        values.append(0)
+    unit.rows.append((index, values[0], values[1], values[2], 0))

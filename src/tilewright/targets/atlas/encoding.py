@@ -101,13 +101,24 @@ def pair_without_partner(row: Opcode, values: tuple[int, ...], profile: Profile)
     return None
 
 
+def _is_integer_fill(operand: Operand, profile: Profile | None) -> bool:
+    """Whether a fill that elsewhere takes a bit pattern takes a signed integer here."""
+    return (
+        profile is not None
+        and profile.fill == "integer"
+        and operand.immediate is not None
+        and operand.immediate.name == "pattern16"
+    )
+
+
 # --- encoding -------------------------------------------------------------------------
 
 
 def encode(program: Program, profile: Profile | None = None) -> np.ndarray:
     """The words of a program, uint32 [n].
 
-    With a profile, pair registers without a partner are refused, as the decoder does.
+    With a profile, pair registers without a partner are refused, as the decoder does, and
+    so are fills whose word would read back as another integer.
     """
     words = np.zeros(len(program), np.uint32)
     for index in np.unique(program.opcodes).tolist():
@@ -135,7 +146,9 @@ def _check_column(
 ) -> None:
     low, high, step = operand_range(operand)
     if operand.immediate is not None and operand.immediate.exact:
-        low, high = max(low, 0), min(high, (1 << operand.immediate.bits) - 1)
+        low = 0
+    if _is_integer_fill(operand, profile):
+        high = (1 << 15) - 1
     bad = (column < low) | (column > high)
     if step > 1:
         bad |= column % step != 0
@@ -202,7 +215,7 @@ def decode(
         opcodes[where] = row.index
         bad[where] |= (group & np.uint32(layout.reserved)) != 0
         for slot, operand in enumerate(row.operands):
-            column = _gather(group, operand, layout.operands[slot])
+            column = _gather(group, operand, layout.operands[slot], profile)
             low, high, _ = operand_range(operand)
             if operand.kind is not Kind.IMM:
                 bad[where] |= (column < low) | (column > high)
@@ -216,13 +229,20 @@ def decode(
     return program
 
 
-def _gather(group: np.ndarray, operand: Operand, places: tuple[Placement, ...]) -> np.ndarray:
+def _gather(
+    group: np.ndarray,
+    operand: Operand,
+    places: tuple[Placement, ...],
+    profile: Profile | None = None,
+) -> np.ndarray:
     value = np.zeros(len(group), np.uint32)
     for low, width, place in places:
         part = (group >> np.uint32(place)) & np.uint32((1 << width) - 1)
         value |= part << np.uint32(low)
     column = value.astype(np.int64)
-    if operand.immediate is not None and operand.immediate.signed:
+    if operand.immediate is not None and (
+        operand.immediate.signed or _is_integer_fill(operand, profile)
+    ):
         sign = 1 << (operand.immediate.bits - 1)
         column = (column ^ sign) - sign
     return column.astype(np.int32)

@@ -50,7 +50,8 @@ def read_program(path: str | Path, profile: Profile, form: str | None = None) ->
     both are common in files of either suffix, and so are files of unknown suffix.
     """
     path = str(path)
-    return parse_program(read_bytes(path, MAX_FILE), path, profile, form)
+    content = read_bytes(path, MAX_FILE)
+    return parse_program(content, "<stdin>" if path == "-" else path, profile, form)
 
 
 def parse_program(content: bytes, path: str, profile: Profile, form: str | None = None) -> Program:

@@ -107,10 +107,17 @@ class Opcode:
         return hash(self.mnemonic)
 
 
+# What stands for a number in a syntax line, where its kind is not a good name.
+_SHOWN = {
+    "imm12": "imm", "shamt5": "shamt", "branch13": "target", "jump21": "target", "delay12": "N",
+    "pattern16": "imm16", "integer16": "imm16", "csr12": "csr", "uimm5": "uimm",
+}  # fmt: skip
+
+
 def _symbol(operand: Operand) -> str:
-    """A placeholder such as xD or imm12 in a syntax line."""
-    if operand.kind is Kind.IMM:
-        return operand.immediate.name if operand.immediate else operand.key
+    """A placeholder such as xD or imm in a syntax line."""
+    if operand.immediate is not None:
+        return _SHOWN.get(operand.immediate.name, operand.immediate.name)
     letter = {"rd": "D", "vd": "D", "rs1": "A", "vs1": "A", "rs2": "B", "vs2": "B", "es1": "K"}
     return operand.kind.value + letter[operand.key]
 

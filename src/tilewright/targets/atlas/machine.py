@@ -126,6 +126,11 @@ class PythonMachine:
         return self._tick
 
     @property
+    def next_index(self) -> int | None:
+        """The instruction that decode claims next, where it is already fetched."""
+        return self._fetched
+
+    @property
     def statistics(self) -> Statistics:
         self._statistics.cycles = self._tick
         return self._statistics
@@ -355,6 +360,8 @@ class PythonMachine:
         use.operations += 1
         if unit == "SCALAR":
             use.busy += op.opcode.timing != "delay"
+            if not op.dropped:
+                self._check_pairs(op)  # a profile may put vector operations here
             self._execute(op)
             return
         op.start = self._tick
@@ -580,12 +587,12 @@ class PythonMachine:
         op.start = op.completes = self._tick + 1
         if unit == "SCALAR":
             self._set_trace(op)
-        else:
-            self._free[unit] = self._tick + op.timing.interval
-        if unit == "DMA":
+        elif unit == "DMA":
             channel = op.operands[-1]
             self._land_late(lambda late: late.operands[-1] == channel)
             self._channel_clear[channel] = NEVER
+        else:
+            self._free[unit] = self._tick + op.timing.interval
         self._latched[unit] = op
 
     def _count(self, op: Operation, unit: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gc
 import json
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.assembly.data import check_blocks
+from tilewright.targets.atlas.assembly.lexer import LABEL, REGISTERS
 from tilewright.targets.atlas.assembly.unit import MAX_INSTRUCTIONS, is_target
 from tilewright.targets.atlas.encoding import operand_range
 from tilewright.targets.atlas.isa import MAX_OPERANDS, RECORD_KEYS, Opcode
@@ -120,6 +122,8 @@ def load_document(text: str, source: str) -> Any:
             raise ValueError("an object names a key twice")
         return result
 
+    collecting = gc.isenabled()
+    gc.disable()  # millions of small objects without cycles: looking for cycles is half the time
     try:
         return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
@@ -133,6 +137,9 @@ def load_document(text: str, source: str) -> Any:
         raise TilewrightError(
             "TW1057", "this JSON is nested too deeply", Location(source)
         ) from None
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _shape(place: Location, message: str, hint: str | None = None) -> TilewrightError:
@@ -148,14 +155,17 @@ def _show(value: object) -> str:
 _Known = tuple[Opcode, int | None, frozenset[str], list[tuple[str, int, int, int]]]
 
 
+_INTEGERS = frozenset((int,))  # and not bool
+_ZEROS = [[0] * (MAX_OPERANDS - used) for used in range(MAX_OPERANDS + 1)]
+
+
 def _instructions(items: list[Any], place: Location) -> tuple[np.ndarray, np.ndarray]:
     if len(items) > MAX_INSTRUCTIONS:
         message = f"the program has more than {MAX_INSTRUCTIONS} instructions"
         raise TilewrightError("TW1015", message, place)
-    opcodes = np.zeros(len(items), np.uint8)
-    operands = np.zeros((len(items), MAX_OPERANDS), np.int32)
     known: dict[str, _Known] = {}
-    indices, rows = [], []
+    indices: list[int] = []
+    flat: list[int] = []
     for number, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(item.get("mnemonic"), str):
             raise _shape(place, f"instruction {number} is not an object with a mnemonic")
@@ -178,20 +188,20 @@ def _instructions(items: list[Any], place: Location) -> tuple[np.ndarray, np.nda
                 plain = False
                 break
             values.append(value * factor)
-        for key, value in args.items():
-            if type(value) is not int:
-                raise _shape(
-                    place, f"{key} of instruction {number} is {_show(value)}, not an integer"
-                )
+        if not _INTEGERS.issuperset(map(type, args.values())):
+            key = next(key for key, value in args.items() if type(value) is not int)
+            raise _shape(
+                place, f"{key} of instruction {number} is {_show(args[key])}, not an integer"
+            )
         if not plain:
             values = _located(
                 number, lambda r=row, c=channel, a=args: operands_of_record(r, c, a, place)
             )
         indices.append(row.index)
-        rows.append(values + [0] * (MAX_OPERANDS - len(values)))
-    opcodes[:] = indices
-    if rows:
-        operands[:] = rows
+        flat.extend(values)
+        flat.extend(_ZEROS[len(values)])
+    opcodes = np.array(indices, np.uint8)
+    operands = np.fromiter(flat, np.int32, len(flat)).reshape(-1, MAX_OPERANDS)
     return opcodes, operands
 
 
@@ -228,6 +238,8 @@ def _labels(value: Any, count: int, place: Location) -> dict[str, int]:
     for name, index in value.items():
         if type(index) is not int or not 0 <= index <= count:
             raise _shape(place, f"the label {_show(name)} does not name an instruction index")
+        if LABEL.fullmatch(name) is None or name.lower() in REGISTERS:
+            raise _shape(place, f"{_show(name)} cannot be the name of a label")
     return dict(value)
 
 

@@ -139,7 +139,7 @@ class State:
     # --- by name, for debuggers and tests ---
 
     def read_register(self, name: str) -> int | bytes:
-        kind, parts = _register(name)
+        kind, parts = parse_register(name)
         match kind:
             case "x":
                 return self.x[parts[0]]
@@ -157,7 +157,7 @@ class State:
                 return self.dma_base
 
     def write_register(self, name: str, value: int | bytes) -> None:
-        kind, parts = _register(name)
+        kind, parts = parse_register(name)
         if kind in ("m", "w", "acc"):
             raw = np.frombuffer(_as_bytes(name, value, 2048 if kind == "acc" else 1024), np.uint8)
             if kind == "m":
@@ -183,7 +183,7 @@ _REGISTER = re.compile(r"(x|e|m|csr)(\d{1,4})|mxu([01])\.(w|acc)([01])|(dma\.bas
 _LIMIT = {"x": 32, "e": 32, "m": 64, "csr": 4096}
 
 
-def _register(name: str) -> tuple[str, tuple[int, ...]]:
+def parse_register(name: str) -> tuple[str, tuple[int, ...]]:
     match = _REGISTER.fullmatch(name)
     if match and match[1] and int(match[2]) < _LIMIT[match[1]]:
         return match[1], (int(match[2]),)

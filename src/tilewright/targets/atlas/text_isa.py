@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from itertools import chain
 
 import numpy as np
 
@@ -181,15 +180,13 @@ class _Pairs(dict[str, tuple[int, int, int]]):
 _NOWHERE = Location("")
 
 
-def parse_text_isa(
-    text: str, profile: Profile | None = None, source: str = "<text>"
-) -> Program:
+def parse_text_isa(text: str, profile: Profile | None = None, source: str = "<text>") -> Program:
     """The program of a text; all mistakes of the text are reported together.
 
     The form means the same on every profile.
     """
     del profile
-    rows: list[list[int]] = []
+    flat: list[int] = []  # opcode, operands and one ignored place per instruction
     lines: list[int] = []
     errors: list[TilewrightError] = []
     pairs: dict[str, tuple[_Pairs, list[int]]] = {}
@@ -222,13 +219,13 @@ def parse_text_isa(
                     values[1 + slot] = value
             except KeyError:
                 values = _read_carefully(line, table.row, table.channel, source, number)
-            rows.append(values)
+            flat.extend(values)
             lines.append(number)
         except TilewrightError as error:
             errors.append(error)
             if len(errors) >= MAX_ERRORS:
                 break
-        if len(rows) > MAX_INSTRUCTIONS:
+        if len(lines) > MAX_INSTRUCTIONS:
             place = Location(source, number)
             message = f"the program has more than {MAX_INSTRUCTIONS} instructions"
             raise TilewrightError("TW1015", message, place)
@@ -236,10 +233,9 @@ def parse_text_isa(
         stopped = len(errors) >= MAX_ERRORS
         raise errors[0] if len(errors) == 1 else TilewrightErrors(errors, stopped)
     width = MAX_OPERANDS + 2
-    table_ = np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
-    table_ = table_.reshape(-1, width)
-    operands = np.ascontiguousarray(table_[:, 1 : 1 + MAX_OPERANDS])
-    return Program(table_[:, 0].astype(np.uint8), operands, np.array(lines, np.int32), source)
+    columns = np.fromiter(flat, np.int32, len(flat)).reshape(-1, width)
+    operands = np.ascontiguousarray(columns[:, 1 : 1 + MAX_OPERANDS])
+    return Program(columns[:, 0].astype(np.uint8), operands, np.array(lines, np.int32), source)
 
 
 def _place(line: str, word: str, source: str, number: int) -> Location:

@@ -144,7 +144,11 @@ def _mask(
 def _same_for_all_heads(mask: SSAValue) -> SSAValue | None:
     """The queries by keys that a mask only repeats for every head, if it does."""
     found = kernel_of(mask)
-    if found and found[0] == "reshape" and shape_of(found[1].operands[0])[-2:] == shape_of(mask)[-2:]:
+    if (
+        found
+        and found[0] == "reshape"
+        and shape_of(found[1].operands[0])[-2:] == shape_of(mask)[-2:]
+    ):
         found = kernel_of(found[1].operands[0])
     if not found or found[0] != "cast":
         return None

@@ -111,6 +111,13 @@ def convert_module(module: ModuleOp, settings: Settings, collect: bool = False) 
     """
     result = Conversion()
     for op in module.walk():
+        if op.name == "util.func":
+            raise TilewrightError(
+                "TW1229",
+                "util.func: functions in IREE's wrapping have to be unwrapped first",
+                location_of(op),
+                "run unwrap-iree before this pass",
+            )
         if op.name == "func.func" and op.regions[0].blocks:
             emitter = Emitter(settings=settings, sources=result.sources)
             converter = Converter(emitter, result, collect)

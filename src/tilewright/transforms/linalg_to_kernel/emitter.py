@@ -84,14 +84,15 @@ class Emitter(IntentBuilder):
     def reshape(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
         """As in the base; a reshape of a reshape is one."""
         found = kernel_of(x)
-        if found and found[0] == "reshape":
+        if found and found[0] == "reshape" and shape_of(x) != tuple(shape):
             x = found[1].operands[0]
         return super().reshape(x, shape)
 
     def transpose(self, x: SSAValue, permutation: Sequence[int]) -> SSAValue:
         """As in the base; a transpose of a transpose is one."""
         found = kernel_of(x)
-        if found and found[0] == "transpose":
+        straight = list(permutation) == list(range(len(permutation)))
+        if found and found[0] == "transpose" and not straight:
             inner = found[1].attributes["permutation"].get_values()  # type: ignore[attr-defined]
             x, permutation = found[1].operands[0], [int(inner[p]) for p in permutation]
         return super().transpose(x, permutation)

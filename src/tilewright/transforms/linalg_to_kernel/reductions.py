@@ -105,7 +105,7 @@ def _reduce(
     outer = body.output_loops(index)
     kept = [d for d in outer if d is not None]
     reduced = [d for d in body.extents if d not in kept]
-    tensor, loops = _full(emitter, body, element, sorted(kept), reduced)
+    tensor, loops = _full(emitter, body, element, kept, reduced)
     axes = [position for position, d in enumerate(loops) if d in reduced]
     init = emitter.value(op.outputs[index])
     keep_init: SSAValue | None = None
@@ -117,44 +117,60 @@ def _reduce(
         )
     if filled_with(init) != neutral(kind, type_.element_type):
         keep_init = init
-    # With sizes of 1 in place of the reduced loops, in the same order, the result needs no reshape.
-    after = [d for d in loops if d in kept]
-    keepdims = len(outer) == len(loops) and [d for d in outer if d is not None] == after
-    keepdims = keepdims and all((d is None) == (place in axes) for place, d in enumerate(outer))
-    shape = [body.extents[d] for d in after]
+    sizes = shape_of(tensor)
+    keepdims = tuple(1 if d in axes else n for d, n in enumerate(sizes)) == shape_of(init) and (
+        [d for d in loops if d in kept and body.extents[d] != 1]
+        == [d for d in kept if body.extents[d] != 1]
+    )
+    after = [d for d in loops if d not in reduced]
     if keep_init is not None and not keepdims:
-        order = [kept.index(d) for d in after]
-        keep_init = emitter.transpose(
-            emitter.reshape(keep_init, [body.extents[d] for d in kept]), order
-        )
-    value: SSAValue = emitter.reduction(kind, tensor, axes, keepdims, keep_init)
-    if not keepdims:
-        assert list(shape_of(value)) == shape
-        value = emitter.transpose(value, [after.index(d) for d in kept])
-        value = emitter.reshape(value, type_.get_shape())
-    return value
+        keep_init = _laid_out(emitter, keep_init, kept, after, body)
+    if not axes:
+        value = tensor if keep_init is None else _combined(emitter, kind, tensor, keep_init)
+        return emitter.reshape(value, type_.get_shape())
+    value = emitter.reduction(kind, tensor, axes, keepdims, keep_init)
+    if keepdims:
+        return value
+    present = [d for d in after if d is not None]
+    value = emitter.reshape(value, [body.extents[d] for d in present])
+    value = emitter.transpose(value, [present.index(d) for d in kept if d in present])
+    return emitter.reshape(value, type_.get_shape())
+
+
+def _laid_out(
+    emitter: Emitter, init: SSAValue, kept: list[int], after: list[int | None], body: Body
+) -> SSAValue:
+    """An initial value with the dimensions the reduction leaves, in their order."""
+    present = [d for d in kept if d in after]
+    init = emitter.reshape(init, [body.extents[d] for d in present])
+    init = emitter.transpose(init, [present.index(d) for d in after if d is not None])
+    return emitter.reshape(init, [1 if d is None else body.extents[d] for d in after])
+
+
+def _combined(emitter: Emitter, kind: str, x: SSAValue, init: SSAValue) -> SSAValue:
+    """A reduction over loops of one iteration: the element and the initial value."""
+    family = {"sum": "elementwise_add", "prod": "elementwise_mul"}.get(kind, f"elementwise_{kind}")
+    return emitter.call(family, [x, emitter.reshape(init, shape_of(x))], x.type)
 
 
 def _full(
     emitter: Emitter, body: Body, element: SSAValue, kept: list[int], reduced: list[int]
-) -> tuple[SSAValue, list[int]]:
-    """The combined elements as a tensor over all loops, and the order of its dimensions.
+) -> tuple[SSAValue, list[int | None]]:
+    """The combined elements as a tensor over all loops, and the loop of each dimension.
 
-    The tensor keeps its own order of dimensions as long as the reduced ones come in loop order,
-    because sums are taken in that order.
+    Loops of one iteration may be missing. The tensor keeps its own order of dimensions as long as
+    the reduced ones come in loop order, because sums are taken in that order.
     """
     value = body.value(element)
     every = sorted([*kept, *reduced])
     if isinstance(value, Literal):
-        return emitter.fill(value.value, [body.extents[d] for d in every]), every
-    loops = value.loops
-    if (
-        None not in loops
-        and sorted(cast("tuple[int, ...]", loops)) == every
-        and [d for d in loops if d in reduced] == sorted(reduced)
-    ):
-        return value.tensor, [cast(int, d) for d in loops]
-    return emitter.broadcast(value, every, body.extents), every
+        return emitter.fill(value.value, [body.extents[d] for d in every]), list(every)
+    present = [d for d in value.loops if d is not None]
+    missing = [d for d in every if d not in present]
+    in_order = [d for d in present if d in reduced]
+    if all(body.extents[d] == 1 for d in missing) and in_order == sorted(in_order):
+        return value.tensor, list(value.loops)
+    return emitter.broadcast(value, every, body.extents), list(every)
 
 
 # ------------------------------------------------------------------------------------- positions

@@ -128,12 +128,9 @@ def integer_bytes(value: int, size: int, place: Location) -> bytes:
 
 def float_bytes(value: float, directive: str, place: Location) -> bytes:
     """A number rounded to nearest even in the directive's format."""
-    dtype, largest = FLOATS[directive]
-    no_infinity = directive == ".fp8"
-    with np.errstate(over="ignore", invalid="ignore"):
-        rounded = np.array([value], np.float64).astype(dtype)
-    too_large = math.isfinite(value) and not math.isfinite(float(rounded[0]))
-    if too_large or (no_infinity and abs(value) > largest):
+    rounded = round_floats(np.array([value], np.float64), directive)
+    if rounded is None:
+        largest = FLOATS[directive][1]
         raise TilewrightError(
             "TW1006",
             f"{value:g} does not fit {directive}",
@@ -141,6 +138,26 @@ def float_bytes(value: float, directive: str, place: Location) -> bytes:
             hint=f"the largest is {largest:g}",
         )
     return rounded.tobytes()
+
+
+def round_floats(values: np.ndarray, directive: str) -> np.ndarray | None:
+    """Numbers rounded to nearest even in a format; None if one is too large for it."""
+    dtype, largest = FLOATS[directive]
+    finite = np.isfinite(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+        if dtype != np.float32:
+            # Through fp32 rounded to odd, so that the second rounding is the only one.
+            away = finite & (np.abs(single.astype(np.float64)) > np.abs(values))
+            truncated = np.where(away, np.nextafter(single, np.float32(0)), single)
+            inexact = finite & (truncated.astype(np.float64) != values)
+            single = (truncated.view(np.uint32) | inexact.astype(np.uint32)).view(np.float32)
+        rounded = single.astype(dtype)
+        if directive == ".fp8":
+            too_large = np.abs(values) > largest  # there is no infinity
+        else:
+            too_large = finite & ~np.isfinite(rounded.astype(np.float32))
+    return None if too_large.any() else rounded
 
 
 def parse_float(parser: Parser) -> float | Expression:

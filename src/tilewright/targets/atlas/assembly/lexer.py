@@ -10,12 +10,17 @@ from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
 MAX_NUMBER_DIGITS = 80  # longer literals are nonsense, and slow to convert
 MAX_LINE = 1 << 16
+MAX_LINES = 1 << 24
 
 
 def split_lines(text: str, source: str) -> list[str]:
     """The lines of a text; a line too long to be meant is an error."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if len(text) > MAX_LINES and text.count("\n") > MAX_LINES:
+        raise TilewrightError(
+            "TW1015", f"the file has more than {MAX_LINES} lines", Location(source)
+        )
     lines = text.split("\n")
     if len(text) > MAX_LINE and max(map(len, lines)) > MAX_LINE:
         number, line = next((n, li) for n, li in enumerate(lines, 1) if len(li) > MAX_LINE)

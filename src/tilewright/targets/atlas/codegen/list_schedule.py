@@ -174,10 +174,10 @@ class _Scheduler:
         return tick
 
     def _last_missing(self, node: Node) -> bool:
-        """Whether every successor waits for this node only."""
-        return all(
-            self.missing[later.index] == 1 and self.earliest[later.index] <= self.tick
-            for later, _ in node.after
+        """Whether some instruction other than address arithmetic waits for this node only."""
+        users = [later.index for later, _ in node.after if later.unit != "SCALAR"]
+        return not users or any(
+            self.missing[user] == 1 and self.earliest[user] <= self.tick for user in users
         )
 
     def _address_wanted(self, node: Node) -> bool:

@@ -97,8 +97,6 @@ class _Compiler:
                 self.writer.add(row)
         for item in self.routine.items:
             self._item(item, 0)
-        for site in self.routine.sites:
-            self.writer.add(Instruction.of("dma.wait", site.channel))
         return self.writer.program(source)
 
     def _setting(self, entry: bool) -> Setting:
@@ -141,6 +139,9 @@ class _Compiler:
         are made again in each iteration, in ticks that would be idle."""
         uses = Counter((r.kind, r.constant or 0) for code in _codes(loop) for r in _constants(code))
         uses.pop((Kind.X, 0), None)
+        # A repeated transfer reads its size after its iteration: that register must stay.
+        for site in _sites(loop):
+            uses[(Kind.X, site.bytes)] += 1 << 20
         fresh = Constants(reserved=self.constants.reserved)
         free = [r for r in range(1, 32) if r not in fresh.reserved]
         keep = max(0, len(free) - WORKING)
@@ -192,6 +193,8 @@ class _Compiler:
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""
+        for site in _sites(loop):
+            self.writer.add(Instruction.of("dma.wait", site.channel))
         longest = max(
             self.profile.timing_of(op.opcode).latency for code in _codes(loop) for op in code.ops
         )
@@ -209,6 +212,10 @@ def _codes(loop: Loop) -> Iterator[Code]:
             yield item
         else:
             yield from _codes(item)
+
+
+def _sites(loop: Loop) -> list[Site]:
+    return list(dict.fromkeys(op.site for c in _codes(loop) for op in c.ops if op.site))
 
 
 def _constants(code: Code) -> Iterator[Register]:

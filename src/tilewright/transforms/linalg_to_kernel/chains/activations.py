@@ -21,15 +21,10 @@ from tilewright.transforms.linalg_to_kernel.chains.match import (
 INNER_TOLERANCE = 1e-3
 
 
-def _same(node: Node, value: SSAValue) -> bool:
-    """Whether a unary intent reads `value` element by element."""
-    return node.reads[0].value is value and node.reads[0].covers(node.shape)
-
-
 def sigmoid(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     """1 / (exp(-x) + 1)"""
     root = make_node(op)
-    if not isinstance(root.element, AnyFloat) or "operand_maps" in op.attributes:
+    if not isinstance(root.element, AnyFloat) or not _plain(root):
         return None
     total = node_of(root.reads[0].value, "elementwise_add")
     if total is None or (read := total.scalar(1.0)) is None or not read.covers(total.shape):
@@ -41,12 +36,13 @@ def sigmoid(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None
     if negated is None or not _plain(negated):
         return None
     inner = [total.op, power.op, negated.op]
-    return rewriter.replace(op, inner, "elementwise_sigmoid", [negated.reads[0].value])
+    x = negated.reads[0].value
+    return rewriter.replace(op, inner, "elementwise_sigmoid", [x], None, x.type)
 
 
 def _plain(node: Node) -> bool:
-    """Whether a unary intent reads its operand as it lies."""
-    return len(node.reads) == 1 and "operand_maps" not in node.op.attributes
+    """Whether an intent with one operand reads it element by element."""
+    return len(node.reads) == 1 and node.reads[0].covers(node.shape)
 
 
 def silu(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -56,8 +52,8 @@ def silu(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
         found = node_of(gate.value, "elementwise_sigmoid")
         if found is None or not _plain(found) or found.reads[0].value is not x.value:
             continue
-        if x.covers(root.shape) and gate.covers(root.shape) and x.value.type == op.result.type:
-            return rewriter.replace(op, [found.op], "silu", [x.value])
+        if x.covers(root.shape) and gate.covers(root.shape):
+            return rewriter.replace(op, [found.op], "silu", [x.value], None, x.value.type)
     return None
 
 
@@ -68,9 +64,7 @@ def silu_gate(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | No
         found = node_of(gate.value, "silu")
         if found is None or not gate.covers(root.shape) or not up.covers(root.shape):
             continue
-        if found.op.result.type != op.result.type or up.value.type != op.result.type:
-            continue
-        operands = [found.reads[0].value, up.value]
+        operands = [rewriter.helper(op, v, root.shape) for v in (found.reads[0].value, up.value)]
         return rewriter.replace(op, [found.op], "silu_gate", operands)
     return None
 
@@ -154,7 +148,7 @@ def _gelu_tanh(
         if factor != rounded(GELU_INNER, element):
             attributes["inner_scale"] = FloatAttr(factor, f32)
         chain = [*inner, scaled.op, total.op, cubic.op, cube.op]
-        return rewriter.replace(op, chain, "gelu_tanh", [x], attributes)
+        return rewriter.replace(op, chain, "gelu_tanh", [x], attributes, x.type)
     return None
 
 
@@ -171,28 +165,36 @@ def _gelu_erf(
     read = scaled.scalar(INVERSE_ROOT_TWO)
     if read is None or read.value is not x:
         return None
-    return rewriter.replace(op, [*inner, scaled.op], "gelu_erf", [x])
+    return rewriter.replace(op, [*inner, scaled.op], "gelu_erf", [x], None, x.type)
 
 
 def clamp(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
-    """min(max(x, low), high), both literals"""
+    """min(max(x, low), high) or max(min(x, high), low), both literals and low not above high"""
     root = make_node(op)
-    high = op.attributes.get("scalar_rhs", op.attributes.get("scalar_lhs"))
-    if high is None or not isinstance(root.element, AnyFloat):
+    if not isinstance(root.element, AnyFloat) or not _plain(root):
         return None
-    lower = node_of(root.reads[0].value, "elementwise_max", "elementwise_relu")
-    if lower is None or "operand_maps" in op.attributes or len(lower.reads) != 1:
+    outer_is_min = root.family == "elementwise_min"
+    families = ("elementwise_max", "elementwise_relu") if outer_is_min else ("elementwise_min",)
+    inner = node_of(root.reads[0].value, *families)
+    if inner is None or not _plain(inner):
         return None
-    if "operand_maps" in lower.op.attributes:
+    bounds = [_bound(node) for node in ((inner, root) if outer_is_min else (root, inner))]
+    low, high = bounds
+    if low is None or high is None or not low.value.data <= high.value.data:
         return None
-    low: Attribute | None = FloatAttr(0.0, root.element)
-    if lower.family == "elementwise_max":
-        low = lower.op.attributes.get("scalar_rhs", lower.op.attributes.get("scalar_lhs"))
-    if low is None or low.value.data > high.value.data:  # type: ignore[attr-defined]
-        return None
-    return rewriter.replace(
-        op, [lower.op], "clamp", [lower.reads[0].value], {"min": low, "max": high}
-    )
+    x = inner.reads[0].value
+    return rewriter.replace(op, [inner.op], "clamp", [x], {"min": low, "max": high}, x.type)
+
+
+def _bound(node: Node) -> FloatAttr | None:
+    """The literal an element is compared with."""
+    if node.family == "elementwise_relu":
+        return FloatAttr(0.0, node.element)  # type: ignore[arg-type]
+    for name in ("scalar_rhs", "scalar_lhs"):
+        value = node.op.attributes.get(name)
+        if isinstance(value, FloatAttr):
+            return value
+    return None
 
 
 def chosen_bound(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -228,16 +230,17 @@ def chosen_bound(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp |
         return None
     is_max = (side == "g") == kept
     if is_max and number == 0:
-        return rewriter.replace(op, [test.op], "elementwise_relu", [x.value])
+        return rewriter.replace(op, [test.op], "elementwise_relu", [x.value], None, x.value.type)
     if number == 0:
         return None
     family = "elementwise_max" if is_max else "elementwise_min"
-    return rewriter.replace(op, [test.op], family, [x.value], {"scalar_rhs": bound})
+    return rewriter.replace(op, [test.op], family, [x.value], {"scalar_rhs": bound}, x.value.type)
 
 
 RECOGNISERS: dict[str, list[Recogniser]] = {
     "elementwise_recip": [sigmoid],
     "elementwise_mul": [silu, silu_gate, gelu],
     "elementwise_min": [clamp],
+    "elementwise_max": [clamp],
     "select": [chosen_bound],
 }

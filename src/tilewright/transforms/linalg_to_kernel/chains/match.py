@@ -11,6 +11,7 @@ from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineDimExpr,
+    AnyFloat,
     ArrayAttr,
     Attribute,
     FloatAttr,
@@ -26,6 +27,27 @@ from tilewright.transforms.linalg_to_kernel.emitter import Settings
 def family_name(op: UKernelGenericOp) -> str:
     family = family_of(op.symbol.data)
     return family.name if family else op.symbol.data.removeprefix("npu_uk_")
+
+
+def squeezed(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without dimensions of size 1."""
+    return tuple(n for n in shape if n != 1)
+
+
+def is_unit_reshape(op: Operation) -> bool:
+    """Whether an op only adds or drops dimensions of size 1."""
+    return (
+        isinstance(op, UKernelGenericOp)
+        and family_name(op) == "reshape"
+        and squeezed(shape_of(op.operands[0])) == squeezed(shape_of(op.result))
+    )
+
+
+def stem(value: SSAValue) -> SSAValue:
+    """The value before reshapes that only add or drop dimensions of size 1."""
+    while isinstance(value.owner, Operation) and is_unit_reshape(value.owner):
+        value = value.owner.operands[0]
+    return value
 
 
 @dataclass(frozen=True)
@@ -86,6 +108,8 @@ class Node:
 
 def rounded(value: float, element: Attribute) -> float:
     """A number as a literal of `element` holds it."""
+    if not isinstance(element, AnyFloat):
+        return value
     return FloatAttr(value, element).value.data  # type: ignore[arg-type]
 
 
@@ -117,7 +141,7 @@ def make_node(op: UKernelGenericOp, name: str | None = None) -> Node:
             loops = tuple(d for d, n in enumerate(shape) if n != 1)
         else:
             loops = tuple(range(len(shape)))
-        reads.append(Read(operand, loops))
+        reads.append(Read(stem(operand), loops))
     return Node(op, name or family_name(op), tuple(reads))
 
 
@@ -132,7 +156,13 @@ class Rewriter:
     def private(self, inner: Sequence[Operation], root: Operation) -> bool:
         """Whether nobody outside the chain reads its inner values."""
         members = {*inner, root}
-        return all(use.operation in members for op in inner for r in op.results for use in r.uses)
+
+        def inside(user: Operation) -> bool:
+            return user in members or (
+                is_unit_reshape(user) and all(inside(use.operation) for use in user.results[0].uses)
+            )
+
+        return all(inside(use.operation) for op in inner for r in op.results for use in r.uses)
 
     def replace(
         self,
@@ -154,8 +184,9 @@ class Rewriter:
         builder.call(family, operands, result or root.result.type, attributes)
         new = cast(UKernelGenericOp, builder.ops[0])
         self.insert(new, root, inner)
-        cast(OpResult, new.result).name_hint = root.result.name_hint
-        root.result.replace_all_uses_with(new.result)
+        value = self.helper(root, new.result, shape_of(root.result))
+        cast(OpResult, value).name_hint = root.result.name_hint
+        root.result.replace_all_uses_with(value)
         self.erase([*inner, root])
         return new
 
@@ -181,7 +212,12 @@ class Rewriter:
         """Erase a chain from its end, as far as nobody reads it."""
         order = sorted(ops, key=_depth_key(ops), reverse=True)
         for op in order:
-            if op not in self.erased and not any(r.uses for r in op.results):
+            if op in self.erased:
+                continue
+            for use in [use for r in op.results for use in r.uses]:
+                if is_unit_reshape(use.operation):
+                    self.erase([use.operation])
+            if not any(r.uses for r in op.results):
                 self.erased.add(op)
                 op.detach()
                 op.erase()

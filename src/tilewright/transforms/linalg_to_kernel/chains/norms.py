@@ -23,6 +23,7 @@ from tilewright.transforms.linalg_to_kernel.chains.match import (
     Rewriter,
     make_node,
     node_of,
+    stem,
 )
 
 
@@ -47,7 +48,7 @@ def mean(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     count = _divisor(root)
     if count is None or len(root.reads) != 1 or not isinstance(root.element, AnyFloat):
         return None
-    if root.reads[0].value.type != op.result.type or "operand_maps" in op.attributes:
+    if not root.reads[0].covers(root.shape):
         return None
     total = node_of(root.reads[0].value, "reduction_sum", "pool_sum")
     if total is None or len(total.op.operands) != 1:
@@ -61,26 +62,26 @@ def mean(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
         elements, name = math.prod(window), "pool_avg"
     if elements != count:
         return None
-    return rewriter.replace(op, [total.op], name, [x], attributes)
+    return rewriter.replace(op, [total.op], name, [x], attributes, total.result.type)
 
 
-def _row_reduction(read: Read, shape: tuple[int, ...], *families: str) -> tuple[Node, int] | None:
-    """A reduction over one axis whose result is read once per row of `shape`, and the axis."""
+def _row_reduction(
+    read: Read, x: SSAValue, shape: tuple[int, ...], *families: str
+) -> tuple[Node, int] | None:
+    """A reduction of `x` over one axis, read once per row of `shape`; and that axis of x."""
     found = node_of(read.value, *families)
-    if found is None or len(found.op.operands) != 1:
+    if found is None or len(found.op.operands) != 1 or stem(found.op.operands[0]) is not x:
         return None
     source, axes = shape_of(found.op.operands[0]), _axes(found)
-    if source != shape or len(axes) != 1:
+    if len(axes) != 1 or source[axes[0]] == 1:
         return None
-    return (found, axes[0]) if read.lacks(shape, axes[0]) and _aligned(found, read) else None
-
-
-def _aligned(found: Node, read: Read) -> bool:
-    """Whether the row value is read along the dimensions it was made from."""
-    source = shape_of(found.op.operands[0])
-    axes = _axes(found)
-    kept = tuple(d for d, n in enumerate(source) if n != 1 and d not in axes)
-    return kept == read.loops
+    # Everything is compared without dimensions of size 1, which come and go along a chain.
+    wide = [d for d, n in enumerate(source) if n != 1]
+    loops = [d for d, n in enumerate(shape) if n != 1]
+    place = wide.index(axes[0])
+    if len(wide) != len(loops) or read.loops != tuple(d for d in loops if d != loops[place]):
+        return None
+    return found, [d for d, n in enumerate(shape_of(x)) if n != 1][place]
 
 
 def softmax(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -89,21 +90,26 @@ def softmax(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None
     if len(root.reads) != 2 or not root.reads[0].covers(root.shape):
         return None
     power = node_of(root.reads[0].value, "elementwise_exp")
-    total = _row_reduction(root.reads[1], root.shape, "reduction_sum")
-    if power is None or total is None or total[0].op.operands[0] is not power.result:
+    if power is None or not power.reads[0].covers(power.shape):
         return None
+    total = _row_reduction(root.reads[1], power.result, root.shape, "reduction_sum")
     shifted = node_of(power.reads[0].value, "elementwise_sub")
-    if shifted is None or len(shifted.reads) != 2 or not power.reads[0].covers(power.shape):
+    if total is None or shifted is None or len(shifted.reads) != 2:
         return None
     x, top = shifted.reads
-    highest = _row_reduction(top, root.shape, "reduction_max")
-    if highest is None or highest[0].op.operands[0] is not x.value or highest[1] != total[1]:
+    highest = _row_reduction(top, x.value, shifted.shape, "reduction_max")
+    if highest is None or not x.covers(shifted.shape):
         return None
-    if not x.covers(root.shape) or shape_of(x.value) != root.shape:
+    if _place(power.result, total[1]) != _place(x.value, highest[1]):
         return None
     inner: list[Operation] = [power.op, total[0].op, shifted.op, highest[0].op]
-    axis = {"axis": IntegerAttr(total[1], i64)}
-    return rewriter.replace(op, inner, "softmax", [x.value], axis)
+    axis = {"axis": IntegerAttr(highest[1], i64)}
+    return rewriter.replace(op, inner, "softmax", [x.value], axis, x.value.type)
+
+
+def _place(value: SSAValue, axis: int) -> int:
+    """An axis counted without dimensions of size 1."""
+    return sum(n != 1 for n in shape_of(value)[:axis])
 
 
 def rms_norm(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -112,54 +118,60 @@ def rms_norm(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
     if root.element != f32:
         return None
     for x, factor in root.either_way():
-        if not x.covers(root.shape) or shape_of(x.value) != root.shape:
-            continue
         inverse = node_of(factor.value, "elementwise_rsqrt")
-        shifted = node_of(inverse.reads[0].value, "elementwise_add") if inverse else None
-        if inverse is None or shifted is None or len(shifted.reads) != 1:
+        if inverse is None or not x.covers(root.shape) or not _same_layout(inverse):
+            continue
+        shifted = node_of(inverse.reads[0].value, "elementwise_add")
+        if shifted is None or not _same_layout(shifted):
             continue
         epsilon = shifted.number("scalar_rhs")
         epsilon = shifted.number("scalar_lhs") if epsilon is None else epsilon
-        if epsilon is None or not _same_layout(inverse) or not _same_layout(shifted):
+        average = node_of(shifted.reads[0].value, "reduction_mean")
+        if epsilon is None or average is None:
             continue
-        read = Read(shifted.reads[0].value, factor.loops)
-        average = _row_reduction(read, root.shape, "reduction_mean")
-        if average is None:
-            continue
-        squares = node_of(average[0].op.operands[0], "elementwise_square")
+        squares = node_of(stem(average.op.operands[0]), "elementwise_square")
         if squares is None or squares.reads[0].value is not x.value or not _same_layout(squares):
             continue
-        inner: list[Operation] = [inverse.op, shifted.op, average[0].op, squares.op]
+        read = Read(average.result, factor.loops)
+        found = _row_reduction(read, squares.result, root.shape, "reduction_mean")
+        if found is None:
+            continue
+        place = _place(squares.result, found[1])
+        axis = [d for d, n in enumerate(shape_of(x.value)) if n != 1][place]
+        inner: list[Operation] = [inverse.op, shifted.op, average.op, squares.op]
         attributes: dict[str, Attribute] = {
             "epsilon": FloatAttr(epsilon, f32),
-            "axis": IntegerAttr(average[1], i64),
+            "axis": IntegerAttr(axis, i64),
         }
-        new = rewriter.replace(op, inner, "rms_norm", [x.value], attributes)
+        new = rewriter.replace(op, inner, "rms_norm", [x.value], attributes, x.value.type)
         if new is not None:
             return _centred(new, rewriter) or new
     return None
 
 
 def _same_layout(node: Node) -> bool:
-    """Whether a unary intent keeps its operand's shape."""
-    return len(node.reads) == 1 and shape_of(node.reads[0].value) == node.shape
+    """Whether an intent with one operand reads it element by element."""
+    return len(node.reads) == 1 and node.reads[0].covers(node.shape)
 
 
 def _centred(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     """rms_norm(x - mean(x)) is layer_norm(x)"""
-    shape = shape_of(op.result)
-    centre = node_of(op.operands[0], "elementwise_sub")
+    centre = node_of(stem(op.operands[0]), "elementwise_sub")
     if centre is None or len(centre.reads) != 2:
         return None
     x, average = centre.reads
-    found = _row_reduction(average, shape, "reduction_mean")
-    if found is None or found[0].op.operands[0] is not x.value or not x.covers(shape):
+    found = _row_reduction(average, x.value, centre.shape, "reduction_mean")
+    if found is None or not x.covers(centre.shape):
         return None
-    axis = op.attributes["axis"]
-    if found[1] != axis.value.data or shape_of(x.value) != shape:  # type: ignore[attr-defined]
+    if _place(x.value, found[1]) != _place(op.operands[0], _axis(op)):
         return None
     inner: list[Operation] = [centre.op, found[0].op]
-    return rewriter.replace(op, inner, "layer_norm", [x.value], dict(op.attributes))
+    attributes = {**op.attributes, "axis": IntegerAttr(found[1], i64)}
+    return rewriter.replace(op, inner, "layer_norm", [x.value], attributes, x.value.type)
+
+
+def _axis(op: UKernelGenericOp) -> int:
+    return op.attributes["axis"].value.data  # type: ignore[attr-defined]
 
 
 def weighted(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -170,13 +182,13 @@ def weighted(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
         if found is None or len(found.op.operands) != 1 or not normed.covers(root.shape):
             continue
         vector = _vector(found, weight, root)
-        if vector is None or normed.value.type != op.result.type:
-            continue
-        if found.family == "layer_norm" and root.element != f32:
+        if vector is None or (found.family == "layer_norm" and root.element != f32):
             continue
         operands = [found.op.operands[0], vector]
         attributes = dict(found.op.attributes)
-        return rewriter.replace(op, [found.op], found.family, operands, attributes)
+        return rewriter.replace(
+            op, [found.op], found.family, operands, attributes, found.result.type
+        )
     return None
 
 
@@ -188,18 +200,22 @@ def biased(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
         if found is None or len(found.op.operands) != 2 or not normed.covers(root.shape):
             continue
         vector = _vector(found, bias, root)
-        if vector is None or normed.value.type != op.result.type or root.element != f32:
+        if vector is None or root.element != f32:
             continue
         operands = [*found.op.operands, vector]
         attributes = dict(found.op.attributes)
-        return rewriter.replace(op, [found.op], "layer_norm", operands, attributes)
+        return rewriter.replace(
+            op, [found.op], "layer_norm", operands, attributes, found.result.type
+        )
     return None
 
 
 def _vector(norm: Node, read: Read, root: Node) -> SSAValue | None:
     """A vector read along the axis of a norm."""
-    axis = norm.op.attributes["axis"].value.data  # type: ignore[attr-defined]
-    if read.loops != (axis,) or shape_of(read.value) != (root.shape[axis],):
+    place = _place(norm.result, _axis(norm.op))
+    loops = [d for d, n in enumerate(root.shape) if n != 1]
+    size = norm.shape[_axis(norm.op)]
+    if read.loops != (loops[place],) or shape_of(read.value) != (size,):
         return None
     return read.value if tensor_type(read.value).element_type == root.element else None
 
@@ -211,23 +227,24 @@ def narrowed(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
     after:  rms_norm %x : bf16
     """
     root = make_node(op)
-    found = node_of(root.reads[0].value, "rms_norm", "layer_norm") if root.reads else None
-    if found is None or "operand_maps" in op.attributes or found.element != f32:
+    found = node_of(root.reads[0].value, "rms_norm", "layer_norm")
+    if found is None or not root.reads[0].covers(root.shape) or found.element != f32:
         return None
-    if found.family == "rms_norm" and len(found.op.operands) != 1:
+    if len(found.op.operands) != 1:
         return None
-    if found.family == "layer_norm" and len(found.op.operands) != 1:
+    wide = node_of(stem(found.op.operands[0]), "cast")
+    if wide is None or not wide.reads[0].covers(wide.shape):
         return None
-    wide = node_of(found.op.operands[0], "cast")
-    if wide is None or "operand_maps" in wide.op.attributes:
-        return None
-    x = wide.op.operands[0]
-    if tensor_type(x).element_type != root.element or x.type != op.result.type:
+    x = wide.reads[0].value
+    if tensor_type(x).element_type != root.element:
         return None
     inner: list[Operation] = [found.op]
-    if all(use.operation is found.op for use in wide.result.uses):
+    if rewriter.private([wide.op], found.op):
         inner.append(wide.op)
-    return rewriter.replace(op, inner, found.family, [x], dict(found.op.attributes))
+    place = _place(found.op.operands[0], _axis(found.op))
+    axis = [d for d, n in enumerate(shape_of(x)) if n != 1][place]
+    attributes = {**found.op.attributes, "axis": IntegerAttr(axis, i64)}
+    return rewriter.replace(op, inner, found.family, [x], attributes, x.type)
 
 
 RECOGNISERS: dict[str, list[Recogniser]] = {

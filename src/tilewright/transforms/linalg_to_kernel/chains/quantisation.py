@@ -28,6 +28,7 @@ from tilewright.transforms.linalg_to_kernel.chains.match import (
     Rewriter,
     make_node,
     node_of,
+    stem,
 )
 from tilewright.transforms.linalg_to_kernel.scalar_ops import PENDING
 
@@ -38,7 +39,7 @@ F8_LIMIT = 448.0
 def requant(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     """cast to f8 of [clamp ±448 of] [x / scale]; to i8 of clamp(round(x / scale), -128, 127)"""
     root = make_node(op)
-    if not root.reads or "operand_maps" in op.attributes:
+    if not root.reads[0].covers(root.shape):
         return None
     source = root.reads[0].value
     if not isinstance(tensor_type(source).element_type, AnyFloat):
@@ -48,16 +49,16 @@ def requant(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None
         clamped = node_of(source, "clamp")
         if clamped is not None and _bounds(clamped) == (-F8_LIMIT, F8_LIMIT):
             inner.append(clamped.op)
-            source = clamped.op.operands[0]
+            source = stem(clamped.op.operands[0])
     elif root.element == i8:
         clamped = node_of(source, "clamp")
         if clamped is None or _bounds(clamped) != (-128.0, 127.0):
             return None
-        nearest = node_of(clamped.op.operands[0], "elementwise_round")
+        nearest = node_of(stem(clamped.op.operands[0]), "elementwise_round")
         if nearest is None:
             return None
         inner += [clamped.op, nearest.op]
-        source = nearest.op.operands[0]
+        source = nearest.reads[0].value
     else:
         return None
     x, scale, attributes, division = _divided(source, root)
@@ -67,7 +68,8 @@ def requant(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None
         new = rewriter.replace(op, [*inner, division], "requant", operands, attributes)
         if new is not None:
             return new
-    return rewriter.replace(op, inner, "requant", [source])
+    result = TensorType(root.element, shape_of(source))
+    return rewriter.replace(op, inner, "requant", [source], None, result)
 
 
 def _bounds(node: Node) -> tuple[float | None, float | None]:
@@ -123,9 +125,9 @@ def dequant(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None
         candidates = list(root.either_way())
     for wide, scale in candidates:
         found = node_of(wide.value, "cast")
-        if found is None or "operand_maps" in found.op.attributes or not wide.covers(root.shape):
+        if found is None or not found.reads[0].covers(found.shape) or not wide.covers(root.shape):
             continue
-        x = found.op.operands[0]
+        x = rewriter.helper(op, found.reads[0].value, root.shape)
         if not _is_quantised(tensor_type(x).element_type) or shape_of(x) != root.shape:
             continue
         inner: list[Operation] = [found.op]
@@ -242,5 +244,3 @@ RECOGNISERS: dict[str, list[Recogniser]] = {
     "elementwise_mul": [dequant],
     "reshape": [block_dequant],
 }
-
-_ = TensorType

@@ -22,6 +22,7 @@ from tilewright.transforms.linalg_to_kernel.chains.match import (
     Rewriter,
     make_node,
     node_of,
+    stem,
 )
 
 
@@ -38,7 +39,7 @@ class Half:
 
 def _half(value: SSAValue) -> Half | None:
     """The half of a tensor that a slice takes, contiguous or every other element."""
-    found = node_of(value, "slice")
+    found = node_of(stem(value), "slice")
     if found is None:
         return None
     x = found.op.operands[0]
@@ -115,7 +116,7 @@ def _pair(first: SSAValue, last: SSAValue) -> tuple[Half, Half, Read, Read, list
 def _table(
     rewriter: Rewriter, root: Operation, half: Half, read: Read, shape: tuple[int, ...]
 ) -> SSAValue | None:
-    """A table with one dimension per dimension of x, of size 1 where it does not vary.
+    """A table lined up with the last dimensions of x, of size 1 where it does not vary.
 
     `shape` is the shape of the half as the products see it, unit dimensions possibly dropped.
     """
@@ -132,7 +133,9 @@ def _table(
         return None
     if sizes[half.axis] == 1:
         return None
-    return rewriter.helper(root, read.value, sizes)
+    # Leading dimensions in which the table does not vary go without saying.
+    first = next(d for d, n in enumerate(sizes) if n != 1)
+    return rewriter.helper(root, read.value, sizes[first:])
 
 
 def _emit(
@@ -167,11 +170,7 @@ def split_half(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | N
     """concat(a cos - b sin, b cos + a sin)"""
     if len(op.operands) != 2:
         return None
-    parts, between = [], []
-    for part in op.operands:
-        value, reshapes = _without_unit_dimensions(part)
-        parts.append(value)
-        between += reshapes
+    parts = [stem(part) for part in op.operands]
     found = _pair(parts[0], parts[1])
     if found is None:
         return None
@@ -180,19 +179,7 @@ def split_half(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | N
     if a.style != "split_half" or a.axis != axis % len(shape_of(op.result)):
         return None
     shape = shape_of(parts[0])
-    return _emit(op, rewriter, a, (cos, sin), shape, [*inner, *between], "split_half")
-
-
-def _without_unit_dimensions(value: SSAValue) -> tuple[SSAValue, list[Operation]]:
-    """The value before reshapes that only add or drop dimensions of size 1."""
-    passed: list[Operation] = []
-    while (found := node_of(value, "reshape")) is not None:
-        source = found.op.operands[0]
-        if [n for n in shape_of(source) if n != 1] != [n for n in found.shape if n != 1]:
-            break
-        passed.append(found.op)
-        value = source
-    return value, passed
+    return _emit(op, rewriter, a, (cos, sin), shape, inner, "split_half")
 
 
 def interleaved(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -202,11 +189,7 @@ def interleaved(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | 
         return None
     rank = len(shape_of(op.result))
     axis = stack.op.attributes["axis"].value.data % len(stack.shape)  # type: ignore[attr-defined]
-    parts, inner = [], [stack.op]
-    for part in stack.op.operands:
-        value, reshapes = _without_unit_dimensions(part)
-        parts.append(value)
-        inner += reshapes
+    parts = [stem(part) for part in stack.op.operands]
     found = _pair(parts[0], parts[1])
     if found is None:
         return None
@@ -219,7 +202,7 @@ def interleaved(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | 
     if rank != len(shape):
         return None
     sizes = shape_of(parts[0])
-    return _emit(op, rewriter, a, (cos, sin), sizes, [*chain, *inner], "interleaved")
+    return _emit(op, rewriter, a, (cos, sin), sizes, [*chain, stack.op], "interleaved")
 
 
 def whole_tables(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:

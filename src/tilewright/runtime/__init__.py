@@ -1,0 +1,1 @@
+"""Running programs: the files they read and write."""

@@ -1,0 +1,446 @@
+"""From tile programs to routines: which loops stay, what sits in VMEM when, which bytes move.
+
+Inner loops are written out until a body is long enough to hide latencies. Around such a body,
+tiles that do not change with the loop are loaded once before it; tiles that do change are
+loaded one iteration ahead into the other half of a double buffer; results leave through
+buffers of their own while the next iteration computes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.nest import (
+    Affine,
+    Compute,
+    For,
+    Park,
+    Read,
+    Slot,
+    Statement,
+    Unpark,
+    Value,
+    Variable,
+    Write,
+    emit_compute,
+    size_of,
+    unrolled,
+)
+from tilewright.targets.atlas.codegen.routine import Loop, Routine
+from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
+from tilewright.targets.atlas.codegen.virtual import (
+    REGISTER_BYTES,
+    ROW,
+    Code,
+    Place,
+    Register,
+    Site,
+)
+from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.profile import Profile
+
+STRAIGHT = 1500  # instructions up to which everything is written out
+BODY = 3000  # longest loop body
+DEFERRED = 4  # stores of an iteration that may still run in the next
+
+
+@dataclass
+class Run:
+    """Bytes that are contiguous in DRAM and move in one transfer."""
+
+    offset: Affine
+    bytes: int
+    reads: list[Read] = field(default_factory=list)
+    buffer: int = 0  # VMEM address (of the first half when doubled)
+    row: bool = False  # only the first row of the tile is loaded, the rest is zero
+
+
+@dataclass
+class ConstantPool:
+    """Constants that no instruction makes: half tiles in DRAM, copied to VMEM at the start."""
+
+    dram: int
+    values: list[float] = field(default_factory=list)
+
+    def data(self) -> bytes:
+        """The bytes to place at `dram`."""
+        halves = [struct.pack("<H", bf16_bits(v)) * (REGISTER_BYTES // 2) for v in self.values]
+        return b"".join(halves)
+
+
+def lower(
+    statements: list[Statement], profile: Profile, pool: ConstantPool | None = None
+) -> Routine:
+    """The routine that runs a tile program; constants it needs from memory go to the pool."""
+    return _Lowering(profile, pool or ConstantPool(0)).run(statements)
+
+
+def mark_loops(statements: list[Statement], straight: int = STRAIGHT, body: int = BODY) -> None:
+    """Decide which loops are written out: inner ones first, as long as the body stays short."""
+    for statement in statements:
+        if not isinstance(statement, For):
+            continue
+        mark_loops(statement.body, straight, body)
+        inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
+        if statement.unroll is None:
+            whole = statement.variable.trips * size_of(statement.body)
+            limit = straight if _outermost(statement, statements) else body
+            statement.unroll = not inner_stays and whole <= limit
+
+
+def _outermost(statement: For, siblings: list[Statement]) -> bool:
+    return len([s for s in siblings if isinstance(s, For)]) == 1 and siblings[0] is statement
+
+
+class _Lowering:
+    def __init__(self, profile: Profile, pool: ConstantPool) -> None:
+        self.profile, self.pool = profile, pool
+        self.routine = Routine(profile)
+        self.ceiling = profile.vmem_bytes  # constants sit above
+        self.top = 0  # VMEM in use
+        self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
+        self.slots: dict[Slot, int] = {}
+
+    def run(self, statements: list[Statement]) -> Routine:
+        mark_loops(statements)
+        self._sequence(unrolled(statements), [], self.routine.items)
+        if self.pool.values:
+            first = self.routine.code()
+            for k in range(len(self.pool.values)):
+                source = self.pool.dram + k * REGISTER_BYTES
+                first.dma_load(self._pooled(k), source, REGISTER_BYTES)
+            self.routine.items.insert(0, first)
+        return self.routine
+
+    # --- constants ----------------------------------------------------------------------
+
+    def _pooled(self, index: int) -> int:
+        return self.profile.vmem_bytes - (index + 1) * REGISTER_BYTES
+
+    def _tiles(self, code: Code) -> Tiles:
+        tiles = Tiles(code)
+        tiles._make_constant = lambda value: self._constant(tiles, value)
+        return tiles
+
+    def _constant(self, tiles: Tiles, value: float, into: Tile | None = None) -> Tile:
+        """Fill a tile with a number: by instructions where they can, else from the pool."""
+        if tiles.can_fill(value):
+            return tiles.fill(value, into)
+        if value not in self.pool.values:
+            self.pool.values.append(value)
+            self.ceiling = self._pooled(len(self.pool.values) - 1)
+        tile = into or tiles.new()
+        for part in range(2):
+            tiles.code.vload(tile.register.part(part), self._pooled(self.pool.values.index(value)))
+        return tile
+
+    # --- structure ----------------------------------------------------------------------
+
+    def _sequence(
+        self,
+        statements: list[Statement],
+        around: list[Variable],
+        out: list[Code | Loop],
+    ) -> None:
+        """Straight statements become pieces, loops become loops."""
+        straight: list[Statement] = []
+        for statement in [*statements, None]:
+            if isinstance(statement, For) or statement is None:
+                if straight:
+                    mark = self.top
+                    out.append(self._straight(straight))
+                    self.top = mark
+                    straight = []
+                if isinstance(statement, For):
+                    self._loop(statement, around, out)
+            else:
+                straight.append(statement)
+
+    def _straight(self, statements: list[Statement]) -> Code:
+        """A piece that loads, computes and stores, each tile once."""
+        code = self.routine.code()
+        tiles, values = self._tiles(code), dict[Value, Any]()
+        runs = self._runs(s for s in statements if isinstance(s, Read))
+        where = {id(read): run for run in runs for read in run.reads}
+        for run in runs:
+            run.buffer = self._allocate(run.bytes)
+        started: set[int] = set()
+        for s in statements:
+            if isinstance(s, Read):
+                run = where[id(s)]
+                if id(run) not in started:
+                    started.add(id(run))
+                    code.source = s.source
+                    if run.row:
+                        self._clear(code, run.buffer, run.bytes)
+                    self._load(code, run, run.buffer)
+                self._fetch(code, tiles, values, s, run, run.buffer)
+            elif isinstance(s, Compute):
+                code.source = s.source
+                emit_compute(tiles, s, values)
+            elif isinstance(s, Park | Unpark):
+                self._park(code, tiles, values, s)
+            elif isinstance(s, Write):
+                code.source = s.source
+                buffer = self._allocate(s.bytes)
+                tile = values[s.value]
+                tiles.store(tile, buffer)
+                code.dma_store(self._dram(code, s.offset), buffer, s.bytes)
+        return code
+
+    def _park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
+        """Tiles that wait in VMEM."""
+        code.source = s.source
+        if s.slot not in self.slots:
+            self.slots[s.slot] = self._allocate(s.slot.bytes)
+        if isinstance(s, Park):
+            tiles.store(values[s.value], self.slots[s.slot])
+        else:
+            values[s.result] = tiles.load(self.slots[s.slot], s.result.dtype)
+
+    def _loop(self, loop: For, around: list[Variable], out: list[Code | Loop]) -> None:
+        inner = [s for s in loop.body if isinstance(s, For)]
+        if inner:
+            body: list[Code | Loop] = []
+            self._sequence(loop.body, [*around, loop.variable], body)
+            step = self.routine.code()
+            self._step_bases(step, loop.variable)
+            body.append(step)
+            out.append(Loop(loop.variable.trips, body))
+            rewind = self.routine.code()
+            self._step_bases(rewind, loop.variable, -loop.variable.trips)
+            if around and rewind.ops:
+                out.append(rewind)
+            return
+        _InnerLoop(self, loop, around, out).lower()
+
+    # --- addresses ----------------------------------------------------------------------
+
+    def _base(self, terms: tuple[tuple[Variable, int], ...]) -> Register:
+        """The pointer that follows a combination of loop variables; constants are added to it."""
+        if terms not in self.bases:
+            self.bases[terms] = self.routine.pointer(0)
+        return self.bases[terms]
+
+    def _dram(self, code: Code, offset: Affine) -> int | Place:
+        if not offset.terms:
+            return offset.constant
+        return Place(self._base(offset.terms), f"dram {id(offset.terms)}", offset.constant)
+
+    def _step_bases(self, code: Code, variable: Variable, times: int = 1) -> None:
+        """Move every pointer that follows the variable by one step."""
+        for terms, pointer in self.bases.items():
+            factor = next((f for v, f in terms if v is variable), 0)
+            if factor:
+                code.advance(pointer, factor * times)
+
+    # --- buffers and transfers ------------------------------------------------------------
+
+    def _allocate(self, bytes: int, align: int = 1024) -> int:
+        start = -(-self.top // align) * align
+        self.top = start + bytes
+        if self.top > self.ceiling:
+            need, have = (
+                (self.top + self.profile.vmem_bytes - self.ceiling) / 2**20,
+                self.profile.vmem_bytes / 2**20,
+            )
+            raise TilewrightError(
+                "TW1454",
+                f"the kernel needs at least {need:.2f} MiB of VMEM, {self.profile.name} has "
+                f"{have:.2f} MiB",
+                hint="use smaller tiles or blocks, or less buffering",
+            )
+        return start
+
+    def _runs(self, reads: Iterable[Read]) -> list[Run]:
+        """Reads grouped into transfers: the same bytes once, neighbours together."""
+        limit = self.profile.dma.max_bytes or 1 << 30
+        first: dict[Any, dict[int, Run]] = {}
+        order: list[Run] = []
+        for read in reads:
+            by_constant = first.setdefault((read.offset.terms, read.row), {})
+            run = by_constant.get(read.offset.constant)
+            if run is None:
+                run = Run(read.offset, read.bytes, row=read.row)
+                by_constant[read.offset.constant] = run
+                order.append(run)
+            run.reads.append(read)
+        merged: list[Run] = []
+        for run in order:
+            last = merged[-1] if merged else None
+            if (
+                last is not None
+                and not (last.row or run.row)
+                and last.offset.terms == run.offset.terms
+                and last.offset.constant + last.bytes == run.offset.constant
+                and last.bytes + run.bytes <= min(limit, self._merge_limit())
+            ):
+                last.bytes += run.bytes
+                last.reads += run.reads
+            else:
+                merged.append(run)
+        return merged
+
+    def _merge_limit(self) -> int:
+        """Longest transfer worth making: long ones keep short ones waiting."""
+        return 4096
+
+    def _load(self, code: Code, run: Run, target: int | Place, ahead: int = 0) -> None:
+        """Start the transfers of a run, `ahead` bytes further on."""
+        offset = run.offset.shifted(ahead)
+        if not run.row:
+            code.dma_load(target, self._dram(code, offset), run.bytes)
+            return
+        for half in range(0, run.bytes, REGISTER_BYTES):
+            place = (
+                Place(target.pointer, target.buffer, target.offset + half)
+                if isinstance(target, Place)
+                else target + half
+            )
+            code.dma_load(place, self._dram(code, offset.shifted(half)), ROW)
+
+    def _clear(self, code: Code, address: int, count: int) -> None:
+        """Zero bytes of VMEM, for tiles of which only a row is loaded."""
+        zero = code.half()
+        code.emit("vli.all", zero, 0)
+        for at in range(address, address + count, REGISTER_BYTES):
+            code.vstore(zero, at)
+
+    def _fetch(
+        self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place
+    ) -> None:
+        """Bring a tile from its buffer into registers."""
+        code.source = read.source
+        shift = read.offset.constant - run.offset.constant
+        at = (
+            Place(buffer.pointer, buffer.buffer, buffer.offset + shift)
+            if isinstance(buffer, Place)
+            else buffer + shift
+        )
+        tile = tiles.load(at, read.result.dtype)
+        values[read.result] = tiles.columns("sum", tile) if read.row else tile
+
+
+class _InnerLoop:
+    """A loop whose body is straight."""
+
+    def __init__(
+        self, lowering: _Lowering, loop: For, around: list[Variable], out: list[Code | Loop]
+    ) -> None:
+        self.at, self.loop, self.around, self.out = lowering, loop, around, out
+        self.routine = lowering.routine
+        self.variable = loop.variable
+        reads = [s for s in loop.body if isinstance(s, Read)]
+        moving = [r for r in reads if r.offset.factor(self.variable)]
+        self.fixed = lowering._runs(r for r in reads if not r.offset.factor(self.variable))
+        self.moving = lowering._runs(moving)
+        self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
+        self.writes = [s for s in loop.body if isinstance(s, Write)]
+
+    def lower(self) -> None:
+        mark = self.at.top
+        self.before = before = self.routine.code()
+        for run in self.fixed:
+            run.buffer = self.at._allocate(run.bytes)
+            if run.row:
+                self.at._clear(before, run.buffer, run.bytes)
+            self.at._load(before, run, run.buffer)
+        self.current, self.following = self._double_buffer()
+        for run in self.moving:
+            if run.row:
+                for half in (self.start, self.start + self.half):
+                    self.at._clear(before, half + run.buffer, run.bytes)
+        for run in self.moving:
+            self.at._load(before, run, Place(self.current, "current", run.buffer))
+        self.deferred = self._deferred_stores()
+        self.out.append(before)
+        body = self._body()
+        self.out.append(Loop(self.variable.trips, [body]))
+        after = self.routine.code()
+        self.at._step_bases(after, self.variable, -self.variable.trips)
+        if after.ops:
+            self.out.append(after)
+        self.at.top = mark
+
+    def _double_buffer(self) -> tuple[Register, Register]:
+        """Pointers to the two halves that moving tiles alternate between."""
+        total = 0
+        for run in self.moving:
+            run.buffer = total
+            total += -(-run.bytes // 1024) * 1024
+        self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
+        self.start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
+        if not total:
+            return Register(Kind.X), Register(Kind.X)
+        return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
+
+    def _deferred_stores(self) -> dict[int, Site]:
+        """The last stores of an iteration run on channels of their own into the next."""
+        sites = {}
+        room = 8 - len(self.routine.sites) - 3
+        for write in self.writes[-min(DEFERRED, max(0, room)) :]:
+            inside = self.routine.pointer(self.at._allocate(write.bytes))
+            sites[id(write)] = self.routine.site(True, inside, self.routine.pointer(0), write.bytes)
+        return sites
+
+    def _body(self) -> Code:
+        code = self.routine.code()
+        tiles, values = Tiles(code, self._constant), dict[Value, Any]()
+        stepping = self.variable.trips > 1
+        if self.moving and stepping:
+            self._prefetch(code)
+        for s in self.loop.body:
+            if isinstance(s, Read):
+                run = self.where[id(s)]
+                buffer: int | Place = run.buffer
+                if run.offset.factor(self.variable):
+                    buffer = Place(self.current, "current", run.buffer)
+                self.at._fetch(code, tiles, values, s, run, buffer)
+            elif isinstance(s, Compute):
+                code.source = s.source
+                emit_compute(tiles, s, values)
+            elif isinstance(s, Park | Unpark):
+                self.at._park(code, tiles, values, s)
+            elif isinstance(s, Write):
+                code.source = s.source
+                self._store(code, tiles, values[s.value], s)
+        self.at._step_bases(code, self.variable)
+        if self.moving:
+            code.toggle(self.current, self.half)
+            code.toggle(self.following, self.half)
+        return code
+
+    def _constant(self, value: float) -> Tile:
+        """Constants of a loop are made before it and stay in registers."""
+        tile = Tile(self.routine.carry(2), "bf16")
+        self.at._constant(Tiles(self.before), value, tile)
+        return tile
+
+    def _prefetch(self, code: Code) -> None:
+        """Start the loads of the next iteration. The last iteration loads what follows in
+        memory; nobody reads it."""
+        for run in self.moving:
+            there = Place(self.following, "following", run.buffer)
+            self.at._load(code, run, there, run.offset.factor(self.variable))
+
+    def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
+        site = self.deferred.get(id(write))
+        if site is None:
+            buffer = self.at._allocate(write.bytes)
+            tiles.store(tile, buffer)
+            code.dma_store(self.at._dram(code, write.offset), buffer, write.bytes)
+            return
+        name = f"out {site.channel}"
+        code.wait(site, (name,))
+        tiles.store(tile, Place(site.vmem, name))
+        base = self.at._base(write.offset.terms)
+        offset = write.offset.constant
+        if -2048 <= offset <= 2047:
+            code.emit("addi", site.dram, base, offset)
+        else:
+            code.emit("add", site.dram, base, code.constant(Kind.X, offset & 0xFFFFFFFF))
+        code.start(site, name)

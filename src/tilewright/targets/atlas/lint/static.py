@@ -1,0 +1,94 @@
+"""What the program text alone tells: targets, size, code no path reaches, useless waits."""
+
+from __future__ import annotations
+
+from tilewright.targets.atlas.lint.facts import Role
+from tilewright.targets.atlas.lint.findings import CODES, Finding
+from tilewright.targets.atlas.lint.stepper import Stepper
+
+
+def static_targets(stepper: Stepper) -> set[int]:
+    """Instructions that some branch or jal names."""
+    found = set()
+    for index, facts in enumerate(stepper.facts):
+        if facts.role is Role.TRANSFER and facts.mnemonic != "jalr":
+            found.add(index + facts.immediate // 4)
+    return found
+
+
+def loop_extents(stepper: Stepper) -> dict[int, int]:
+    """First instruction of every loop -> its last, delay slots included."""
+    extents: dict[int, int] = {}
+    for index, facts in enumerate(stepper.facts):
+        if facts.role is Role.TRANSFER and facts.mnemonic != "jalr":
+            target = index + facts.immediate // 4
+            if 0 <= target <= index:
+                end = index + stepper.profile.delay_slots
+                extents[target] = max(extents.get(target, 0), end)
+    return extents
+
+
+def static_findings(stepper: Stepper) -> list[Finding]:
+    """Findings that need no execution, or only the record of where execution went."""
+    found: list[Finding] = []
+    program, profile = stepper.program, stepper.profile
+    count = len(program)
+
+    def add(code: str, index: int, message: str, hint: str | None = None) -> None:
+        line = program.location(index).line
+        found.append(Finding(code, CODES[code].severity, message, index, line, hint=hint))
+
+    if 4 * count > profile.imem_bytes:
+        add(
+            "TW2029", profile.imem_bytes // 4,
+            f"the program takes {4 * count} bytes, instruction memory has {profile.imem_bytes}",
+        )  # fmt: skip
+    for index, facts in enumerate(stepper.facts):
+        if facts.role is Role.TRANSFER and facts.mnemonic != "jalr":
+            target = index + facts.immediate / 4
+            if not 0 <= target <= count or facts.immediate % 4:
+                add("TW2019", index, f"{facts.shown} names a target outside the program")
+    for index in sorted(stepper.waits_idle - stepper.waits_used):
+        channel = stepper.facts[index].channel
+        add(
+            "TW2014", index,
+            f"dma.wait.ch{channel} waits for nothing: no DMA was started on the channel before",
+            hint="remove it, or check the channel number",
+        )  # fmt: skip
+    found += _unreached(stepper)
+    if count and not stepper.ended:
+        add("TW2032", 0, "no path leads to the end of the program")
+    return found
+
+
+def _unreached(stepper: Stepper) -> list[Finding]:
+    """One note per stretch of code that no path reaches; nops behind a halt are expected."""
+    found: list[Finding] = []
+    program, reached = stepper.program, stepper.reached
+    count = len(program)
+    if any(f.code in ("TW2020", "TW2034") for f in stepper.found.findings()):
+        return []  # unknown jumps may lead anywhere
+    index = reached.find(0)
+    while 0 <= index < count:
+        end = reached.find(1, index)
+        end = count if end < 0 else end
+        first = index
+        if index and stepper.facts[index - 1].role is Role.HALT:
+            while first < end and _is_nop(stepper, first):
+                first += 1
+        if first < end:
+            number = end - first
+            what = "instruction is" if number == 1 else "instructions are"
+            found.append(
+                Finding(
+                    "TW2031", CODES["TW2031"].severity, f"{number} {what} never reached from here",
+                    first, program.location(first).line,
+                )
+            )  # fmt: skip
+        index = reached.find(0, end)
+    return found
+
+
+def _is_nop(stepper: Stepper, index: int) -> bool:
+    facts = stepper.facts[index]
+    return facts.role in (Role.SCALAR, Role.DELAY) and not facts.writes and facts.memory is None

@@ -1,0 +1,119 @@
+"""How tensors lie in DRAM: whole 32x32 tiles, one after the other.
+
+fp8 tiles are 1024 bytes, row by row. bf16 tiles are 2048 bytes: the left 32x16 half, then the
+right. Tiles follow each other in row-major tile order (`tiles`), or column panel by column
+panel (`panels`, for matrices whose columns are streamed). Edges are padded with zeros; leading
+dimensions come outermost. A vector is one row, padded to 32 rows when it is read as a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.reference import arithmetic as arith
+
+SIDE = 32
+TILE_BYTES = {"fp8": 1024, "bf16": 2048}
+NUMPY = {"fp8": ml_dtypes.float8_e4m3fn, "bf16": ml_dtypes.bfloat16}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each tile of a tensor is."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    order: str = "tiles"  # or "panels"
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        rows, columns = (1, *self.shape)[-2:]
+        return rows, columns
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        return self.shape[:-2]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles down and across."""
+        rows, columns = self.matrix
+        return -(-rows // SIDE), -(-columns // SIDE)
+
+    @property
+    def tile_bytes(self) -> int:
+        return TILE_BYTES[self.dtype]
+
+    @property
+    def bytes(self) -> int:
+        down, across = self.grid
+        return int(np.prod(self.leading, dtype=np.int64)) * down * across * self.tile_bytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one index to the next: leading dimensions, tile rows, tile columns."""
+        down, across = self.grid
+        step = self.tile_bytes
+        if self.order == "panels":
+            last = (step, down * step)
+        else:
+            last = (across * step, step)
+        result: list[int] = []
+        size = down * across * step
+        for extent in reversed(self.leading):
+            result.insert(0, size)
+            size *= extent
+        return (*result, *last)
+
+    def pack(self, array: np.ndarray) -> bytes:
+        """The DRAM bytes of an array of this shape."""
+        if tuple(array.shape) != self.shape:
+            raise ValueError(f"expected shape {self.shape}, got {tuple(array.shape)}")
+        codes = to_codes(array, self.dtype)
+        rows, columns = self.matrix
+        down, across = self.grid
+        padded = np.zeros((*self.leading, down * SIDE, across * SIDE), codes.dtype)
+        padded[..., :rows, :columns] = codes.reshape(*self.leading, rows, columns)
+        tiles = padded.reshape(-1, down, SIDE, across, SIDE).swapaxes(2, 3)
+        if self.order == "panels":
+            tiles = tiles.swapaxes(1, 2)
+        if self.dtype == "bf16":
+            tiles = tiles.reshape(*tiles.shape[:4], 2, SIDE // 2).swapaxes(3, 4)
+            return np.ascontiguousarray(tiles, "<u2").tobytes()
+        return np.ascontiguousarray(tiles).tobytes()
+
+    def unpack(self, raw: bytes) -> np.ndarray:
+        """The array, as ml_dtypes numbers."""
+        down, across = self.grid
+        first, second = (across, down) if self.order == "panels" else (down, across)
+        if self.dtype == "bf16":
+            tiles = np.frombuffer(raw, "<u2").reshape(-1, first, second, 2, SIDE, SIDE // 2)
+            tiles = tiles.swapaxes(3, 4).reshape(-1, first, second, SIDE, SIDE)
+        else:
+            tiles = np.frombuffer(raw, np.uint8).reshape(-1, first, second, SIDE, SIDE)
+        if self.order == "panels":
+            tiles = tiles.swapaxes(1, 2)
+        rows, columns = self.matrix
+        whole = tiles.swapaxes(2, 3).reshape(*self.leading, down * SIDE, across * SIDE)
+        codes = np.ascontiguousarray(whole[..., :rows, :columns]).reshape(self.shape)
+        return codes.view(NUMPY[self.dtype])
+
+
+def to_codes(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Bit patterns of an array: already in the format, or rounded to it (fp8 saturates)."""
+    array = np.asarray(array)
+    if dtype == "bf16":
+        if array.dtype == ml_dtypes.bfloat16:
+            return array.view(np.uint16)
+        if array.dtype == np.uint16:
+            return array
+        return arith.f64_to_bf16(array.astype(np.float64))
+    if array.dtype == ml_dtypes.float8_e4m3fn:
+        return array.view(np.uint8)
+    if array.dtype == np.uint8:
+        return array
+    clipped = np.clip(array.astype(np.float64), -arith.FP8_MAX, arith.FP8_MAX)
+    return clipped.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)

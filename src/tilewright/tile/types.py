@@ -1,0 +1,62 @@
+"""Types of kernel parameters: `tw.fp8["M", "K"]`, `tw.bf16["H", "M", 64]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.errors import TilewrightError
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An element type and sizes, each a number or a name that is bound at compile time."""
+
+    dtype: str
+    sizes: tuple[int | str, ...]
+    order: str = "tiles"
+
+    def panels(self) -> TensorSpec:
+        """The same tensor stored column panel by column panel."""
+        return TensorSpec(self.dtype, self.sizes, "panels")
+
+    def bind(self, name: str, shape: tuple[int, ...], known: dict[str, int]) -> None:
+        """Match a concrete shape, binding names."""
+        if len(shape) != len(self.sizes):
+            raise TilewrightError(
+                "TW1601", f"{name} has {len(shape)} dimensions, the kernel wants {len(self.sizes)}"
+            )
+        for size, actual in zip(self.sizes, shape, strict=True):
+            wanted = size if isinstance(size, int) else known.setdefault(size, actual)
+            if wanted != actual:
+                label = f"{size} = {wanted}" if isinstance(size, str) else str(size)
+                raise TilewrightError(
+                    "TW1602", f"{name} has size {actual} where the kernel wants {label}"
+                )
+            if actual < 1:
+                raise TilewrightError("TW1603", f"{name} is empty: its shape is {shape}")
+
+    def resolve(self, known: dict[str, int]) -> tuple[int, ...] | None:
+        """The concrete shape, if all names are bound."""
+        sizes = [s if isinstance(s, int) else known.get(s) for s in self.sizes]
+        return None if None in sizes else tuple(s for s in sizes if s is not None)
+
+
+class ElementType:
+    """Indexing gives a tensor type."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, sizes: int | str | tuple[int | str, ...]) -> TensorSpec:
+        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        for size in sizes:
+            if not isinstance(size, (int, str)) or (isinstance(size, int) and size < 1):
+                raise TypeError(f"a size is a name or a positive number, not {size!r}")
+        return TensorSpec(self.name, sizes)
+
+    def __repr__(self) -> str:
+        return f"tw.{self.name}"
+
+
+fp8 = ElementType("fp8")
+bf16 = ElementType("bf16")

@@ -1,0 +1,49 @@
+"""`npu-coverage`: which ops bind to what, which do not and why.
+
+before: any module with linalg, tensor and attention ops, or with kernel intents
+after:  the same module; the table is on standard error
+"""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import dataclass
+
+import click
+
+from tilewright.cli.output import write_atomically
+from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
+from tilewright.errors import TilewrightError
+from tilewright.transforms.convert_linalg_to_npu_kernel import ConvertLinalgToNPUKernel
+from tilewright.transforms.linalg_to_kernel.coverage import coverage_of
+
+
+@dataclass(frozen=True)
+class NPUCoverage(ModulePass):
+    """Report how tensor ops would be assigned to kernels, and leave the module as it is.
+
+    json: also write the report to this file, one entry per op (`-` is standard output)
+    unmapped: host counts ops without a mapping as assigned to the host (default: error)
+    strict: an op without a mapping is an error
+    """
+
+    name = "npu-coverage"
+    json: str = ""
+    unmapped: str = "error"
+    strict: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        settings = ConvertLinalgToNPUKernel(unmapped=self.unmapped).settings()
+        coverage = coverage_of(op, settings)
+        click.echo(coverage.table(), err=True)
+        if self.json:
+            write_atomically(self.json, json_module.dumps(coverage.to_json(), indent=2) + "\n")
+        missing = coverage.count("unbound")
+        if self.strict and missing:
+            first = next(row for row in coverage.rows if row.state == "unbound")
+            raise TilewrightError(
+                "TW1227",
+                f"{missing} of {len(coverage.rows)} tensor ops have no kernel; the first is "
+                f"{first.op} at {first.place}: {first.reason}",
+                hint=first.hint,
+            )

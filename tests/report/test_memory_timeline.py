@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
+from tilewright.planning import exact
 from tilewright.planning.buffers import Buffer
+from tilewright.planning.generate import cut_rectangle
 from tilewright.planning.plan import Region, plan
 from tilewright.report.memory_timeline import HEIGHT, WIDTH, bytes_text, memory_timeline, ticks
 
@@ -40,3 +45,12 @@ def test_ticks():
     assert ticks(0, 60) == [0, 10, 20, 30, 40, 50, 60]
     assert ticks(0, 1 << 20) == [i << 17 for i in range(9)]
     assert bytes_text(1536) == "1.5 KiB"
+
+
+@pytest.mark.skipif(exact.native is None, reason="the native search is not built")
+def test_the_picture_of_the_documentation_is_current():
+    """docs/images/memory-plan.svg is what docs/memory-planning.md draws."""
+    buffers, _ = cut_rectangle(60, 1 << 20, 40, 1)
+    result = plan(buffers, capacity=1 << 20, strategy="exact")
+    page = Path(__file__).parents[2] / "docs" / "images" / "memory-plan.svg"
+    assert page.read_text() == memory_timeline(result, "60 buffers, no slack")

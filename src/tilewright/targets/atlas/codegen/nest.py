@@ -62,6 +62,7 @@ class Read:
     offset: Affine
     bytes: int
     source: str = ""
+    row: bool = False  # only the tile's first row is in DRAM; it is repeated down the tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,31 @@ class Write:
     value: Value
     offset: Affine
     bytes: int
+    source: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A place in VMEM for a tile that waits there between two uses."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Put a tile into a slot."""
+
+    value: Value
+    slot: Slot
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpark:
+    """Take a tile from a slot; it stays there too."""
+
+    result: Value
+    slot: Slot
     source: str = ""
 
 
@@ -98,7 +124,7 @@ class For:
     unroll: bool | None = None  # None: decided by size
 
 
-Statement = Read | Write | Compute | For
+Statement = Read | Write | Park | Unpark | Compute | For
 
 
 def unrolled(statements: list[Statement]) -> list[Statement]:
@@ -119,6 +145,7 @@ def unrolled(statements: list[Statement]) -> list[Statement]:
 def _instance(body: list[Statement], variable: Variable, index: int) -> list[Statement]:
     """One iteration: the variable fixed, and values of its own."""
     copies: dict[Value, Value] = {}
+    slots: dict[Slot, Slot] = {}
 
     def defined(value: Value) -> Value:
         copies[value] = Value(value.dtype, value.name)
@@ -136,6 +163,11 @@ def _instance(body: list[Statement], variable: Variable, index: int) -> list[Sta
                 )
             elif isinstance(s, Write):
                 rows.append(Write(used(s.value), s.offset.at(variable, index), s.bytes, s.source))
+            elif isinstance(s, Park):
+                slots[s.slot] = Slot(s.slot.bytes)
+                rows.append(Park(used(s.value), slots[s.slot], s.source))
+            elif isinstance(s, Unpark):
+                rows.append(Unpark(defined(s.result), slots.get(s.slot, s.slot), s.source))
             elif isinstance(s, Compute):
                 inputs = tuple(used(v) for v in s.inputs)
                 results = tuple(defined(v) for v in s.results)

@@ -42,6 +42,10 @@ class Backend:
     def error(self, code: str, message: str, hint: str | None = None) -> TilewrightError:
         return TilewrightError(code, message, Location(self.code.co_filename, self.line()), hint)
 
+    def depth(self) -> int:
+        """How many loops of the program are open."""
+        return 0
+
     # --- to be provided ---
 
     def compute(
@@ -57,6 +61,10 @@ class Backend:
 
     def keep(self, value: Any, count: int) -> Cell:
         raise AssertionError
+
+    def later(self, compute: Callable[[], Any], count: int) -> Cell:
+        """A cell of a macro tile of `count` tiles, computed now or when it is first used."""
+        return self.keep(compute(), count)
 
     # --- masks and constants ---
 
@@ -88,6 +96,9 @@ class Tracer(Backend):
         super().__init__(profile, code)
         self.stack: list[list[nest.Statement]] = [[]]
         self.patterns = patterns
+
+    def depth(self) -> int:
+        return len(self.stack) - 1
 
     @property
     def statements(self) -> list[nest.Statement]:
@@ -138,6 +149,24 @@ class Tracer(Backend):
         slot = nest.Slot(2048 if value.dtype == "bf16" else 1024)
         self.stack[-1].append(nest.Park(value, slot, self._source()))
         return Cell(fetch=lambda: self._take(slot, value.dtype), caches=False)
+
+    def later(self, compute: Callable[[], Value], count: int) -> Cell:
+        """One of many tiles is computed when first used and waits in VMEM for further uses."""
+        if count <= PARK:
+            return self.keep(compute(), count)
+        slots: list[nest.Slot] = []
+
+        def fetch() -> Value:
+            if slots:
+                return self._take(slots[0], dtype[0])
+            value = compute()
+            dtype.append(value.dtype)
+            slots.append(nest.Slot(2048 if value.dtype == "bf16" else 1024))
+            self.stack[-1].append(nest.Park(value, slots[0], self._source()))
+            return value
+
+        dtype: list[str] = []
+        return Cell(fetch=fetch, caches=False)
 
     def _take(self, slot: nest.Slot, dtype: str) -> Value:
         result = Value(dtype)

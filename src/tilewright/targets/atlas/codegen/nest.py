@@ -158,9 +158,8 @@ def _instance(body: list[Statement], variable: Variable, index: int) -> list[Sta
         rows: list[Statement] = []
         for s in statements:
             if isinstance(s, Read):
-                rows.append(
-                    Read(defined(s.result), s.offset.at(variable, index), s.bytes, s.source)
-                )
+                place = s.offset.at(variable, index)
+                rows.append(Read(defined(s.result), place, s.bytes, s.source, s.row))
             elif isinstance(s, Write):
                 rows.append(Write(used(s.value), s.offset.at(variable, index), s.bytes, s.source))
             elif isinstance(s, Park):
@@ -199,3 +198,27 @@ def emit_compute(tiles: Tiles, statement: Compute, known: dict[Value, Any]) -> N
     outputs = outcome if isinstance(outcome, tuple) else (outcome,)
     for value, tile in zip(statement.results, outputs, strict=True):
         known[value] = tile
+
+
+def without_idle_slots(statements: list[Statement]) -> list[Statement]:
+    """The statements without tiles put into VMEM that nobody takes out again."""
+    wanted: set[Slot] = set()
+
+    def look(rows: list[Statement]) -> None:
+        for s in rows:
+            if isinstance(s, Unpark):
+                wanted.add(s.slot)
+            elif isinstance(s, For):
+                look(s.body)
+
+    def keep(rows: list[Statement]) -> list[Statement]:
+        result: list[Statement] = []
+        for s in rows:
+            if isinstance(s, For):
+                result.append(For(s.variable, keep(s.body), s.unroll))
+            elif not isinstance(s, Park) or s.slot in wanted:
+                result.append(s)
+        return result
+
+    look(statements)
+    return keep(statements)

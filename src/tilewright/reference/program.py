@@ -34,7 +34,7 @@ class Semantics:
     accumulate  "wide": sums and contractions add exact products in float64 and round once to the
                 result type; "stepwise": every step rounds as the body of the operation says.
     machine     None: kernel launches mean the same as the whole-tensor operations they came from;
-                "atlas-v0" or "atlas-v1": the launches of the 32x32 kernels round as that machine does.
+                "atlas-v0": launches round as that machine's kernels do (`machine_kernels`).
     """
 
     accumulate: str = "wide"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from random_modules import FLOATS, Choices, Module, Value, affine, tensor_type
-from random_recipes import _shuffled, random_shape
+from random_recipes import random_shape
+
+from random_modules import FLOATS, Choices, Module, Value, affine, shuffled
 
 
 class KernelWriter:
@@ -67,7 +68,7 @@ def elementwise(w: KernelWriter) -> Value:
             "select",
             "clamp",
             "cast",
-        )  # fmt: skip
+        )
     )
     rank = len(shape)
     identity = affine(rank, range(rank))
@@ -83,7 +84,7 @@ def elementwise(w: KernelWriter) -> Value:
         target = "i1" if family == "compare" else t
         extra = {"predicate": '"lt"'} if family == "compare" else {}
         return w.call(family, [x], shape, target, **{side: f"0.25 : {t}"}, **extra)
-    dims = _shuffled(w.choices, [d for d in range(rank) if w.choices.integer(0, 2)])
+    dims = shuffled(w.choices, [d for d in range(rank) if w.choices.integer(0, 2)])
     y = w.argument([shape[d] for d in dims], t)
     maps = [identity, affine(rank, dims)]
     if family == "select":
@@ -109,7 +110,9 @@ def rows(w: KernelWriter) -> Value:
     if family == "rope":
         even = (*shape[:-1], shape[-1] + shape[-1] % 2)
         x = w.argument(even, t)
-        table = (even[-2], even[-1] // 2) if len(even) > 1 else (even[-1] // 2,)
+        # Tables as wide as a pair, repeated along some of the leading dimensions.
+        leading = [n if w.choices.integer(0, 1) else 1 for n in even[:-1]]
+        table = [*leading[w.choices.integer(0, len(leading)) :], even[-1] // 2]
         tables = [w.argument(table, t) for _ in range(2)]
         style = w.choices.pick(('"split_half"', '"interleaved"'))
         return w.call("rope", [x, *tables], even, t, style=style, axis="-1 : i64")
@@ -242,7 +245,7 @@ def movement(w: KernelWriter) -> Value:
     family = w.choices.pick(("transpose", "slice", "insert_slice", "concat", "pad", "iota", "fill"))
     rank = len(shape)
     if family == "transpose":
-        order = _shuffled(w.choices, list(range(rank)))
+        order = shuffled(w.choices, list(range(rank)))
         return w.call(family, [x], [shape[d] for d in order], t, permutation=integers(order))
     if family == "slice":
         offsets = [pick(0, n - 1) for n in shape]
@@ -313,6 +316,3 @@ def random_kernel(choices: Choices, kinds: list[str] | None = None) -> Module:
         "}",
     ]
     return Module("\n".join(lines), writer.arguments, [kind], [writer.steps])
-
-
-__all__ = ["random_kernel", "tensor_type"]

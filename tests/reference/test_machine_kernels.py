@@ -11,6 +11,8 @@ from running import array, execute, floats
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.manifest import load_manifest
+from tilewright.reference.bounds import machine_chain, product_magnitude
+from tilewright.reference.compare import compare
 from tilewright.reference.program import Semantics
 from tilewright.targets.atlas.machine import PythonMachine
 from tilewright.targets.atlas.profile import load_profile
@@ -114,12 +116,12 @@ def test_matmul_chains(count: int) -> None:
     (found,) = execute(text, *tiles, semantics=ON_MACHINE)
     assert same_bits(found, simulated(names, tiles, BF16))
     (exact,) = execute(text, *tiles)
-    # The stated bound: fp16 and bf16 roundings at every link, relative to the sum of magnitudes.
-    size = sum(
-        np.abs(floats(a)) @ np.abs(floats(b)) for a, b in zip(tiles[::2], tiles[1::2], strict=True)
-    )
+    left = np.concatenate([floats(t) for t in tiles[::2]], axis=1)
+    right = np.concatenate([floats(t) for t in tiles[1::2]], axis=0)
+    bound = machine_chain(product_magnitude(left, right), count)
+    result = compare(found, exact, bound)
+    assert result.within, result
     difference = np.abs(floats(found) - floats(exact))
-    assert (difference <= count * 2.0**-7 * size).all()
     assert count == 1 or (difference > 0).any(), "the roundings of the machine do not show"
 
 

@@ -45,7 +45,8 @@ class Steps:
 
     def total(self, x: Array, axes: int | tuple[int, ...]) -> Array:
         """Sum over axes, kept with size 1."""
-        return dtypes.rounded(np.sum(x, axis=axes, keepdims=True, dtype=np.float64), self.element)
+        wide = np.add.reduce(x, axis=axes, keepdims=True, dtype=np.float64)
+        return dtypes.rounded(np.asarray(wide), self.element)
 
     def mean(self, x: Array, axes: int | tuple[int, ...]) -> Array:
         """Sum, then division by the count."""

@@ -20,7 +20,12 @@ from xdsl.ir import Operation
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.reference import attention, machine_kernels
 from tilewright.reference.dtypes import BF16, Array
-from tilewright.reference.families import Call, attention_operands, block_scores, matrix_product
+from tilewright.reference.families import Call
+from tilewright.reference.families_products import (
+    attention_operands,
+    block_scores,
+    matrix_product,
+)
 from tilewright.reference.faults import fault
 from tilewright.reference.ops_npu_kernel import (
     bind,
@@ -40,7 +45,6 @@ from tilewright.reference.program import (
     operation,
     tensor_shape,
 )
-from tilewright.reference.scalar_ops import attribute_of
 
 
 def evaluate_launch(op: Operation, kernel: KernelCall, builder: Builder) -> Evaluate:
@@ -219,6 +223,3 @@ def wait(op: Operation, builder: Builder) -> Evaluate:
         return ()
 
     return evaluate
-
-
-__all__ = ["Buffer", "Transfer", "attribute_of", "launch"]

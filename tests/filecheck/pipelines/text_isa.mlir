@@ -14,8 +14,8 @@
 // ABSTRACT-NEXT: dma.store rs1=2, base={{[0-9]+}}, size=2048, flag={{[0-9]+}}
 
 // NATIVE:      # matmul
-// NATIVE-NEXT: lui rd=1, imm=0
-// NATIVE-NEXT: addi rd=1, rs1=1, imm=0
+// NATIVE-NEXT: lui rd=1, imm={{[0-9]+}}
+// NATIVE-NEXT: addi rd=1, rs1=1, imm={{-?[0-9]+}}
 // NATIVE:      dma.load.ch<N> rd=6, rs1=1, rs2=4, size=0, channel=0
 // NATIVE:      vmatmul.mxu0 vd=0, vs1=0, vs2=0
 // NATIVE:      dma.store.ch<N> rd=3, rs1=8, rs2=4, size=0, channel=0

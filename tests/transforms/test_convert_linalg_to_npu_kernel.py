@@ -310,6 +310,10 @@ WINDOWS = [
     ("conv_2d", "6x6", "3x3", "4x4", 1, 1),
     ("pooling_nhwc_max", "1x6x6x3", "2x2", "1x5x5x3", 1, 1),
     ("pooling_ncw_sum", "1x3x8", "2", "1x3x4", 2, 1),
+    # The result stops before the image ends.
+    ("pooling_nchw_max", "1x3x9x8", "2x2", "1x3x3x4", 2, 1),
+    ("depthwise_conv_2d_nhwc_hwc", "1x9x8x3", "2x2x3", "1x3x5x3", 1, 2),
+    ("conv_2d_nhwc_hwcf", "1x9x8x3", "2x2x3x4", "1x2x3x4", 2, 1),
 ]
 
 

@@ -208,10 +208,11 @@ class MapOp(StructuredOp):
     def create(
         cls, *, operands: Sequence[SSAValue] = (), regions: Sequence[Region] = (), **others: Any
     ) -> Self:
-        # Older text has no body argument for the output.
-        body = regions[0].block
-        if len(body.args) == len(operands) - 1:
-            body.insert_arg(element_type(operands[-1].type), len(body.args))
+        # Older text has no body argument for the output. (A copy starts with an empty region.)
+        if operands and regions and regions[0].blocks:
+            body = regions[0].block
+            if len(body.args) == len(operands) - 1:
+                body.insert_arg(element_type(operands[-1].type), len(body.args))
         return super().create(operands=operands, regions=regions, **others)
 
     def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:

@@ -233,6 +233,7 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
         KeyError,
         IndexError,
         AssertionError,
+        OverflowError,
     ) as error:
         # Constructors of xDSL operations check their input with plain exceptions.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -19,7 +19,7 @@ class ConvertNPUScheduleToISA(ModulePass):
     """Turn launches into npu_isa instructions.
 
     Without a manifest each launch becomes the abstract sequence: operands are loaded, computed
-    on, and the result stored; loops stay. With a manifest each launch becomes the real
+    on, and the result stored; loops stay, and so do launches of families that run on the host. With a manifest each launch becomes the real
     instructions of its kernel, loops are walked, every address role is bound to the tile it
     reads or writes and materialised with lui and addi.
 
@@ -57,6 +57,8 @@ class ConvertNPUScheduleToISA(ModulePass):
 def _lower_abstract(module: ModuleOp) -> None:
     for launch in list(module.walk()):
         call = call_of_launch(launch)
+        if call is not None and call.family.runs_on == "host":
+            continue
         if call is not None:
             lower_launch(launch, call)
         elif isinstance(launch, UKernelLaunchOp):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_isa import (
@@ -166,9 +167,7 @@ class PlanNPUMemory(ModulePass):
 
     def _bases(self, function: _Function, ends: dict[str, int]) -> dict[str, int]:
         """Where each region begins: as asked, else one after the other."""
-        given = dict(
-            zip(REGIONS, (self.load_base, self.weight_base, self.store_base), strict=True)
-        )
+        given = dict(zip(REGIONS, (self.load_base, self.weight_base, self.store_base), strict=True))
         bases: dict[str, int] = {}
         top = 0
         for name in REGIONS:
@@ -178,7 +177,7 @@ class PlanNPUMemory(ModulePass):
             bases[name] = base
             top = max(top, align_up(base + ends[name], self.alignment))
         used = sorted((bases[n], bases[n] + ends[n], n) for n in REGIONS if ends[n])
-        for (_, end, low), (start, _, high) in zip(used, used[1:], strict=False):
+        for (_, end, low), (start, _, high) in pairwise(used):
             if start < end:
                 raise error_at(
                     function.op,

@@ -126,7 +126,15 @@ def convert_module(module: ModuleOp, settings: Settings, collect: bool = False) 
                 recognise_chains(block, result.sources, settings)
                 remove_dead(block)
             _check_nothing_pending(region, result, collect)
+            _check_intents(region, collect)
     return result
+
+
+def _check_intents(region: Region, collect: bool) -> None:
+    """Refuse intents that do not fit together: tensor ops of the source may reach too far."""
+    for op in region.walk():
+        if isinstance(op, UKernelGenericOp | MatmulOp) and not collect:
+            op.verify_()
 
 
 @dataclass

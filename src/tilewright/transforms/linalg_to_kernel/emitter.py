@@ -130,7 +130,7 @@ def constant_of(value: SSAValue) -> FloatAttr | IntegerAttr | None:
     attribute = op.value
     if isinstance(attribute, FloatAttr | IntegerAttr):
         return attribute
-    if isinstance(attribute, DenseIntOrFPElementsAttr) and attribute.is_splat():
+    if isinstance(attribute, DenseIntOrFPElementsAttr) and len(attribute) and attribute.is_splat():
         element = attribute.get_element_type()
         number = cast("int | float", attribute.get_values()[0])
         if isinstance(element, AnyFloat):

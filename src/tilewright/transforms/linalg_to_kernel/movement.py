@@ -118,6 +118,8 @@ def _joined(
 def convert_concat(emitter: Emitter, op: tensor.ConcatOp) -> None:
     parts = [emitter.value(v) for v in op.inputs]
     axis = op.dim.value.data
+    if not 0 <= axis < len(shape_of(parts[0])):
+        raise Unmapped("TW1224", f"it joins along dimension {axis}, which is none", "count from 0")
     emitter.values[op.result] = parts[0] if len(parts) == 1 else emitter.concat(parts, axis)
 
 

@@ -178,7 +178,30 @@ def _normalised(emitter: Emitter, op: ConvolutionOp, type_: TensorType) -> Convo
         raise Unmapped("TW1221", "this convolution has no kernel", "use nchw_fchw or nhwc_hwcf")
     result = TensorType(type_.element_type, list(out))
     strides, dilations = _pair(op.steps("strides")), _pair(op.steps("dilations"))
-    return Convolution(x, w, layout, groups, strides, dilations, result)
+    conv = Convolution(x, w, layout, groups, strides, dilations, result)
+    first = 2 if layout == "nchw_fchw" else 1
+    conv.x = _reached(emitter, x, first, conv.window, conv.output, strides, dilations)
+    return conv
+
+
+def _reached(
+    emitter: Emitter,
+    x: SSAValue,
+    first: int,
+    window: tuple[int, ...],
+    output: tuple[int, ...],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+) -> SSAValue:
+    """The part of an image that windows reach: a result may stop before the image ends."""
+    sizes = list(shape_of(x))
+    for i in range(2):
+        span = dilations[i] * (window[i] - 1) + 1
+        if (sizes[first + i] - span) // strides[i] + 1 > output[i]:
+            sizes[first + i] = (output[i] - 1) * strides[i] + span
+    if tuple(sizes) == shape_of(x):
+        return x
+    return emitter.slice(x, [0] * len(sizes), sizes, [1] * len(sizes))
 
 
 def _bias(conv: Convolution, init: SSAValue, type_: TensorType) -> SSAValue | None:
@@ -295,10 +318,13 @@ def convert_pooling(emitter: Emitter, op: PoolingOp) -> None:
     if len(window) == 1:
         x = emitter.reshape(x, (shape[0], shape[1], 1, shape[2]))
         window, out, layout = (1, *window), (out[0], out[1], 1, out[2]), "nchw"
+    strides, dilations = _pair(op.steps("strides")), _pair(op.steps("dilations"))
+    first = 2 if layout == "nchw" else 1
+    x = _reached(emitter, x, first, window, out[first : first + 2], strides, dilations)
     attributes: dict[str, Attribute] = {
         "kernel": integers(window),
-        "strides": integers(_pair(op.steps("strides"))),
-        "dilations": integers(_pair(op.steps("dilations"))),
+        "strides": integers(strides),
+        "dilations": integers(dilations),
         "layout": text(layout),
     }
     result = TensorType(type_.element_type, list(out))

@@ -8,6 +8,7 @@ buffers of their own while the next iteration computes.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,18 +18,29 @@ from tilewright.targets.atlas.codegen.nest import (
     Affine,
     Compute,
     For,
+    Park,
     Read,
+    Slot,
     Statement,
+    Unpark,
     Value,
     Variable,
     Write,
     emit_compute,
     size_of,
     unrolled,
+    without_idle_slots,
 )
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
-from tilewright.targets.atlas.codegen.tiles import Tiles
-from tilewright.targets.atlas.codegen.virtual import Code, Place, Register, Site
+from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
+from tilewright.targets.atlas.codegen.virtual import (
+    REGISTER_BYTES,
+    ROW,
+    Code,
+    Place,
+    Register,
+    Site,
+)
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
 
@@ -45,42 +57,85 @@ class Run:
     bytes: int
     reads: list[Read] = field(default_factory=list)
     buffer: int = 0  # VMEM address (of the first half when doubled)
-    doubled: int = 0  # distance of the two halves, 0 when single
+    row: bool = False  # only the first row of the tile is loaded, the rest is zero
 
 
-def lower(statements: list[Statement], profile: Profile) -> Routine:
-    """The routine that runs a tile program."""
-    return _Lowering(profile).run(statements)
+@dataclass
+class ConstantPool:
+    """Constants that no instruction makes: half tiles in DRAM, copied to VMEM at the start."""
+
+    dram: int
+    values: list[float] = field(default_factory=list)
+
+    def data(self) -> bytes:
+        """The bytes to place at `dram`."""
+        halves = [struct.pack("<H", bf16_bits(v)) * (REGISTER_BYTES // 2) for v in self.values]
+        return b"".join(halves)
 
 
-def mark_loops(statements: list[Statement], straight: int = STRAIGHT, body: int = BODY) -> None:
-    """Decide which loops are written out: inner ones first, as long as the body stays short."""
+def lower(
+    statements: list[Statement], profile: Profile, pool: ConstantPool | None = None
+) -> Routine:
+    """The routine that runs a tile program; constants it needs from memory go to the pool."""
+    return _Lowering(profile, pool or ConstantPool(0)).run(statements)
+
+
+def mark_loops(statements: list[Statement], top: bool = True) -> None:
+    """Decide which loops are written out: inner ones, as long as the body around stays short."""
     for statement in statements:
         if not isinstance(statement, For):
             continue
-        mark_loops(statement.body, straight, body)
+        mark_loops(statement.body, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
         if statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
-            limit = straight if _outermost(statement, statements) else body
-            statement.unroll = not inner_stays and whole <= limit
-
-
-def _outermost(statement: For, siblings: list[Statement]) -> bool:
-    return len([s for s in siblings if isinstance(s, For)]) == 1 and siblings[0] is statement
+            around = size_of(statements)
+            short = whole <= STRAIGHT if top else around <= BODY
+            statement.unroll = not inner_stays and short
 
 
 class _Lowering:
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, pool: ConstantPool) -> None:
+        self.profile, self.pool = profile, pool
         self.routine = Routine(profile)
+        self.ceiling = profile.vmem_bytes  # constants sit above
         self.top = 0  # VMEM in use
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
+        self.slots: dict[Slot, int] = {}
 
     def run(self, statements: list[Statement]) -> Routine:
+        statements = without_idle_slots(statements)
         mark_loops(statements)
-        self._sequence(unrolled(statements), [], self.routine.items, {})
+        self._sequence(unrolled(statements), [], self.routine.items)
+        if self.pool.values:
+            first = self.routine.code()
+            for k in range(len(self.pool.values)):
+                source = self.pool.dram + k * REGISTER_BYTES
+                first.dma_load(self._pooled(k), source, REGISTER_BYTES)
+            self.routine.items.insert(0, first)
         return self.routine
+
+    # --- constants ----------------------------------------------------------------------
+
+    def _pooled(self, index: int) -> int:
+        return self.profile.vmem_bytes - (index + 1) * REGISTER_BYTES
+
+    def _tiles(self, code: Code) -> Tiles:
+        tiles = Tiles(code)
+        tiles._make_constant = lambda value: self._constant(tiles, value)
+        return tiles
+
+    def _constant(self, tiles: Tiles, value: float, into: Tile | None = None) -> Tile:
+        """Fill a tile with a number: by instructions where they can, else from the pool."""
+        if tiles.can_fill(value):
+            return tiles.fill(value, into)
+        if value not in self.pool.values:
+            self.pool.values.append(value)
+            self.ceiling = self._pooled(len(self.pool.values) - 1)
+        tile = into or tiles.new()
+        for part in range(2):
+            tiles.code.vload(tile.register.part(part), self._pooled(self.pool.values.index(value)))
+        return tile
 
     # --- structure ----------------------------------------------------------------------
 
@@ -89,7 +144,6 @@ class _Lowering:
         statements: list[Statement],
         around: list[Variable],
         out: list[Code | Loop],
-        known: dict[Value, Run],
     ) -> None:
         """Straight statements become pieces, loops become loops."""
         straight: list[Statement] = []
@@ -108,7 +162,7 @@ class _Lowering:
     def _straight(self, statements: list[Statement]) -> Code:
         """A piece that loads, computes and stores, each tile once."""
         code = self.routine.code()
-        tiles, values = Tiles(code), dict[Value, Any]()
+        tiles, values = self._tiles(code), dict[Value, Any]()
         runs = self._runs(s for s in statements if isinstance(s, Read))
         where = {id(read): run for run in runs for read in run.reads}
         for run in runs:
@@ -120,11 +174,15 @@ class _Lowering:
                 if id(run) not in started:
                     started.add(id(run))
                     code.source = s.source
+                    if run.row:
+                        self._clear(code, run.buffer, run.bytes)
                     self._load(code, run, run.buffer)
                 self._fetch(code, tiles, values, s, run, run.buffer)
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
+            elif isinstance(s, Park | Unpark):
+                self._park(code, tiles, values, s)
             elif isinstance(s, Write):
                 code.source = s.source
                 buffer = self._allocate(s.bytes)
@@ -133,21 +191,36 @@ class _Lowering:
                 code.dma_store(self._dram(code, s.offset), buffer, s.bytes)
         return code
 
+    def _park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
+        """Tiles that wait in VMEM."""
+        code.source = s.source
+        if s.slot not in self.slots:
+            self.slots[s.slot] = self._allocate(s.slot.bytes)
+        if isinstance(s, Park):
+            tiles.store(values[s.value], self.slots[s.slot])
+        else:
+            values[s.result] = tiles.load(self.slots[s.slot], s.result.dtype)
+
     def _loop(self, loop: For, around: list[Variable], out: list[Code | Loop]) -> None:
         inner = [s for s in loop.body if isinstance(s, For)]
-        if inner:
-            body: list[Code | Loop] = []
-            self._sequence(loop.body, [*around, loop.variable], body, {})
-            step = self.routine.code()
-            self._step_bases(step, loop.variable)
-            body.append(step)
-            out.append(Loop(loop.variable.trips, body))
-            rewind = self.routine.code()
-            self._step_bases(rewind, loop.variable, -loop.variable.trips)
-            if around and rewind.ops:
-                out.append(rewind)
+        if not inner:
+            _InnerLoop(self, loop, out, None).lower()
             return
-        _InnerLoop(self, loop, around, out).lower()
+        mark = self.top
+        body: list[Code | Loop] = []
+        if len(loop.body) == 1 and not any(isinstance(s, For) for s in inner[0].body):
+            _InnerLoop(self, inner[0], body, _Outer(loop.variable, out)).lower()
+        else:
+            self._sequence(loop.body, [*around, loop.variable], body)
+        step = self.routine.code()
+        self._step_bases(step, loop.variable)
+        body.append(step)
+        out.append(Loop(loop.variable.trips, body))
+        rewind = self.routine.code()
+        self._step_bases(rewind, loop.variable, -loop.variable.trips)
+        if around and rewind.ops:
+            out.append(rewind)
+        self.top = mark
 
     # --- addresses ----------------------------------------------------------------------
 
@@ -174,8 +247,11 @@ class _Lowering:
     def _allocate(self, bytes: int, align: int = 1024) -> int:
         start = -(-self.top // align) * align
         self.top = start + bytes
-        if self.top > self.profile.vmem_bytes:
-            need, have = self.top / 2**20, self.profile.vmem_bytes / 2**20
+        if self.top > self.ceiling:
+            need, have = (
+                (self.top + self.profile.vmem_bytes - self.ceiling) / 2**20,
+                self.profile.vmem_bytes / 2**20,
+            )
             raise TilewrightError(
                 "TW1454",
                 f"the kernel needs at least {need:.2f} MiB of VMEM, {self.profile.name} has "
@@ -187,13 +263,13 @@ class _Lowering:
     def _runs(self, reads: Iterable[Read]) -> list[Run]:
         """Reads grouped into transfers: the same bytes once, neighbours together."""
         limit = self.profile.dma.max_bytes or 1 << 30
-        first: dict[tuple[tuple[Variable, int], ...], dict[int, Run]] = {}
+        first: dict[Any, dict[int, Run]] = {}
         order: list[Run] = []
         for read in reads:
-            by_constant = first.setdefault(read.offset.terms, {})
+            by_constant = first.setdefault((read.offset.terms, read.row), {})
             run = by_constant.get(read.offset.constant)
             if run is None:
-                run = Run(read.offset, read.bytes)
+                run = Run(read.offset, read.bytes, row=read.row)
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
@@ -202,6 +278,7 @@ class _Lowering:
             last = merged[-1] if merged else None
             if (
                 last is not None
+                and not (last.row or run.row)
                 and last.offset.terms == run.offset.terms
                 and last.offset.constant + last.bytes == run.offset.constant
                 and last.bytes + run.bytes <= min(limit, self._merge_limit())
@@ -216,8 +293,26 @@ class _Lowering:
         """Longest transfer worth making: long ones keep short ones waiting."""
         return 4096
 
-    def _load(self, code: Code, run: Run, target: int | Place) -> None:
-        code.dma_load(target, self._dram(code, run.offset), run.bytes)
+    def _load(self, code: Code, run: Run, target: int | Place, ahead: int = 0) -> None:
+        """Start the transfers of a run, `ahead` bytes further on."""
+        offset = run.offset.shifted(ahead)
+        if not run.row:
+            code.dma_load(target, self._dram(code, offset), run.bytes)
+            return
+        for half in range(0, run.bytes, REGISTER_BYTES):
+            place = (
+                Place(target.pointer, target.buffer, target.offset + half)
+                if isinstance(target, Place)
+                else target + half
+            )
+            code.dma_load(place, self._dram(code, offset.shifted(half)), ROW)
+
+    def _clear(self, code: Code, address: int, count: int) -> None:
+        """Zero bytes of VMEM, for tiles of which only a row is loaded."""
+        zero = code.half()
+        code.emit("vli.all", zero, 0)
+        for at in range(address, address + count, REGISTER_BYTES):
+            code.vstore(zero, at)
 
     def _fetch(
         self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place
@@ -230,16 +325,25 @@ class _Lowering:
             if isinstance(buffer, Place)
             else buffer + shift
         )
-        values[read.result] = tiles.load(at, read.result.dtype)
+        tile = tiles.load(at, read.result.dtype)
+        values[read.result] = tiles.columns("sum", tile) if read.row else tile
+
+
+@dataclass
+class _Outer:
+    """The loop around an inner loop, and where code before that loop goes."""
+
+    variable: Variable
+    out: list[Code | Loop]
 
 
 class _InnerLoop:
     """A loop whose body is straight."""
 
     def __init__(
-        self, lowering: _Lowering, loop: For, around: list[Variable], out: list[Code | Loop]
+        self, lowering: _Lowering, loop: For, out: list[Code | Loop], outer: _Outer | None
     ) -> None:
-        self.at, self.loop, self.around, self.out = lowering, loop, around, out
+        self.at, self.loop, self.out, self.outer = lowering, loop, out, outer
         self.routine = lowering.routine
         self.variable = loop.variable
         reads = [s for s in loop.body if isinstance(s, Read)]
@@ -248,26 +352,56 @@ class _InnerLoop:
         self.moving = lowering._runs(moving)
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write)]
+        self.places: dict[int, int | Place] = {}  # run -> where its bytes are
 
     def lower(self) -> None:
         mark = self.at.top
-        before = self.routine.code()
+        self.before = before = self.routine.code()
+        self.ahead = self._ahead()
+        self.current, self.following = self._double_buffer()  # first: it needs alignment
         for run in self.fixed:
-            run.buffer = self.at._allocate(run.bytes)
-            self.at._load(before, run, run.buffer)
-        self.current, self.following = self._double_buffer()
+            if id(run) in self.places:
+                continue
+            self.places[id(run)] = buffer = self.at._allocate(run.bytes)
+            if run.row:
+                self.at._clear(before, buffer, run.bytes)
+            self.at._load(before, run, buffer)
         for run in self.moving:
-            here = Place(self.current, "current", run.buffer)
-            self.at._load(before, run, here)
+            if run.row:
+                for half in (self.start, self.start + self.half):
+                    self.at._clear(before, half + run.buffer, run.bytes)
+        for run in self.moving:
+            self.places[id(run)] = Place(self.current, "current", run.buffer)
+            self.at._load(before, run, Place(self.current, "current", run.buffer))
         self.deferred = self._deferred_stores()
         self.out.append(before)
         body = self._body()
         self.out.append(Loop(self.variable.trips, [body]))
         after = self.routine.code()
         self.at._step_bases(after, self.variable, -self.variable.trips)
+        if self.ahead is not None:
+            self.ahead.turn(after)
         if after.ops:
             self.out.append(after)
-        self.at.top = mark
+        if self.outer is None:
+            self.at.top = mark
+
+    def _ahead(self) -> _Ahead | None:
+        """Load what the next iteration of the loop around needs, a slice in each of ours."""
+        if self.outer is None or self.outer.variable.trips < 2 or self.variable.trips < 2:
+            return None
+        runs = [run for run in self.fixed if run.offset.factor(self.outer.variable) and not run.row]
+        regions = _regions(runs)
+        trips = self.variable.trips
+        total = sum(region.bytes for region in regions)
+        half = 1 << max(10, (total - 1).bit_length()) if total else 0
+        rest = sum(r.bytes for r in [*self.fixed, *self.moving, *self.moving, *self.writes])
+        fits = self.at.top + 2 * half + rest + 4 * half // 2 <= self.at.ceiling
+        sizes = [r.bytes // trips for r in regions]
+        even = all(r.bytes % (trips * ROW) == 0 for r in regions)
+        if not regions or not fits or not even or any(n & (n - 1) for n in sizes):
+            return None
+        return _Ahead(self, regions, half)
 
     def _double_buffer(self) -> tuple[Register, Register]:
         """Pointers to the two halves that moving tiles alternate between."""
@@ -276,34 +410,37 @@ class _InnerLoop:
             run.buffer = total
             total += -(-run.bytes // 1024) * 1024
         self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
-        start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
-        return self.routine.pointer(start), self.routine.pointer(start + self.half)
+        self.start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
+        if not total:
+            return Register(Kind.X), Register(Kind.X)
+        return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
 
     def _deferred_stores(self) -> dict[int, Site]:
         """The last stores of an iteration run on channels of their own into the next."""
         sites = {}
-        room = 8 - len(self.routine.sites) - 3
-        for write in self.writes[-min(DEFERRED, max(0, room)) :]:
+        for number, write in enumerate(self.writes[-DEFERRED:]):
             inside = self.routine.pointer(self.at._allocate(write.bytes))
-            sites[id(write)] = self.routine.site(True, inside, self.routine.pointer(0), write.bytes)
+            outside = self.routine.pointer(0)
+            sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
         return sites
 
     def _body(self) -> Code:
         code = self.routine.code()
-        tiles, values = Tiles(code), dict[Value, Any]()
+        tiles, values = Tiles(code, self._constant), dict[Value, Any]()
         stepping = self.variable.trips > 1
         if self.moving and stepping:
             self._prefetch(code)
+        if self.ahead is not None:
+            self.ahead.slice(code)
         for s in self.loop.body:
             if isinstance(s, Read):
                 run = self.where[id(s)]
-                buffer: int | Place = run.buffer
-                if run.offset.factor(self.variable):
-                    buffer = Place(self.current, "current", run.buffer)
-                self.at._fetch(code, tiles, values, s, run, buffer)
+                self.at._fetch(code, tiles, values, s, run, self.places[id(run)])
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
+            elif isinstance(s, Park | Unpark):
+                self.at._park(code, tiles, values, s)
             elif isinstance(s, Write):
                 code.source = s.source
                 self._store(code, tiles, values[s.value], s)
@@ -313,13 +450,18 @@ class _InnerLoop:
             code.toggle(self.following, self.half)
         return code
 
+    def _constant(self, value: float) -> Tile:
+        """Constants of a loop are made before it and stay in registers."""
+        tile = Tile(self.routine.carry(2), "bf16")
+        self.at._constant(Tiles(self.before), value, tile)
+        return tile
+
     def _prefetch(self, code: Code) -> None:
         """Start the loads of the next iteration. The last iteration loads what follows in
         memory; nobody reads it."""
         for run in self.moving:
-            ahead = run.offset.shifted(run.offset.factor(self.variable))
             there = Place(self.following, "following", run.buffer)
-            code.dma_load(there, self.at._dram(code, ahead), run.bytes)
+            self.at._load(code, run, there, run.offset.factor(self.variable))
 
     def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
         site = self.deferred.get(id(write))
@@ -338,3 +480,89 @@ class _InnerLoop:
         else:
             code.emit("add", site.dram, base, code.constant(Kind.X, offset & 0xFFFFFFFF))
         code.start(site, name)
+
+
+def _regions(runs: list[Run]) -> list[Run]:
+    """Runs that follow each other in DRAM, joined."""
+    regions: list[Run] = []
+    for run in sorted(runs, key=lambda r: (str(r.offset.terms), r.offset.constant)):
+        last = regions[-1] if regions else None
+        if (
+            last is not None
+            and last.offset.terms == run.offset.terms
+            and last.offset.constant + last.bytes == run.offset.constant
+        ):
+            last.bytes += run.bytes
+            last.reads += run.reads
+        else:
+            regions.append(Run(run.offset, run.bytes, list(run.reads)))
+    return regions
+
+
+class _Ahead:
+    """Tiles that change with the loop around: two halves, one in use while the other fills up a
+    slice at a time."""
+
+    def __init__(self, loop: _InnerLoop, regions: list[Run], half: int) -> None:
+        self.loop, self.regions, self.size = loop, regions, half
+        at, routine = loop.at, loop.routine
+        assert loop.outer is not None
+        start = at._allocate(2 * half, 2 * half)
+        self.current = routine.pointer(start)
+        # One pointer walks over the half that fills up, one over each region in DRAM.
+        self.filling = routine.pointer(start + half)
+        self.trips = loop.variable.trips
+        self.other = half
+        place = 0
+        first = routine.code()
+        self.sources: list[Register] = []
+        for region in regions:
+            region.buffer = place
+            for run in loop.fixed:
+                if run.reads and any(run.reads[0] is r for r in region.reads):
+                    shift = run.offset.constant - region.offset.constant
+                    loop.places[id(run)] = Place(self.current, "ahead", place + shift)
+            at._load(first, region, start + place)
+            place += -(-region.bytes // 1024) * 1024
+        loop.outer.out.append(first)
+        self.walk = routine.pointer(0)  # slices done so far, times one slice of the first region
+
+    def slice(self, code: Code) -> None:
+        """Load the next slice of every region for the next iteration of the loop around."""
+        outer = self.loop.outer
+        assert outer is not None
+        for region in self.regions:
+            size = region.bytes // self.trips
+            place = self._stepped(code, self.filling, region.buffer, size)
+            source = self._source(code, region, size)
+            code.dma_load(place, source, size)
+        code.advance(self.walk, 1)
+
+    def _stepped(self, code: Code, pointer: Register, offset: int, size: int) -> Place:
+        """pointer + offset + slices done * size, as a place of its own."""
+        return Place(self._sum(code, pointer, offset, size), "filling", 0)
+
+    def _source(self, code: Code, region: Run, size: int) -> Place:
+        outer = self.loop.outer
+        assert outer is not None
+        base = self.loop.at._base(region.offset.terms)
+        ahead = region.offset.constant + region.offset.factor(outer.variable)
+        return Place(self._sum(code, base, ahead, size), f"dram ahead {id(region)}", 0)
+
+    def _sum(self, code: Code, pointer: Register, offset: int, size: int) -> Register:
+        shift = size.bit_length() - 1
+        if size != 1 << shift:
+            raise TilewrightError("TW1456", f"a slice of {size} bytes is not a power of two")
+        walked = Register(Kind.X)
+        code.emit("slli", walked, self.walk, shift)
+        total = Register(Kind.X)
+        code.emit("add", total, walked, pointer)
+        if not offset:
+            return total
+        return code.address(total, offset)
+
+    def turn(self, code: Code) -> None:
+        """The filled half is the one in use from now on."""
+        code.toggle(self.current, self.size)
+        code.toggle(self.filling, self.size)
+        code.advance(self.walk, -self.trips)

@@ -8,6 +8,7 @@ half; row reductions then combine the halves.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Place, Register
@@ -47,11 +48,13 @@ def bf16_bits(value: float) -> int:
 class Tiles:
     """Emits tile operations into virtual code."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, constants: Callable[[float], Tile] | None = None) -> None:
         self.code = code
         self.profile = code.profile
+        self._make_constant = constants or self.fill
         self._constants: dict[float, Tile] = {}
         self._pushed: dict[int, list[tuple[Tile, Register]]] = {}
+        self._kept: list[Tile] = []  # tiles whose weight slot is theirs for good
 
     # --- registers and memory ---
 
@@ -75,18 +78,28 @@ class Tiles:
     def constant(self, value: float) -> Tile:
         """A tile filled with one number, made once per piece of code."""
         if value not in self._constants:
-            tile = self.new()
-            immediate = bf16_bits(value)
-            if self.profile.fill == "integer":
-                if value != int(value):
-                    raise ValueError(
-                        f"this machine fills registers with integers only, not {value}"
-                    )
-                immediate = int(value)
-            for part in range(2):
-                self.code.emit("vli.all", tile.register.part(part), immediate)
-            self._constants[value] = tile
+            self._constants[value] = self._make_constant(value)
         return self._constants[value]
+
+    def can_fill(self, value: float) -> bool:
+        """Whether an instruction can make the constant; else it has to come from memory."""
+        return self.profile.fill == "bits" or (value == int(value) and abs(value) <= 32767)
+
+    def fill(self, value: float, into: Tile | None = None) -> Tile:
+        """A tile filled by instructions."""
+        if not self.can_fill(value):
+            raise ValueError(f"this machine fills registers with integers only, not {value}")
+        tile = into or self.new()
+        immediate = bf16_bits(value) if self.profile.fill == "bits" else int(value)
+        for part in range(2):
+            self.code.emit("vli.all", tile.register.part(part), immediate)
+        return tile
+
+    def pinned_ones(self) -> Tile:
+        """An fp8 tile of ones that keeps its weight slot."""
+        tile = self.pack(self.constant(1.0))
+        self._kept.append(tile)
+        return tile
 
     # --- vector unit ---
 
@@ -186,7 +199,10 @@ class Tiles:
         slot = self.code.weight(unit)
         self.code.emit(f"vmatpush.weight.mxu{unit}", slot, b.register)
         # A unit has two slots: an older one may not be around any more.
-        self._pushed[unit] = [*recent[-1:], (b, slot)]
+        kept = [entry for entry in recent if any(entry[0] is tile for tile in self._kept)]
+        others = [entry for entry in recent if entry not in kept]
+        room = 1 - len(kept)
+        self._pushed[unit] = [*kept, *(others[-room:] if room > 0 else []), (b, slot)]
         return slot
 
     def accumulator(self, unit: int = 1) -> Accumulator:

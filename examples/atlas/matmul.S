@@ -50,13 +50,14 @@
     vmatpush.acc.bf16.mxu1 acc0, m8
 
 round:
-    # Even tiles. Channels 0 and 1 are idle behind their waits: their registers may change.
+    # Even tiles. Channels 0 and 1 are idle behind their waits: their registers may change. The
+    # delay that keeps the two loads apart passes while B is still on its way.
     dma.wait.ch0
     vload m0, 0(x14)
     add  x10, x10, x2
+    delay 29
     dma.wait.ch1
     add  x11, x11, x2
-    delay 29
     vload m1, 0(x15)
     dma.load.ch0 x14, x10, x1       # A has left its buffer
     delay 31
@@ -69,9 +70,9 @@ round:
     dma.wait.ch2
     vload m2, 0(x16)
     add  x12, x12, x2
+    delay 29
     dma.wait.ch3
     add  x13, x13, x2
-    delay 29
     vload m3, 0(x17)
     dma.load.ch2 x16, x12, x1
     delay 31
@@ -85,8 +86,8 @@ round:
     # The last even and odd tiles: nothing left to load.
     dma.wait.ch0
     vload m0, 0(x14)
-    dma.wait.ch1
     delay 31
+    dma.wait.ch1
     vload m1, 0(x15)
     delay 32
     vmatpush.weight.mxu1 w0, m1
@@ -94,8 +95,8 @@ round:
     vmatmul.acc.mxu1 acc0, m0, w0
     dma.wait.ch2
     vload m2, 0(x16)
-    dma.wait.ch3
     delay 31
+    dma.wait.ch3
     vload m3, 0(x17)
     li   x18, OUT_LEFT
     li   x19, OUT_RIGHT

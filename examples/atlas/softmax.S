@@ -26,8 +26,8 @@
 
     dma.wait.ch0
     vload m0, 0(x4)
-    dma.wait.ch1                    # the right half arrives 516 ticks after the left,
-    delay 31                        # but only the wait may know that
+    delay 31                        # passes while the right half is on its way
+    dma.wait.ch1
     vload m1, 0(x5)
     delay 32
 

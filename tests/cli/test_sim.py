@@ -9,6 +9,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from tilewright.cli import main
@@ -278,3 +280,31 @@ def test_native_is_asked_for_but_missing(
     captured = capfd.readouterr()
     assert caught.value.code == 0 and json.loads(captured.out)["machine"] == "python"
     assert "note: the native machine is not built" in captured.err
+
+
+_OPTIONS = st.sampled_from(
+    [
+        "--mem",
+        "--dump",
+        "--expect",
+        "--policy",
+        "--stop-at",
+        "--break",
+        "--trace-window",
+        "--profile",
+    ]
+)
+_WORDS = st.text(alphabet="0123456789xabfvmemdr:@,=#.-_ é\t", max_size=24) | st.builds(
+    "{}@{}".format, st.sampled_from(["in.npy", "in.bin", "in.bin#bf16"]), st.text(max_size=12)
+)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.tuples(_OPTIONS, _WORDS), min_size=1, max_size=3))
+def test_any_option_text_is_taken_or_refused(sim, options: list[tuple[str, str]]) -> None:
+    ran = sim("copy.S", "--max-cycles", "100", *(f"{name}={text}" for name, text in options))
+    assert ran.status in (0, 1, 2)
+    if ran.status == 2:
+        assert ran.out == "" and ran.err

@@ -63,7 +63,7 @@ class Reader:
             if packet.HasField("track_descriptor"):
                 described = packet.track_descriptor
                 assert described.uuid not in self.tracks
-                self.tracks[described.uuid] = described.name or described.process.process_name
+                self.tracks[described.uuid] = described.name
                 self.parents[described.uuid] = described.parent_uuid
                 continue
             event = packet.track_event

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from tilewright.errors import Location, TilewrightError
 from tilewright.report.model import Slice, TraceModel
 
-_PROCESS = 1
+_ROOT = 1
 _SEQUENCE = 1
 _FIRST_TRACK = 0x100
 _FIRST_COUNTER = 0x10000
@@ -69,15 +69,15 @@ def _packets(model: TraceModel) -> Iterator[Any]:
     first = packet()
     first.sequence_flags = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
     first.first_packet_on_sequence = True
-    first.track_descriptor.uuid = _PROCESS
-    first.track_descriptor.process.pid = 1
-    first.track_descriptor.process.process_name = f"{model.title} ({model.subtitle})"
+    # A plain track, not a process: viewers order the children of a process as they like.
+    first.track_descriptor.uuid = _ROOT
+    first.track_descriptor.name = f"{model.title} ({model.subtitle})"
     first.track_descriptor.child_ordering = TrackDescriptor.EXPLICIT
     yield first
     for rank, track in enumerate(model.tracks):
         made = packet()
         made.track_descriptor.uuid = _FIRST_TRACK + rank
-        made.track_descriptor.parent_uuid = _PROCESS
+        made.track_descriptor.parent_uuid = _ROOT
         made.track_descriptor.name = track.name
         if track.detail:
             made.track_descriptor.description = track.detail
@@ -86,7 +86,7 @@ def _packets(model: TraceModel) -> Iterator[Any]:
     for rank, counter in enumerate(model.counters):
         made = packet()
         made.track_descriptor.uuid = _FIRST_COUNTER + rank
-        made.track_descriptor.parent_uuid = _PROCESS
+        made.track_descriptor.parent_uuid = _ROOT
         made.track_descriptor.name = f"{counter.name} ({counter.unit})"
         made.track_descriptor.sibling_order_rank = len(model.tracks) + rank
         made.track_descriptor.counter.unit_name = counter.unit

@@ -246,6 +246,8 @@ def _labels(item: Slice) -> Iterator[str]:
     """What may be written into a slice, the longest first."""
     if item.category in ("queued", "stall"):
         yield item.name
+        yield item.name.partition(": ")[2] or item.name
+        yield item.name.partition(": ")[0]
         return
     words = item.name.split(".")
     if "bytes" in item.arguments and "dram" in item.arguments:

@@ -47,6 +47,7 @@ _SAFETENSORS = {
     "I64": "i64",
 }
 _HEADER_LIMIT = 100 << 20
+_CONTAINERS = (".npz", ".pt", ".pth", ".pkl", ".zip")  # not what is meant by raw bytes
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,13 @@ def read_tensor(name: str) -> Tensor:
         raise TilewrightError("TW0020", f"there is no file {str(path)!r}", hint=_hint(path))
     if not path.is_file():
         raise TilewrightError("TW0021", f"{str(path)!r} is not a file")
+    if path.suffix in _CONTAINERS:
+        raise TilewrightError(
+            "TW0028",
+            f"files ending in {path.suffix} are not read as arrays",
+            Location(str(path)),
+            hint="save the array as .npy or .safetensors; for its raw bytes rename the file",
+        )
     try:
         if path.suffix == ".safetensors":
             return Tensor(name, _safetensors(path, part), True)
@@ -147,11 +155,18 @@ def _hint(path: Path) -> str | None:
     return f"the folder has {', '.join(near)}" if near else None
 
 
-def _unknown_type(part: str, path: Path) -> TilewrightError:
+def element_type(name: str) -> np.dtype[Any]:
+    """The numpy type of a name such as bf16."""
+    if name not in ELEMENT_TYPES:
+        raise _unknown_type(name)
+    return ELEMENT_TYPES[name]
+
+
+def _unknown_type(part: str, path: Path | None = None) -> TilewrightError:
     return TilewrightError(
         "TW0025",
         f"unknown element type {part!r}",
-        Location(str(path)),
+        Location(str(path)) if path else None,
         hint=f"types are {', '.join(ELEMENT_TYPES)}",
     )
 
@@ -195,7 +210,7 @@ def _npy(path: Path) -> np.ndarray:
         return np.asarray(array).view(np.uint8)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise TilewrightError(
-            "TW0028",
+            "TW0030",
             f"elements of type {array.dtype} cannot be placed in memory",
             Location(str(path)),
             hint="use floating point or integers of up to eight bytes",

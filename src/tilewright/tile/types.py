@@ -50,7 +50,7 @@ class ElementType:
     def __getitem__(self, sizes: int | str | tuple[int | str, ...]) -> TensorSpec:
         sizes = sizes if isinstance(sizes, tuple) else (sizes,)
         for size in sizes:
-            if not isinstance(size, (int, str)) or isinstance(size, int) and size < 1:
+            if not isinstance(size, (int, str)) or (isinstance(size, int) and size < 1):
                 raise TypeError(f"a size is a name or a positive number, not {size!r}")
         return TensorSpec(self.name, sizes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -80,6 +81,16 @@ def test_vmem_is_a_space_of_its_own() -> None:
     result = simulate(program("nop"), memory={"vmem:0x20": b"abc", 0x20: b"xyz"})
     assert result.read("vmem:0x20", "u8", 3).tobytes() == b"abc"
     assert result.read("dram:0x20", "u8", 3).tobytes() == b"xyz"
+
+
+def test_bad_reads() -> None:
+    result = simulate(program("nop"))
+    for place, element, count in ((0, "f99", 1), (V1.dram_bytes, "u8", 1), ("vmem:-1", "u8", 1)):
+        with pytest.raises(TilewrightError):
+            result.read(place, element, count)
+    scalar = Expectation(Tensor("one", np.array(3.0, np.float32), True), Place("dram", 0))
+    (checked,) = simulate(program("nop"), expect=[scalar]).expected
+    assert not checked.comparison.holds and checked.to_json()["worst"]["index"] == []
 
 
 def test_expectations() -> None:
@@ -219,7 +230,9 @@ def test_many_memory_operations_are_stepped(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tracing, "MOST_BREAKPOINTS", 0)
     assert simulate(program(text), trace=True).trace == plain.trace
     for tick in range(1, plain.cycles + 3):
-        options = {"stop_cycle": tick} if tick % 2 else {"stops": [Stop(tick % 10, tick // 40 + 1)]}
+        options: dict[str, Any] = (
+            {"stop_cycle": tick} if tick % 2 else {"stops": [Stop(tick % 10, tick // 40 + 1)]}
+        )
         runs = [simulate(program(text), trace=t, **options) for t in (False, True, (20, 60))]
         ends = [(r.halted, r.cycles, r.stopped_at, r.registers()) for r in runs]
         assert ends[0] == ends[1] == ends[2]

@@ -20,7 +20,9 @@ class Machine(Protocol):
 
     breakpoints: set[int]
     trace_window: tuple[int, int] | None
-    faults: list[Fault]
+
+    @property
+    def faults(self) -> list[Fault]: ...
 
     @property
     def cycles(self) -> int: ...

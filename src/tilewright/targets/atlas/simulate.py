@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.report.model import TraceModel
 from tilewright.runtime.compare import Comparison, compare
-from tilewright.runtime.tensor_files import ELEMENT_TYPES, Tensor, write_tensor
+from tilewright.runtime.tensor_files import Tensor, element_type, write_tensor
 from tilewright.targets.atlas.machines import Machine, make_machine
 from tilewright.targets.atlas.outcome import Fault, Outcome, Statistics
 from tilewright.targets.atlas.placement import (
@@ -145,9 +145,10 @@ class Result:
     ) -> np.ndarray:
         """An array out of memory: `result.read(0x2000, "bf16", (32, 32))`."""
         where = _as_place(place)
-        dtype = ELEMENT_TYPES[element] if isinstance(element, str) else np.dtype(element)
+        dtype = element_type(element) if isinstance(element, str) else np.dtype(element)
         lengths = (shape,) if isinstance(shape, int) else tuple(shape)
         count = int(np.prod(lengths, dtype=np.int64)) * dtype.itemsize
+        check_places(self.profile, (), [Dump(where, count, "read")], ())
         raw = read_memory(self.machine, where, count)
         return np.frombuffer(raw, np.uint8).view(dtype).reshape(lengths)
 
@@ -263,7 +264,7 @@ def _check(machine: Machine, expectation: Expectation) -> Expected:
     tensor = expectation.tensor
     raw = read_memory(machine, expectation.place, tensor.size)
     actual = np.frombuffer(raw, np.uint8).view(tensor.array.dtype)
-    expected = np.ascontiguousarray(tensor.array)
+    expected = np.ascontiguousarray(tensor.array).reshape(tensor.array.shape)
     outcome = compare(expected, actual, expectation.tolerance)
     return Expected(expectation, outcome)
 

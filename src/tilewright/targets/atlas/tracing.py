@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -183,6 +183,7 @@ def _add_rows(builder: _Builder, result: Result, rows: np.ndarray, decode: int) 
     program, profile = result.program, result.profile
     pending: dict[int, int] = {}  # channel -> flow number of its last transfer
     free: dict[int, int] = {}  # unit -> tick from which it takes the next operation
+    clear: dict[int, int] = {}  # channel -> tick from which it is idle
     labels = label_names(program)
     facts: dict[int, tuple[Instruction, str, str, str]] = {}  # per static instruction
     for number, row in enumerate(rows.tolist(), start=1):
@@ -208,10 +209,11 @@ def _add_rows(builder: _Builder, result: Result, rows: np.ndarray, decode: int) 
             builder.slices.append(piece)
             continue
         if dispatch > claim:
-            cause = "unit busy" if free.get(unit, 0) > claim else "dependency"
-            held = {**arguments, "cause": cause}
-            stall = Slice(decode, claim, dispatch, f"stall: {cause}", "stall", text, source, held)
-            builder.slices.append(stall)
+            ends = {"unit busy": free.get(unit, 0), "channel busy": clear.get(channel, 0)}
+            for cause, first, stop in _causes(claim, dispatch, ends):
+                held = {**arguments, "cause": cause}
+                stall = Slice(decode, first, stop, f"stall: {cause}", "stall", text, source, held)
+                builder.slices.append(stall)
         if end > result.cycles or not start:
             end = max(result.cycles, dispatch + 1)
             start = min(start or dispatch + 1, end)
@@ -220,7 +222,7 @@ def _add_rows(builder: _Builder, result: Result, rows: np.ndarray, decode: int) 
         registers = result.recorder.addresses.get(claim, {})
         _add_addresses(arguments, instruction, registers)
         if profile.units[unit] == "DMA":
-            pending[channel] = number
+            pending[channel], clear[channel] = number, end + 1
             arguments |= {"channel": channel, "bytes": count, "queued": start - dispatch - 1}
             _add_transfer(builder, arguments, (name, kind, text, source), number, start, end)
         else:
@@ -230,6 +232,15 @@ def _add_rows(builder: _Builder, result: Result, rows: np.ndarray, decode: int) 
             builder.change("MRF held", dispatch + 1, end, _held(profile, instruction))
             if opcode.memory and opcode.memory.startswith("tensor"):
                 builder.change("VMEM held", dispatch + 1, end, opcode.bytes // BLOCK)
+
+
+def _causes(claim: int, dispatch: int, ends: dict[str, int]) -> Iterator[tuple[str, int, int]]:
+    """The parts of a stall: decode waits for the unit, then the channel, then what others hold."""
+    for cause, until in (*ends.items(), ("dependency", dispatch)):
+        stop = min(until, dispatch)
+        if stop > claim:
+            yield cause, claim, stop
+            claim = stop
 
 
 def _add_transfer(

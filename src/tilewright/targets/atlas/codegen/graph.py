@@ -158,9 +158,20 @@ class _Builder:
         return transfer.wait
 
     def _measure_paths(self) -> None:
-        """Longest way to the end from each node, in ticks after its dispatch."""
+        """Longest way to the end from each node, in ticks after its dispatch.
+
+        Stores share one engine: the first is followed by all others. Counting that makes work
+        whose result leaves first more urgent, so results leave while others are computed.
+        """
+        tail: dict[int, int] = {}
+        total = 0
+        for node in sorted(self.nodes, key=lambda n: -n.op.order):
+            if node.op.opcode.effect == "dma.store":
+                total += self.profile.dma.ticks(node.op.bytes)
+                tail[node.index] = total
         for node in _reverse_topological(self.nodes):
-            own = self.distances.latency(node.op.opcode, node.op.bytes if node.op.ranges else 0)
+            count = node.op.bytes if node.op.opcode.timing == "dma_transfer" else 0
+            own = tail.get(node.index, self.distances.latency(node.op.opcode, count))
             node.path = max([own, *(d + later.path for later, d in node.after)])
 
 

@@ -8,6 +8,7 @@ buffers of their own while the next iteration computes.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,18 +18,29 @@ from tilewright.targets.atlas.codegen.nest import (
     Affine,
     Compute,
     For,
+    Park,
     Read,
+    Slot,
     Statement,
+    Unpark,
     Value,
     Variable,
     Write,
     emit_compute,
     size_of,
     unrolled,
+    without_idle_slots,
 )
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
-from tilewright.targets.atlas.codegen.tiles import Tiles
-from tilewright.targets.atlas.codegen.virtual import Code, Place, Register, Site
+from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
+from tilewright.targets.atlas.codegen.virtual import (
+    REGISTER_BYTES,
+    ROW,
+    Code,
+    Place,
+    Register,
+    Site,
+)
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
 
@@ -45,12 +57,27 @@ class Run:
     bytes: int
     reads: list[Read] = field(default_factory=list)
     buffer: int = 0  # VMEM address (of the first half when doubled)
-    doubled: int = 0  # distance of the two halves, 0 when single
+    row: bool = False  # only the first row of the tile is loaded, the rest is zero
 
 
-def lower(statements: list[Statement], profile: Profile) -> Routine:
-    """The routine that runs a tile program."""
-    return _Lowering(profile).run(statements)
+@dataclass
+class ConstantPool:
+    """Constants that no instruction makes: half tiles in DRAM, copied to VMEM at the start."""
+
+    dram: int
+    values: list[float] = field(default_factory=list)
+
+    def data(self) -> bytes:
+        """The bytes to place at `dram`."""
+        halves = [struct.pack("<H", bf16_bits(v)) * (REGISTER_BYTES // 2) for v in self.values]
+        return b"".join(halves)
+
+
+def lower(
+    statements: list[Statement], profile: Profile, pool: ConstantPool | None = None
+) -> Routine:
+    """The routine that runs a tile program; constants it needs from memory go to the pool."""
+    return _Lowering(profile, pool or ConstantPool(0)).run(statements)
 
 
 def mark_loops(statements: list[Statement], straight: int = STRAIGHT, body: int = BODY) -> None:
@@ -71,16 +98,47 @@ def _outermost(statement: For, siblings: list[Statement]) -> bool:
 
 
 class _Lowering:
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, pool: ConstantPool) -> None:
+        self.profile, self.pool = profile, pool
         self.routine = Routine(profile)
+        self.ceiling = profile.vmem_bytes  # constants sit above
         self.top = 0  # VMEM in use
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
+        self.slots: dict[Slot, int] = {}
 
     def run(self, statements: list[Statement]) -> Routine:
+        statements = without_idle_slots(statements)
         mark_loops(statements)
-        self._sequence(unrolled(statements), [], self.routine.items, {})
+        self._sequence(unrolled(statements), [], self.routine.items)
+        if self.pool.values:
+            first = self.routine.code()
+            for k in range(len(self.pool.values)):
+                source = self.pool.dram + k * REGISTER_BYTES
+                first.dma_load(self._pooled(k), source, REGISTER_BYTES)
+            self.routine.items.insert(0, first)
         return self.routine
+
+    # --- constants ----------------------------------------------------------------------
+
+    def _pooled(self, index: int) -> int:
+        return self.profile.vmem_bytes - (index + 1) * REGISTER_BYTES
+
+    def _tiles(self, code: Code) -> Tiles:
+        tiles = Tiles(code)
+        tiles._make_constant = lambda value: self._constant(tiles, value)
+        return tiles
+
+    def _constant(self, tiles: Tiles, value: float, into: Tile | None = None) -> Tile:
+        """Fill a tile with a number: by instructions where they can, else from the pool."""
+        if tiles.can_fill(value):
+            return tiles.fill(value, into)
+        if value not in self.pool.values:
+            self.pool.values.append(value)
+            self.ceiling = self._pooled(len(self.pool.values) - 1)
+        tile = into or tiles.new()
+        for part in range(2):
+            tiles.code.vload(tile.register.part(part), self._pooled(self.pool.values.index(value)))
+        return tile
 
     # --- structure ----------------------------------------------------------------------
 
@@ -89,7 +147,6 @@ class _Lowering:
         statements: list[Statement],
         around: list[Variable],
         out: list[Code | Loop],
-        known: dict[Value, Run],
     ) -> None:
         """Straight statements become pieces, loops become loops."""
         straight: list[Statement] = []
@@ -108,7 +165,7 @@ class _Lowering:
     def _straight(self, statements: list[Statement]) -> Code:
         """A piece that loads, computes and stores, each tile once."""
         code = self.routine.code()
-        tiles, values = Tiles(code), dict[Value, Any]()
+        tiles, values = self._tiles(code), dict[Value, Any]()
         runs = self._runs(s for s in statements if isinstance(s, Read))
         where = {id(read): run for run in runs for read in run.reads}
         for run in runs:
@@ -120,11 +177,15 @@ class _Lowering:
                 if id(run) not in started:
                     started.add(id(run))
                     code.source = s.source
+                    if run.row:
+                        self._clear(code, run.buffer, run.bytes)
                     self._load(code, run, run.buffer)
                 self._fetch(code, tiles, values, s, run, run.buffer)
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
+            elif isinstance(s, Park | Unpark):
+                self._park(code, tiles, values, s)
             elif isinstance(s, Write):
                 code.source = s.source
                 buffer = self._allocate(s.bytes)
@@ -133,11 +194,21 @@ class _Lowering:
                 code.dma_store(self._dram(code, s.offset), buffer, s.bytes)
         return code
 
+    def _park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
+        """Tiles that wait in VMEM."""
+        code.source = s.source
+        if s.slot not in self.slots:
+            self.slots[s.slot] = self._allocate(s.slot.bytes)
+        if isinstance(s, Park):
+            tiles.store(values[s.value], self.slots[s.slot])
+        else:
+            values[s.result] = tiles.load(self.slots[s.slot], s.result.dtype)
+
     def _loop(self, loop: For, around: list[Variable], out: list[Code | Loop]) -> None:
         inner = [s for s in loop.body if isinstance(s, For)]
         if inner:
             body: list[Code | Loop] = []
-            self._sequence(loop.body, [*around, loop.variable], body, {})
+            self._sequence(loop.body, [*around, loop.variable], body)
             step = self.routine.code()
             self._step_bases(step, loop.variable)
             body.append(step)
@@ -174,8 +245,11 @@ class _Lowering:
     def _allocate(self, bytes: int, align: int = 1024) -> int:
         start = -(-self.top // align) * align
         self.top = start + bytes
-        if self.top > self.profile.vmem_bytes:
-            need, have = self.top / 2**20, self.profile.vmem_bytes / 2**20
+        if self.top > self.ceiling:
+            need, have = (
+                (self.top + self.profile.vmem_bytes - self.ceiling) / 2**20,
+                self.profile.vmem_bytes / 2**20,
+            )
             raise TilewrightError(
                 "TW1454",
                 f"the kernel needs at least {need:.2f} MiB of VMEM, {self.profile.name} has "
@@ -187,13 +261,13 @@ class _Lowering:
     def _runs(self, reads: Iterable[Read]) -> list[Run]:
         """Reads grouped into transfers: the same bytes once, neighbours together."""
         limit = self.profile.dma.max_bytes or 1 << 30
-        first: dict[tuple[tuple[Variable, int], ...], dict[int, Run]] = {}
+        first: dict[Any, dict[int, Run]] = {}
         order: list[Run] = []
         for read in reads:
-            by_constant = first.setdefault(read.offset.terms, {})
+            by_constant = first.setdefault((read.offset.terms, read.row), {})
             run = by_constant.get(read.offset.constant)
             if run is None:
-                run = Run(read.offset, read.bytes)
+                run = Run(read.offset, read.bytes, row=read.row)
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
@@ -202,6 +276,7 @@ class _Lowering:
             last = merged[-1] if merged else None
             if (
                 last is not None
+                and not (last.row or run.row)
                 and last.offset.terms == run.offset.terms
                 and last.offset.constant + last.bytes == run.offset.constant
                 and last.bytes + run.bytes <= min(limit, self._merge_limit())
@@ -216,8 +291,26 @@ class _Lowering:
         """Longest transfer worth making: long ones keep short ones waiting."""
         return 4096
 
-    def _load(self, code: Code, run: Run, target: int | Place) -> None:
-        code.dma_load(target, self._dram(code, run.offset), run.bytes)
+    def _load(self, code: Code, run: Run, target: int | Place, ahead: int = 0) -> None:
+        """Start the transfers of a run, `ahead` bytes further on."""
+        offset = run.offset.shifted(ahead)
+        if not run.row:
+            code.dma_load(target, self._dram(code, offset), run.bytes)
+            return
+        for half in range(0, run.bytes, REGISTER_BYTES):
+            place = (
+                Place(target.pointer, target.buffer, target.offset + half)
+                if isinstance(target, Place)
+                else target + half
+            )
+            code.dma_load(place, self._dram(code, offset.shifted(half)), ROW)
+
+    def _clear(self, code: Code, address: int, count: int) -> None:
+        """Zero bytes of VMEM, for tiles of which only a row is loaded."""
+        zero = code.half()
+        code.emit("vli.all", zero, 0)
+        for at in range(address, address + count, REGISTER_BYTES):
+            code.vstore(zero, at)
 
     def _fetch(
         self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place
@@ -230,7 +323,8 @@ class _Lowering:
             if isinstance(buffer, Place)
             else buffer + shift
         )
-        values[read.result] = tiles.load(at, read.result.dtype)
+        tile = tiles.load(at, read.result.dtype)
+        values[read.result] = tiles.columns("sum", tile) if read.row else tile
 
 
 class _InnerLoop:
@@ -251,14 +345,19 @@ class _InnerLoop:
 
     def lower(self) -> None:
         mark = self.at.top
-        before = self.routine.code()
+        self.before = before = self.routine.code()
         for run in self.fixed:
             run.buffer = self.at._allocate(run.bytes)
+            if run.row:
+                self.at._clear(before, run.buffer, run.bytes)
             self.at._load(before, run, run.buffer)
         self.current, self.following = self._double_buffer()
         for run in self.moving:
-            here = Place(self.current, "current", run.buffer)
-            self.at._load(before, run, here)
+            if run.row:
+                for half in (self.start, self.start + self.half):
+                    self.at._clear(before, half + run.buffer, run.bytes)
+        for run in self.moving:
+            self.at._load(before, run, Place(self.current, "current", run.buffer))
         self.deferred = self._deferred_stores()
         self.out.append(before)
         body = self._body()
@@ -276,8 +375,10 @@ class _InnerLoop:
             run.buffer = total
             total += -(-run.bytes // 1024) * 1024
         self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
-        start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
-        return self.routine.pointer(start), self.routine.pointer(start + self.half)
+        self.start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
+        if not total:
+            return Register(Kind.X), Register(Kind.X)
+        return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
 
     def _deferred_stores(self) -> dict[int, Site]:
         """The last stores of an iteration run on channels of their own into the next."""
@@ -290,7 +391,7 @@ class _InnerLoop:
 
     def _body(self) -> Code:
         code = self.routine.code()
-        tiles, values = Tiles(code), dict[Value, Any]()
+        tiles, values = Tiles(code, self._constant), dict[Value, Any]()
         stepping = self.variable.trips > 1
         if self.moving and stepping:
             self._prefetch(code)
@@ -304,6 +405,8 @@ class _InnerLoop:
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
+            elif isinstance(s, Park | Unpark):
+                self.at._park(code, tiles, values, s)
             elif isinstance(s, Write):
                 code.source = s.source
                 self._store(code, tiles, values[s.value], s)
@@ -313,13 +416,18 @@ class _InnerLoop:
             code.toggle(self.following, self.half)
         return code
 
+    def _constant(self, value: float) -> Tile:
+        """Constants of a loop are made before it and stay in registers."""
+        tile = Tile(self.routine.carry(2), "bf16")
+        self.at._constant(Tiles(self.before), value, tile)
+        return tile
+
     def _prefetch(self, code: Code) -> None:
         """Start the loads of the next iteration. The last iteration loads what follows in
         memory; nobody reads it."""
         for run in self.moving:
-            ahead = run.offset.shifted(run.offset.factor(self.variable))
             there = Place(self.following, "following", run.buffer)
-            code.dma_load(there, self.at._dram(code, ahead), run.bytes)
+            self.at._load(code, run, there, run.offset.factor(self.variable))
 
     def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
         site = self.deferred.get(id(write))

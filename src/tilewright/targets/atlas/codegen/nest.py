@@ -62,6 +62,7 @@ class Read:
     offset: Affine
     bytes: int
     source: str = ""
+    row: bool = False  # only the tile's first row is in DRAM; it is repeated down the tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,31 @@ class Write:
     value: Value
     offset: Affine
     bytes: int
+    source: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A place in VMEM for a tile that waits there between two uses."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Put a tile into a slot."""
+
+    value: Value
+    slot: Slot
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpark:
+    """Take a tile from a slot; it stays there too."""
+
+    result: Value
+    slot: Slot
     source: str = ""
 
 
@@ -98,7 +124,7 @@ class For:
     unroll: bool | None = None  # None: decided by size
 
 
-Statement = Read | Write | Compute | For
+Statement = Read | Write | Park | Unpark | Compute | For
 
 
 def unrolled(statements: list[Statement]) -> list[Statement]:
@@ -119,6 +145,7 @@ def unrolled(statements: list[Statement]) -> list[Statement]:
 def _instance(body: list[Statement], variable: Variable, index: int) -> list[Statement]:
     """One iteration: the variable fixed, and values of its own."""
     copies: dict[Value, Value] = {}
+    slots: dict[Slot, Slot] = {}
 
     def defined(value: Value) -> Value:
         copies[value] = Value(value.dtype, value.name)
@@ -131,11 +158,15 @@ def _instance(body: list[Statement], variable: Variable, index: int) -> list[Sta
         rows: list[Statement] = []
         for s in statements:
             if isinstance(s, Read):
-                rows.append(
-                    Read(defined(s.result), s.offset.at(variable, index), s.bytes, s.source)
-                )
+                place = s.offset.at(variable, index)
+                rows.append(Read(defined(s.result), place, s.bytes, s.source, s.row))
             elif isinstance(s, Write):
                 rows.append(Write(used(s.value), s.offset.at(variable, index), s.bytes, s.source))
+            elif isinstance(s, Park):
+                slots[s.slot] = Slot(s.slot.bytes)
+                rows.append(Park(used(s.value), slots[s.slot], s.source))
+            elif isinstance(s, Unpark):
+                rows.append(Unpark(defined(s.result), slots.get(s.slot, s.slot), s.source))
             elif isinstance(s, Compute):
                 inputs = tuple(used(v) for v in s.inputs)
                 results = tuple(defined(v) for v in s.results)
@@ -167,3 +198,27 @@ def emit_compute(tiles: Tiles, statement: Compute, known: dict[Value, Any]) -> N
     outputs = outcome if isinstance(outcome, tuple) else (outcome,)
     for value, tile in zip(statement.results, outputs, strict=True):
         known[value] = tile
+
+
+def without_idle_slots(statements: list[Statement]) -> list[Statement]:
+    """The statements without tiles put into VMEM that nobody takes out again."""
+    wanted: set[Slot] = set()
+
+    def look(rows: list[Statement]) -> None:
+        for s in rows:
+            if isinstance(s, Unpark):
+                wanted.add(s.slot)
+            elif isinstance(s, For):
+                look(s.body)
+
+    def keep(rows: list[Statement]) -> list[Statement]:
+        result: list[Statement] = []
+        for s in rows:
+            if isinstance(s, For):
+                result.append(For(s.variable, keep(s.body), s.unroll))
+            elif not isinstance(s, Park) or s.slot in wanted:
+                result.append(s)
+        return result
+
+    look(statements)
+    return keep(statements)

@@ -8,6 +8,7 @@ half; row reductions then combine the halves.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Place, Register
@@ -47,9 +48,10 @@ def bf16_bits(value: float) -> int:
 class Tiles:
     """Emits tile operations into virtual code."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, constants: Callable[[float], Tile] | None = None) -> None:
         self.code = code
         self.profile = code.profile
+        self._make_constant = constants or self.fill
         self._constants: dict[float, Tile] = {}
         self._pushed: dict[int, list[tuple[Tile, Register]]] = {}
 
@@ -75,18 +77,22 @@ class Tiles:
     def constant(self, value: float) -> Tile:
         """A tile filled with one number, made once per piece of code."""
         if value not in self._constants:
-            tile = self.new()
-            immediate = bf16_bits(value)
-            if self.profile.fill == "integer":
-                if value != int(value):
-                    raise ValueError(
-                        f"this machine fills registers with integers only, not {value}"
-                    )
-                immediate = int(value)
-            for part in range(2):
-                self.code.emit("vli.all", tile.register.part(part), immediate)
-            self._constants[value] = tile
+            self._constants[value] = self._make_constant(value)
         return self._constants[value]
+
+    def can_fill(self, value: float) -> bool:
+        """Whether an instruction can make the constant; else it has to come from memory."""
+        return self.profile.fill == "bits" or (value == int(value) and abs(value) <= 32767)
+
+    def fill(self, value: float, into: Tile | None = None) -> Tile:
+        """A tile filled by instructions."""
+        if not self.can_fill(value):
+            raise ValueError(f"this machine fills registers with integers only, not {value}")
+        tile = into or self.new()
+        immediate = bf16_bits(value) if self.profile.fill == "bits" else int(value)
+        for part in range(2):
+            self.code.emit("vli.all", tile.register.part(part), immediate)
+        return tile
 
     # --- vector unit ---
 

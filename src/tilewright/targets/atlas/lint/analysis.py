@@ -8,14 +8,15 @@ from collections.abc import Callable
 from tilewright.targets.atlas.lint.findings import NOTE, Finding, Report
 from tilewright.targets.atlas.lint.joining import blur, covers, differences, join
 from tilewright.targets.atlas.lint.state import State
-from tilewright.targets.atlas.lint.static import static_findings, static_targets
+from tilewright.targets.atlas.lint.static import loop_extents, static_findings, static_targets
 from tilewright.targets.atlas.lint.stepper import Repairs, Stepper
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
 STEP_LIMIT = 400_000  # instructions executed one by one before loops are summarised
-JOIN_LIMIT = 200_000  # instructions followed in the fixpoint before giving up
+JOIN_LIMIT = 600_000  # instructions followed in the fixpoint before giving up
 STATES_KEPT_APART = 4  # per place and shape, before values are merged
+ENTRIES_KEPT_APART = 200  # into one loop, before they share their states
 SHAPES_KEPT_APART = 24  # per place, before ticks become ranges
 
 Progress = Callable[[int], None]
@@ -92,17 +93,14 @@ def _fixpoint(
 ) -> None:
     """Follow all paths, joining states that meet, until nothing new appears."""
     targets = static_targets(stepper)
-    places: dict[object, Place] = {}
+    meetings = Meetings(loop_extents(stepper))
     waiting = deque(pending)
     steps = 0
     while waiting:
-        state = waiting.popleft()
+        state = waiting.pop()
         while True:
             if state.pc in targets or state.pc in stepper.jumped:
-                place = places.get(node := state.node())
-                if place is None:
-                    place = places[node] = Place()
-                arrived = place.arrive(state)
+                arrived = meetings.arrive(state)
                 if arrived is None:
                     break
                 state = arrived
@@ -123,6 +121,41 @@ def _fixpoint(
                 waiting.clear()
                 break
     report.steps += steps
+
+
+class Meetings:
+    """Where paths meet. Each entry into a loop is followed on its own until the loop closes,
+    so that an inner loop is summarised anew, and exactly, for every state of the outer one."""
+
+    def __init__(self, extents: dict[int, int]) -> None:
+        self.extents = extents
+        self.places: dict[object, Place] = {}
+        self.entries: dict[object, list[State]] = {}
+        self.entered: dict[int, int] = {}
+
+    def arrive(self, state: State) -> State | None:
+        """The state to go on with, or None if nothing is new."""
+        pc = state.pc
+        inside = {h: k for h, k in state.context if h <= pc <= self.extents[h]}
+        if pc in self.extents and not (state.entered >= pc and pc in inside):
+            inside.pop(pc, None)
+            outer = tuple(inside.items())
+            number = self.entered.get(pc, 0) + 1
+            if number > ENTRIES_KEPT_APART:
+                number = 0  # too many: they all share one
+            else:
+                known = self.entries.setdefault((outer, state.node(), state.shape()), [])
+                if any(covers(other, state) for other in known):
+                    return None
+                known.append(state.copy())
+                self.entered[pc] = number
+            inside[pc] = number
+        state.context = tuple(sorted(inside.items()))
+        key = (state.node(), state.context)
+        place = self.places.get(key)
+        if place is None:
+            place = self.places[key] = Place()
+        return place.arrive(state)
 
 
 class Place:

@@ -46,9 +46,7 @@ def covers(general: State, special: State) -> bool:
         outside = low_of(value) < symbol.low or high_of(value) > symbol.high
         if outside and not _full(symbol):
             return False
-    return all(
-        a == b or same(replace_all(a, by), b) for a, b in zip(slots, others, strict=True)
-    )
+    return all(a == b or same(replace_all(a, by), b) for a, b in zip(slots, others, strict=True))
 
 
 def join(general: State, special: State, count: int) -> State:
@@ -115,7 +113,9 @@ def _finer(slots: list[Value], others: list[Value]) -> list[Value]:
         parts = abs(factor) // common
         uses = [k for v in slots if isinstance(v, Form) for s, k in v.terms if s is symbol]
         if parts > 1 and all(k % parts == 0 for k in uses):
-            fine = Symbol(symbol.low * parts, symbol.high * parts, {parts * m for m in symbol.marks})
+            fine = Symbol(
+                symbol.low * parts, symbol.high * parts, {parts * m for m in symbol.marks}
+            )
             slots = [_respell(v, symbol, fine, parts) for v in slots]
     return slots
 

@@ -119,7 +119,15 @@ def _adopt(
         ticks = repairs.delays.get((position, jumped), 0)
         waits = repairs.waits.get((position, jumped), set())
         changed |= _pause(
-            edits, program, profile, index, jumped and index in targets, ticks, waits, others, frozen
+            edits,
+            program,
+            profile,
+            index,
+            jumped and index in targets,
+            ticks,
+            waits,
+            others,
+            frozen,
         )
     return changed
 
@@ -308,12 +316,12 @@ def _trim(program: Program, profile: Profile, edits: Edits, after: Report, limit
     return True
 
 
-def _try(pause: Pause, ticks: int, good) -> bool:  # noqa: ANN001
+def _try(pause: Pause, ticks: int, good) -> bool:
     pause.ticks = ticks
     return good()
 
 
-def _least(ticks: int, works) -> int:  # noqa: ANN001
+def _least(ticks: int, works) -> int:
     """The smallest count that works, when `ticks` does; mostly it is `ticks` itself."""
     if ticks == 0 or not works(ticks - 1):
         return ticks

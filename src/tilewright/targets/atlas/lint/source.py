@@ -159,7 +159,9 @@ def _texts(pause: Pause, indent: str) -> list[str]:
     for instruction in pause.instructions():
         number = instruction.operands[0]
         name = instruction.opcode.mnemonic
-        shown.append(f"{indent}dma.wait.ch{number}" if name == "dma.wait" else f"{indent}delay {number}")
+        shown.append(
+            f"{indent}dma.wait.ch{number}" if name == "dma.wait" else f"{indent}delay {number}"
+        )
     return shown
 
 

@@ -41,6 +41,7 @@ class State:
         "busy",
         "certain",
         "clear",
+        "context",
         "engine",
         "entered",
         "flight",
@@ -73,6 +74,8 @@ class State:
         self.clear = [(NEVER, NEVER)] * 8  # channel is idle from here
         self.open = 0  # channels with an operation since their last wait, as bits
         self.order = 0
+        # Loops being executed: (first instruction, number of the entry into it).
+        self.context: tuple[tuple[int, int], ...] = ()
         self.certain = True  # no unknown branch and no summary on the way here
 
     def copy(self) -> State:

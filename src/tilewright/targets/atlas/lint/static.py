@@ -9,12 +9,23 @@ from tilewright.targets.atlas.lint.stepper import Stepper
 
 def static_targets(stepper: Stepper) -> set[int]:
     """Instructions that some branch or jal names."""
-    step = 4
     found = set()
     for index, facts in enumerate(stepper.facts):
         if facts.role is Role.TRANSFER and facts.mnemonic != "jalr":
-            found.add(index + facts.immediate // step)
+            found.add(index + facts.immediate // 4)
     return found
+
+
+def loop_extents(stepper: Stepper) -> dict[int, int]:
+    """First instruction of every loop -> its last, delay slots included."""
+    extents: dict[int, int] = {}
+    for index, facts in enumerate(stepper.facts):
+        if facts.role is Role.TRANSFER and facts.mnemonic != "jalr":
+            target = index + facts.immediate // 4
+            if 0 <= target <= index:
+                end = index + stepper.profile.delay_slots
+                extents[target] = max(extents.get(target, 0), end)
+    return extents
 
 
 def static_findings(stepper: Stepper) -> list[Finding]:

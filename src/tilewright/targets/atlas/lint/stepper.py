@@ -477,7 +477,18 @@ class Stepper:
             certain=low > tick, other=older.index if older else -1, need=need, tick=tick,
             hint=f"insert delay {need - 1} before it",
         )  # fmt: skip
-        return high if low > tick else tick
+        if low > tick:
+            return high
+        # It may be busy; where it is not, its older work is done.
+        done = [
+            o
+            for o in state.flight
+            if o.position == facts.position and o.facts.interval == o.facts.latency
+        ]
+        state.flight = [o for o in state.flight if o not in done]
+        for operation in done:
+            self._complete(state, operation)
+        return tick
 
     def _channel_free(self, state: State, facts: Facts, index: int, tick: int) -> int:
         low, high = state.clear[facts.channel]
@@ -487,9 +498,13 @@ class Stepper:
             return self._add_wait(state, tick, facts.channel)
         self.settle(state, tick, _FAR)
         older = next(
-            (o for o in state.flight if o.facts.role is Role.DMA and o.facts.channel == facts.channel),
+            (
+                o
+                for o in (*state.flight, *state.unwaited)
+                if o.facts.role is Role.DMA and o.facts.channel == facts.channel
+            ),
             None,
-        )  # fmt: skip
+        )
         need = high - tick
         what = f" of {older.facts.shown} at {self.place(older.index)}" if older else ""
         ticks = "1 tick" if need == 1 else f"{need} ticks"

@@ -153,7 +153,7 @@ def signed(value: Value) -> Value | None:
     """The value read as signed, or None where that is no single form."""
     if isinstance(value, int):
         return value
-    return value if -_HALF <= value.low and value.high < _HALF else None
+    return value if value.low >= -_HALF and value.high < _HALF else None
 
 
 def unsigned(value: Value) -> Value | None:

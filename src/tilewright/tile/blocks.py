@@ -1,0 +1,41 @@
+"""Positions along a dimension: whole blocks, the rest at the end, single indices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.targets.atlas.codegen.nest import Variable
+from tilewright.tile.layouts import SIDE
+
+
+@dataclass(frozen=True)
+class Block:
+    """`tiles` tiles from tile `start` on; with a variable, `tiles` times the variable further."""
+
+    start: int
+    tiles: int
+    extent: int  # elements of the dimension
+    variable: Variable | None = None
+
+    @property
+    def size(self) -> int:
+        return self.tiles * SIDE
+
+    def valid(self, index: int) -> int:
+        """Elements of tile `index` inside the tensor; blocks of a loop count as full."""
+        if self.variable is not None:
+            return SIDE
+        return max(0, min(SIDE, self.extent - (self.start + index) * SIDE))
+
+
+@dataclass(frozen=True)
+class Single:
+    """One index of a leading dimension."""
+
+    start: int
+    extent: int
+    variable: Variable | None = None
+
+
+def whole(extent: int) -> Block:
+    return Block(0, -(-extent // SIDE), extent)

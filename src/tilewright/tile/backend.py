@@ -256,7 +256,9 @@ class Runner(Backend):
         return self.tiles.columns("sum", tile) if row else tile
 
     def write(self, layout: Layout, offset: Affine, value: np.ndarray) -> None:
-        if layout.dtype == "bf16":
+        if layout.order == "halves":
+            value = np.ascontiguousarray(value[:, : SIDE // 2], "<u2").view(np.uint8)
+        elif layout.dtype == "bf16":
             value = np.stack([value[:, : SIDE // 2], value[:, SIDE // 2 :]])
             value = np.ascontiguousarray(value, "<u2").view(np.uint8)
         start = offset.constant

@@ -87,6 +87,8 @@ class Tensor:
 
     def __getitem__(self, index: Any) -> TileArray:
         leading, rows, columns = self._blocks(index)
+        if self.layout.order == "halves":
+            raise self.backend.error("TW1627", f"{self.name} keeps half tiles and is write-only")
         is_row = rows is None
         down = 1 if rows is None else rows.tiles
 

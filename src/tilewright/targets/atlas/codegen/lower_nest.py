@@ -190,7 +190,7 @@ class _Lowering:
                 code.source = s.source
                 buffer = self._allocate(s.bytes)
                 tile = values[s.value]
-                tiles.store(tile, buffer)
+                tiles.store(tile, buffer, s.bytes)
                 code.dma_store(self._dram(code, s.offset), buffer, s.bytes)
         return code
 
@@ -433,12 +433,12 @@ class _InnerLoop:
         site = self.deferred.get(id(write))
         if site is None:
             buffer = self.at._allocate(write.bytes)
-            tiles.store(tile, buffer)
+            tiles.store(tile, buffer, write.bytes)
             code.dma_store(self.at._dram(code, write.offset), buffer, write.bytes)
             return
         name = f"out {site.channel}"
         code.wait(site, (name,))
-        tiles.store(tile, Place(site.vmem, name))
+        tiles.store(tile, Place(site.vmem, name), write.bytes)
         base = self.at._base(write.offset.terms)
         offset = write.offset.constant
         if -2048 <= offset <= 2047:

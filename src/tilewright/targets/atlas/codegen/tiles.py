@@ -70,8 +70,9 @@ class Tiles:
             self.code.vload(tile.register.part(part), _shifted(at, part))
         return tile
 
-    def store(self, tile: Tile, at: int | Place) -> None:
-        for part in range(tile.parts):
+    def store(self, tile: Tile, at: int | Place, bytes: int = 2048) -> None:
+        """Tile to VMEM; with 1024 bytes only the left half of a bf16 tile."""
+        for part in range(min(tile.parts, bytes // REGISTER_BYTES)):
             self.code.vstore(tile.register.part(part), _shifted(at, part))
 
     def constant(self, value: float) -> Tile:

@@ -101,12 +101,41 @@ class _Bounds:
         return 0 if later else 1
 
     def _earliest(self) -> list[int]:
-        """Completion of each step if nothing but its own inputs held it up."""
+        """Completion of each step if nothing but its own inputs held it up.
+
+        All loads a step depends on pass through one engine. The best order brings first what
+        has the longest way to the step, so the engine alone bounds the step's time.
+        """
         done: list[int] = []
+        # Per step: the way from each load it depends on, as (ways, added to all of them).
+        ways: list[tuple[dict[int, int], int]] = []
+        room = DETAIL
         for k, step in enumerate(self.work.steps):
-            ready = max((done[b] + gap for b, gap in self.before[k]), default=0)
+            before = self.before[k]
+            ready = max((done[b] + gap for b, gap in before), default=0)
+            if step.name == "load":
+                ways.append(({k: 0}, 0))
+            elif len(before) == 1:
+                found, added = ways[before[0][0]]
+                ways.append((found, added + before[0][1]))
+            else:
+                joined: dict[int, int] = {}
+                for b, gap in before if room > 0 else ():
+                    found, added = ways[b]
+                    room -= len(found)
+                    for load, way in found.items():
+                        joined[load] = max(joined.get(load, 0), way + added + gap)
+                ways.append((joined, 0))
+                ready = max(ready, self._through_engine(joined))
             done.append(max(ready, self._alone(step)))
         return done
+
+    def _through_engine(self, ways: dict[int, int]) -> int:
+        now, ready = FIRST_TRANSFER + self.command, 0
+        for load, way in sorted(ways.items(), key=lambda item: -item[1]):
+            now += _data_ticks(self.profile, self.work.steps[load].bytes)
+            ready = max(ready, now + way)
+        return ready
 
     def _alone(self, step: Step) -> int:
         if step.name in ("load", "store"):

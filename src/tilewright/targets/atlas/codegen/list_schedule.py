@@ -21,6 +21,7 @@ from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
 
 FAR = 1 << 62
+HASTE = 12  # ticks before the engine is free in which the next transfer is made ready
 WINDOW = 96  # instructions looked at for each issue, the first in program order
 
 
@@ -41,6 +42,7 @@ class Setting:
     pointers: dict[Register, int] = field(default_factory=dict)
     carried: dict[Register, int] = field(default_factory=dict)
     channels: list[int] = field(default_factory=lambda: list(range(8)))
+    idle: bool = False  # the DMA engine has nothing else to do, so transfer times are exact
 
 
 @dataclass
@@ -141,9 +143,15 @@ class _Scheduler:
 
     def _rank(self, node: Node) -> tuple:
         dma = node.op.opcode.timing == "dma_transfer"
+        path = node.path
+        if dma and node.op.opcode.effect == "dma.load":
+            # One engine: first what has the longest way after its transfer, however long that is.
+            path -= self.profile.dma.ticks(node.op.bytes)
         jitter = (node.index * 2654435761 ^ self.spread * 40503) & 0xFF if self.spread else 0
         idle_wait = node.op.opcode.timing == "dma_wait" and not node.after
-        return (dma, not idle_wait, node.path + jitter, -node.op.order)
+        # Loads go first where nothing else runs: stores can hide the work after the last load.
+        load = self.setting.idle and node.op.opcode.effect == "dma.load"
+        return (dma, load, not idle_wait, path + jitter, -node.op.order)
 
     def _feasible(self, node: Node) -> int:
         """The first tick from now on at which the node may issue, as far as known now."""
@@ -154,6 +162,9 @@ class _Scheduler:
                 return FAR  # a wait for a store is only worth it when nothing else is missing
             return tick
         if timing.unit == "DMA":
+            if self.setting.idle:
+                # No hurry while the engine is busy: something more urgent may come up.
+                tick = max(tick, self.dma_last - HASTE)
             return tick if self.free_channels else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
             return FAR

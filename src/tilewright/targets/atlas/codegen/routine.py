@@ -101,7 +101,8 @@ class _Compiler:
 
     def _setting(self, entry: bool) -> Setting:
         constants = self.constants.entry() if entry else self.constants
-        return Setting(constants, self.pointers, self.carried, list(self.channels))
+        idle = not entry and not self.routine.sites
+        return Setting(constants, self.pointers, self.carried, list(self.channels), idle)
 
     def _item(self, item: Code | Loop, level: int) -> None:
         if isinstance(item, Code):

@@ -19,6 +19,8 @@ from tilewright.tile.ops import (
     log2,
     maximum,
     minimum,
+    ones,
+    park,
     recip,
     relu,
     row_max,
@@ -39,7 +41,7 @@ from tilewright.tile.types import bf16, fp8
 
 __all__ = [
     "Compiled", "Kernel", "abs", "bf16", "cos", "cube", "each", "exp", "exp2", "fp8", "gelu",
-    "grid", "kernel", "log", "log2", "maximum", "minimum", "recip", "relu", "row_max", "row_min",
+    "grid", "kernel", "log", "log2", "maximum", "minimum", "ones", "park", "recip", "relu", "row_max", "row_min",
     "row_sum", "rsqrt", "sigmoid", "silu", "sin", "sqrt", "square", "steps", "tanh", "to_bf16",
     "to_fp8", "zeros",
 ]  # fmt: skip

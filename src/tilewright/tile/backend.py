@@ -42,6 +42,10 @@ class Backend:
     def error(self, code: str, message: str, hint: str | None = None) -> TilewrightError:
         return TilewrightError(code, message, Location(self.code.co_filename, self.line()), hint)
 
+    def depth(self) -> int:
+        """How many loops of the program are open."""
+        return 0
+
     # --- to be provided ---
 
     def compute(
@@ -92,6 +96,9 @@ class Tracer(Backend):
         super().__init__(profile, code)
         self.stack: list[list[nest.Statement]] = [[]]
         self.patterns = patterns
+
+    def depth(self) -> int:
+        return len(self.stack) - 1
 
     @property
     def statements(self) -> list[nest.Statement]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.targets.atlas.codegen.nest import Variable
 from tilewright.tile.layouts import SIDE
@@ -10,12 +10,18 @@ from tilewright.tile.layouts import SIDE
 
 @dataclass(frozen=True)
 class Block:
-    """`tiles` tiles from tile `start` on; with a variable, `tiles` times the variable further."""
+    """`tiles` tiles from tile `start` on; with a variable, `step` times the variable further."""
 
     start: int
     tiles: int
     extent: int  # elements of the dimension
     variable: Variable | None = None
+    pitch: int = 0  # tiles from one iteration to the next, when not `tiles`
+
+    @property
+    def step(self) -> int:
+        """Tiles from one iteration of the loop to the next."""
+        return self.pitch or self.tiles
 
     @property
     def size(self) -> int:
@@ -26,6 +32,14 @@ class Block:
         if self.variable is not None:
             return SIDE
         return max(0, min(SIDE, self.extent - (self.start + index) * SIDE))
+
+
+    def parts(self) -> list[Block]:
+        """The block's single tiles."""
+        return [
+            replace(self, start=self.start + k, tiles=1, pitch=self.pitch or self.tiles)
+            for k in range(self.tiles)
+        ]
 
 
 @dataclass(frozen=True)

@@ -132,11 +132,17 @@ class Product:
 
 
 class Accumulation:
-    """A sum of products; computed when it is first used as a tile."""
+    """A sum of products.
 
-    def __init__(self, backend: Backend) -> None:
+    Without a unit it is computed when it is first used as a tile, a few rows at a time. With a
+    unit, every product is added at once, and the accumulators of that unit are taken until then.
+    """
+
+    def __init__(self, backend: Backend, unit: int | None = None) -> None:
         self.backend = backend
+        self.unit = unit
         self.products: list[Product] = []
+        self.running: dict[tuple[int, int], Any] = {}
 
     def __iadd__(self, product: Product) -> Accumulation:
         if not isinstance(product, Product):
@@ -149,13 +155,48 @@ class Accumulation:
         ):
             raise self.backend.error("TW1614", "products of different shapes in one accumulator")
         self.products.append(product)
+        if self.unit is not None:
+            self._add_now(product)
         return self
+
+    def _add_now(self, product: Product) -> None:
+        down, across = product.a.grid[0], product.b.grid[1]
+        if down * across > 2:
+            raise self.backend.error(
+                "TW1625",
+                f"{down * across} tiles are accumulated at once, a matrix unit holds 2",
+                "use a smaller block, or leave out the unit",
+            )
+        for k in range(product.a.grid[1]):
+            for c in range(across):
+                weight = self.backend.use(product.b.cells[k][c])
+                for r in range(down):
+                    self._extend((r, c), self.backend.use(product.a.cells[r][k]), weight)
+
+    def _extend(self, place: tuple[int, int], a: Any, weight: Any) -> None:
+        compute = self.backend.compute
+        if place not in self.running:
+            start = BODIES["matmul_acc_first"]
+            self.running[place] = compute(start, [a, weight], "acc", 2, unit=self.unit)
+        else:
+            inputs = [self.running[place], a, weight]
+            self.running[place] = compute(BODIES["matmul_acc_mid"], inputs, "acc", 2)
 
     def tiles(self) -> TileArray:
         if not self.products:
             raise self.backend.error("TW1615", "the accumulator is used before anything is added")
         first = self.products[0]
         down, across = first.a.grid[0], first.b.grid[1]
+        if self.unit is not None:
+            pop = BODIES["matmul_pop"]
+            cells = [
+                [
+                    self.backend.keep(self.backend.compute(pop, [self.running[r, c]], "bf16", 1), 1)
+                    for c in range(across)
+                ]
+                for r in range(down)
+            ]
+            return TileArray(self.backend, cells, "bf16", first.a.rows, first.b.columns)
         units = self.backend.units
         cells: list[list[Cell]] = [[Cell() for _ in range(across)] for _ in range(down)]
         for c in range(across):
@@ -169,7 +210,7 @@ class Accumulation:
 
     def _chain(self, rows: range, column: int) -> list[Any]:
         """Accumulate one column of tiles for a few rows that share the weights."""
-        use, compute = self.backend.fresh, self.backend.compute
+        use, compute = self.backend.use, self.backend.compute
         accumulators: list[Any] = [None] * len(rows)
         for product in self.products:
             for k in range(product.a.grid[1]):

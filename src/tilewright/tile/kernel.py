@@ -82,7 +82,7 @@ class Tensor:
                 continue
             constant += (block.start + place) * stride
             if block.variable is not None:
-                terms.append((block.variable, block.tiles * stride))
+                terms.append((block.variable, block.step * stride))
         return Affine(constant, tuple(terms))
 
     def __getitem__(self, index: Any) -> TileArray:

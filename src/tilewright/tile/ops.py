@@ -4,13 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.tile.cells import Accumulation, Operand, TileArray, binary, reduce_rows, unary
+from tilewright.tile.cells import (
+    PARK,
+    Accumulation,
+    Cell,
+    Operand,
+    TileArray,
+    as_tiles,
+    binary,
+    reduce_rows,
+    unary,
+)
 from tilewright.tile.kernel import active
+from tilewright.tile.layouts import SIDE
 
 
-def zeros() -> Accumulation:
-    """An empty accumulator; add products to it."""
-    return Accumulation(active())
+def zeros(unit: int | None = None) -> Accumulation:
+    """An empty accumulator; add products to it.
+
+    With a matrix unit (0 or 1) products are added as they come, otherwise when the sum is used.
+    """
+    if unit not in (None, 0, 1):
+        raise active().error("TW1626", f"there is no matrix unit {unit}", "use 0 or 1")
+    return Accumulation(active(), unit)
+
+
+def park(x: Operand) -> TileArray:
+    """Keep a tile in VMEM instead of registers until it is used again."""
+    tiles = as_tiles(x)
+    backend = tiles.backend
+    cells = [[backend.keep(backend.use(cell), PARK + 1) for cell in row] for row in tiles.cells]
+    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
+
+
+def ones() -> TileArray:
+    """An fp8 tile of ones; multiplying by it sums rows on a matrix unit."""
+    backend = active()
+    value = backend.compute(lambda t: t.pinned_ones(), [], "fp8", 2)
+    return TileArray(backend, [[Cell(value=value, depth=backend.depth())]], "fp8", [SIDE], [SIDE])
 
 
 def _elementwise(name: str, cost: int = 2):

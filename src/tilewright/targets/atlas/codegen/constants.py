@@ -71,28 +71,29 @@ class Constants:
     # --- registers for computed addresses ---
 
     def _spare(self, tick: int) -> list[int]:
-        """Scalar registers free now whose constant, if any, nobody needs."""
-        found = []
-        for place in range(31, 0, -1):
-            if place in self.reserved or place in self.lent:
-                continue
-            holds = (Kind.X, place) in self.pinned or self._wanted(Kind.X, place)
-            if not holds and self.busy.get((Kind.X, place), 0) <= tick:
-                found.append(place)
-        return found
+        """Scalar registers that may be overwritten now, those with nothing useful first."""
+        found = [
+            (self._wanted(Kind.X, place), -place)
+            for place in range(1, 32)
+            if place not in self.reserved
+            and place not in self.lent
+            and (Kind.X, place) not in self.pinned
+            and self.busy.get((Kind.X, place), 0) <= tick
+        ]
+        return [-place for _, place in sorted(found)]
 
     def can_lend(self, tick: int) -> bool:
         """Whether an address can have a register and constants still find theirs."""
-        if self._spare(tick):
-            return len(self.lent) < self._own() - 4
-        return False
+        return len(self.lent) < self._own() - 4 and len(self._spare(tick)) > 3
 
     def _own(self) -> int:
         """Registers that are neither reserved nor pinned."""
         return 31 - len(self.reserved) - sum(kind is Kind.X for kind, _ in self.pinned)
 
-    def lend(self, tick: int) -> int:
-        place = self._spare(tick)[0]
+    def lend(self, tick: int, needed: list[Register]) -> int:
+        """A register for an address, none of those that hold the needed constants."""
+        keep = {self._holder(register) for register in needed}
+        place = next(p for p in self._spare(tick) if (Kind.X, p) not in keep)
         self.x.pop(place, None)
         self.lent.add(place)
         return place

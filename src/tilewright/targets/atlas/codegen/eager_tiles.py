@@ -32,6 +32,9 @@ class EagerTiles:
         pattern = arith.f64_to_bf16(np.array([float(value)]))[0]
         return np.full((32, 32), pattern, np.uint16)
 
+    def pinned_ones(self) -> np.ndarray:
+        return self.pack(self.constant(1.0))
+
     def unary(self, name: str, a: np.ndarray) -> np.ndarray:
         if name == "relu":
             return arith.relu(a)

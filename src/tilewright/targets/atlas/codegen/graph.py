@@ -160,15 +160,20 @@ class _Builder:
     def _measure_paths(self) -> None:
         """Longest way to the end from each node, in ticks after its dispatch.
 
-        Stores share one engine: the first is followed by all others. Counting that makes work
-        whose result leaves first more urgent, so results leave while others are computed.
+        A unit does one thing at a time: what comes first in the program is followed by all the
+        unit has to do after it (stores follow each other through the DMA engine). Counting that
+        makes early results urgent, so other units get work while later ones are computed.
         """
         tail: dict[int, int] = {}
-        total = 0
+        total: dict[str, int] = defaultdict(int)
         for node in sorted(self.nodes, key=lambda n: -n.op.order):
             if node.op.opcode.effect == "dma.store":
-                total += self.profile.dma.ticks(node.op.bytes)
-                tail[node.index] = total
+                total["DMA"] += self.profile.dma.ticks(node.op.bytes)
+            elif node.unit in ("DMA", "SCALAR", "DECODE"):
+                continue
+            else:
+                total[node.unit] += self.distances.interval(node.op.opcode)
+            tail[node.index] = total[node.unit]
         for node in _reverse_topological(self.nodes):
             count = node.op.bytes if node.op.opcode.timing == "dma_transfer" else 0
             own = tail.get(node.index, self.distances.latency(node.op.opcode, count))

@@ -87,6 +87,7 @@ class _Scheduler:
         self.addresses: dict[Register, int] = {}
         self.address_free: dict[Register, int] = {}
         self.address_uses: dict[Register, int] = {}
+        self.addressing: Node | None = None  # the transfer whose addresses are being computed
         for node in self.nodes:
             for register in {r for r, *_ in node.rows if r.kind is Kind.X}:
                 self.address_uses[register] = self.address_uses.get(register, 0) + 1
@@ -198,6 +199,8 @@ class _Scheduler:
         for later, _ in node.after:
             if later.unit != "DMA":
                 continue
+            if self.addressing is not None and self.addressing is not later:
+                return False  # one after the other, or all wait for a last register
             others = [n for n, _ in later.before if self.dispatch[n.index] < 0]
             ready = all(n.unit == "SCALAR" for n in others)
             if not ready or self.earliest[later.index] > self.tick or not self.free_channels:
@@ -277,12 +280,13 @@ class _Scheduler:
             if timing.unit != "SCALAR":
                 self.unit_free[timing.unit] = tick + timing.interval
         self.dispatch[node.index], self.completion[node.index] = tick, done
+        self._note_addressing(node)
         spans: dict[Register, tuple[int, int]] = {}
         for register, first, count, _, _ in node.rows:
             low, high = spans.get(register, (first, first + count))
             spans[register] = (min(low, first), max(high, first + count))
         self.places.access(node.index, spans, done)
-        self._touch_addresses(spans, done)
+        self._touch_addresses(node, spans, done)
         operands = tuple(
             self._physical(operand, value, channel, done)
             for operand, value in zip(op.opcode.operands, op.operands, strict=True)
@@ -290,13 +294,21 @@ class _Scheduler:
         self.issues.append(Issue(tick, Instruction(op.opcode, operands), op.source))
         self.tick += 1
 
-    def _touch_addresses(self, spans: dict[Register, tuple[int, int]], done: int) -> None:
+    def _note_addressing(self, node: Node) -> None:
+        if node is self.addressing:
+            self.addressing = None
+        elif node.unit == "SCALAR" and any(not r.carried for r, *_ in node.rows):
+            self.addressing = next((n for n, _ in node.after if n.unit == "DMA"), None)
+
+    def _touch_addresses(
+        self, node: Node, spans: dict[Register, tuple[int, int]], done: int
+    ) -> None:
         """Lend scalar registers to computed addresses and take them back after the last use."""
         for register in spans:
             if register.kind is not Kind.X or register.carried:
                 continue
             if register not in self.addresses:
-                self.addresses[register] = self.constants.lend(self.tick)
+                self.addresses[register] = self.constants.lend(self.tick, _constants(node))
                 self.address_free[register] = 0
             self.address_free[register] = max(self.address_free[register], done)
             self.address_uses[register] -= 1

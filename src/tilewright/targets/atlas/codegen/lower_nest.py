@@ -82,21 +82,18 @@ def lower(
     return _Lowering(profile, pool or ConstantPool(0)).run(statements)
 
 
-def mark_loops(statements: list[Statement], straight: int = STRAIGHT, body: int = BODY) -> None:
-    """Decide which loops are written out: inner ones first, as long as the body stays short."""
+def mark_loops(statements: list[Statement], top: bool = True) -> None:
+    """Decide which loops are written out: inner ones, as long as the body around stays short."""
     for statement in statements:
         if not isinstance(statement, For):
             continue
-        mark_loops(statement.body, straight, body)
+        mark_loops(statement.body, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
         if statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
-            limit = straight if _outermost(statement, statements) else body
-            statement.unroll = not inner_stays and whole <= limit
-
-
-def _outermost(statement: For, siblings: list[Statement]) -> bool:
-    return len([s for s in siblings if isinstance(s, For)]) == 1 and siblings[0] is statement
+            around = size_of(statements)
+            short = whole <= STRAIGHT if top else around <= BODY
+            statement.unroll = not inner_stays and short
 
 
 class _Lowering:

@@ -54,6 +54,7 @@ class Tiles:
         self._make_constant = constants or self.fill
         self._constants: dict[float, Tile] = {}
         self._pushed: dict[int, list[tuple[Tile, Register]]] = {}
+        self._kept: list[Tile] = []  # tiles whose weight slot is theirs for good
 
     # --- registers and memory ---
 
@@ -93,6 +94,12 @@ class Tiles:
         immediate = bf16_bits(value) if self.profile.fill == "bits" else int(value)
         for part in range(2):
             self.code.emit("vli.all", tile.register.part(part), immediate)
+        return tile
+
+    def pinned_ones(self) -> Tile:
+        """An fp8 tile of ones that keeps its weight slot."""
+        tile = self.pack(self.constant(1.0))
+        self._kept.append(tile)
         return tile
 
     # --- vector unit ---
@@ -193,7 +200,10 @@ class Tiles:
         slot = self.code.weight(unit)
         self.code.emit(f"vmatpush.weight.mxu{unit}", slot, b.register)
         # A unit has two slots: an older one may not be around any more.
-        self._pushed[unit] = [*recent[-1:], (b, slot)]
+        kept = [entry for entry in recent if any(entry[0] is tile for tile in self._kept)]
+        others = [entry for entry in recent if entry not in kept]
+        room = 1 - len(kept)
+        self._pushed[unit] = [*kept, *(others[-room:] if room > 0 else []), (b, slot)]
         return slot
 
     def accumulator(self, unit: int = 1) -> Accumulator:

@@ -16,6 +16,7 @@ ROW = 32  # bytes; tensor addresses count rows
 REGISTER_BYTES = 1024
 # Reach of a tensor address above its base register.
 WINDOW = 4096 * ROW
+ALL = 1 << 40  # more bytes than any buffer has
 
 
 @dataclass(eq=False, slots=True)
@@ -120,6 +121,7 @@ class Code:
     ops: list[Op] = field(default_factory=list)
     source: str = ""  # stamped on the ops made next
     _constants: dict[tuple[Kind, int], Register] = field(default_factory=dict)
+    _far: dict[tuple[Register, int], Register] = field(default_factory=dict)
 
     def tile(self, name: str = "") -> Register:
         """A pair of tensor registers: one bf16 tile."""
@@ -176,10 +178,14 @@ class Code:
 
     def _tensor_place(self, at: int | Place, write: bool) -> tuple[Register, int, Range]:
         if isinstance(at, Place):
-            if not 0 <= at.offset < WINDOW or at.offset % ROW:
-                raise ValueError(f"offset {at.offset} is out of a pointer's reach")
+            window = at.offset // WINDOW * WINDOW
+            base = at.pointer
+            if window:
+                if (base, window) not in self._far:
+                    self._far[base, window] = self.address(base, window)
+                base = self._far[base, window]
             touched = Range(at.buffer, at.offset, REGISTER_BYTES, write)
-            return at.pointer, at.offset // ROW, touched
+            return base, (at.offset - window) // ROW, touched
         base, rows = self._base(at)
         return base, rows, Range("vmem", at, REGISTER_BYTES, write)
 
@@ -220,6 +226,7 @@ class Code:
         """pointer += step."""
         if not step:
             return
+        self._forget(pointer)
         if -2048 <= step <= 2047:
             self.emit("addi", pointer, pointer, step)
         else:
@@ -227,12 +234,17 @@ class Code:
 
     def toggle(self, pointer: Register, bits: int) -> None:
         """Swap between the two halves of a buffer whose halves differ in one address bit."""
+        self._forget(pointer)
         self.emit("xor", pointer, pointer, self.constant(Kind.X, bits))
+
+    def _forget(self, pointer: Register) -> None:
+        """Addresses computed from the pointer so far are of its old value."""
+        self._far = {key: r for key, r in self._far.items() if key[0] is not pointer}
 
     def wait(self, site: Site, buffers: tuple[str, ...] = ()) -> Op:
         """Wait for the site's transfer of the iteration before; then its bytes are in `buffers`,
         its pointers may move and its channel is free."""
-        ranges = tuple(Range(name, 0, WINDOW, True) for name in buffers)
+        ranges = tuple(Range(name, 0, ALL, True) for name in buffers)
         op = self.emit("dma.wait", site.channel, ranges=ranges)
         op.site = site
         return op
@@ -240,7 +252,7 @@ class Code:
     def start(self, site: Site, buffer: str) -> Op:
         """Start the site's transfer from or into a buffer."""
         count = self.constant(Kind.X, site.bytes)
-        touched = (Range(buffer, 0, WINDOW, not site.store),)
+        touched = (Range(buffer, 0, ALL, not site.store),)
         if site.store:
             op = self.emit("dma.store", site.dram, site.vmem, count, site.channel, ranges=touched)
         else:

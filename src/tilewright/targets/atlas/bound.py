@@ -18,6 +18,10 @@ from tilewright.targets.atlas.work import Step, Work
 FIRST_DISPATCH = 2
 # A transfer needs its byte count in a register: one scalar instruction, then the dispatch.
 FIRST_TRANSFER = FIRST_DISPATCH + 1
+# A channel is idle for decode one tick after its transfer is done; the wait takes that tick and
+# the user of the bytes is dispatched in the one after. The last wait ends the program.
+WAIT = 2
+LAST_WAIT = 1
 # Steps times results for which the longest ways are followed one result at a time.
 DETAIL = 4_000_000
 
@@ -63,6 +67,7 @@ class _Bounds:
         matrix = self._matrix_units(tails)
         if matrix:
             terms["MXU0+MXU1"] = matrix
+        terms = {name: ticks + LAST_WAIT for name, ticks in terms.items()}
         return Bound(max(terms.values()), terms)
 
     # --- times of single steps ------------------------------------------------------------
@@ -71,7 +76,7 @@ class _Bounds:
         """Least distance of the completions of a and of b, which needs a's result."""
         if b.name == "store":
             if a.name == "load":
-                return self.command + _data_ticks(self.profile, b.bytes)
+                return WAIT + self.command + _data_ticks(self.profile, b.bytes)
             return min(self._store_gap(choice, b) for choice in a.choices)
         places = [None] if a.name == "load" else list(a.choices)
         return min(
@@ -87,14 +92,14 @@ class _Bounds:
 
     def _store_gap(self, a: Timing, b: Step) -> int:
         later = self.profile.position[a.unit] > self.dma_place
-        if not self.holds:
-            return 1 if later else 0
         return self.command + _data_ticks(self.profile, b.bytes) - (0 if later else 1)
 
     def _unit_gap(self, a: Timing | None, b: Timing) -> int:
-        if a is not None and a.unit == b.unit:
+        if a is None:
+            return WAIT + b.latency
+        if a.unit == b.unit:
             return max(1, a.interval + b.latency - a.latency)
-        place = self.dma_place if a is None else self.profile.position[a.unit]
+        place = self.profile.position[a.unit]
         later = self.profile.position[b.unit] > place
         if self.holds:
             return b.latency - (1 if later else 0)
@@ -152,11 +157,7 @@ class _Bounds:
             step, done = self.work.steps[k], self.done[k]
             if step.name in ("load", "store"):
                 time = _data_ticks(self.profile, step.bytes)
-                head = done - time
-                if step.name == "store" and not self.holds:
-                    # The transfer may begin long before its data is there.
-                    head = FIRST_TRANSFER + self.command
-                jobs.setdefault("DMA", []).append(Job(head, time, tails[k]))
+                jobs.setdefault("DMA", []).append(Job(done - time, time, tails[k]))
             elif len(step.choices) == 1:
                 choice = step.choices[0]
                 tail = tails[k] + choice.latency - choice.interval

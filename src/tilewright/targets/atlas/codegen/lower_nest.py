@@ -137,7 +137,7 @@ class _Lowering:
             self.ceiling = self._pooled(len(self.pool.values) - 1)
         tile = into or tiles.new()
         for part in range(2):
-            tiles.code.vload(tile.register.part(part), self._pooled(self.pool.values.index(value)))
+            tiles.code.vload(tile.half(part), self._pooled(self.pool.values.index(value)))
         return tile
 
     # --- structure ----------------------------------------------------------------------

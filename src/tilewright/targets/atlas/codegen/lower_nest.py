@@ -48,6 +48,7 @@ from tilewright.targets.atlas.profile import Profile
 STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body
 FEW = 8192  # bytes; up to here straight code loads register by register
+KEPT = 24  # tensor registers that loaded tiles may keep in straight code
 DEFERRED = 4  # stores of an iteration that may still run in the next
 
 
@@ -176,6 +177,11 @@ class _Lowering:
         where = {id(read): run for run in runs for read in run.reads}
         for run in runs:
             run.buffer = self._allocate(run.bytes)
+        # Where loading a register takes the vector unit's time, tiles used again stay in registers.
+        registers = sum(run.bytes for run in runs) // REGISTER_BYTES
+        on_vector = self.profile.timing["tensor_load"].unit == "VPU"
+        loaded: dict[Any, Tile] = {}
+        keeps = on_vector and registers <= KEPT
         last_write = next((s for s in reversed(statements) if isinstance(s, Write)), None)
         started: set[int] = set()
         for s in statements:
@@ -188,7 +194,12 @@ class _Lowering:
                         self._clear(code, run.buffer, run.bytes)
                     cut = run is runs[-1] or total <= FEW
                     self._load(code, run, run.buffer, piece=REGISTER_BYTES if cut else 0)
-                self._fetch(code, tiles, values, s, run, run.buffer)
+                key = (id(run), s.offset.constant, s.row)
+                if keeps and key in loaded:
+                    values[s.result] = loaded[key]
+                else:
+                    self._fetch(code, tiles, values, s, run, run.buffer)
+                    loaded[key] = values[s.result]
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)

@@ -210,7 +210,11 @@ class Accumulation:
 
     def _chain(self, rows: range, column: int) -> list[Any]:
         """Accumulate one column of tiles for a few rows that share the weights."""
-        use, compute = self.backend.use, self.backend.compute
+        compute = self.backend.compute
+        # A few operands stay in registers between columns and rows; many are read again.
+        steps = sum(product.a.grid[1] for product in self.products)
+        few = steps * max(self.products[0].a.grid[0], self.products[0].b.grid[1]) <= PARK
+        use = self.backend.use if few else self.backend.fresh
         accumulators: list[Any] = [None] * len(rows)
         for product in self.products:
             for k in range(product.a.grid[1]):

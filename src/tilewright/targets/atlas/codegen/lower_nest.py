@@ -355,7 +355,10 @@ class _Lowering:
             if isinstance(buffer, Place)
             else buffer + shift
         )
-        tile = tiles.load(at, read.result.dtype, pair=read.result in self.turned)
+        if read.result.dtype == "bf16" and read.bytes == REGISTER_BYTES:
+            tile = tiles.load_half(at)
+        else:
+            tile = tiles.load(at, read.result.dtype, pair=read.result in self.turned)
         values[read.result] = tiles.columns("sum", tile) if read.row else tile
 
 

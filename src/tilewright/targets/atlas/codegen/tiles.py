@@ -97,6 +97,13 @@ class Tiles:
             self.code.vload(tile.register.part(part), _shifted(at, part))
         return tile
 
+    def load_half(self, at: int | Place) -> Tile:
+        """A bf16 tile whose halves are equal, from the one half in VMEM."""
+        tile = self._narrow()
+        for part in range(1 if tile.uniform else 2):
+            self.code.vload(tile.half(part), at)
+        return tile
+
     def store(self, tile: Tile, at: int | Place, bytes: int = 2048) -> None:
         """Tile to VMEM; with 1024 bytes only the left half of a bf16 tile."""
         for part in range(min(tile.parts, bytes // REGISTER_BYTES)):

@@ -32,21 +32,21 @@ class Reference:
     """Both definitions of one operator."""
 
     exact: Exact
-    ideal: Ideal
+    ideal: Ideal | None = None
 
 
 # --- building blocks ----------------------------------------------------------------------
 
 
-def _constant(value: float) -> np.ndarray:
+def constant(value: float) -> np.ndarray:
     return arith.f64_to_bf16(np.array([[float(value)]]))
 
 
-def _function(name: str) -> Callable[[Codes], Codes]:
+def function(name: str) -> Callable[[Codes], Codes]:
     return lambda x: arith.unary_table(f"v{name}")[x]
 
 
-_exp, _recip, _sqrt, _tanh, _cos = map(_function, ("exp", "recip", "sqrt", "tanh", "cos"))
+_exp, _recip, _sqrt, _tanh, _cos = map(function, ("exp", "recip", "sqrt", "tanh", "cos"))
 
 
 def _padded(x: Codes, multiple: int = SIDE) -> Codes:
@@ -55,7 +55,7 @@ def _padded(x: Codes, multiple: int = SIDE) -> Codes:
     return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, rows), (0, columns)])
 
 
-def _row_total(profile: Profile, x: Codes, kind: str) -> Codes:
+def row_total(profile: Profile, x: Codes, kind: str) -> Codes:
     """One number per row: tiles are combined from left to right, then the columns of the last."""
     if kind == "sum":
         fill, combine = 0, arith.add
@@ -80,7 +80,7 @@ def _row_total(profile: Profile, x: Codes, kind: str) -> Codes:
     return combine(across(total[:, :half])[:, :1], across(total[:, half:])[:, :1])
 
 
-def _product(a: Codes, b: Codes) -> Codes:
+def product(a: Codes, b: Codes) -> Codes:
     """fp8 @ fp8, the accumulator rounded after every 32 columns of a."""
     left, right = _padded(a), _padded(b)
     out = np.zeros((left.shape[0], right.shape[1]), np.uint16)
@@ -95,7 +95,7 @@ def _product(a: Codes, b: Codes) -> Codes:
 
 
 def _sigmoid(x: Codes) -> Codes:
-    return _recip(arith.add(_constant(1.0), _exp(arith.multiply(x, _constant(-1.0)))))
+    return _recip(arith.add(constant(1.0), _exp(arith.multiply(x, constant(-1.0)))))
 
 
 def _silu(x: Codes) -> Codes:
@@ -104,20 +104,20 @@ def _silu(x: Codes) -> Codes:
 
 def _gelu(x: Codes) -> Codes:
     cube = arith.multiply(arith.multiply(x, x), x)
-    inner = arith.add(x, arith.multiply(cube, _constant(0.044715)))
-    bent = _tanh(arith.multiply(inner, _constant(math.sqrt(2 / math.pi))))
+    inner = arith.add(x, arith.multiply(cube, constant(0.044715)))
+    bent = _tanh(arith.multiply(inner, constant(math.sqrt(2 / math.pi))))
     return arith.multiply(
-        arith.multiply(x, _constant(0.5)), arith.add(_constant(1.0), bent)
+        arith.multiply(x, constant(0.5)), arith.add(constant(1.0), bent)
     )
 
 
 def _rms_scale(profile: Profile, x: Codes) -> Codes:
-    squares = _row_total(profile, arith.multiply(x, x), "sum")
-    mean = arith.multiply(squares, _constant(1 / x.shape[1]))
-    return _recip(_sqrt(arith.add(mean, _constant(EPSILON))))
+    squares = row_total(profile, arith.multiply(x, x), "sum")
+    mean = arith.multiply(squares, constant(1 / x.shape[1]))
+    return _recip(_sqrt(arith.add(mean, constant(EPSILON))))
 
 
-def _halves(x: Codes) -> Codes:
+def halves(x: Codes) -> Codes:
     return np.repeat(x, 16, axis=1)
 
 
@@ -125,8 +125,8 @@ def _halves(x: Codes) -> Codes:
 
 
 def softmax(profile: Profile, x: Codes) -> Codes:
-    powers = _exp(arith.subtract(x, _row_total(profile, x, "max")))
-    return arith.multiply(powers, _recip(_row_total(profile, powers, "sum")))
+    powers = _exp(arith.subtract(x, row_total(profile, x, "max")))
+    return arith.multiply(powers, _recip(row_total(profile, powers, "sum")))
 
 
 def rms_norm(profile: Profile, x: Codes) -> Codes:
@@ -134,11 +134,11 @@ def rms_norm(profile: Profile, x: Codes) -> Codes:
 
 
 def layer_norm(profile: Profile, x: Codes, weight: Codes, bias: Codes) -> Codes:
-    share = _constant(1 / x.shape[1])
-    mean = arith.multiply(_row_total(profile, x, "sum"), share)
+    share = constant(1 / x.shape[1])
+    mean = arith.multiply(row_total(profile, x, "sum"), share)
     centred = arith.subtract(x, mean)
-    spread = _row_total(profile, arith.multiply(centred, centred), "sum")
-    variance = arith.add(arith.multiply(spread, share), _constant(EPSILON))
+    spread = row_total(profile, arith.multiply(centred, centred), "sum")
+    variance = arith.add(arith.multiply(spread, share), constant(EPSILON))
     normal = arith.multiply(centred, _recip(_sqrt(variance)))
     return arith.add(arith.multiply(normal, weight[None]), bias[None])
 
@@ -156,7 +156,7 @@ def rope(profile: Profile, x: Codes, cosines: Codes, sines: Codes) -> Codes:
 
 
 def mini_block(profile: Profile, x: Codes, b: Codes, residual: Codes) -> Codes:
-    return arith.add(_product(arith.pack(rms_norm(profile, x), 1), b), residual)
+    return arith.add(product(arith.pack(rms_norm(profile, x), 1), b), residual)
 
 
 def vector_arithmetic(profile: Profile, x: Codes) -> Codes:
@@ -244,13 +244,13 @@ def _ideal_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _after(
-    product: Ideal, function: Callable, steepness: float, roundings: float
+    product: Ideal, outer: Callable, steepness: float, roundings: float
 ) -> Ideal:
     """A function of a product: its error times the function's steepness, plus own roundings."""
 
     def ideal(*values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inner, error = product(*values)
-        return function(inner), steepness * error + roundings * U * np.abs(inner) + TINY
+        return outer(inner), steepness * error + roundings * U * np.abs(inner) + TINY
 
     return ideal
 
@@ -333,15 +333,15 @@ REFERENCES: dict[str, Reference] = {
     "vector_arithmetic": Reference(vector_arithmetic, _relative(lambda x: x**5, 9)),
     "rope": Reference(rope, ideal_rope),
     "reduction_sum": Reference(
-        lambda profile, x: _halves(_row_total(profile, x, "sum")), _ideal_sum
+        lambda profile, x: halves(row_total(profile, x, "sum")), _ideal_sum
     ),
     "reduction_max": Reference(
-        lambda profile, x: _halves(_row_total(profile, x, "max")),
+        lambda profile, x: halves(row_total(profile, x, "max")),
         _relative(lambda x: np.repeat(x.max(1, keepdims=True), 16, 1), 0),
     ),
     "reduction_mean": Reference(
-        lambda profile, x: _halves(
-            arith.multiply(_row_total(profile, x, "sum"), _constant(1 / x.shape[1]))
+        lambda profile, x: halves(
+            arith.multiply(row_total(profile, x, "sum"), constant(1 / x.shape[1]))
         ),
         _ideal_mean,
     ),
@@ -361,30 +361,33 @@ REFERENCES: dict[str, Reference] = {
         lambda profile, x, bias: arith.pack(arith.add(x, bias), 1), _cast_ideal(_sum)
     ),
     "transpose": Reference(lambda profile, x: np.ascontiguousarray(x.T), _relative(np.transpose, 0)),
-    "matmul": Reference(lambda profile, a, b: _product(a, b), _ideal_product),
+    "matmul": Reference(lambda profile, a, b: product(a, b), _ideal_product),
     "matmul_transposed": Reference(
-        lambda profile, a, b: _product(a, b.T), lambda a, b: _ideal_product(a, b.T)
+        lambda profile, a, b: product(a, b.T), lambda a, b: _ideal_product(a, b.T)
     ),
     "batch_matmul": Reference(
-        lambda profile, a, b: np.stack([_product(x, y) for x, y in zip(a, b, strict=True)]),
+        lambda profile, a, b: np.stack([product(x, y) for x, y in zip(a, b, strict=True)]),
         _ideal_product,
     ),
     "matmul_bias": Reference(
-        lambda profile, a, b, bias: arith.add(_product(a, b), bias), _ideal_linear
+        lambda profile, a, b, bias: arith.add(product(a, b), bias), _ideal_linear
     ),
     "linear": Reference(
-        lambda profile, a, b, bias: arith.add(_product(a, b), bias[None]), _ideal_linear
+        lambda profile, a, b, bias: arith.add(product(a, b), bias[None]), _ideal_linear
     ),
     "linear_gelu": Reference(
-        lambda profile, a, b, bias: _gelu(arith.add(_product(a, b), bias[None])),
+        lambda profile, a, b, bias: _gelu(arith.add(product(a, b), bias[None])),
         _after(_ideal_linear, _gelu64, 1.2, 6),
     ),
     "linear_silu": Reference(
-        lambda profile, a, b, bias: _silu(arith.add(_product(a, b), bias[None])),
+        lambda profile, a, b, bias: _silu(arith.add(product(a, b), bias[None])),
         _after(_ideal_linear, _silu64, 1.1, 5),
     ),
     "matmul_requant": Reference(
-        lambda profile, a, b: arith.pack(_product(a, b), 1), _cast_ideal(_ideal_product)
+        lambda profile, a, b: arith.pack(product(a, b), 1), _cast_ideal(_ideal_product)
     ),
+    "matmul_acc_first": Reference(lambda profile, a, b: arith.matmul(a, b), _ideal_product),
+    "matmul_acc_mid": Reference(lambda profile, a, b, total: arith.matmul(a, b, total)),
+    "matmul_acc_last": Reference(lambda profile, a, b, total: arith.matmul(a, b, total)),
     "mini_block": Reference(mini_block, _ideal_mini_block),
 }

@@ -11,8 +11,11 @@ import math
 from dataclasses import dataclass
 
 from tilewright.planning.one_machine import Job, one_machine, two_machines
+from tilewright.targets.atlas.isa import BY_MNEMONIC, OPCODES
+from tilewright.targets.atlas.outcome import Statistics
 from tilewright.targets.atlas.profile import Profile, Timing
-from tilewright.targets.atlas.work import Step, Work
+from tilewright.targets.atlas.program import Program
+from tilewright.targets.atlas.work import CHUNK, Step, Work
 
 # Decode claims the first instruction in tick 2, so that is the first dispatch.
 FIRST_DISPATCH = 2
@@ -42,6 +45,35 @@ class Bound:
 def lower_bound(work: Work) -> Bound:
     """The bound of a piece of work."""
     return _Bounds(work).run()
+
+
+def quick_bound(
+    program: Program, profile: Profile, statistics: Statistics, loaded: int, stored: int
+) -> Bound:
+    """A bound for runs too long to follow value by value.
+
+    Inputs and results pass the DMA engine once. The arithmetic is taken as the program has it:
+    vector and matrix work cannot start before a first register is loaded, and a register must
+    still leave after it.
+    """
+    command = profile.dma.ticks(CHUNK) - _data_ticks(profile, CHUNK)
+    engine = FIRST_TRANSFER + 2 * command + _data_ticks(profile, loaded + stored)
+    fetch = profile.timing["tensor_load"].latency + WAIT
+    head = FIRST_TRANSFER + profile.dma.ticks(CHUNK) + fetch
+    tail = profile.timing["tensor_store"].latency - 1 + profile.dma.ticks(CHUNK)
+    terms = {"DMA": engine + LAST_WAIT}
+    vector, matrix = 0, []
+    for index, count in enumerate(statistics.executions.tolist()):
+        opcode = OPCODES[program.opcodes[index]]
+        timing = profile.timing_of(opcode)
+        if opcode.mxu is not None and timing.unit.startswith("MXU"):
+            pair = [profile.timing_of(BY_MNEMONIC[f"{opcode.effect}.mxu{n}"]) for n in range(2)]
+            matrix.append((pair[0].interval * count, pair[1].interval * count))
+        elif timing.unit == "VPU" and opcode.timing not in ("fill", "tensor_load", "tensor_store"):
+            vector += timing.interval * count
+    terms["VPU"] = head + vector + tail + LAST_WAIT
+    terms["MXU0+MXU1"] = head + math.ceil(two_machines(matrix)) + tail + LAST_WAIT
+    return Bound(max(terms.values()), terms)
 
 
 class _Bounds:
@@ -103,7 +135,8 @@ class _Bounds:
         later = self.profile.position[b.unit] > place
         if self.holds:
             return b.latency - (1 if later else 0)
-        return 0 if later else 1
+        # Only the order counts: of the completions, and of the dispatches.
+        return max(0 if later else 1, b.latency - a.latency + 1)
 
     def _earliest(self) -> list[int]:
         """Completion of each step if nothing but its own inputs held it up.

@@ -56,14 +56,19 @@ class Work:
 
 
 def work_of(
-    program: Program, profile: Profile, order: Sequence[int], outputs: Iterable[tuple[int, int]]
+    program: Program,
+    profile: Profile,
+    order: Sequence[int] | np.ndarray,
+    outputs: Iterable[tuple[int, int]],
+    kept: Iterable[tuple[int, int]] = (),
 ) -> Work:
     """The work of one run.
 
     order: indices of the instructions in the order they were dispatched (a trace's `index`).
     outputs: (DRAM address, bytes) of every result.
+    kept: (matrix unit, accumulator) of every result that stays there.
     """
-    return _Replay(program, profile).run(order, outputs)
+    return _Replay(program, profile).run(order, outputs, kept)
 
 
 class _Memory:
@@ -112,7 +117,12 @@ class _Replay:
         self.load_rows: dict[int, set[int]] = {}
         self.rows_of: dict[Step, list[tuple[int, int]]] = {}  # DRAM rows a vload brings in
 
-    def run(self, order: Sequence[int], outputs: Iterable[tuple[int, int]]) -> Work:
+    def run(
+        self,
+        order: Sequence[int] | np.ndarray,
+        outputs: Iterable[tuple[int, int]],
+        kept: Iterable[tuple[int, int]],
+    ) -> Work:
         rows = self.program.operands.tolist()
         opcodes = self.program.opcodes.tolist()
         for index in np.asarray(order).tolist():
@@ -126,7 +136,7 @@ class _Replay:
                 self._tensor_memory(opcode, values)
             else:
                 self._tensor(opcode, values)
-        return self._finish(outputs)
+        return self._finish(outputs, kept)
 
     # --- instructions -------------------------------------------------------------------
 
@@ -161,7 +171,6 @@ class _Replay:
         load = opcode.memory == "dma load"
         to, origin = (self.vmem, self.dram) if load else (self.dram, self.vmem)
         here, there = to.span(target, count), origin.span(source, count)
-        there = origin.span(source, count)
         to.value[here], to.part[here] = origin.value[there], origin.part[there]
 
     def _tensor_memory(self, opcode: Opcode, values: list[int]) -> None:
@@ -268,7 +277,9 @@ class _Replay:
             self.known[key] = self._values(step, 1)
         return self.owner[self.known[key][0]]
 
-    def _finish(self, outputs: Iterable[tuple[int, int]]) -> Work:
+    def _finish(
+        self, outputs: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]]
+    ) -> Work:
         stores = []
         direct: dict[int, set[int]] = {}  # input rows that go straight to an output
         for address, count in outputs:
@@ -285,7 +296,8 @@ class _Replay:
                         direct.setdefault(-2 - value, set()).add(part)
                 stores.append(Step("store", (), list(before), bytes=size))
         live: dict[Step, None] = {}
-        stack = list(stores)
+        held = [self.slot.get((Kind.ACC, unit, slot), -1) for unit, slot in kept]
+        stack = [*stores, *(self.owner[value] for value in held if value >= 0)]
         while stack:
             step = stack.pop()
             if step not in live:

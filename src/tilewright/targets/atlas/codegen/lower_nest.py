@@ -49,7 +49,7 @@ STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body
 FEW = 8192  # bytes; up to here straight code loads register by register
 KEPT = 24  # tensor registers that loaded tiles may keep in straight code
-DEFERRED = 4  # stores of an iteration that may still run in the next
+DEFERRED = 2  # stores of an iteration that may still run in the next
 
 
 @dataclass

@@ -14,6 +14,7 @@ from tilewright.dialects.xdsl_api import Printer
 from tilewright.errors import TilewrightError
 
 FORMS = Path(__file__).parent / "linalg_forms.mlir"
+ARITH = Path(__file__).parent / "arith_forms.mlir"
 
 
 def printed(module, generic: bool) -> str:
@@ -23,8 +24,9 @@ def printed(module, generic: bool) -> str:
 
 
 @pytest.mark.parametrize("generic", [False, True])
-def test_every_form_comes_back_as_it_was_printed(generic: bool) -> None:
-    module = parse_file(str(FORMS))
+@pytest.mark.parametrize("path", [FORMS, ARITH], ids=["linalg", "arith"])
+def test_every_form_comes_back_as_it_was_printed(path: Path, generic: bool) -> None:
+    module = parse_file(str(path))
     verify_module(module)
     again = parse_text(printed(module, generic))
     verify_module(again)
@@ -68,6 +70,13 @@ BAD = {
     "outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>",
     "no meaning on i32": "%0 = linalg.exp ins(%n : tensor<8xi32>) outs(%n : tensor<8xi32>) "
     "-> tensor<8xi32>",
+    "sideways is no comparison": "%0 = arith.cmpf sideways, %x, %x : tensor<4x8xf32>",
+    "selects by tensor<8xi1>": '%0 = "arith.select"(%p, %x, %x) : '
+    "(tensor<8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>",
+    "whose shape differs": "%0 = arith.fptosi %x : tensor<4x8xf32> to tensor<8xi32>",
+    "which is not wider": "%0 = arith.extsi %n : tensor<8xi32> to tensor<8xi8>",
+    "compares tensor<8xi32>": '%0 = "arith.cmpi"(%n, %n) <{predicate = 2 : i64}> : '
+    "(tensor<8xi32>, tensor<8xi32>) -> i1",
     "expected q, k, v, scale": "%0 = iree_linalg_ext.attention <indexing_maps = [affine_map<(d0) "
     "-> (d0)>]> ins(%v : tensor<8xf32>) outs(%v : tensor<8xf32>) { ^bb0(%s: f32): "
     "iree_linalg_ext.yield %s : f32 } -> tensor<8xf32>",
@@ -77,7 +86,7 @@ BAD = {
 @pytest.mark.parametrize("message", BAD)
 def test_bad_ops_are_one_error_with_a_place(message: str) -> None:
     text = (
-        "func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>, %n: tensor<8xi32>) {\n"
+        "func.func @f(%x: tensor<4x8xf32>, %v: tensor<8xf32>, %n: tensor<8xi32>, %p: tensor<8xi1>) {\n"
         f"{BAD[message]}\n return }}"
     )
     with pytest.raises(TilewrightError) as caught:

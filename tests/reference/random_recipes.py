@@ -16,6 +16,7 @@ from random_elementwise import (
     select,
     unary,
 )
+from random_lookalikes import lookalike
 from random_movement import (
     broadcast,
     concat,
@@ -368,6 +369,7 @@ RECIPES: dict[str, Callable[[Writer, Value], Value | None]] = {
     "concat": concat,
     "broadcast": broadcast,
     "embedding": embedding,
+    "lookalike": lookalike,
     "int8 matmul": int8_matmul,
 }
 

@@ -242,7 +242,7 @@ def captures(op: Operation) -> list[SSAValue]:
 def tensor_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a value's type; -1 for a dynamic dimension, () for a scalar."""
     if isinstance(value.type, builtin.ShapedType):
-        return tuple(value.type.get_shape())
+        return tuple(-1 if size < 0 else size for size in value.type.get_shape())
     return ()
 
 

@@ -98,7 +98,14 @@ def _scale(emitter: Emitter, op: AttentionOp) -> FloatAttr:
         raise Unmapped(
             "TW1225", "its scale is no constant", "make the scale a constant of the model"
         )
-    return FloatAttr(constant.value.data, f32)
+    scale = FloatAttr(constant.value.data, f32)
+    if scale.value.data != constant.value.data:
+        raise Unmapped(
+            "TW1222",
+            f"its scale {constant.value.data} is no f32 number",
+            "give the scale in f32 or a narrower type",
+        )
+    return scale
 
 
 def _ordered(emitter: Emitter, value: SSAValue, loops, wanted) -> SSAValue:

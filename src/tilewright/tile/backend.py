@@ -258,12 +258,16 @@ class Runner(Backend):
         raw = self.memory[offset.constant : offset.constant + layout.tile_bytes]
         if layout.dtype == "fp8":
             return raw.reshape(SIDE, SIDE).copy()
+        if layout.order == "halves":
+            return np.tile(raw.view("<u2").reshape(SIDE, SIDE // 2), (1, 2))
         halves = raw.view("<u2").reshape(2, SIDE, SIDE // 2)
         tile = np.concatenate([halves[0], halves[1]], axis=1)
         return self.tiles.columns("sum", tile) if row else tile
 
     def write(self, layout: Layout, offset: Affine, value: np.ndarray) -> None:
-        if layout.dtype == "bf16":
+        if layout.order == "halves":
+            value = np.ascontiguousarray(value[:, : SIDE // 2], "<u2").view(np.uint8)
+        elif layout.dtype == "bf16":
             value = np.stack([value[:, : SIDE // 2], value[:, SIDE // 2 :]])
             value = np.ascontiguousarray(value, "<u2").view(np.uint8)
         start = offset.constant

@@ -87,7 +87,7 @@ class Tensor:
 
     def __getitem__(self, index: Any) -> TileArray:
         leading, rows, columns = self._blocks(index)
-        is_row = rows is None
+        is_row, halves = rows is None, self.layout.order == "halves"
         down = 1 if rows is None else rows.tiles
 
         def cell(r: int, c: int) -> Cell:
@@ -101,8 +101,8 @@ class Tensor:
             cells,
             self.spec.dtype,
             [SIDE if rows is None else rows.valid(r) for r in range(down)],
-            [columns.valid(c) for c in range(columns.tiles)],
-            "row" if is_row else "full",
+            [SIDE if halves else columns.valid(c) for c in range(columns.tiles)],
+            "row" if is_row else "column" if halves else "full",
         )
 
     def __setitem__(self, index: Any, value: Any) -> None:

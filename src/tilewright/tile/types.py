@@ -19,6 +19,12 @@ class TensorSpec:
         """The same tensor stored column panel by column panel."""
         return TensorSpec(self.dtype, self.sizes, "panels")
 
+    def halves(self) -> TensorSpec:
+        """A bf16 result of at most 16 columns, stored without the right halves of its tiles."""
+        if self.dtype != "bf16" or self.sizes[-1] != 16:
+            raise TypeError("halves are for bf16 tensors whose last size is 16")
+        return TensorSpec(self.dtype, self.sizes, "halves")
+
     def bind(self, name: str, shape: tuple[int, ...], known: dict[str, int]) -> None:
         """Match a concrete shape, binding names."""
         if len(shape) != len(self.sizes):

@@ -19,6 +19,11 @@ class TensorSpec:
         """The same tensor stored column panel by column panel."""
         return TensorSpec(self.dtype, self.sizes, "panels")
 
+    def separate(self) -> TensorSpec:
+        """The same tensor with each row stored as a vector of its own, to be indexed with
+        tw.each: a bias or mask per head."""
+        return TensorSpec(self.dtype, self.sizes, "rows")
+
     def bind(self, name: str, shape: tuple[int, ...], known: dict[str, int]) -> None:
         """Match a concrete shape, binding names."""
         if len(shape) != len(self.sizes):

@@ -31,6 +31,7 @@ from tilewright.targets.atlas.codegen.nest import (
     unrolled,
     without_idle_slots,
 )
+from tilewright.targets.atlas.codegen.residency import lasting_slots, resident
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
@@ -106,7 +107,10 @@ class _Lowering:
     def run(self, statements: list[Statement]) -> Routine:
         statements = without_idle_slots(statements)
         mark_loops(statements)
-        self._sequence(unrolled(statements), [], self.routine.items)
+        statements = resident(unrolled(statements))
+        for slot in lasting_slots(statements):
+            self.slots[slot] = self._allocate(slot.bytes)
+        self._sequence(statements, [], self.routine.items)
         if self.pool.values:
             first = self.routine.code()
             for k in range(len(self.pool.values)):

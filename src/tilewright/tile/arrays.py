@@ -228,10 +228,7 @@ def spread(x: TileArray, down: int, across: int) -> TileArray:
         return backend.lazily(lambda: launch(backend.use(cell)))
 
     cells = [[made(cell) for cell in row] for row in x.cells]
-    if x.kind == "row":
-        cells = cells * down
-    else:
-        cells = [row * across for row in cells]
+    cells = cells * down if x.kind == "row" else [row * across for row in cells]
     rows = x.rows if x.kind != "row" else [SIDE] * down
     columns = x.columns if x.kind != "column" else [SIDE] * across
     return TileArray(backend, cells, x.dtype, rows, columns)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tilewright.tile.states import Carrier
     from tilewright.tile.tensors import Tensor
 
+STEPS = 64  # steps written out one after the other; more of them become a loop
+
 _active: list[Backend] = []
 
 
@@ -56,6 +58,7 @@ class Backend:
         self.units = default_units(profile)
         self.stationary = "weights"
         self.depth = 2
+        self.step_limit = STEPS
         self.carriers: WeakSet[Carrier] = WeakSet()
 
     def frame(self) -> FrameType | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
-from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, lower
+from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, VmemExceeded, lower
 from tilewright.targets.atlas.profile import Profile
-from tilewright.tile.backend import running
+from tilewright.tile.backend import STEPS, running
 from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
@@ -19,21 +19,40 @@ if TYPE_CHECKING:
 PAGE = 4096  # tensors start at multiples of this in DRAM
 
 
-def trace(kernel: Kernel, profile: Profile, layouts: dict[str, Layout]) -> Tracer:
-    """The trace of a kernel; its function is complete."""
+def trace(
+    kernel: Kernel, profile: Profile, layouts: dict[str, Layout], step_limit: int = STEPS
+) -> Tracer:
+    """The trace of a kernel, with its function complete."""
     tracer = Tracer(profile, kernel.code, kernel.name)
+    tracer.step_limit = step_limit
     tensors = kernel.tensors(tracer, layouts)
     for tensor in tensors.values():
         tracer.bind(tensor)
     with running(tracer):
         kernel.function(**tensors)
+        tracer.finish()
     return tracer
 
 
 def compile_kernel(kernel: Kernel, profile: Profile, layouts: dict[str, Layout]) -> CompiledKernel:
-    """The program of a kernel on tensors of these layouts."""
-    tracer = trace(kernel, profile, layouts)
-    module = tracer.finish()
+    """The program of a kernel on tensors of these layouts.
+
+    Steps are written out as far as VMEM has room for their tiles.
+    """
+    limits = [STEPS, STEPS // 4, STEPS // 16, 1]
+    for limit in limits:
+        tracer = trace(kernel, profile, layouts, limit)
+        try:
+            return _compile_trace(kernel, profile, layouts, tracer)
+        except VmemExceeded as error:
+            if limit == limits[-1] or not tracer.written_steps:
+                raise error.at(kernel.location) from None
+    raise AssertionError("unreachable")
+
+
+def _compile_trace(
+    kernel: Kernel, profile: Profile, layouts: dict[str, Layout], tracer: Tracer
+) -> CompiledKernel:
     constants = {name: numbers for name, (_, numbers) in tracer.constants.items()}
     all_layouts = {**layouts, **{n: tensor.layout for n, (tensor, _) in tracer.constants.items()}}
     bases, end = {}, 0
@@ -47,25 +66,19 @@ def compile_kernel(kernel: Kernel, profile: Profile, layouts: dict[str, Layout])
             f"{profile.dram_bytes / 2**20:.1f} MiB",
             kernel.location,
         )
-    function = next(iter(module.ops))
     placed = [Placed(all_layouts[name], bases[name]) for name in tracer.arguments]
     pool = ConstantPool(end)
     try:
-        statements = tile_program(function, placed)  # pyright: ignore[reportArgumentType]
+        statements = tile_program(tracer.function, placed)
         program = lower(statements, profile, pool).compile(kernel.code.co_filename)
+    except VmemExceeded:
+        raise
     except TilewrightError as error:
-        raise _at_author(error, kernel) from None
+        raise error.at(kernel.location) from None
     data = [(bases[n], all_layouts[n].pack(numbers)) for n, numbers in constants.items()]
     if pool.values:
         data.append((pool.dram, pool.data()))
-    tensors = {name: bases[name] for name in layouts}
+    places = {name: bases[name] for name in layouts}
     return CompiledKernel(
-        kernel, profile, program, layouts, tensors, data, kernel.outputs, module, constants
+        kernel, profile, program, layouts, places, data, kernel.outputs, tracer.module, constants
     )
-
-
-def _at_author(error: TilewrightError, kernel: Kernel) -> TilewrightError:
-    """The error at the author's line: the statement it names, or the kernel."""
-    line = getattr(error, "source", "")
-    place = Location(kernel.code.co_filename, int(line)) if line else kernel.location
-    return error.at(place)

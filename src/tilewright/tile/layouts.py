@@ -68,10 +68,7 @@ class Layout:
         """Bytes from one index to the next: leading dimensions, tile rows, tile columns."""
         down, across = self.grid
         step = self.tile_bytes
-        if self.order == "panels":
-            last = (step, down * step)
-        else:
-            last = (across * step, step)
+        last = (step, down * step) if self.order == "panels" else (across * step, step)
         result: list[int] = []
         size = down * across * step
         for extent in reversed(self.leading):

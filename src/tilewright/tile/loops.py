@@ -9,9 +9,6 @@ from tilewright.tile.backend import Backend, active
 from tilewright.tile.blocks import Block, Single
 from tilewright.tile.layouts import SIDE
 
-STEPS = 64  # steps written out one after the other; more of them become a loop
-GROUP = 8  # steps in the body of such a loop
-
 
 def _check_size(backend: Backend, size: int) -> None:
     if not isinstance(size, int) or size < SIDE or size % SIDE:
@@ -47,14 +44,16 @@ def grid(extent: int, size: int = SIDE, unroll: bool | int = False) -> Iterator[
 def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> Iterator[Block]:
     """Blocks along a dimension that are added up or carried on, one after the other.
 
-    Up to 64 are written out in one body; more become a loop with 8 of them in its body.
+    Up to 64 are written out in one body; more become a loop with 8 of them in its body. Where
+    VMEM is too small for that, fewer.
     unroll: True, False or a number of steps, to decide that yourself.
     """
     backend = active()
     _check_extent(backend, extent)
     _check_size(backend, size)
     if unroll is None:
-        unroll = True if extent // size <= STEPS else GROUP
+        limit = backend.step_limit
+        unroll = True if extent // size <= limit else max(1, limit // 8)
     _check_unroll(backend, unroll)
     return backend.blocks(extent, size, unroll)
 

@@ -86,5 +86,4 @@ def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift:
 
     tensor = backend.constant_tensor(f"causal_{rows.extent}_{columns.extent}_{shift}", strip)
     origin = last_row - SIDE
-    index = place + origin if isinstance(place, Single) else place + origin
-    return backend.read(tensor, [0, index], "full")
+    return backend.read(tensor, [0, place + origin], "full")

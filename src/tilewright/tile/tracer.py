@@ -62,8 +62,6 @@ ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN}
 SHAPES = {"full": (SIDE, SIDE), "row": (SIDE,), "column": (SIDE, 1)}
 INDEX = IndexType()
 DYNAMIC = -(2**63)
-STEPS = 64  # steps written out one after the other; more of them become a loop
-GROUP = 8  # steps in the body of such a loop
 
 
 @dataclass(eq=False)
@@ -101,6 +99,7 @@ class Tracer(Backend):
         self._index: dict[int, SSAValue] = {}
         self._loops = 0
         self._line: int | None = None
+        self.written_steps = 0  # the most steps written out
 
     # --- the function -------------------------------------------------------------------
 
@@ -114,8 +113,8 @@ class Tracer(Backend):
         if tensor.output:
             self.top.outputs[tensor.name] = argument
 
-    def finish(self) -> ModuleOp:
-        """The module with the traced function; outputs are arguments that it returns changed."""
+    def finish(self) -> None:
+        """Complete the module with the traced function; outputs are arguments that it returns changed."""
         if self.inner is not self.top:
             raise self.error(
                 "TW1633",
@@ -126,11 +125,10 @@ class Tracer(Backend):
         results = list(self.top.outputs.values())
         block.add_op(func.ReturnOp(*results))
         kinds = ([a.type for a in block.args], [v.type for v in results])
-        function = func.FuncOp(self.name, kinds, Region(block))
-        function.location = self._location(self.code.co_firstlineno)
-        module = ModuleOp([function])
-        module.verify()
-        return module
+        self.function = func.FuncOp(self.name, kinds, Region(block))
+        self.function.location = self._location(self.code.co_firstlineno)
+        self.module = ModuleOp([self.function])
+        self.module.verify()
 
     def _location(self, line: int) -> FileLineColLoc:
         name = StringAttr(self.code.co_filename)
@@ -355,6 +353,7 @@ class Tracer(Backend):
         trips = (count - written) // group
         if trips < 2:
             written, trips = count, 0
+        self.written_steps = max(self.written_steps, written if written > 1 else 0)
         yield [(k, None) for k in range(written)]
         if trips:
             scope = self._open()

@@ -21,6 +21,7 @@ from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
 
 FAR = 1 << 62
+SPARE_CHANNELS = 3  # left to others by transfers that nothing here waits for
 WINDOW = 96  # instructions looked at for each issue, the first in program order
 
 
@@ -78,10 +79,14 @@ class _Scheduler:
         self.missing = [len(node.before) for node in self.nodes]
         self.dispatch = [-1] * len(self.nodes)
         self.completion = [0] * len(self.nodes)
-        self.dma_last, self.dma_busy = -1, 0
+        # Repeated stores of the iteration before are still on their way.
+        sites = {n.op.site for n in self.nodes if n.op.site is not None and n.op.site.store}
+        self.dma_last = sum(self.profile.dma.ticks(site.bytes) for site in sites) - 1
+        self.dma_busy = 0
         self.channel_of: dict[int, int] = {}
         self.free_channels = list(setting.channels)
         self.places = Places([[r for r, *_ in n.rows] for n in self.nodes], setting.carried)
+        self.work_left = sum(not _is_closing_wait(node) for node in self.nodes)
         self.addresses: dict[Register, int] = {}
         self.address_free: dict[Register, int] = {}
         self.address_uses: dict[Register, int] = {}
@@ -123,7 +128,9 @@ class _Scheduler:
                         ready.append(later)
                     else:
                         heapq.heappush(later_on, (later.op.order, later.index))
-        finish = max([self.tick, *self.completion])
+        finish = max(
+            [self.tick, *(self.completion[n.index] for n in self.nodes if n.unit != "DMA")]
+        )
         dispatched = [(n, self.dispatch[n.index], self.completion[n.index]) for n in self.nodes]
         return Schedule(self.issues, finish, self.dma_busy, dispatched, self.places)
 
@@ -143,19 +150,22 @@ class _Scheduler:
     def _rank(self, node: Node) -> tuple:
         dma = node.op.opcode.timing == "dma_transfer"
         jitter = (node.index * 2654435761 ^ self.spread * 40503) & 0xFF if self.spread else 0
-        idle_wait = node.op.opcode.timing == "dma_wait" and not node.after
+        idle_wait = _is_closing_wait(node)
         return (dma, not idle_wait, node.path + jitter, -node.op.order)
 
     def _feasible(self, node: Node) -> int:
         """The first tick from now on at which the node may issue, as far as known now."""
         tick = max(self.tick, self.earliest[node.index])
+        if not self.work_left and node.transfer is not None:
+            return self.tick  # nothing else to do: wait as long as it really takes
         op, timing = node.op, self.profile.timing_of(node.op.opcode)
         if op.site is not None:
             if op.opcode.timing == "dma_wait" and op.site.store and not self._last_missing(node):
                 return FAR  # a wait for a store is only worth it when nothing else is missing
             return tick
         if timing.unit == "DMA":
-            return tick if self.free_channels else FAR
+            spare = SPARE_CHANNELS if self._is_prefetch(node) else 0
+            return tick if len(self.free_channels) > spare else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
             return FAR
         tick = max(tick, self.unit_free.get(timing.unit, 0))
@@ -173,6 +183,12 @@ class _Scheduler:
         if opens and not self.places.has_room(opens, self._may_hoard(node)):
             return FAR
         return tick
+
+    def _is_prefetch(self, node: Node) -> bool:
+        """Whether the transfer is for a later piece: nothing here waits for its bytes."""
+        return node.op.opcode.effect == "dma.load" and all(
+            later.transfer is node and not later.after for later, _ in node.after
+        )
 
     def _last_missing(self, node: Node) -> bool:
         """Whether some instruction other than address arithmetic waits for this node only."""
@@ -192,7 +208,9 @@ class _Scheduler:
                 return False  # one after the other, or all wait for a last register
             others = [n for n, _ in later.before if self.dispatch[n.index] < 0]
             ready = all(n.unit == "SCALAR" for n in others)
-            if not ready or self.earliest[later.index] > self.tick or not self.free_channels:
+            spare = SPARE_CHANNELS if self._is_prefetch(later) else 0
+            free = len(self.free_channels) > spare
+            if not ready or self.earliest[later.index] > self.tick or not free:
                 return False
         return True
 
@@ -255,20 +273,21 @@ class _Scheduler:
         channel = done = tick
         if op.site is not None:
             channel, done = op.site.channel, tick
+            if timing.unit == "DMA":
+                self._occupy_engine(tick, op.bytes)
         elif node.transfer is not None:
             channel = self.channel_of[node.transfer.index]
             self.free_channels = sorted([*self.free_channels, channel])
         elif timing.unit == "DMA":
             channel = self.free_channels.pop(0)
             self.channel_of[node.index] = channel
-            ticks = self.profile.dma.ticks(op.bytes)
-            done = max(tick + 1, self.dma_last + 1) + ticks - 1
-            self.dma_last, self.dma_busy = done, self.dma_busy + ticks
+            done = self._occupy_engine(tick, op.bytes)
         else:
             done = tick + timing.latency
             if timing.unit != "SCALAR":
                 self.unit_free[timing.unit] = tick + timing.interval
         self.dispatch[node.index], self.completion[node.index] = tick, done
+        self.work_left -= not _is_closing_wait(node)
         self._note_addressing(node)
         spans: dict[Register, tuple[int, int]] = {}
         for register, first, count, _, _ in node.rows:
@@ -282,6 +301,13 @@ class _Scheduler:
         )
         self.issues.append(Issue(tick, Instruction(op.opcode, operands), op.source))
         self.tick += 1
+
+    def _occupy_engine(self, tick: int, count: int) -> int:
+        """When a transfer dispatched at `tick` completes."""
+        ticks = self.profile.dma.ticks(count)
+        self.dma_last = max(tick + 1, self.dma_last + 1) + ticks - 1
+        self.dma_busy += ticks
+        return self.dma_last
 
     def _note_addressing(self, node: Node) -> None:
         if node is self.addressing:
@@ -316,6 +342,11 @@ class _Scheduler:
             known = self.setting.pointers if register.carried else self.addresses
             return known[register]
         return self.places.physical(register) + value.index
+
+
+def _is_closing_wait(node: Node) -> bool:
+    """A wait that nothing in the code depends on."""
+    return node.transfer is not None and not node.after
 
 
 def _constants(node: Node) -> list[Register]:

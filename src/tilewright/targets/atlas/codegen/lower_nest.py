@@ -27,6 +27,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Variable,
     Write,
     emit_compute,
+    fresh_loops,
     size_of,
     unrolled,
     without_idle_slots,
@@ -37,7 +38,9 @@ from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
     REGISTER_BYTES,
     ROW,
+    WINDOW,
     Code,
+    OutOfReach,
     Place,
     Register,
     Site,
@@ -47,7 +50,19 @@ from tilewright.targets.atlas.profile import Profile
 
 STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body
-DEFERRED = 4  # stores of an iteration that may still run in the next
+DEFERRED = 2  # stores of an iteration that may still run in the next
+
+
+class VmemExceeded(TilewrightError):
+    """The kernel's tiles do not fit on the chip."""
+
+    def __init__(self, profile: Profile, bytes: int) -> None:
+        super().__init__(
+            "TW1454",
+            f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
+            f"{profile.vmem_bytes / 2**20:.2f} MiB",
+            hint="use smaller blocks, fewer steps written out (unroll) or less depth",
+        )
 
 
 @dataclass
@@ -77,21 +92,44 @@ class ConstantPool:
 def lower(
     statements: list[Statement], profile: Profile, pool: ConstantPool | None = None
 ) -> Routine:
-    """The routine that runs a tile program; constants it needs from memory go to the pool."""
-    return _Lowering(profile, pool or ConstantPool(0)).run(statements)
+    """The routine that runs a tile program; constants it needs from memory go to the pool.
+
+    Writing loops out takes VMEM: where that is too much, shorter bodies are tried.
+    """
+    pool = pool or ConstantPool(0)
+    statements = without_idle_slots(statements)
+    error = None
+    for share in (1, 4, 16, STRAIGHT):
+        rows = fresh_loops(statements)
+        mark_loops(rows, share)
+        pool.values.clear()
+        try:
+            return _Lowering(profile, pool).run(rows)
+        except VmemExceeded as exceeded:
+            error = exceeded
+        except OutOfReach as far:
+            error = TilewrightError(
+                "TW1457",
+                f"the tiles of one iteration take more than {WINDOW // 1024} KiB of VMEM "
+                f"({far.offset // 1024} KiB and more)",
+                hint="use smaller blocks",
+            )
+    assert error is not None
+    raise error
 
 
-def mark_loops(statements: list[Statement], top: bool = True) -> None:
-    """Decide which loops are written out: inner ones, as long as the body around stays short."""
+def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) -> None:
+    """Decide which loops are written out: inner ones, as long as the body around stays short
+    (a share of the usual length)."""
     for statement in statements:
         if not isinstance(statement, For):
             continue
-        mark_loops(statement.body, top=False)
+        mark_loops(statement.body, share, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
         if statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
             around = size_of(statements)
-            short = whole <= STRAIGHT if top else around <= BODY
+            short = whole * share <= STRAIGHT if top else around * share <= BODY
             statement.unroll = not inner_stays and short
 
 
@@ -100,13 +138,11 @@ class _Lowering:
         self.profile, self.pool = profile, pool
         self.routine = Routine(profile)
         self.ceiling = profile.vmem_bytes  # constants sit above
-        self.top = 0  # VMEM in use
+        self.top = self.peak = 0  # VMEM in use, now and at most
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
         self.slots: dict[Slot, int] = {}
 
     def run(self, statements: list[Statement]) -> Routine:
-        statements = without_idle_slots(statements)
-        mark_loops(statements)
         statements = resident(unrolled(statements))
         for slot in lasting_slots(statements):
             self.slots[slot] = self._allocate(slot.bytes)
@@ -117,6 +153,8 @@ class _Lowering:
                 source = self.pool.dram + k * REGISTER_BYTES
                 first.dma_load(self._pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
+        if self.peak > self.ceiling:
+            raise VmemExceeded(self.profile, self.peak + self.profile.vmem_bytes - self.ceiling)
         return self.routine
 
     # --- constants ----------------------------------------------------------------------
@@ -207,19 +245,24 @@ class _Lowering:
 
     def _loop(self, loop: For, around: list[Variable], out: list[Code | Loop]) -> None:
         inner = [s for s in loop.body if isinstance(s, For)]
-        if inner:
-            body: list[Code | Loop] = []
-            self._sequence(loop.body, [*around, loop.variable], body)
-            step = self.routine.code()
-            self._step_bases(step, loop.variable)
-            body.append(step)
-            out.append(Loop(loop.variable.trips, body))
-            rewind = self.routine.code()
-            self._step_bases(rewind, loop.variable, -loop.variable.trips)
-            if around and rewind.ops:
-                out.append(rewind)
+        if not inner:
+            _InnerLoop(self, loop, out, None).lower()
             return
-        _InnerLoop(self, loop, around, out).lower()
+        mark = self.top
+        body: list[Code | Loop] = []
+        if len(loop.body) == 1 and not any(isinstance(s, For) for s in inner[0].body):
+            _InnerLoop(self, inner[0], body, _Outer(loop.variable, out)).lower()
+        else:
+            self._sequence(loop.body, [*around, loop.variable], body)
+        step = self.routine.code()
+        self._step_bases(step, loop.variable)
+        body.append(step)
+        out.append(Loop(loop.variable.trips, body))
+        rewind = self.routine.code()
+        self._step_bases(rewind, loop.variable, -loop.variable.trips)
+        if around and rewind.ops:
+            out.append(rewind)
+        self.top = mark
 
     # --- addresses ----------------------------------------------------------------------
 
@@ -246,17 +289,7 @@ class _Lowering:
     def _allocate(self, bytes: int, align: int = 1024) -> int:
         start = -(-self.top // align) * align
         self.top = start + bytes
-        if self.top > self.ceiling:
-            need, have = (
-                (self.top + self.profile.vmem_bytes - self.ceiling) / 2**20,
-                self.profile.vmem_bytes / 2**20,
-            )
-            raise TilewrightError(
-                "TW1454",
-                f"the kernel needs at least {need:.2f} MiB of VMEM, {self.profile.name} has "
-                f"{have:.2f} MiB",
-                hint="use smaller tiles or blocks, or less buffering",
-            )
+        self.peak = max(self.peak, self.top)
         return start
 
     def _runs(self, reads: Iterable[Read]) -> list[Run]:
@@ -328,13 +361,21 @@ class _Lowering:
         values[read.result] = tiles.columns("sum", tile) if read.row else tile
 
 
+@dataclass
+class _Outer:
+    """The loop around an inner loop, and where code before that loop goes."""
+
+    variable: Variable
+    out: list[Code | Loop]
+
+
 class _InnerLoop:
     """A loop whose body is straight."""
 
     def __init__(
-        self, lowering: _Lowering, loop: For, around: list[Variable], out: list[Code | Loop]
+        self, lowering: _Lowering, loop: For, out: list[Code | Loop], outer: _Outer | None
     ) -> None:
-        self.at, self.loop, self.around, self.out = lowering, loop, around, out
+        self.at, self.loop, self.out, self.outer = lowering, loop, out, outer
         self.routine = lowering.routine
         self.variable = loop.variable
         reads = [s for s in loop.body if isinstance(s, Read)]
@@ -343,21 +384,26 @@ class _InnerLoop:
         self.moving = lowering._runs(moving)
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write)]
+        self.places: dict[int, int | Place] = {}  # run -> where its bytes are
 
     def lower(self) -> None:
         mark = self.at.top
         self.before = before = self.routine.code()
+        self.ahead = self._ahead()
+        self.current, self.following = self._double_buffer()  # first: it needs alignment
         for run in self.fixed:
-            run.buffer = self.at._allocate(run.bytes)
+            if id(run) in self.places:
+                continue
+            self.places[id(run)] = buffer = self.at._allocate(run.bytes)
             if run.row:
-                self.at._clear(before, run.buffer, run.bytes)
-            self.at._load(before, run, run.buffer)
-        self.current, self.following = self._double_buffer()
+                self.at._clear(before, buffer, run.bytes)
+            self.at._load(before, run, buffer)
         for run in self.moving:
             if run.row:
                 for half in (self.start, self.start + self.half):
                     self.at._clear(before, half + run.buffer, run.bytes)
         for run in self.moving:
+            self.places[id(run)] = Place(self.current, "current", run.buffer)
             self.at._load(before, run, Place(self.current, "current", run.buffer))
         self.deferred = self._deferred_stores()
         self.out.append(before)
@@ -365,9 +411,29 @@ class _InnerLoop:
         self.out.append(Loop(self.variable.trips, [body]))
         after = self.routine.code()
         self.at._step_bases(after, self.variable, -self.variable.trips)
+        if self.ahead is not None:
+            self.ahead.turn(after)
         if after.ops:
             self.out.append(after)
-        self.at.top = mark
+        if self.outer is None:
+            self.at.top = mark
+
+    def _ahead(self) -> _Ahead | None:
+        """Load what the next iteration of the loop around needs, a slice in each of ours."""
+        if self.outer is None or self.outer.variable.trips < 2 or self.variable.trips < 2:
+            return None
+        runs = [run for run in self.fixed if run.offset.factor(self.outer.variable) and not run.row]
+        regions = _regions(runs)
+        trips = self.variable.trips
+        total = sum(region.bytes for region in regions)
+        half = 1 << max(10, (total - 1).bit_length()) if total else 0
+        rest = sum(r.bytes for r in [*self.fixed, *self.moving, *self.moving, *self.writes])
+        fits = self.at.top + 2 * half + rest + 4 * half // 2 <= self.at.ceiling
+        sizes = [r.bytes // trips for r in regions]
+        even = all(r.bytes % (trips * ROW) == 0 for r in regions)
+        if not regions or not fits or not even or any(n & (n - 1) for n in sizes):
+            return None
+        return _Ahead(self, regions, half)
 
     def _double_buffer(self) -> tuple[Register, Register]:
         """Pointers to the two halves that moving tiles alternate between."""
@@ -384,10 +450,10 @@ class _InnerLoop:
     def _deferred_stores(self) -> dict[int, Site]:
         """The last stores of an iteration run on channels of their own into the next."""
         sites = {}
-        room = 8 - len(self.routine.sites) - 3
-        for write in self.writes[-min(DEFERRED, max(0, room)) :]:
+        for number, write in enumerate(self.writes[-DEFERRED:]):
             inside = self.routine.pointer(self.at._allocate(write.bytes))
-            sites[id(write)] = self.routine.site(True, inside, self.routine.pointer(0), write.bytes)
+            outside = self.routine.pointer(0)
+            sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
         return sites
 
     def _body(self) -> Code:
@@ -396,13 +462,12 @@ class _InnerLoop:
         stepping = self.variable.trips > 1
         if self.moving and stepping:
             self._prefetch(code)
+        if self.ahead is not None:
+            self.ahead.slice(code)
         for s in self.loop.body:
             if isinstance(s, Read):
                 run = self.where[id(s)]
-                buffer: int | Place = run.buffer
-                if run.offset.factor(self.variable):
-                    buffer = Place(self.current, "current", run.buffer)
-                self.at._fetch(code, tiles, values, s, run, buffer)
+                self.at._fetch(code, tiles, values, s, run, self.places[id(run)])
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
@@ -447,3 +512,89 @@ class _InnerLoop:
         else:
             code.emit("add", site.dram, base, code.constant(Kind.X, offset & 0xFFFFFFFF))
         code.start(site, name)
+
+
+def _regions(runs: list[Run]) -> list[Run]:
+    """Runs that follow each other in DRAM, joined."""
+    regions: list[Run] = []
+    for run in sorted(runs, key=lambda r: (str(r.offset.terms), r.offset.constant)):
+        last = regions[-1] if regions else None
+        if (
+            last is not None
+            and last.offset.terms == run.offset.terms
+            and last.offset.constant + last.bytes == run.offset.constant
+        ):
+            last.bytes += run.bytes
+            last.reads += run.reads
+        else:
+            regions.append(Run(run.offset, run.bytes, list(run.reads)))
+    return regions
+
+
+class _Ahead:
+    """Tiles that change with the loop around: two halves, one in use while the other fills up a
+    slice at a time."""
+
+    def __init__(self, loop: _InnerLoop, regions: list[Run], half: int) -> None:
+        self.loop, self.regions, self.size = loop, regions, half
+        at, routine = loop.at, loop.routine
+        assert loop.outer is not None
+        start = at._allocate(2 * half, 2 * half)
+        self.current = routine.pointer(start)
+        # One pointer walks over the half that fills up, one over each region in DRAM.
+        self.filling = routine.pointer(start + half)
+        self.trips = loop.variable.trips
+        self.other = half
+        place = 0
+        first = routine.code()
+        self.sources: list[Register] = []
+        for region in regions:
+            region.buffer = place
+            for run in loop.fixed:
+                if run.reads and any(run.reads[0] is r for r in region.reads):
+                    shift = run.offset.constant - region.offset.constant
+                    loop.places[id(run)] = Place(self.current, "ahead", place + shift)
+            at._load(first, region, start + place)
+            place += -(-region.bytes // 1024) * 1024
+        loop.outer.out.append(first)
+        self.walk = routine.pointer(0)  # slices done so far, times one slice of the first region
+
+    def slice(self, code: Code) -> None:
+        """Load the next slice of every region for the next iteration of the loop around."""
+        outer = self.loop.outer
+        assert outer is not None
+        for region in self.regions:
+            size = region.bytes // self.trips
+            place = self._stepped(code, self.filling, region.buffer, size)
+            source = self._source(code, region, size)
+            code.dma_load(place, source, size)
+        code.advance(self.walk, 1)
+
+    def _stepped(self, code: Code, pointer: Register, offset: int, size: int) -> Place:
+        """pointer + offset + slices done * size, as a place of its own."""
+        return Place(self._sum(code, pointer, offset, size), "filling", 0)
+
+    def _source(self, code: Code, region: Run, size: int) -> Place:
+        outer = self.loop.outer
+        assert outer is not None
+        base = self.loop.at._base(region.offset.terms)
+        ahead = region.offset.constant + region.offset.factor(outer.variable)
+        return Place(self._sum(code, base, ahead, size), f"dram ahead {id(region)}", 0)
+
+    def _sum(self, code: Code, pointer: Register, offset: int, size: int) -> Register:
+        shift = size.bit_length() - 1
+        if size != 1 << shift:
+            raise TilewrightError("TW1456", f"a slice of {size} bytes is not a power of two")
+        walked = Register(Kind.X)
+        code.emit("slli", walked, self.walk, shift)
+        total = Register(Kind.X)
+        code.emit("add", total, walked, pointer)
+        if not offset:
+            return total
+        return code.address(total, offset)
+
+    def turn(self, code: Code) -> None:
+        """The filled half is the one in use from now on."""
+        code.toggle(self.current, self.size)
+        code.toggle(self.filling, self.size)
+        code.advance(self.walk, -self.trips)

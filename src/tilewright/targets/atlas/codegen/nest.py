@@ -223,6 +223,14 @@ class _Unroller:
         return Compute(s.body, inputs, results, s.options, s.source)
 
 
+def fresh_loops(statements: list[Statement]) -> list[Statement]:
+    """The statements with loops of their own, so that marks on them can differ."""
+    return [
+        For(s.variable, fresh_loops(s.body), s.unroll, s.carried) if isinstance(s, For) else s
+        for s in statements
+    ]
+
+
 def size_of(statements: list[Statement]) -> int:
     """A rough count of machine instructions when everything is written out."""
     total = 0

@@ -20,6 +20,7 @@ from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
+MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
 WORKING = 12  # scalar registers a loop body has for addresses and rare constants
 
 
@@ -39,7 +40,6 @@ class Routine:
     items: list[Code | Loop] = field(default_factory=list)
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
     carried: list[Register] = field(default_factory=list)
-    sites: list[Site] = field(default_factory=list)
 
     def pointer(self, start: int, name: str = "") -> Register:
         register = Register(Kind.X, carried=True, name=name)
@@ -52,13 +52,11 @@ class Routine:
         self.carried.append(register)
         return register
 
-    def site(self, store: bool, vmem: Register, dram: Register, bytes: int) -> Site:
-        """A repeated transfer on a channel of its own."""
-        if len(self.sites) == 8:
-            raise TilewrightError("TW1451", "a kernel repeats at most 8 transfers per loop")
-        site = Site(len(self.sites), store, vmem, dram, bytes)
-        self.sites.append(site)
-        return site
+    def site(self, number: int, store: bool, vmem: Register, dram: Register, bytes: int) -> Site:
+        """Repeated transfer number 0, 1, … of a loop, on a channel of its own."""
+        if not 0 <= number < MAX_SITES:
+            raise ValueError(f"a loop repeats at most {MAX_SITES} transfers")
+        return Site(7 - number, store, vmem, dram, bytes)
 
     def code(self) -> Code:
         return Code(self.profile)
@@ -72,40 +70,51 @@ class _Compiler:
         self.routine = routine
         self.profile = routine.profile
         self.writer = Writer()
-        depth = _depth(routine.items)
-        places = list(range(31, 0, -1))
-        self.pointers = {r: places.pop(0) for r in routine.pointers}
-        self.counters = [places.pop(0) for _ in range(depth)]
-        if len(places) < 4:
-            raise TilewrightError(
-                "TW1452",
-                f"the kernel keeps {len(self.pointers)} pointers and {depth} loop counters in "
-                "scalar registers; at most 27 fit",
-            )
-        self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
-        self.carried: dict[Register, int] = {}
-        place = 0
-        for register in sorted(routine.carried, key=lambda r: -r.size):
-            self.carried[register] = place
-            place += register.size
-        used = {site.channel for site in routine.sites}
-        self.channels = [c for c in range(8) if c not in used]
 
     def run(self, source: str) -> Program:
-        for register, start in self.routine.pointers.items():
-            for row in load_constant(self.pointers[register], start):
-                self.writer.add(row)
         for item in self.routine.items:
+            self._enter(item)
             self._item(item, 0)
         return self.writer.program(source)
 
-    def _setting(self, entry: bool) -> Setting:
+    def _enter(self, item: Code | Loop) -> None:
+        """Give the item's pointers and carried tiles their registers, and set the pointers."""
+        codes = [item] if isinstance(item, Code) else list(_codes(item))
+        used = {r for code in codes for r in _held(code)}
+        depth = _depth([item])
+        places = list(range(31, 0, -1))
+        pointers = [r for r in self.routine.pointers if r in used]
+        if len(pointers) + depth > len(places) - 6:
+            raise TilewrightError(
+                "TW1452",
+                f"the kernel keeps {len(pointers)} pointers and {depth} loop counters in scalar "
+                f"registers; at most {len(places) - 6} fit",
+                hint="split the kernel, or use fewer tensors in one loop",
+            )
+        self.pointers = {r: places.pop(0) for r in pointers}
+        self.counters = [places.pop(0) for _ in range(depth)]
+        self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
+        for register, place in self.pointers.items():
+            for row in load_constant(place, self.routine.pointers[register]):
+                self.writer.add(row)
+        self.carried: dict[Register, int] = {}
+        place = 0
+        for register in sorted(self.routine.carried, key=lambda r: -r.size):
+            if register in used or isinstance(item, Code):
+                self.carried[register] = place
+            place += register.size
+        if place > 64:
+            raise TilewrightError("TW1455", f"{place} tensor registers are carried, 64 exist")
+
+    def _setting(self, code: Code, entry: bool) -> Setting:
         constants = self.constants.entry() if entry else self.constants
-        return Setting(constants, self.pointers, self.carried, list(self.channels))
+        repeated = {op.site.channel for op in code.ops if op.site is not None}
+        channels = [c for c in range(8) if c not in repeated]
+        return Setting(constants, self.pointers, self.carried, channels)
 
     def _item(self, item: Code | Loop, level: int) -> None:
         if isinstance(item, Code):
-            result = schedule(item, self._setting(entry=level > 0))
+            result = schedule(item, self._setting(item, entry=level > 0))
             self.writer.piece(result.issues, result.finish)
             self.constants.rest()
         else:
@@ -122,7 +131,7 @@ class _Compiler:
                 self.writer.add(row)
         top = len(self.writer.rows)
         if len(loop.body) == 1 and isinstance(loop.body[0], Code):
-            result = schedule(loop.body[0], self._setting(entry=True))
+            result = schedule(loop.body[0], self._setting(loop.body[0], entry=True))
             # The counter and the branch at the end add two ticks.
             self.writer.piece(result.issues, max(0, _period(result) - 2))
         else:
@@ -216,6 +225,16 @@ def _codes(loop: Loop) -> Iterator[Code]:
 
 def _sites(loop: Loop) -> list[Site]:
     return list(dict.fromkeys(op.site for c in _codes(loop) for op in c.ops if op.site))
+
+
+def _held(code: Code) -> Iterator[Register]:
+    """Pointers and carried tiles of the code."""
+    for op in code.ops:
+        for value in op.operands:
+            if isinstance(value, Part) and value.register.carried:
+                yield value.register
+        if op.site is not None:
+            yield from (op.site.vmem, op.site.dram)
 
 
 def _constants(code: Code) -> Iterator[Register]:

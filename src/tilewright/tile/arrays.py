@@ -173,15 +173,14 @@ def unary(family: str, x: Any, **attributes: Any) -> TileArray:
 def binary(family: str, a: Any, b: Any) -> TileArray:
     """An operation on two tiles of equal shape, or one of them broadcast."""
     left, right = _as_operand(a), _as_operand(b)
-    if isinstance(left, float) and isinstance(right, float):
-        from tilewright.tile.backend import active
+    if not isinstance(left, TileArray):
+        if not isinstance(right, TileArray):
+            from tilewright.tile.backend import active
 
-        raise active().error("TW1616", "at least one operand has to be a tile")
-    if isinstance(right, float):
-        assert isinstance(left, TileArray)
-        return _with_number(family, left, scalar_rhs=right)
-    if isinstance(left, float):
-        return _with_number(family, right, scalar_lhs=left)
+            raise active().error("TW1616", "at least one operand has to be a tile")
+        return unary(family, right, scalar_lhs=left)
+    if not isinstance(right, TileArray):
+        return unary(family, left, scalar_rhs=right)
     for side in (left, right):
         _want(side, "bf16")
     backend = left.backend
@@ -198,11 +197,6 @@ def binary(family: str, a: Any, b: Any) -> TileArray:
     rows = left.rows if left.kind != "row" else right.rows
     columns = left.columns if left.kind != "column" else right.columns
     return TileArray(backend, cells, "bf16", rows, columns, kind)
-
-
-def _with_number(family: str, x: TileArray, **scalar: float) -> TileArray:
-    _want(x, "bf16")
-    return unary(family, x, **scalar)
 
 
 def _joined(a: TileArray, b: TileArray) -> tuple[int, int, str]:

@@ -104,10 +104,10 @@ class Backend:
         """The tile's value at this place of the program."""
         raise NotImplementedError
 
-    def read(self, tensor: Tensor, index: list[Any], kind: str) -> Any:
+    def read(self, target: Tensor, index: list[Any], kind: str) -> Any:
         raise NotImplementedError
 
-    def write(self, tensor: Tensor, index: list[Any], kind: str, value: Any) -> None:
+    def write(self, target: Tensor, index: list[Any], kind: str, value: Any) -> None:
         raise NotImplementedError
 
     def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:

@@ -64,8 +64,8 @@ class Runner(Backend):
     def use(self, cell: Cell) -> Any:
         return cell.value
 
-    def read(self, tensor: Tensor, index: list[Any], kind: str) -> np.ndarray:
-        array = self.arrays[tensor.name]
+    def read(self, target: Tensor, index: list[Any], kind: str) -> np.ndarray:
+        array = self.arrays[target.name]
         place = [i.start if isinstance(i, Single) else i for i in index]
         if kind == "row":
             column = place[-1]
@@ -76,8 +76,8 @@ class Runner(Backend):
         tile = array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE].copy()
         return self.tiles.rows("sum", tile) if kind == "column" else tile
 
-    def write(self, tensor: Tensor, index: list[Any], kind: str, value: np.ndarray) -> None:
-        array = self.arrays[tensor.name]
+    def write(self, target: Tensor, index: list[Any], kind: str, value: np.ndarray) -> None:
+        array = self.arrays[target.name]
         place = [i.start if isinstance(i, Single) else i for i in index]
         if kind == "row":
             array[tuple(place[:-1])][place[-1] : place[-1] + SIDE] = value[0]

@@ -23,6 +23,7 @@ from tilewright.dialects.xdsl_api import (
     AffineMapAttr,
     ArrayAttr,
     Attribute,
+    BlockArgument,
     DenseArrayBase,
     FileLineColLoc,
     FloatAttr,
@@ -73,7 +74,7 @@ class Scope:
     number: int = 0
     carriers: list[Carrier] = field(default_factory=list)
     # What the loop changes: block argument -> the value before the loop.
-    arguments: list[tuple[SSAValue, SSAValue]] = field(default_factory=list)
+    arguments: list[tuple[BlockArgument, SSAValue]] = field(default_factory=list)
     outputs: dict[str, SSAValue] = field(default_factory=dict)
     sums: dict[tuple[SSAValue, int, type], SSAValue] = field(default_factory=dict)
 
@@ -287,27 +288,27 @@ class Tracer(Backend):
             "static_strides": DenseArrayBase.from_list(i64, [1] * len(sizes)),
         }, dynamic
 
-    def read(self, tensor_: Tensor, index: list[Any], kind: str) -> SSAValue:
+    def read(self, target: Tensor, index: list[Any], kind: str) -> SSAValue:
         shape = SHAPES[kind]
         properties, dynamic = self._slice(index, shape)
         segments = (1, len(dynamic), 0, 0)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
         op = tensor.ExtractSliceOp.create(
-            operands=[self.arguments[tensor_.name], *dynamic],
-            result_types=[TensorType(ELEMENTS[tensor_.dtype], shape)],
+            operands=[self.arguments[target.name], *dynamic],
+            result_types=[TensorType(ELEMENTS[target.dtype], shape)],
             properties=properties,
         )
         return self._emit(op)
 
-    def write(self, tensor_: Tensor, index: list[Any], kind: str, value: SSAValue) -> None:
-        into = self._output(tensor_.name, self.inner)
+    def write(self, target: Tensor, index: list[Any], kind: str, value: SSAValue) -> None:
+        into = self._output(target.name, self.inner)
         properties, dynamic = self._slice(index, _shape(value))
         segments = (1, 1, len(dynamic), 0, 0)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
         op = tensor.InsertSliceOp.create(
             operands=[value, into, *dynamic], result_types=[into.type], properties=properties
         )
-        self.inner.outputs[tensor_.name] = self._emit(op)
+        self.inner.outputs[target.name] = self._emit(op)
 
     def _output(self, name: str, scope: Scope) -> SSAValue:
         """An output as it is now; loops that write to it carry it."""
@@ -317,7 +318,7 @@ class Tracer(Backend):
             scope.outputs[name] = self._argument(scope, before, name)
         return scope.outputs[name]
 
-    def _argument(self, scope: Scope, before: SSAValue, name: str) -> SSAValue:
+    def _argument(self, scope: Scope, before: SSAValue, name: str) -> BlockArgument:
         argument = scope.block.insert_arg(before.type, len(scope.block.args))
         argument.name_hint = name
         scope.arguments.append((argument, before))

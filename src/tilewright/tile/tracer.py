@@ -7,7 +7,7 @@ arguments and results of the loops that change them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -407,7 +407,7 @@ class Tracer(Backend):
             regions=[Region(scope.block)],
         )
         self._emit(loop)
-        results: dict[SSAValue, SSAValue] = dict(unchanged)
+        results: dict[SSAValue, SSAValue] = {**unchanged}
         for (argument, _), result in zip(scope.arguments, loop.results, strict=True):
             results[argument] = result
         for argument, name in self._written(scope):
@@ -477,7 +477,7 @@ def _cells(tiles: TileArray) -> list[Cell]:
     return [cell for row in tiles.cells for cell in row]
 
 
-def _with_values(like: TileArray, values: list[SSAValue], scope: Scope) -> TileArray:
+def _with_values(like: TileArray, values: Sequence[SSAValue], scope: Scope) -> TileArray:
     supply = iter(values)
     cells = [[Cell(next(supply), scope=scope) for _ in row] for row in like.cells]
     return TileArray(like.backend, cells, like.dtype, like.rows, like.columns, like.kind)

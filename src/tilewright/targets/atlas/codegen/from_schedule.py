@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from tilewright.dialects.kernel_families import kernel_call
 from tilewright.dialects.locations import error_at, location_of
@@ -127,8 +127,8 @@ class _Reader:
         sizes = [int(n) for n in op.static_sizes.get_values()]
         strides = placed.layout.strides
         units = (1,) * (len(strides) - 2) + (SIDE, SIDE)
-        if len(static) == 1:  # a vector is one row of tiles
-            strides, units = strides[-1:], units[-1:]
+        if len(static) == len(strides) - 1:  # a vector is one row of tiles
+            strides, units = (*strides[:-2], strides[-1]), (*units[:-2], units[-1])
         constant, terms = placed.base, dict[Variable, int]()
         for offset, size, stride, unit in zip(static, sizes, strides, units, strict=True):
             if size not in (1, unit):
@@ -252,7 +252,7 @@ def _line(op: Operation) -> str:
     return str(place.line) if place else ""
 
 
-def _python(value: object) -> object:
+def _python(value: Any) -> Any:
     if isinstance(value, DenseArrayBase):
         return tuple(int(v) for v in value.get_values())
     data = getattr(value, "value", value)

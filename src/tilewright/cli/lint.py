@@ -73,6 +73,7 @@ def command(
     if output is not None and not repair:
         raise click.UsageError("-o needs --fix")
     try:
+        kept = True
         machine = profile_for(program, profile)
         content = read_bytes(program, MAX_FILE)
         read = parse_program(content, program, machine, form)
@@ -120,7 +121,9 @@ def _explain(code: str, as_json: bool) -> int:
     return 0
 
 
-def _write(done: Fixed, content: bytes, source: str, form: str | None, output: str, machine) -> bool:  # noqa: ANN001, E501
+def _write(
+    done: Fixed, content: bytes, source: str, form: str | None, output: str, machine
+) -> bool:
     """Write the repaired program; whether the author's lines were kept."""
     target = form_of(output) or (form or form_of(source) or "assembly")
     if target == "assembly" and _is_assembly(content, source, form):

@@ -32,7 +32,6 @@ from tilewright.dialects.intents import (
     IntentBuilder,
     Lane,
     Literal,
-    integers,
     literal,
     shape_of,
     tensor_type,
@@ -40,13 +39,11 @@ from tilewright.dialects.intents import (
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
-    AnyFloat,
     Attribute,
     FloatAttr,
     IntegerType,
     Operation,
     SSAValue,
-    TensorType,
     f32,
 )
 
@@ -96,10 +93,10 @@ def expand(op: UKernelGenericOp) -> tuple[list[Operation], SSAValue] | None:
     call = op.call()
     if call is None or call.family.name not in MEANINGS:
         return None
-    operands = {k: v for k, v in call.operands_by_role(op.operands).items()}
+    operands = call.operands_by_role(op.operands)
     steps = Steps(shape_of(op.result))
     value = MEANINGS[call.family.name](steps, call, **operands)
-    return steps.ops, value
+    return None if value is None else (steps.ops, value)
 
 
 # ------------------------------------------------------------------------------- activations
@@ -299,7 +296,33 @@ def requant(steps: Steps, call: KernelCall, x: SSAValue, scale: SSAValue | None 
     return steps.cast(x, target)
 
 
-MEANINGS: dict[str, Callable[..., SSAValue]] = {
+def dequant(
+    steps: Steps, call: KernelCall, x: SSAValue, scale: SSAValue | None = None
+) -> SSAValue | None:
+    """Values times their scale; scales in bytes have no steps of their own."""
+    if call.string("scale_encoding") == "e8m0":
+        return None
+    target, block = call.result.element_type, call.integer("block")
+    shape = shape_of(x)
+    by = _scale_of(steps, call, scale, target)
+    if by is None:
+        return steps.cast(x, target)
+    if block is None or not isinstance(by, SSAValue):
+        operand: SSAValue | Literal | Lane = by
+        if isinstance(by, SSAValue) and "operand_maps" in call.attributes:
+            map_ = call.operand_maps()[1]
+            operand = Lane(by, tuple(getattr(e, "position", None) for e in map_.results))
+        return steps.apply("elementwise_mul", steps.cast(x, target), operand)
+    axis = call.axis(len(shape))
+    blocks = (*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :])
+    inner = Steps(blocks)
+    inner.ops = steps.ops
+    wide = inner.cast(steps.reshape(x, blocks), target)
+    loops = tuple(d for d in range(len(blocks)) if d != axis + 1)
+    return steps.reshape(inner.apply("elementwise_mul", wide, Lane(by, loops)), shape)
+
+
+MEANINGS: dict[str, Callable[..., SSAValue | None]] = {
     "elementwise_relu": relu,
     "elementwise_recip": recip,
     "elementwise_sigmoid": sigmoid,
@@ -314,6 +337,5 @@ MEANINGS: dict[str, Callable[..., SSAValue]] = {
     "layer_norm": layer_norm,
     "rope": rope,
     "requant": requant,
+    "dequant": dequant,
 }
-
-_ = (AnyFloat, TensorType, integers)

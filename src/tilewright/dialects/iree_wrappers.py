@@ -198,13 +198,19 @@ class GlobalStoreOp(WrapperOp):
         return cls.create(operands=[value], properties={"global": symbol}, attributes=attributes)
 
 
+def _parse_arrow(parser: Parser) -> None:
+    """`=>`, which the lexer reads as two signs."""
+    parser.parse_punctuation("=")
+    parser.parse_punctuation(">")
+
+
 def _parse_on_and_wait(parser: Parser) -> None:
     """Skip `on(…)`, `wait(%fence) =>` and the like: placement and order of a device."""
     while True:
         if parser.parse_optional_keyword("wait"):
             with parser.in_parens():
                 parser.parse_unresolved_operand()
-            parser.parse_punctuation("=>")
+            _parse_arrow(parser)
         elif parser.parse_optional_keyword("on"):
             with parser.in_parens():
                 parser.parse_attribute()
@@ -274,7 +280,7 @@ class TensorBarrierOp(WrapperOp):
             )
             parser.parse_punctuation(":")
             types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parser.parse_punctuation("=>")
+        _parse_arrow(parser)
         fence = parser.parse_unresolved_operand()
         parser.parse_punctuation(":")
         values = list(parser.resolve_operands(operands, types, position))

@@ -171,7 +171,7 @@ class StructuredOp(LinalgStructuredOperation):
     @property
     def iterators(self) -> tuple[str, ...]:
         """`parallel`, `reduction` or `window` for each loop."""
-        return tuple(attribute.data.value for attribute in self.get_iterator_types())
+        return tuple(str(attribute.data) for attribute in self.get_iterator_types())
 
     def verify_(self) -> None:
         super().verify_()
@@ -248,7 +248,7 @@ class GenericOp(StructuredOp):
             parser.raise_error("linalg.generic needs iterator_types, a list of names", position)
         kinds = []
         for kind in iterators:
-            if isinstance(kind, StringAttr) and kind.data in (k.value for k in IteratorType):
+            if isinstance(kind, StringAttr) and kind.data in [str(k) for k in IteratorType]:
                 kind = IteratorTypeAttr(IteratorType(kind.data))
             if not isinstance(kind, IteratorTypeAttr):
                 parser.raise_error(f"unknown iterator type {kind}", position)

@@ -6,6 +6,7 @@ dilation`, with the stride and dilation of that image dimension.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects import arith
@@ -156,7 +157,10 @@ class PoolingOp(WindowOp):
 
     @classmethod
     def fixed_body(
-        cls, inputs: list[SSAValue], outputs: list[SSAValue], properties: dict[str, Attribute]
+        cls,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        properties: dict[str, Attribute],
     ) -> Region:
         def build(add: Adder, element: SSAValue, window: SSAValue, out: SSAValue) -> SSAValue:
             value = convert_element(add, element, out.type)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from tilewright.dialects.kernel_syntax import parse_types, print_types
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Dialect,
@@ -221,7 +222,8 @@ class ComputeInstruction(Instruction):
     """Compute on registers.
 
     `npu_isa.vexp vrd=5, vs1=4`, or with the tensors shown:
-    `%1 = npu_isa.vexp %0 regs=(5, 4) : tensor<32x16xbf16> -> tensor<32x16xbf16>`.
+    `%1 = npu_isa.vexp %0 regs=(5, 4) : tensor<32x16xbf16> -> tensor<32x16xbf16>`. What reads no
+    register shows only its result: `%2 = npu_isa.vli regs=(6) : () -> tensor<32x16xbf16>`.
     """
 
     inputs = var_operand_def(TensorType)
@@ -249,10 +251,11 @@ class ComputeInstruction(Instruction):
             operands.append(first)
             while parser.parse_optional_punctuation(",") is not None:
                 operands.append(parser.parse_unresolved_operand())
-        if not operands:
+        if parser.parse_optional_keyword("regs") is None:
+            if operands:
+                parser.raise_error("expected regs=(...) after the operands")
             fields = cls.parse_fields(parser)
             return cls.create(properties=fields, attributes=parser.parse_optional_attr_dict())
-        parser.parse_keyword("regs")
         parser.parse_punctuation("=")
         numbers = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
         if len(numbers) != len(cls.FIELDS):
@@ -260,10 +263,7 @@ class ComputeInstruction(Instruction):
                 f"{cls.name} names {len(cls.FIELDS)} registers: {', '.join(cls.FIELDS)}"
             )
         attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
+        types, result = parse_types(parser)
         values = parser.resolve_operands(operands, types, parser.pos)
         op = cls(numbers, values, result)
         op.attributes.update(attributes)
@@ -271,23 +271,24 @@ class ComputeInstruction(Instruction):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        if not self.inputs:
+        if self.result is None:
             self.print_fields(printer)
             printer.print_op_attributes(self.attributes)
             return
-        printer.print_list(self.inputs, printer.print_ssa_value)
-        printer.print_string(f" regs=({', '.join(str(v) for v in self.fields().values())})")
+        if self.inputs:
+            printer.print_list(self.inputs, printer.print_ssa_value)
+            printer.print_string(" ")
+        printer.print_string(f"regs=({', '.join(str(v) for v in self.fields().values())})")
         printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.inputs, lambda value: printer.print_attribute(value.type))
-        printer.print_string(" -> ")
-        assert self.result is not None
-        printer.print_attribute(self.result.type)
+        print_types(printer, self.inputs, self.result.type)
 
     def verify_(self) -> None:
         super().verify_()
-        if bool(self.inputs) != (self.result is not None):
-            raise VerifyException("shows tensors on both sides or on neither")
+        reads = len(self.FIELDS) - 1
+        if self.result is None and self.inputs:
+            raise VerifyException("shows the tensors it reads but not the one it makes")
+        if self.result is not None and len(self.inputs) != reads:
+            raise VerifyException(f"reads {reads} registers and shows {len(self.inputs)} tensors")
 
 
 def _compute(
@@ -310,6 +311,7 @@ def _compute(
 _MATRIX = ("rd", "rs1", "rs2")
 _BINARY = ("vrd", "vs1", "vs2")
 _UNARY = ("vrd", "vs1")
+_TERNARY = ("vrd", "vs1", "vs2", "vs3")
 
 COMPUTE: dict[str, type[ComputeInstruction]] = {
     name: _compute(name, text, meaning, fields)
@@ -329,8 +331,20 @@ COMPUTE: dict[str, type[ComputeInstruction]] = {
         ("vcos", "vcos", "Cosine of each element.", _UNARY),
         ("vrcp", "vrcp", "Reciprocal of each element.", _UNARY),
         ("vmov", "vmov", "Copy a register, converting its element type.", _UNARY),
+        ("vabs", "vabs", "Magnitude of each element.", _UNARY),
+        ("verf", "verf", "Error function of each element.", _UNARY),
+        ("vround", "vround", "Each element as an integer, by the rounding of its kernel.", _UNARY),
+        ("vnot", "vnot", "Bitwise not of each element.", _UNARY),
+        ("vcmp", "vcmp", "Compare element by element.", _BINARY),
+        ("vand", "vand", "Bitwise and, element by element.", _BINARY),
+        ("vor", "vor", "Bitwise or, element by element.", _BINARY),
+        ("vxor", "vxor", "Bitwise exclusive or, element by element.", _BINARY),
+        ("vsel", "vsel", "vs2 where vs1 is true, else vs3.", _TERNARY),
+        ("vli", "vli", "Fill a register with literals.", ("vrd",)),
         ("vreduce_sum", "vreduce.sum", "Sum along rows.", _UNARY),
         ("vreduce_max", "vreduce.max", "Maximum along rows.", _UNARY),
+        ("vreduce_min", "vreduce.min", "Minimum along rows.", _UNARY),
+        ("vreduce_mul", "vreduce.mul", "Product along rows.", _UNARY),
     ]
 }
 

@@ -35,12 +35,15 @@ def launch_body(family: str, attributes: Mapping[str, Any]) -> Body:
     """The function over tile operations and input tiles that a launch runs.
 
     attributes: `scalar_lhs`, `scalar_rhs` (a number in place of an operand), `axes` (of a
-    reduction), `scale` (requant divides, dequant multiplies by it), `unit` (of a product).
+    reduction), `scale` (requant divides, dequant multiplies by it), `unit` (of a product),
+    `value` and `dtype` (of a fill).
     """
     if family.startswith("reduction_"):
         return _reduction(family.removeprefix("reduction_"), tuple(attributes["axes"]))
     if family == "cast":
         return lambda t, x: x
+    if family == "fill":
+        return _fill(attributes["value"], attributes["dtype"])
     if family in ("requant", "dequant"):
         body, scale = BODIES[family], attributes.get("scale")
         code = None if scale is None else round(1 / scale)
@@ -55,6 +58,14 @@ def launch_body(family: str, attributes: Mapping[str, Any]) -> Body:
         number = attributes["scalar_rhs"]
         return lambda t, a: body(t, a, t.constant(number))
     return body
+
+
+def _fill(number: float, dtype: str) -> Body:
+    if dtype == "bf16":
+        return lambda t: t.constant(number)
+    if number == 1.0:
+        return lambda t: t.pinned_ones()
+    return lambda t: t.pack(t.constant(number))
 
 
 def _reduction(kind: str, axes: tuple[int, ...]) -> Body:

@@ -45,9 +45,8 @@ class Steps:
 
     def total(self, x: Array, axes: int | tuple[int, ...]) -> Array:
         """Sum over axes, kept with size 1."""
-        return dtypes.rounded(
-            np.sum(x, axis=axes, keepdims=True, dtype=np.float64), self.element
-        )
+        wide = np.add.reduce(x, axis=axes, keepdims=True, dtype=np.float64)
+        return dtypes.rounded(np.asarray(wide), self.element)
 
     def mean(self, x: Array, axes: int | tuple[int, ...]) -> Array:
         """Sum, then division by the count."""
@@ -150,9 +149,7 @@ def along(vector: Array, x: Array, axis: int) -> Array:
     return vector.reshape(shape)
 
 
-def rope(
-    x: Array, cos: Array, sin: Array, axis: int, style: str, element: ElementType
-) -> Array:
+def rope(x: Array, cos: Array, sin: Array, axis: int, style: str, element: ElementType) -> Array:
     """a * cos - b * sin and b * cos + a * sin for the pairs (a, b) along an axis.
 
     Tables have the rank of x and hold one value per pair, one per element, or one for all.

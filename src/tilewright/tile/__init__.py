@@ -25,6 +25,8 @@ from tilewright.tile.ops import (
     log2,
     maximum,
     minimum,
+    ones,
+    park,
     recip,
     relu,
     row_max,
@@ -50,7 +52,7 @@ Compiled = CompiledKernel
 __all__ = [
     "Compiled", "CompiledKernel", "Kernel", "abs", "bf16", "causal", "col_max", "col_min",
     "col_sum", "cos", "cube", "each", "exp", "exp2", "fp8", "gelu", "grid", "kernel", "log",
-    "log2", "maximum", "minimum", "options", "recip", "relu", "row_max", "row_min", "row_sum",
+    "log2", "maximum", "minimum", "ones", "options", "park", "recip", "relu", "row_max", "row_min", "row_sum",
     "rsqrt", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",
     "to_fp8", "transpose", "where", "zeros",
 ]  # fmt: skip

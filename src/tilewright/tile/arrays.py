@@ -213,10 +213,10 @@ def _joined(a: TileArray, b: TileArray) -> tuple[int, int, str]:
     return len(down.pop()), len(across.pop()), kind
 
 
-def spread(x: TileArray, down: int, across: int) -> TileArray:
-    """A row or column repeated over a grid of tiles."""
+def spread(x: TileArray, down: int, across: int, kind: str = "full") -> TileArray:
+    """A row or column repeated over a grid of tiles (or left halves of tiles)."""
     backend = x.backend
-    launch = backend.launcher("cast", x.dtype, "full")
+    launch = backend.launcher("cast", x.dtype, kind)
 
     def made(cell: Cell) -> Cell:
         return backend.lazily(lambda: launch(backend.use(cell)))

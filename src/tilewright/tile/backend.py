@@ -59,7 +59,18 @@ class Backend:
         self.stationary = "weights"
         self.depth = 2
         self.step_limit = STEPS
+        self._slots = 4
         self.carriers: WeakSet[Carrier] = WeakSet()
+
+    def new_slots(self, count: int) -> range:
+        """Numbers for accumulators that stay in use for a while; the first few are for sums
+        computed in one go."""
+        self._slots += count
+        return range(self._slots - count, self._slots)
+
+    def made(self, value: Any) -> Cell:
+        """A cell for a tile computed here."""
+        return Cell(value, scope=self.scope())
 
     def frame(self) -> FrameType | None:
         """The author's function on the stack."""

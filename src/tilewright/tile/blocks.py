@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.tile.layouts import SIDE
@@ -31,6 +31,10 @@ class Block:
         if self.variable is not None:
             return SIDE
         return max(0, min(SIDE, self.extent - (self.start + index) * SIDE))
+
+    def parts(self) -> list[Block]:
+        """The block's single tiles."""
+        return [replace(self, start=self.start + k, tiles=1) for k in range(self.tiles)]
 
 
 @dataclass(frozen=True)

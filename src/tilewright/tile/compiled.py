@@ -30,7 +30,7 @@ class CompiledKernel:
     bases: dict[str, int]
     data: list[tuple[int, bytes]]  # constants and masks to place in DRAM
     outputs: list[str]
-    module: ModuleOp
+    module: ModuleOp | None = None
     constants: dict[str, np.ndarray] = field(default_factory=dict)  # further arguments of the IR
     statistics: Any = None  # of the last run
     _cycles: int | None = None

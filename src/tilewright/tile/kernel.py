@@ -174,3 +174,6 @@ def _profile(target: str | Profile) -> Profile:
 def kernel(function: Callable[..., None]) -> Kernel:
     """Make a kernel of a function over typed tensors."""
     return Kernel(function)
+
+
+Compiled = CompiledKernel

@@ -2,7 +2,8 @@
 
 fp8 tiles are 1024 bytes, row by row. bf16 tiles are 2048 bytes: the left 32x16 half, then the
 right. Tiles follow each other in row-major tile order (`tiles`), or column panel by column
-panel (`panels`, for matrices whose columns are streamed). Edges are padded with zeros; leading
+panel (`panels`, for matrices whose columns are streamed). Results with one number per row may
+be kept as left halves only (`halves`, 16 equal columns). Edges are padded with zeros; leading
 dimensions come outermost. A vector is one row, padded to 32 rows when it is read as a tile; in
 the order `rows` every row of a tensor is such a vector.
 """
@@ -27,7 +28,7 @@ class Layout:
 
     shape: tuple[int, ...]
     dtype: str
-    order: str = "tiles"  # or "panels", "rows"
+    order: str = "tiles"  # or "panels", "rows", "halves"
 
     @property
     def is_vector(self) -> bool:
@@ -46,6 +47,8 @@ class Layout:
         """The shape with its tile dimensions grown to whole tiles."""
         down, across = self.grid
         tail = (across * SIDE,) if self.is_vector else (down * SIDE, across * SIDE)
+        if self.order == "halves":
+            tail = (down * SIDE, SIDE // 2)
         return (*self.leading, *tail)
 
     @property
@@ -56,7 +59,7 @@ class Layout:
 
     @property
     def tile_bytes(self) -> int:
-        return TILE_BYTES[self.dtype]
+        return 1024 if self.order == "halves" else TILE_BYTES[self.dtype]
 
     @property
     def bytes(self) -> int:
@@ -86,6 +89,8 @@ class Layout:
         padded = np.zeros((*self.leading, down * SIDE, across * SIDE), codes.dtype)
         padded[..., :rows, :columns] = codes.reshape(*self.leading, rows, columns)
         tiles = padded.reshape(-1, down, SIDE, across, SIDE).swapaxes(2, 3)
+        if self.order == "halves":
+            return np.ascontiguousarray(tiles[..., : SIDE // 2], "<u2").tobytes()
         if self.order == "panels":
             tiles = tiles.swapaxes(1, 2)
         if self.dtype == "bf16":
@@ -97,6 +102,11 @@ class Layout:
         """The array, as ml_dtypes numbers."""
         down, across = self.grid
         first, second = (across, down) if self.order == "panels" else (down, across)
+        if self.order == "halves":
+            halves = np.frombuffer(raw, "<u2").reshape(-1, down * SIDE, SIDE // 2)
+            rows, columns = self.matrix
+            codes = np.ascontiguousarray(halves[..., :rows, :columns]).reshape(self.shape)
+            return codes.view(NUMPY[self.dtype])
         if self.dtype == "bf16":
             tiles = np.frombuffer(raw, "<u2").reshape(-1, first, second, 2, SIDE, SIDE // 2)
             tiles = tiles.swapaxes(3, 4).reshape(-1, first, second, SIDE, SIDE)

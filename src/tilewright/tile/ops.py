@@ -12,9 +12,36 @@ from tilewright.tile.products import Accumulation
 from tilewright.tile.states import State
 
 
-def zeros() -> Accumulation:
-    """An empty accumulator; add products to it."""
-    return Accumulation(active())
+def zeros(unit: int | None = None) -> Accumulation:
+    """An empty accumulator; add products to it.
+
+    With a matrix unit (0 or 1) products are added as they come, otherwise when the sum is used.
+    """
+    if unit not in (None, 0, 1):
+        raise active().error("TW1639", f"there is no matrix unit {unit}", "use 0 or 1")
+    return Accumulation(active(), unit)
+
+
+def ones() -> TileArray:
+    """An fp8 tile of ones; multiplying by it sums rows on a matrix unit."""
+    backend = active()
+    launch = backend.launcher("fill", "fp8", "full", value=1.0)
+    return TileArray(backend, [[backend.lazily(launch)]], "fp8", [arrays.SIDE], [arrays.SIDE])
+
+
+def park(x: Operand) -> TileArray:
+    """Keep a tile in VMEM instead of registers until it is used again."""
+    tiles = arrays.as_tiles(x)
+    backend = tiles.backend
+    launch = backend.launcher("cast", tiles.dtype, tiles.kind, **{"tilewright.park": True})
+
+    def made(cell: arrays.Cell) -> arrays.Cell:
+        parked = backend.lazily(lambda: launch(backend.use(cell)))
+        backend.use(parked)  # now, not when it is used
+        return parked
+
+    cells = [[made(cell) for cell in row] for row in tiles.cells]
+    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
 
 
 def state(first: Operand | None = None) -> State:

@@ -39,11 +39,19 @@ class Product(Arithmetic):
 
 
 class Accumulation(Carrier):
-    """A sum of products; computed when it is first used as a tile."""
+    """A sum of products.
 
-    def __init__(self, backend: Any) -> None:
+    Without a unit it is computed when it is first used as a tile, a few tiles at a time. With
+    a unit every product is added at once, in accumulators of that unit.
+    """
+
+    def __init__(self, backend: Any, unit: int | None = None) -> None:
         super().__init__(backend)
+        self.unit = unit
         self.products: list[Product] = []
+        self.slots = backend.new_slots(2) if unit is not None else range(0)
+        self.steps = 0  # products of single tiles so far in this chain, with a unit
+        self.next: tuple[Product, int] | None = None  # the one that may turn out to be the last
 
     @property
     def shaped(self) -> bool:
@@ -64,6 +72,8 @@ class Accumulation(Carrier):
                 f"{sum(known[0])}x{sum(known[1])}",
             )
         self.products.append(product)
+        if self.unit is not None:
+            self._add_now(product)
         return self
 
     def _shape(self) -> tuple[list[int], list[int]] | None:
@@ -73,11 +83,55 @@ class Accumulation(Carrier):
             return self.held.rows, self.held.columns
         return None
 
+    def _add_now(self, product: Product) -> None:
+        count = len(product.a.rows) * len(product.b.columns)
+        if count > len(self.slots):
+            raise self.backend.error(
+                "TW1640",
+                f"{count} tiles are accumulated at once, a matrix unit holds {len(self.slots)}",
+                "use a smaller block, or leave out the unit",
+            )
+        for side in (product.a, product.b):
+            for row in side.cells:
+                for cell in row:
+                    self.backend.use(cell)
+        for k in range(len(product.a.columns)):
+            if self.next is not None:
+                self._multiply(last=False)
+            self.next = (product, k)
+
+    def _multiply(self, last: bool) -> list[list[Any]]:
+        """Add the step that was kept back; the tiles if it is the last."""
+        assert self.next is not None and self.unit is not None
+        (product, k), use = self.next, self.backend.use
+        first, self.steps = self.steps == 0, self.steps + 1
+        slots = iter(self.slots)
+        results = []
+        for r in range(len(product.a.rows)):
+            results.append([])
+            for c in range(len(product.b.columns)):
+                start = None
+                if first and self.held is not None:
+                    start = use(self.held.cells[r][c])
+                a, b = use(product.a.cells[r][k]), use(product.b.cells[k][c])
+                slot, line = next(slots), product.line
+                tile = self.backend.multiply(a, b, start, first, last, slot, self.unit, line)
+                results[-1].append(tile)
+        return results
+
     def settle(self) -> None:
         """Compute what is pending, on top of what was carried here."""
-        if self.products:
+        if not self.products:
+            return
+        if self.unit is None:
             self.held = chain(self.products, self.held)
-            self.products = []
+        else:
+            first = self.products[0]
+            values = self._multiply(last=True)
+            cells = [[self.backend.made(value) for value in row] for row in values]
+            self.held = TileArray(self.backend, cells, "bf16", first.a.rows, first.b.columns)
+            self.next, self.steps = None, 0
+        self.products = []
 
     def tiles(self) -> TileArray:
         self.enter()

@@ -43,7 +43,7 @@ class Runner(Backend):
         return np.ascontiguousarray(codes).view(NUMPY[tensor.dtype])
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
-        body = launch_body(family, attributes)
+        body = launch_body(family, {**attributes, "dtype": dtype})
         return lambda *inputs: body(self.tiles, *inputs)
 
     def multiply(
@@ -73,6 +73,8 @@ class Runner(Backend):
             tile[0] = array[tuple(place[:-1])][column : column + SIDE]
             return self.tiles.columns("sum", tile)
         r, c = place[-2:]
+        if target.layout.order == "halves":
+            return np.tile(array[tuple(place[:-2])][r : r + SIDE], (1, 2))
         tile = array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE].copy()
         return self.tiles.rows("sum", tile) if kind == "column" else tile
 
@@ -83,6 +85,8 @@ class Runner(Backend):
             array[tuple(place[:-1])][place[-1] : place[-1] + SIDE] = value[0]
             return
         r, c = place[-2:]
+        if kind == "half":
+            value = value[:, : SIDE // 2]
         array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE] = value
 
     def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:

@@ -52,7 +52,7 @@ class Tensor:
     def _kind(self) -> str:
         if self.is_vector:
             return "row"
-        return "column" if self.spec.sizes[-1] == 1 else "full"
+        return "column" if self.spec.sizes[-1] == 1 or self.layout.order == "halves" else "full"
 
     def _blocks(self, index: Any) -> tuple[list[Single], Block | None, Block]:
         index = index if isinstance(index, tuple) else (index,)
@@ -159,7 +159,10 @@ class Tensor:
         self._check_shape(value, rows, columns)
         kind = "row" if self.is_vector else "full"
         down = 1 if rows is None else rows.tiles
-        if value.kind != kind and self._kind() == "full":
+        if self.layout.order == "halves":
+            kind = "half"
+            value = spread(value, down, 1, kind)
+        elif value.kind != kind and self._kind() == "full":
             value = spread(value, down, columns.tiles)
         # Column by column, as products are computed.
         for c in range(columns.tiles):
@@ -169,6 +172,12 @@ class Tensor:
 
     def _check_shape(self, value: TileArray, rows: Block | None, columns: Block) -> None:
         wanted = 1 if rows is None else rows.size, columns.size
+        if self.layout.order == "halves" and value.kind != "column":
+            raise self.backend.error(
+                "TW1618",
+                f"{self.name} keeps one number per row, a tile of {value.text} has more",
+                "reduce its rows first: tw.row_sum, tw.row_max",
+            )
         fits = value.shape[1] == wanted[1] or value.kind == "column"
         fits = fits and (value.shape[0] == wanted[0] or value.kind == "row")
         if not fits or (rows is None and value.kind != "row"):

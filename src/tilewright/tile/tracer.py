@@ -60,7 +60,7 @@ from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
 ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN}
-SHAPES = {"full": (SIDE, SIDE), "row": (SIDE,), "column": (SIDE, 1)}
+SHAPES = {"full": (SIDE, SIDE), "row": (SIDE,), "column": (SIDE, 1), "half": (SIDE, SIDE // 2)}
 INDEX = IndexType()
 DYNAMIC = -(2**63)
 
@@ -195,7 +195,7 @@ class Tracer(Backend):
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
         result = TensorType(ELEMENTS[dtype], SHAPES[kind])
-        given = {name: _attribute(name, value) for name, value in attributes.items()}
+        given = {name: _attribute(value) for name, value in attributes.items()}
         if family.startswith("reduction_") and kind == "column":
             given["keepdims"] = UnitAttr()
         line = self._line or self.line()
@@ -498,7 +498,9 @@ def _map(shape: tuple[int, ...], result: tuple[int, ...]) -> AffineMap:
     return AffineMap(rank, 0, expressions)
 
 
-def _attribute(name: str, value: Any) -> Attribute:
+def _attribute(value: Any) -> Attribute:
+    if value is True:
+        return UnitAttr()
     if isinstance(value, tuple):
         return DenseArrayBase.from_list(i64, value)
     if isinstance(value, float):

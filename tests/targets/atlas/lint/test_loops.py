@@ -237,6 +237,7 @@ def test_a_path_decides() -> None:
 
 def test_too_involved_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "JOIN_LIMIT", 10)
+    monkeypatch.setattr(analysis, "JOIN_LIMIT_PER_INSTRUCTION", 0)
     assert {e.code for e in run(TOGGLED.format(count=300), 20).errors} == {"TW2034"}
 
 

@@ -30,6 +30,8 @@ class Constants:
     used: dict[tuple[Kind, int], int] = field(default_factory=dict)  # recency
     wanted: dict[tuple[Kind, int], int] = field(default_factory=dict)  # uses to come, by value
     pending: list[Instruction] = field(default_factory=list)  # rest of a two-step constant
+    # Scalar registers that transfers read until something has waited for them, by transfer.
+    held: dict[int, list[tuple[Kind, int]]] = field(default_factory=dict)
     lent: set[int] = field(default_factory=set)  # scalar registers that hold addresses now
     reserved: frozenset[int] = frozenset()  # scalar registers that are not ours
     pinned: frozenset[tuple[Kind, int]] = frozenset()  # registers that keep their constant
@@ -44,6 +46,24 @@ class Constants:
     def rest(self) -> None:
         """Forget readers: the machine has drained, ticks start again."""
         self.busy.clear()
+        self.held.clear()
+
+    # --- registers of transfers in flight ---
+
+    def hold(self, transfer: int, registers: list[Register]) -> None:
+        """Keep the constants of a transfer until `release`, however long it takes."""
+        keys = [self._holder(register) for register in registers]
+        self.held[transfer] = [key for key in keys if key is not None and key != (Kind.X, 0)]
+
+    def release(self, transfer: int) -> None:
+        self.held.pop(transfer, None)
+
+    def can_hold(self) -> bool:
+        """Whether one more transfer leaves registers for other constants."""
+        return not self.held or len(self._all_held()) + len(self.lent) + 3 <= self._own() - 4
+
+    def _all_held(self) -> set[tuple[Kind, int]]:
+        return {key for keys in self.held.values() for key in keys} - self.pinned
 
     def next_step(
         self, wanted: list[Register], tick: int, soft: bool
@@ -72,6 +92,7 @@ class Constants:
 
     def _spare(self, tick: int) -> list[int]:
         """Scalar registers that may be overwritten now, those with nothing useful first."""
+        held = self._all_held()
         found = [
             (self._wanted(Kind.X, place), -place)
             for place in range(1, 32)
@@ -79,6 +100,7 @@ class Constants:
             and place not in self.lent
             and (Kind.X, place) not in self.pinned
             and self.busy.get((Kind.X, place), 0) <= tick
+            and (Kind.X, place) not in held
         ]
         return [-place for _, place in sorted(found)]
 
@@ -136,6 +158,7 @@ class Constants:
         free soonest among those; and the tick from which it may be overwritten."""
         candidates = range(1, 32) if kind is Kind.X else range(32)
         best = None
+        held = self._all_held()
         for place in candidates:
             key = (kind, place)
             taken = place in self.reserved or place in self.lent
@@ -145,8 +168,9 @@ class Constants:
                 continue  # the public model would drop the write
             if kind is Kind.X and self.e.get(place) == value:
                 continue
-            rank = (self._wanted(kind, place), self.busy.get(key, 0), self.used.get(key, 0), place)
+            free = self.busy.get(key, 0)
+            rank = (key in held, self._wanted(kind, place), free, self.used.get(key, 0), place)
             if best is None or rank < best:
                 best = rank
         assert best is not None
-        return best[3], best[1]
+        return best[4], best[2]

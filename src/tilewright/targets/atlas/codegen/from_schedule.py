@@ -36,8 +36,11 @@ from tilewright.targets.atlas.codegen.nest import (
     Carried,
     Compute,
     For,
+    Park,
     Read,
+    Slot,
     Statement,
+    Unpark,
     Value,
     Variable,
     Write,
@@ -126,7 +129,7 @@ class _Reader:
         static = [int(n) for n in op.static_offsets.get_values()]
         sizes = [int(n) for n in op.static_sizes.get_values()]
         strides = placed.layout.strides
-        units = (1,) * (len(strides) - 2) + (SIDE, SIDE)
+        units = (1,) * (len(strides) - 2) + (SIDE, SIDE // 2 if _is_half(placed, op) else SIDE)
         if len(static) == len(strides) - 1:  # a vector is one row of tiles
             strides, units = (*strides[:-2], strides[-1]), (*units[:-2], units[-1])
         constant, terms = placed.base, dict[Variable, int]()
@@ -150,7 +153,9 @@ class _Reader:
         row = len(shape) == 1
         size = placed.layout.tile_bytes
         self.rows.append(Read(value, self._offset(op, placed), size, _line(op), row))
-        if shape == (SIDE, 1):  # one number per row: repeat it across the tile
+        if shape == (SIDE, 1) and not _is_half(
+            placed, op
+        ):  # one number per row: repeat it across the tile
             column = Value(value.dtype)
             body = launch_body("reduction_sum", {"axes": (1,)})
             self.rows.append(Compute(body, (value,), (column,), {"cost": 2}, _line(op)))
@@ -180,8 +185,9 @@ class _Reader:
             raise error_at(op, "TW1464", f"{family} has no micro-kernel on tiles")
         inputs = tuple(self.tiles[v] for v in op.operands)
         values = {name: _python(value) for name, value in attributes.items()}
+        values["dtype"] = _dtype(op.results[0])
         slot = values.get("slot", 0)
-        result = Value(_dtype(op.results[0]))
+        result = Value(values["dtype"])
         if family in ("matmul_acc_mid", "matmul_acc_last"):
             if slot not in self.accumulators:
                 raise error_at(op, "TW1465", f"accumulator {slot} has no first product")
@@ -192,6 +198,10 @@ class _Reader:
             if family == "matmul_acc_last":
                 del self.accumulators[slot]
                 self._compute(BODIES["matmul_pop"], (chained,), result, family, op)
+        elif "tilewright.park" in op.attributes:
+            place = Slot({"fp8": 1024, "bf16": 2048}[result.dtype], lasting=True)
+            self.rows.append(Park(inputs[0], place, _line(op)))
+            self.rows.append(Unpark(result, place, _line(op)))
         elif family == "matmul_acc_first":
             self.accumulators[slot] = Value("acc")
             body = launch_body(family, values)
@@ -231,7 +241,19 @@ class _Reader:
         self.rows.append(For(variable, body, True if unroll else None, carried))
 
 
-_WITHOUT_BODY = ("cast", "matmul_acc_last", "reduction_sum", "reduction_max", "reduction_min")
+def _is_half(placed: Placed, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> bool:
+    """Whether the tensor keeps left halves of tiles only, all columns equal."""
+    return placed.layout.tile_bytes == SIDE * SIDE and _dtype(op.result) == "bf16"
+
+
+_WITHOUT_BODY = (
+    "cast",
+    "fill",
+    "matmul_acc_last",
+    "reduction_sum",
+    "reduction_max",
+    "reduction_min",
+)
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

@@ -58,7 +58,8 @@ class Distances:
 
     def shared_vmem(self, a: Opcode, b: Opcode, count: int = 0) -> int:
         """Tensor memory access A, then access or transfer B of the same bytes."""
-        if self._holds:
+        if self._holds or b.timing == "dma_transfer":
+            # A transfer must not depend on when exactly it moves its bytes.
             return max(self.release(a, b), self.order(a, b, count))
         return self.order(a, b, count)
 

@@ -21,6 +21,7 @@ from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
 
 FAR = 1 << 62
+HASTE = 12  # ticks before the engine is free in which the next transfer is made ready
 SPARE_CHANNELS = 3  # left to others by transfers that nothing here waits for
 WINDOW = 96  # instructions looked at for each issue, the first in program order
 
@@ -42,6 +43,7 @@ class Setting:
     pointers: dict[Register, int] = field(default_factory=dict)
     carried: dict[Register, int] = field(default_factory=dict)
     channels: list[int] = field(default_factory=lambda: list(range(8)))
+    idle: bool = False  # the DMA engine has nothing else to do, so transfer times are exact
 
 
 @dataclass
@@ -149,9 +151,15 @@ class _Scheduler:
 
     def _rank(self, node: Node) -> tuple:
         dma = node.op.opcode.timing == "dma_transfer"
+        path = node.path
+        if dma and node.op.opcode.effect == "dma.load":
+            # One engine: first what has the longest way after its transfer, however long that is.
+            path -= self.profile.dma.ticks(node.op.bytes)
         jitter = (node.index * 2654435761 ^ self.spread * 40503) & 0xFF if self.spread else 0
         idle_wait = _is_closing_wait(node)
-        return (dma, not idle_wait, node.path + jitter, -node.op.order)
+        # Loads go first where nothing else runs: stores can hide the work after the last load.
+        load = self.setting.idle and node.op.opcode.effect == "dma.load"
+        return (dma, load, not idle_wait, path + jitter, -node.op.order)
 
     def _feasible(self, node: Node) -> int:
         """The first tick from now on at which the node may issue, as far as known now."""
@@ -164,8 +172,12 @@ class _Scheduler:
                 return FAR  # a wait for a store is only worth it when nothing else is missing
             return tick
         if timing.unit == "DMA":
+            if self.setting.idle:
+                # No hurry while the engine is busy: something more urgent may come up.
+                tick = max(tick, self.dma_last - HASTE)
             spare = SPARE_CHANNELS if self._is_prefetch(node) else 0
-            return tick if len(self.free_channels) > spare else FAR
+            room = len(self.free_channels) > spare and self.constants.can_hold()
+            return tick if room else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
             return FAR
         tick = max(tick, self.unit_free.get(timing.unit, 0))
@@ -278,6 +290,7 @@ class _Scheduler:
         elif node.transfer is not None:
             channel = self.channel_of[node.transfer.index]
             self.free_channels = sorted([*self.free_channels, channel])
+            self.constants.release(node.transfer.index)
         elif timing.unit == "DMA":
             channel = self.free_channels.pop(0)
             self.channel_of[node.index] = channel
@@ -299,6 +312,8 @@ class _Scheduler:
             self._physical(operand, value, channel, done)
             for operand, value in zip(op.opcode.operands, op.operands, strict=True)
         )
+        if timing.unit == "DMA" and op.site is None:
+            self.constants.hold(node.index, _constants(node))
         self.issues.append(Issue(tick, Instruction(op.opcode, operands), op.source))
         self.tick += 1
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.kernels.bodies import BODIES
 from tilewright.targets.atlas.codegen.nest import (
     Affine,
     Compute,
@@ -50,6 +51,8 @@ from tilewright.targets.atlas.profile import Profile
 
 STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body
+FEW = 8192  # bytes; up to here straight code loads register by register
+KEPT = 24  # tensor registers that loaded tiles may keep in straight code
 DEFERRED = 2  # stores of an iteration that may still run in the next
 
 
@@ -141,6 +144,7 @@ class _Lowering:
         self.top = self.peak = 0  # VMEM in use, now and at most
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
         self.slots: dict[Slot, int] = {}
+        self.turned: set[Value] = set()  # tiles that get transposed
 
     def run(self, statements: list[Statement]) -> Routine:
         statements = resident(unrolled(statements))
@@ -176,7 +180,7 @@ class _Lowering:
             self.ceiling = self._pooled(len(self.pool.values) - 1)
         tile = into or tiles.new()
         for part in range(2):
-            tiles.code.vload(tile.register.part(part), self._pooled(self.pool.values.index(value)))
+            tiles.code.vload(tile.half(part), self._pooled(self.pool.values.index(value)))
         return tile
 
     # --- structure ----------------------------------------------------------------------
@@ -188,6 +192,9 @@ class _Lowering:
         out: list[Code | Loop],
     ) -> None:
         """Straight statements become pieces, loops become loops."""
+        for s in statements:
+            if isinstance(s, Compute) and s.body is BODIES["transpose"]:
+                self.turned.update(s.inputs)
         straight: list[Statement] = []
         for statement in [*statements, None]:
             if isinstance(statement, For) or statement is None:
@@ -205,10 +212,19 @@ class _Lowering:
         """A piece that loads, computes and stores, each tile once."""
         code = self.routine.code()
         tiles, values = self._tiles(code), dict[Value, Any]()
-        runs = self._runs(s for s in statements if isinstance(s, Read))
+        reads = [s for s in statements if isinstance(s, Read)]
+        # Transfers that are short beside the whole let work start and end close to them.
+        total = sum({(id(r.offset.terms), r.offset.constant): r.bytes for r in reads}.values())
+        runs = self._runs(reads, min(self._merge_limit(), total // 16))
         where = {id(read): run for run in runs for read in run.reads}
         for run in runs:
             run.buffer = self._allocate(run.bytes)
+        # Where loading a register takes the vector unit's time, tiles used again stay in registers.
+        registers = sum(run.bytes for run in runs) // REGISTER_BYTES
+        on_vector = self.profile.timing["tensor_load"].unit == "VPU"
+        loaded: dict[Any, Tile] = {}
+        keeps = on_vector and registers <= KEPT
+        last_write = next((s for s in reversed(statements) if isinstance(s, Write)), None)
         started: set[int] = set()
         for s in statements:
             if isinstance(s, Read):
@@ -218,8 +234,14 @@ class _Lowering:
                     code.source = s.source
                     if run.row:
                         self._clear(code, run.buffer, run.bytes)
-                    self._load(code, run, run.buffer)
-                self._fetch(code, tiles, values, s, run, run.buffer)
+                    cut = run is runs[-1] or total <= FEW
+                    self._load(code, run, run.buffer, piece=REGISTER_BYTES if cut else 0)
+                key = (id(run), s.offset.constant, s.row)
+                if keeps and key in loaded:
+                    values[s.result] = loaded[key]
+                else:
+                    self._fetch(code, tiles, values, s, run, run.buffer)
+                    loaded[key] = values[s.result]
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
@@ -229,8 +251,12 @@ class _Lowering:
                 code.source = s.source
                 buffer = self._allocate(s.bytes)
                 tile = values[s.value]
-                tiles.store(tile, buffer)
-                code.dma_store(self._dram(code, s.offset), buffer, s.bytes)
+                tiles.store(tile, buffer, s.bytes)
+                # The last result leaves register by register, each as soon as it can.
+                piece = REGISTER_BYTES if s is last_write else s.bytes
+                for at in range(0, s.bytes, piece):
+                    target = self._dram(code, s.offset.shifted(at))
+                    code.dma_store(target, buffer + at, piece)
         return code
 
     def _park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
@@ -292,9 +318,10 @@ class _Lowering:
         self.peak = max(self.peak, self.top)
         return start
 
-    def _runs(self, reads: Iterable[Read]) -> list[Run]:
+    def _runs(self, reads: Iterable[Read], longest: int | None = None) -> list[Run]:
         """Reads grouped into transfers: the same bytes once, neighbours together."""
         limit = self.profile.dma.max_bytes or 1 << 30
+        longest = self._merge_limit() if longest is None else longest
         first: dict[Any, dict[int, Run]] = {}
         order: list[Run] = []
         for read in reads:
@@ -313,7 +340,7 @@ class _Lowering:
                 and not (last.row or run.row)
                 and last.offset.terms == run.offset.terms
                 and last.offset.constant + last.bytes == run.offset.constant
-                and last.bytes + run.bytes <= min(limit, self._merge_limit())
+                and last.bytes + run.bytes <= min(limit, longest)
             ):
                 last.bytes += run.bytes
                 last.reads += run.reads
@@ -325,19 +352,22 @@ class _Lowering:
         """Longest transfer worth making: long ones keep short ones waiting."""
         return 4096
 
-    def _load(self, code: Code, run: Run, target: int | Place, ahead: int = 0) -> None:
-        """Start the transfers of a run, `ahead` bytes further on."""
+    def _load(
+        self, code: Code, run: Run, target: int | Place, ahead: int = 0, piece: int = 0
+    ) -> None:
+        """Start the transfers of a run, `ahead` bytes further on, cut into pieces if wanted."""
         offset = run.offset.shifted(ahead)
-        if not run.row:
+        if not run.row and not piece:
             code.dma_load(target, self._dram(code, offset), run.bytes)
             return
+        count = ROW if run.row else REGISTER_BYTES
         for half in range(0, run.bytes, REGISTER_BYTES):
             place = (
                 Place(target.pointer, target.buffer, target.offset + half)
                 if isinstance(target, Place)
                 else target + half
             )
-            code.dma_load(place, self._dram(code, offset.shifted(half)), ROW)
+            code.dma_load(place, self._dram(code, offset.shifted(half)), count)
 
     def _clear(self, code: Code, address: int, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""
@@ -357,7 +387,10 @@ class _Lowering:
             if isinstance(buffer, Place)
             else buffer + shift
         )
-        tile = tiles.load(at, read.result.dtype)
+        if read.result.dtype == "bf16" and read.bytes == REGISTER_BYTES:
+            tile = tiles.load_half(at)
+        else:
+            tile = tiles.load(at, read.result.dtype, pair=read.result in self.turned)
         values[read.result] = tiles.columns("sum", tile) if read.row else tile
 
 
@@ -378,6 +411,9 @@ class _InnerLoop:
         self.at, self.loop, self.out, self.outer = lowering, loop, out, outer
         self.routine = lowering.routine
         self.variable = loop.variable
+        for s in loop.body:
+            if isinstance(s, Compute) and s.body is BODIES["transpose"]:
+                lowering.turned.update(s.inputs)
         reads = [s for s in loop.body if isinstance(s, Read)]
         moving = [r for r in reads if r.offset.factor(self.variable)]
         self.fixed = lowering._runs(r for r in reads if not r.offset.factor(self.variable))
@@ -499,12 +535,12 @@ class _InnerLoop:
         site = self.deferred.get(id(write))
         if site is None:
             buffer = self.at._allocate(write.bytes)
-            tiles.store(tile, buffer)
+            tiles.store(tile, buffer, write.bytes)
             code.dma_store(self.at._dram(code, write.offset), buffer, write.bytes)
             return
         name = f"out {site.channel}"
         code.wait(site, (name,))
-        tiles.store(tile, Place(site.vmem, name))
+        tiles.store(tile, Place(site.vmem, name), write.bytes)
         base = self.at._base(write.offset.terms)
         offset = write.offset.constant
         if -2048 <= offset <= 2047:

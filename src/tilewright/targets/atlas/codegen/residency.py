@@ -61,7 +61,7 @@ class _Placement:
     statements: list[Statement]
     room: int
     # How to fetch a tile that is not in a register.
-    origin: dict[Value, Read | Slot] = field(default_factory=dict)
+    origin: dict[Value, Read | Slot | Compute] = field(default_factory=dict)
     escaping: set[Value] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -148,8 +148,11 @@ class _Piece:
 
     def rows(self) -> list[Statement]:
         for index, s in enumerate(self.source):
-            if isinstance(s, Read):
-                self.at.origin[s.result] = s  # fetched when used
+            if isinstance(s, Read | Unpark):  # fetched when used
+                self.at.origin[s.result] = s if isinstance(s, Read) else s.slot
+                continue
+            if isinstance(s, Compute) and not s.inputs:  # made anew where it is used
+                self.at.origin[s.results[0]] = s
                 continue
             inputs = tuple(self._fetch(v, _inputs(s)) for v in _inputs(s))
             self._forget_used(_inputs(s), index)
@@ -180,6 +183,8 @@ class _Piece:
         name = Value(value.dtype, value.name)
         if isinstance(origin, Read):
             self.out.append(replace(origin, result=name))
+        elif isinstance(origin, Compute):
+            self.out.append(replace(origin, results=(name,)))
         else:
             self.out.append(Unpark(name, origin))
         self.held[value] = name

@@ -21,7 +21,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
-WORKING = 12  # scalar registers a loop body has for addresses and rare constants
+WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
 
 @dataclass
@@ -110,7 +110,8 @@ class _Compiler:
         constants = self.constants.entry() if entry else self.constants
         repeated = {op.site.channel for op in code.ops if op.site is not None}
         channels = [c for c in range(8) if c not in repeated]
-        return Setting(constants, self.pointers, self.carried, channels)
+        idle = not entry and not repeated
+        return Setting(constants, self.pointers, self.carried, channels, idle)
 
     def _item(self, item: Code | Loop, level: int) -> None:
         if isinstance(item, Code):

@@ -7,13 +7,15 @@ half; row reductions then combine the halves.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Place, Register
+from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Part, Place, Register
 
 SIDE = 32
+LARGEST_FILL = 32767  # integers a fill instruction takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,11 @@ class Tile:
 
     register: Register
     dtype: str  # "bf16" or "fp8"
+    uniform: bool = False  # both halves of a bf16 tile are equal and share one register
+
+    def half(self, index: int) -> Part:
+        """The register of one half."""
+        return self.register.part(0 if self.uniform else index)
 
     @property
     def parts(self) -> int:
@@ -43,6 +50,25 @@ def bf16_bits(value: float) -> int:
     if value != value:
         return 0x7FC0
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF
+
+
+def _as_integers(value: float) -> tuple[int, ...] | None:
+    """The bf16 constant as an integer divided by powers of two, all small enough to fill with.
+
+    0.5 -> (1, 2); 1e-6 -> (268, 16384, 16384). Products and reciprocals of these are exact.
+    """
+    number = struct.unpack("<f", struct.pack("<I", bf16_bits(value) << 16))[0]
+    if math.isfinite(number) and number == int(number) and abs(number) <= LARGEST_FILL:
+        return (int(number),)
+    if not math.isfinite(number):
+        return None
+    top, bottom = number.as_integer_ratio()
+    if bottom <= 1 << 14:
+        return (top, bottom) if abs(top) <= LARGEST_FILL else None
+    if bottom <= 1 << 28 and abs(top) < 1 << 14:
+        shift = 28 - (bottom.bit_length() - 1)
+        return (top << shift, 1 << 14, 1 << 14) if abs(top << shift) <= LARGEST_FILL else None
+    return None
 
 
 class Tiles:
@@ -71,9 +97,17 @@ class Tiles:
             self.code.vload(tile.register.part(part), _shifted(at, part))
         return tile
 
-    def store(self, tile: Tile, at: int | Place) -> None:
-        for part in range(tile.parts):
-            self.code.vstore(tile.register.part(part), _shifted(at, part))
+    def load_half(self, at: int | Place) -> Tile:
+        """A bf16 tile whose halves are equal, from the one half in VMEM."""
+        tile = self._narrow()
+        for part in range(1 if tile.uniform else 2):
+            self.code.vload(tile.half(part), at)
+        return tile
+
+    def store(self, tile: Tile, at: int | Place, bytes: int = 2048) -> None:
+        """Tile to VMEM; with 1024 bytes only the left half of a bf16 tile."""
+        for part in range(min(tile.parts, bytes // REGISTER_BYTES)):
+            self.code.vstore(tile.half(part), _shifted(at, part))
 
     def constant(self, value: float) -> Tile:
         """A tile filled with one number, made once per piece of code."""
@@ -82,18 +116,48 @@ class Tiles:
         return self._constants[value]
 
     def can_fill(self, value: float) -> bool:
-        """Whether an instruction can make the constant; else it has to come from memory."""
-        return self.profile.fill == "bits" or (value == int(value) and abs(value) <= 32767)
+        """Whether instructions can make the constant; else it has to come from memory."""
+        return self.profile.fill == "bits" or _as_integers(value) is not None
 
     def fill(self, value: float, into: Tile | None = None) -> Tile:
         """A tile filled by instructions."""
-        if not self.can_fill(value):
-            raise ValueError(f"this machine fills registers with integers only, not {value}")
-        tile = into or self.new()
-        immediate = bf16_bits(value) if self.profile.fill == "bits" else int(value)
-        for part in range(2):
-            self.code.emit("vli.all", tile.register.part(part), immediate)
+        tile = into or self._narrow()
+        if self.profile.fill == "bits":
+            for part in range(1 if tile.uniform else 2):
+                self.code.emit("vli.all", tile.half(part), bf16_bits(value))
+            return tile
+        factors = _as_integers(value)
+        if factors is None:
+            raise ValueError(f"this machine cannot make the constant {value}")
+        result = self._integer(factors[0]) if factors[0] != 1 or len(factors) == 1 else None
+        for power in factors[1:]:
+            inverse = self.unary("recip", self._integer(power))
+            result = inverse if result is None else self.mul(result, inverse)
+        assert result is not None
+        for part in range(2) if into else ():
+            self.code.emit("vmov", into.half(part), result.half(part))
+        return into or result
+
+    def _integer(self, value: int) -> Tile:
+        tile = self._narrow()
+        for part in range(1 if tile.uniform else 2):
+            self.code.emit("vli.all", tile.half(part), value)
         return tile
+
+    def _narrow(self) -> Tile:
+        """A new tile that is the same in both halves, where the vector unit works on halves."""
+        if self.profile.tile_registers == 2:
+            return self.new()
+        return Tile(self.code.half(), "bf16", uniform=True)
+
+    def _wide(self, tile: Tile) -> Tile:
+        """The tile with both halves in registers of their own."""
+        if not tile.uniform:
+            return tile
+        result = self.new()
+        for part in range(2):
+            self.code.emit("vmov", result.half(part), tile.half(part))
+        return result
 
     def pinned_ones(self) -> Tile:
         """An fp8 tile of ones that keeps its weight slot."""
@@ -104,10 +168,10 @@ class Tiles:
     # --- vector unit ---
 
     def _vector(self, mnemonic: str, *sources: Tile, into: Tile | None = None) -> Tile:
-        result = into or self.new()
-        for part in range(0, 2, self.profile.tile_registers):
-            operands = [t.register.part(part) for t in (result, *sources)]
-            self.code.emit(mnemonic, *operands)
+        uniform = into is None and all(tile.uniform for tile in sources)
+        result = into or (self._narrow() if uniform else self.new())
+        for part in range(0, 1 if result.uniform else 2, self.profile.tile_registers):
+            self.code.emit(mnemonic, *(t.half(part) for t in (result, *sources)))
         return result
 
     def unary(self, name: str, a: Tile, into: Tile | None = None) -> Tile:
@@ -141,14 +205,12 @@ class Tiles:
 
     def rows(self, kind: str, a: Tile) -> Tile:
         """sum, max or min of each row, in all its columns."""
-        partial = self._vector(f"vred{kind}.row.bf16", a)
+        partial = self._vector(f"vred{kind}.row.bf16", self._wide(a))
         if self.profile.tile_registers == 2:
             return partial
         combine = {"sum": "vadd.bf16", "max": "vmaximum.bf16", "min": "vminimum.bf16"}[kind]
-        result = self.new()
-        left, right = partial.register.part(0), partial.register.part(1)
-        for part in range(2):
-            self.code.emit(combine, result.register.part(part), left, right)
+        result = self._narrow()
+        self.code.emit(combine, result.half(0), partial.half(0), partial.half(1))
         return result
 
     def columns(self, kind: str, a: Tile) -> Tile:
@@ -156,14 +218,14 @@ class Tiles:
         return self._vector(f"vred{kind}.bf16", a)
 
     def move(self, a: Tile) -> Tile:
-        result = self.new(a.dtype)
-        for part in range(a.parts):
-            self.code.emit("vmov", result.register.part(part), a.register.part(part))
+        result = self._narrow() if a.uniform else self.new(a.dtype)
+        for part in range(1 if a.uniform else a.parts):
+            self.code.emit("vmov", result.half(part), a.half(part))
         return result
 
     def pack(self, a: Tile, scale: int | None = None) -> Tile:
         """fp8 of a times an integer scale, by default the unit scale."""
-        result = self.new("fp8")
+        result, a = self.new("fp8"), self._wide(a)
         code = self.profile.unit_scale if scale is None else scale
         self.code.emit("vpack.bf16.fp8", result.register, a.register, self.code.scale(code))
         return result
@@ -215,7 +277,7 @@ class Tiles:
 
     def preset(self, acc: Accumulator, a: Tile) -> None:
         """acc = a."""
-        kind = "bf16" if a.dtype == "bf16" else "fp8"
+        kind, a = a.dtype, self._wide(a)
         self.code.emit(f"vmatpush.acc.{kind}.mxu{acc.unit}", acc.register, a.register)
 
     def pop(self, acc: Accumulator) -> Tile:

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.targets.atlas.isa import OPCODES
 from tilewright.targets.atlas.lint.analysis import STEP_LIMIT, lint
 from tilewright.targets.atlas.lint.findings import NOTE, Report
-from tilewright.targets.atlas.lint.stepper import Repairs
+from tilewright.targets.atlas.lint.session import Repairs
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 

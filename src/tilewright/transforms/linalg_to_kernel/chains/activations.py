@@ -21,6 +21,17 @@ from tilewright.transforms.linalg_to_kernel.chains.match import (
 INNER_TOLERANCE = 1e-3
 
 
+def recip(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
+    """1 / x"""
+    root = make_node(op)
+    if root.number("scalar_lhs") != 1 or not _plain(root):
+        return None
+    x = root.reads[0].value
+    if not isinstance(root.element, AnyFloat):
+        return None
+    return rewriter.replace(op, [], "elementwise_recip", [x], None, x.type)
+
+
 def sigmoid(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     """1 / (exp(-x) + 1)"""
     root = make_node(op)
@@ -238,6 +249,7 @@ def chosen_bound(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp |
 
 
 RECOGNISERS: dict[str, list[Recogniser]] = {
+    "elementwise_div": [recip],
     "elementwise_recip": [sigmoid],
     "elementwise_mul": [silu, silu_gate, gelu],
     "elementwise_min": [clamp],

@@ -1,0 +1,67 @@
+"""Lower bounds from one resource looked at alone.
+
+A job has a head (it cannot start earlier), a time on the resource, and a tail (it takes that
+long after the resource is done with it). All other resources are taken to be unlimited, and jobs
+may be interrupted, so what comes out never exceeds what any real schedule needs.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One use of a resource."""
+
+    head: int
+    time: int
+    tail: int
+
+
+def one_machine(jobs: Iterable[Job]) -> int:
+    """When the last job is through at the earliest, heads, tails and the resource respected.
+
+    Jackson's rule: at any moment work on the job with the longest tail among those whose head
+    has passed. With interruptions allowed this is optimal, hence a bound for every schedule.
+    """
+    waiting = sorted(jobs, key=lambda job: job.head)
+    ready: list[tuple[int, int]] = []  # (-tail, time left)
+    now = finish = 0
+    index = 0
+    while index < len(waiting) or ready:
+        if not ready:
+            now = max(now, waiting[index].head)
+        while index < len(waiting) and waiting[index].head <= now:
+            job = waiting[index]
+            heapq.heappush(ready, (-job.tail, job.time))
+            index += 1
+        tail, left = heapq.heappop(ready)
+        until = waiting[index].head if index < len(waiting) else now + left
+        spent = min(left, until - now)
+        now += spent
+        if spent < left:
+            heapq.heappush(ready, (tail, left - spent))
+        else:
+            finish = max(finish, now - tail)
+    return finish
+
+
+def two_machines(times: Sequence[tuple[int, int]]) -> float:
+    """The least time in which two different machines finish all jobs when jobs may be divided.
+
+    Each job is (time on the first, time on the second). Work goes to the machine that is
+    relatively better at it until both are done together.
+    """
+    order = sorted(times, key=lambda pair: pair[0] / pair[1])
+    first, second = 0.0, float(sum(pair[1] for pair in order))
+    for on_first, on_second in order:
+        if first + on_first >= second - on_second:
+            # Divide this job so that both end together.
+            share = (second - first) / (on_first + on_second)
+            return first + share * on_first
+        first += on_first
+        second -= on_second
+    return max(first, second)

@@ -1,0 +1,253 @@
+"""The least number of cycles any program for a piece of work can take on a profile.
+
+See docs/bounds.md for the reasoning. Nothing here knows how kernels are scheduled: the input is
+the work (distinct values and what they need, `work.py`) and the rules of the machine. A time is
+a tick; a step's time is the tick at which it completes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilewright.planning.one_machine import Job, one_machine, two_machines
+from tilewright.targets.atlas.isa import BY_MNEMONIC, OPCODES
+from tilewright.targets.atlas.outcome import Statistics
+from tilewright.targets.atlas.profile import Profile, Timing
+from tilewright.targets.atlas.program import Program
+from tilewright.targets.atlas.work import CHUNK, Step, Work
+
+# Decode claims the first instruction in tick 2, so that is the first dispatch.
+FIRST_DISPATCH = 2
+# A transfer needs its byte count in a register: one scalar instruction, then the dispatch.
+FIRST_TRANSFER = FIRST_DISPATCH + 1
+# A channel is idle for decode one tick after its transfer is done; the wait takes that tick and
+# the user of the bytes is dispatched in the one after. The last wait ends the program.
+WAIT = 2
+LAST_WAIT = 1
+# Steps times results for which the longest ways are followed one result at a time.
+DETAIL = 4_000_000
+
+
+@dataclass(frozen=True)
+class Bound:
+    """cycles: no program is faster. Each term is a bound of its own; the largest counts."""
+
+    cycles: int
+    terms: dict[str, int]
+
+    @property
+    def binding(self) -> str:
+        """The resource that sets the bound."""
+        return max(self.terms, key=lambda name: self.terms[name])
+
+
+def lower_bound(work: Work) -> Bound:
+    """The bound of a piece of work."""
+    return _Bounds(work).run()
+
+
+def quick_bound(
+    program: Program, profile: Profile, statistics: Statistics, loaded: int, stored: int
+) -> Bound:
+    """A bound for runs too long to follow value by value.
+
+    Inputs and results pass the DMA engine once. The arithmetic is taken as the program has it:
+    vector and matrix work cannot start before a first register is loaded, and a register must
+    still leave after it.
+    """
+    command = profile.dma.ticks(CHUNK) - _data_ticks(profile, CHUNK)
+    engine = FIRST_TRANSFER + 2 * command + _data_ticks(profile, loaded + stored)
+    fetch = profile.timing["tensor_load"].latency + WAIT
+    head = FIRST_TRANSFER + profile.dma.ticks(CHUNK) + fetch
+    tail = profile.timing["tensor_store"].latency - 1 + profile.dma.ticks(CHUNK)
+    terms = {"DMA": engine + LAST_WAIT}
+    vector, matrix = 0, []
+    for index, count in enumerate(statistics.executions.tolist()):
+        opcode = OPCODES[program.opcodes[index]]
+        timing = profile.timing_of(opcode)
+        if opcode.mxu is not None and timing.unit.startswith("MXU"):
+            pair = [profile.timing_of(BY_MNEMONIC[f"{opcode.effect}.mxu{n}"]) for n in range(2)]
+            matrix.append((pair[0].interval * count, pair[1].interval * count))
+        elif timing.unit == "VPU" and opcode.timing not in ("fill", "tensor_load", "tensor_store"):
+            vector += timing.interval * count
+    terms["VPU"] = head + vector + tail + LAST_WAIT
+    terms["MXU0+MXU1"] = head + math.ceil(two_machines(matrix)) + tail + LAST_WAIT
+    return Bound(max(terms.values()), terms)
+
+
+class _Bounds:
+    def __init__(self, work: Work) -> None:
+        self.work, self.profile = work, work.profile
+        self.index = {step: k for k, step in enumerate(work.steps)}
+        self.holds = self.profile.conflict != "ignore"
+        dma = self.profile.dma
+        # What a transfer costs before its first byte moves.
+        self.command = dma.ticks(1024) - _data_ticks(self.profile, 1024)
+        self.dma_place = self.profile.position["DMA"]
+        self.before = [[(self.index[b], self.gap(b, s, k in s.slots))
+                        for k, b in enumerate(s.before)] for s in work.steps]  # fmt: skip
+        self.done: list[int] = []
+
+    def run(self) -> Bound:
+        self.done = self._earliest()
+        self._refine()
+        tails = self._tails()
+        terms = {"path": max(self.done, default=0)}
+        for unit, jobs in self._jobs(range(len(self.work.steps)), tails).items():
+            terms[unit] = one_machine(jobs)
+        matrix = self._matrix_units(tails)
+        if matrix:
+            terms["MXU0+MXU1"] = matrix
+        terms = {name: ticks + LAST_WAIT for name, ticks in terms.items()}
+        return Bound(max(terms.values()), terms)
+
+    # --- times of single steps ------------------------------------------------------------
+
+    def gap(self, a: Step, b: Step, slot: bool) -> int:
+        """Least distance of the completions of a and of b, which needs a's result."""
+        if b.name == "store":
+            if a.name == "load":
+                return WAIT + self.command + _data_ticks(self.profile, b.bytes)
+            return min(self._store_gap(choice, b) for choice in a.choices)
+        places = [None] if a.name == "load" else list(a.choices)
+        return min(
+            self._unit_gap(place, choice)
+            for place in places
+            for choice in b.choices
+            if not slot or place is None or not self._apart(place, choice)
+        )
+
+    def _apart(self, a: Timing, b: Timing) -> bool:
+        """Two different matrix units: nothing passes between them inside."""
+        return a.unit != b.unit and a.unit.startswith("MXU") and b.unit.startswith("MXU")
+
+    def _store_gap(self, a: Timing, b: Step) -> int:
+        later = self.profile.position[a.unit] > self.dma_place
+        return self.command + _data_ticks(self.profile, b.bytes) - (0 if later else 1)
+
+    def _unit_gap(self, a: Timing | None, b: Timing) -> int:
+        if a is None:
+            return WAIT + b.latency
+        if a.unit == b.unit:
+            return max(1, a.interval + b.latency - a.latency)
+        place = self.profile.position[a.unit]
+        later = self.profile.position[b.unit] > place
+        if self.holds:
+            return b.latency - (1 if later else 0)
+        # Only the order counts: of the completions, and of the dispatches.
+        return max(0 if later else 1, b.latency - a.latency + 1)
+
+    def _earliest(self) -> list[int]:
+        """Completion of each step if nothing but its own inputs held it up.
+
+        All loads a step depends on pass through one engine. The best order brings first what
+        has the longest way to the step, so the engine alone bounds the step's time.
+        """
+        done: list[int] = []
+        # Per step: the way from each load it depends on, as (ways, added to all of them).
+        ways: list[tuple[dict[int, int], int]] = []
+        room = DETAIL
+        for k, step in enumerate(self.work.steps):
+            before = self.before[k]
+            ready = max((done[b] + gap for b, gap in before), default=0)
+            if step.name == "load":
+                ways.append(({k: 0}, 0))
+            elif len(before) == 1:
+                found, added = ways[before[0][0]]
+                ways.append((found, added + before[0][1]))
+            else:
+                joined: dict[int, int] = {}
+                for b, gap in before if room > 0 else ():
+                    found, added = ways[b]
+                    room -= len(found)
+                    for load, way in found.items():
+                        joined[load] = max(joined.get(load, 0), way + added + gap)
+                ways.append((joined, 0))
+                ready = max(ready, self._through_engine(joined))
+            done.append(max(ready, self._alone(step)))
+        return done
+
+    def _through_engine(self, ways: dict[int, int]) -> int:
+        now, ready = FIRST_TRANSFER + self.command, 0
+        for load, way in sorted(ways.items(), key=lambda item: -item[1]):
+            now += _data_ticks(self.profile, self.work.steps[load].bytes)
+            ready = max(ready, now + way)
+        return ready
+
+    def _alone(self, step: Step) -> int:
+        if step.name in ("load", "store"):
+            ticks = self.command + _data_ticks(self.profile, step.bytes)
+            return FIRST_TRANSFER + ticks
+        return FIRST_DISPATCH + min(choice.latency for choice in step.choices)
+
+    # --- resources ------------------------------------------------------------------------
+
+    def _jobs(self, steps: range | list[int], tails: dict[int, int]) -> dict[str, list[Job]]:
+        """Uses of each unit by these steps; work that two units can do is not here."""
+        jobs: dict[str, list[Job]] = {}
+        for k in steps:
+            step, done = self.work.steps[k], self.done[k]
+            if step.name in ("load", "store"):
+                time = _data_ticks(self.profile, step.bytes)
+                jobs.setdefault("DMA", []).append(Job(done - time, time, tails[k]))
+            elif len(step.choices) == 1:
+                choice = step.choices[0]
+                tail = tails[k] + choice.latency - choice.interval
+                job = Job(done - choice.latency, choice.interval, tail)
+                jobs.setdefault(choice.unit, []).append(job)
+        return jobs
+
+    def _matrix_units(self, tails: dict[int, int]) -> int:
+        """Both matrix units together: the first head, all the work shared, the last tail."""
+        steps = [k for k, s in enumerate(self.work.steps) if len(s.choices) == 2]
+        if not steps:
+            return 0
+        times = [tuple(c.interval for c in self.work.steps[k].choices) for k in steps]
+        shared = two_machines([(a, b) for a, b in times])
+        latency = [min(c.latency for c in self.work.steps[k].choices) for k in steps]
+        head = min(self.done[k] - time for k, time in zip(steps, latency, strict=True))
+        return head + math.ceil(shared) + min(tails[k] for k in steps)
+
+    def _refine(self) -> None:
+        """Results wait for everything they need to pass through each unit.
+
+        For each value that leaves the chip the units are looked at with only its own
+        ancestors, and the way from each of those to it as the tail.
+        """
+        results = [k for k, s in enumerate(self.work.steps) if s.name == "vstore"]
+        room = max(1, DETAIL // max(1, len(self.work.steps)))
+        stride = -(-len(results) // room) if results else 1
+        for k in results[::stride]:
+            way = self._ways_to(k)
+            for jobs in self._jobs(sorted(way), way).values():
+                self.done[k] = max(self.done[k], one_machine(jobs))
+        for k, step in enumerate(self.work.steps):
+            if step.name == "store":
+                self.done[k] = max([self.done[k], *(self.done[b] + g for b, g in self.before[k])])
+
+    def _ways_to(self, target: int) -> dict[int, int]:
+        """Longest way from the completion of each ancestor to that of the target."""
+        way = {target: 0}
+        for k in range(target, -1, -1):
+            if k in way:
+                for b, gap in self.before[k]:
+                    way[b] = max(way.get(b, 0), way[k] + gap)
+        return way
+
+    def _tails(self) -> dict[int, int]:
+        """Longest way from each step's completion to the end."""
+        tails = dict.fromkeys(range(len(self.work.steps)), 0)
+        for k in range(len(self.work.steps) - 1, -1, -1):
+            for b, gap in self.before[k]:
+                tails[b] = max(tails[b], tails[k] + gap)
+        return tails
+
+
+def _data_ticks(profile: Profile, count: int) -> int:
+    """Engine time of bytes inside a transfer that may be longer: the command not counted."""
+    dma = profile.dma
+    ticks = count / dma.vmem_bytes
+    if dma.link_bytes:
+        ticks = max(ticks, count * dma.link_ticks / dma.link_bytes)
+    return int(ticks)

@@ -96,12 +96,6 @@ OperandRow operand_of(const nb::dict& d) {
   operand.high = item<int64_t>(d, "high");
   operand.span = item<int>(d, "span");
   operand.footprint = item<int>(d, "footprint");
-  const int64_t most = choice<int64_t>(kind, {{"x", 31}, {"e", 31}, {"m", 63}, {"w", 1},
-                                              {"acc", 1}, {"imm", INT32_MAX}});
-  const bool field = operand.place != Place::imm;
-  const int64_t allowed = operand.place == Place::channel ? 7 : field ? std::min<int64_t>(most, 31) : most;
-  if (field && (operand.low < 0 || operand.high > (operand.tensor ? 63 : allowed)))
-    throw std::invalid_argument("an operand's range does not fit its kind");
   return operand;
 }
 

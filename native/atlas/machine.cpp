@@ -1,4 +1,4 @@
-// Timing: decode, dispatch, accept, completion, faults and stops. Values are in effects.cpp.
+// Timing: decode, dispatch, accept, completion and stops. Values are in effects.cpp.
 #include "machine.hpp"
 
 #include "numbers.hpp"
@@ -11,41 +11,7 @@ inline uint64_t key_of(int64_t tick, int place) {
   return (static_cast<uint64_t>(tick) << 3) | static_cast<uint64_t>(place);
 }
 
-constexpr int64_t kBlock = 32;  // VMEM is held in blocks of this many bytes
-
-inline int64_t clamp(Wide value) {
-  constexpr Wide limit = Wide(1) << 61;
-  return static_cast<int64_t>(value > limit ? limit : value < -limit ? -limit : value);
-}
-
-// A byte count that time and conflict sets can be computed from, whatever the register.
-inline int64_t byte_count(Wide value) {
-  constexpr Wide most = Wide(1) << 40;
-  return static_cast<int64_t>(value < 0 ? 0 : value > most ? most : value);
-}
-
 }  // namespace
-
-// --- faults ------------------------------------------------------------------------------
-
-// Stop the run, or note the fault and take away the operation's effect; true to go on.
-bool Machine::fault(int32_t index, int64_t tick, FaultKind kind, bool& dropped,
-                    std::string message) {
-  faults.push_back({kind, index, tick, true, std::move(message)});
-  dropped = true;
-  if (settings.record) return true;
-  Progress& p = progress;
-  const bool fetched = p.latched || (p.held && tick > p.claim);
-  if (p.frozen_pc < 0) p.frozen_pc = fetched ? fetching() : before_claim();
-  p.tick = tick;
-  p.outcome = Stop::fault;
-  return false;
-}
-
-// Note a hazard that waiting resolves.
-void Machine::note(int32_t index, int64_t tick, FaultKind kind, std::string message) {
-  faults.push_back({kind, index, tick, false, std::move(message)});
-}
 
 // --- completions -------------------------------------------------------------------------
 
@@ -120,69 +86,6 @@ bool Machine::land_late(int channel, int64_t tick) {
   }
   late_.erase(late_.begin(), late_.begin() + static_cast<std::ptrdiff_t>(last));
   return true;
-}
-
-// --- conflict sets -----------------------------------------------------------------------
-
-bool Machine::check_pairs(const Instruction& op, int32_t index, int64_t tick, bool& dropped) {
-  const uint8_t wrong = settings.conflict == Rule::ignore ? kSpanEnds : kFootprintEnds | kSpanEnds;
-  if (!(op.flags & wrong)) return true;
-  const Row& row = rows[op.row];
-  for (const OperandRow& operand : row.operands) {
-    if (!operand.tensor) continue;
-    const int value = operand.place == OperandRow::Place::a   ? op.a
-                      : operand.place == OperandRow::Place::b ? op.b
-                                                              : op.c;
-    const int covered = settings.conflict == Rule::ignore
-                            ? operand.span
-                            : std::max(operand.footprint, operand.span);
-    if (value + covered > 64)
-      return fault(index, tick, FaultKind::pair_range, dropped,
-                   "m" + std::to_string(value) + " has no register behind it for a pair");
-  }
-  return true;
-}
-
-// VMEM blocks an operation holds while in flight; registers are in its mask.
-template <bool Compat>
-void Machine::sets(const Instruction& op, int64_t& first, int64_t& last) const {
-  Wide start = 0, count = 0;
-  if (op.flags & kTensorMemory) {
-    start = address<Compat>(op.b, 32 * int64_t(op.imm & 0xFFF));
-    count = op.size;
-  } else if (op.kind == Class::dma_load || op.kind == Class::dma_store) {
-    start = address<Compat>(op.kind == Class::dma_load ? op.a : op.b, 0);
-    count = byte_count(address<Compat>(op.c, 0));
-  }
-  first = last = 0;
-  if (count == 0) return;
-  // Shifts round down, also below zero.
-  first = clamp(start >> 5);
-  last = clamp((start + count + kBlock - 1) >> 5);
-}
-
-// The operation in flight at or after key `from` that holds part of these sets: the earliest
-// unit of the tick order, the oldest in it.
-const Event* Machine::rival(uint64_t mask, int64_t first, int64_t last, uint64_t from) const {
-  const Event* found = nullptr;
-  for (size_t i = head_; i < events_.size(); ++i) {
-    const Event& event = events_[i];
-    if (event.key < from) continue;
-    const bool clash = (mask & event.mask) || (std::max(first, event.first_block) <
-                                               std::min(last, event.last_block));
-    if (clash && (!found || event.place() < found->place() ||
-                  (event.place() == found->place() && event.sequence < found->sequence)))
-      found = &event;
-  }
-  return found;
-}
-
-std::string Machine::conflict_text(const Event& holder, bool registers, uint64_t mask) const {
-  const std::string where =
-      registers ? "MRF conflict on m" + std::to_string(__builtin_ctzll(mask & holder.mask))
-                : "VMEM conflict on VMEM";
-  return where + " with " + rows[program[holder.index].row].mnemonic + " (instruction " +
-         std::to_string(holder.index) + "), in flight until tick " + std::to_string(holder.tick());
 }
 
 // --- accept: the tick after dispatch ---------------------------------------------------------

@@ -48,6 +48,12 @@ enum class Effect : uint8_t {
   vli_all, vli_row, vli_col, vli_one, vtrpose, dma_load, dma_store, dma_config, dma_wait,
 };
 
+// A byte count that time and conflict sets can be computed from, whatever the register.
+inline int64_t byte_count(Wide value) {
+  constexpr Wide most = Wide(1) << 40;
+  return static_cast<int64_t>(value < 0 ? 0 : value > most ? most : value);
+}
+
 // The effect of a name in the table; throws std::invalid_argument for an unknown one.
 Effect effect_named(const std::string& name);
 

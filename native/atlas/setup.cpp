@@ -50,6 +50,39 @@ Effect effect_named(const std::string& name) {
   return found->second;
 }
 
+namespace {
+
+// The highest value of an operand that the code of an effect can index with.
+int64_t most_of(Effect effect, OperandRow::Place place) {
+  using Place = OperandRow::Place;
+  switch (place) {
+    case Place::channel: return kChannels - 1;
+    case Place::e: return 31;
+    case Place::imm:
+      if (effect >= Effect::slli && effect <= Effect::srai) return 31;
+      return effect >= Effect::csrrw && effect <= Effect::csrrci ? 4095 : INT32_MAX;
+    default: break;
+  }
+  switch (effect) {
+    case Effect::push_weight:
+    case Effect::push_fp8:
+    case Effect::push_bf16: return place == Place::a ? 1 : 63;
+    case Effect::pop_fp8:
+    case Effect::pop_bf16: return place == Place::a ? 63 : 1;
+    case Effect::matmul:
+    case Effect::matmul_acc: return place == Place::b ? 63 : 1;
+    case Effect::vload:
+    case Effect::vstore: return place == Place::a ? 63 : 31;
+    default: return effect >= Effect::vadd && effect <= Effect::vtrpose ? 63 : 31;
+  }
+}
+
+int64_t least_of(Effect effect, OperandRow::Place place) {
+  return place == OperandRow::Place::imm && most_of(effect, place) == INT32_MAX ? INT32_MIN : 0;
+}
+
+}  // namespace
+
 Machine::Machine(Settings given, std::vector<Row> table, const Kernels& kernels)
     : settings(std::move(given)), rows(std::move(table)),
       registers(std::make_unique<Registers>()), kernels_(kernels) {
@@ -83,10 +116,19 @@ Machine::Machine(Settings given, std::vector<Row> table, const Kernels& kernels)
     require(row.kind == Class::unit || row.kind >= Class::dma_load || row.unit == 0,
             "a scalar instruction runs on unit 0");
     require(row.kind < Class::dma_load || row.unit != 0, "DMA cannot be unit 0");
-    for (const OperandRow& operand : row.operands)
+    const bool tensors = row.effect == Effect::vload || row.effect == Effect::vstore;
+    require(row.tensor_memory == tensors, "vload and vstore alone access VMEM by tiles");
+    require(!tensors || row.bytes == 1024, "a tensor register has 1024 bytes");
+    if (row.effect >= Effect::lb && row.effect <= Effect::sw)
+      require(row.bytes == 1 || row.bytes == 2 || row.bytes == 4, "a scalar has 1, 2 or 4 bytes");
+    for (const OperandRow& operand : row.operands) {
       require(operand.span >= 1 && operand.span <= 2 && operand.footprint >= 1 &&
                   operand.footprint <= 2,
               "an operand covers one or two registers");
+      require(operand.low >= least_of(row.effect, operand.place) &&
+                  operand.high <= most_of(row.effect, operand.place),
+              "an operand's range does not fit its effect");
+    }
   }
   step_ = settings.pc_step;
   step_shift_ = step_ == 4 ? 2 : 0;

@@ -17,7 +17,9 @@ from tilewright.kernels.manifest import (
     load_address,
     load_manifest,
 )
+from tilewright.targets.atlas.lint.analysis import lint
 from tilewright.targets.atlas.machine import PythonMachine
+from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.text_isa import parse_text_isa
 
@@ -157,6 +159,45 @@ def test_cycles_are_as_stated(name: str) -> None:
     kernel = MANIFEST.kernels[name]
     places = {p.role: 0x8000 * (i + 1) for i, p in enumerate(kernel.patch_points)}
     assert run([(name, places)], {}).cycles == kernel.cycles
+
+
+def test_kernels_in_a_row_have_no_hazards() -> None:
+    """The linter finds nothing in all kernels one after the other, nor do the strictest machines."""
+    launches = []
+    for kernel in MANIFEST.kernels.values():
+        places = {p.role: 0x8000 * (i + 1) for i, p in enumerate(kernel.patch_points)}
+        launches += kernel.relocated(places) * 2
+    program = parse_text_isa(text_of(launches))
+    profile = load_profile("atlas-v0")
+    assert lint(program, profile).findings == []
+
+
+@pytest.mark.parametrize("transfers", ["early", "late"])
+def test_no_kernel_depends_on_when_a_transfer_lands(transfers) -> None:
+    x = bf16_tile(np.random.default_rng(5))
+    results = []
+    for policy in (Policy(), Policy(dma=transfers)):
+        machine = PythonMachine(load_profile("atlas-v0"), policy)
+        kernel = MANIFEST.kernels["softmax"]
+        machine.load(
+            parse_text_isa(text_of(kernel.relocated({"dram_in_0": 0, "dram_out_0": 0x4000})))
+        )
+        machine.write("dram", 0, split_halves(x))
+        assert machine.run(max_cycles=10_000).reason == "end"
+        results.append(machine.read("dram", 0x4000, 2048))
+    assert results[0] == results[1]
+
+
+def test_a_config_without_a_wait_gets_one() -> None:
+    config, load = (
+        instruction("dma.config.ch<N>", rs1=0, channel=1),
+        instruction("dma.load.ch<N>", rd=1, rs1=2, rs2=3, channel=1),
+    )
+    wait = instruction("dma.wait.ch<N>", channel=1)
+    kernel = Kernel("k", "npu_uk_k", (32, 32), "fp8_tile", "none", 0, (config, load, wait), ())
+    assert kernel.relocated({}) == [config, wait, load, wait]
+    waited = Kernel("k", "npu_uk_k", (32, 32), "fp8_tile", "none", 0, (config, wait, load), ())
+    assert waited.relocated({}) == [config, wait, load]
 
 
 @pytest.mark.parametrize("address", [0, 2047, 2048, 4095, 4096, 0xFFFFF, 0x7FFFF800 - 1])

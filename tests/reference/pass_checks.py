@@ -1,10 +1,7 @@
 """Run a module before and after every pass of a pipeline and compare the results.
 
 Results must be equal, bit for bit, with one exception: attention, whose keys a tiling pass may take in
-blocks, may move by one step of the result's type or by 2^-40 of the largest result, whichever is
-larger. (The running sums are float64: rescaling them costs a few units of 2^-53 relative to the
-sum of absolute terms, which one rounding to the result's type turns into at most one step, unless
-the terms cancel.)
+blocks, may move within `tilewright.reference.bounds.attention_blocks`.
 """
 
 from __future__ import annotations
@@ -13,15 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from random_modules import Module
 from running import floats
 
+from random_modules import Module
 from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text, verify_module
+from tilewright.dialects.xdsl_api import ModulePass
 from tilewright.errors import TilewrightError
+from tilewright.reference.bounds import attention_blocks
 from tilewright.reference.compare import EXACT, Bound, Comparison, compare
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import option_texts, parse_pipeline, run_passes
+from tilewright.transforms.pipelines import PIPELINES
 
 
 class Refused(Exception):
@@ -40,20 +40,36 @@ def bound_for(steps: int, expected: np.ndarray) -> Bound:
     """How far a result may move: nothing, or the stated bound of attention."""
     if not steps or expected.dtype.kind in "biu":
         return EXACT
-    largest = float(np.max(np.abs(floats(expected)), initial=0.0))
-    return Bound(absolute=2.0**-40 * largest, steps=steps)
+    return attention_blocks(floats(expected))
 
 
-def check_passes(module: Module, pipeline: Sequence[str], seed: int = 0) -> list[Checked]:
+# Ways to lower linalg to launches: the named pipeline, other tiles, short unrolled chains, padding.
+TILINGS = (
+    "tile-npu-kernel-to-schedule",
+    "tile-npu-kernel-to-schedule{tile=16,24,8 unroll-limit=2}",
+    "tile-npu-kernel-to-schedule{pad-small=true unroll-limit=3}",
+    "tile-npu-kernel-to-schedule{tile=64,32}",
+)
+
+
+def pipeline_with(tiling: str) -> list[str]:
+    """The atlas pipeline with another tiling."""
+    return [tiling if entry == TILINGS[0] else entry for entry in PIPELINES["atlas"]]
+
+
+def check_passes(
+    module: Module, pipeline: Sequence[str | ModulePass], seed: int = 0, special: bool = False
+) -> list[Checked]:
     """Compare results after every pass with those of the source; raises AssertionError."""
     context = make_context()
     ir = parse_text(module.text, "random.mlir", context)
     verify_module(ir)
-    inputs = module.inputs(seed)
+    inputs = module.inputs(seed, special)
     expected = run(ir, inputs)
     checked: list[Checked] = []
     after = str(ir)
-    for pass_ in (p for entry in pipeline for p in parse_pipeline(entry)):
+    passes = [parse_pipeline(p) if isinstance(p, str) else [p] for p in pipeline]
+    for pass_ in (p for group in passes for p in group):
         before = after
         try:
             run_passes(ir, [pass_], context)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from random_modules import FLOATS, Choices, Module, Value, affine, tensor_type
-from random_recipes import _shuffled, random_shape
+from random_recipes import random_shape
+
+from random_modules import FLOATS, Choices, Module, Value, affine, shuffled
 
 
 class KernelWriter:
@@ -22,12 +23,12 @@ class KernelWriter:
         self.lines: list[str] = []
         self.steps = 0
 
-    def argument(self, shape, element: str) -> Value:  # noqa: ANN001
+    def argument(self, shape, element: str) -> Value:
         value = Value(f"%a{len(self.arguments)}", tuple(shape), element)
         self.arguments.append(value)
         return value
 
-    def call(self, family: str, operands: list[Value], shape, element: str, **attributes) -> Value:  # noqa: ANN001, ANN003
+    def call(self, family: str, operands: list[Value], shape, element: str, **attributes) -> Value:
         result = Value(f"%k{len(self.lines)}", tuple(shape), element)
         names = ", ".join(v.name for v in operands)
         types = ", ".join(v.type for v in operands)
@@ -45,7 +46,7 @@ class KernelWriter:
         return result
 
 
-def integers(values) -> str:  # noqa: ANN001
+def integers(values) -> str:
     listed = ", ".join(map(str, values))
     return f"array<i64: {listed}>" if listed else "array<i64>"
 
@@ -54,7 +55,20 @@ def elementwise(w: KernelWriter) -> Value:
     shape, t = random_shape(w.choices), w.choices.pick(FLOATS)
     x = w.argument(shape, t)
     family = w.choices.pick(
-        ("elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_max", "silu", "gelu_tanh", "elementwise_tanh", "silu_gate", "compare", "select", "clamp", "cast")  # fmt: skip
+        (
+            "elementwise_add",
+            "elementwise_sub",
+            "elementwise_mul",
+            "elementwise_max",
+            "silu",
+            "gelu_tanh",
+            "elementwise_tanh",
+            "silu_gate",
+            "compare",
+            "select",
+            "clamp",
+            "cast",
+        )
     )
     rank = len(shape)
     identity = affine(rank, range(rank))
@@ -70,7 +84,7 @@ def elementwise(w: KernelWriter) -> Value:
         target = "i1" if family == "compare" else t
         extra = {"predicate": '"lt"'} if family == "compare" else {}
         return w.call(family, [x], shape, target, **{side: f"0.25 : {t}"}, **extra)
-    dims = _shuffled(w.choices, [d for d in range(rank) if w.choices.integer(0, 2)])
+    dims = shuffled(w.choices, [d for d in range(rank) if w.choices.integer(0, 2)])
     y = w.argument([shape[d] for d in dims], t)
     maps = [identity, affine(rank, dims)]
     if family == "select":
@@ -96,7 +110,9 @@ def rows(w: KernelWriter) -> Value:
     if family == "rope":
         even = (*shape[:-1], shape[-1] + shape[-1] % 2)
         x = w.argument(even, t)
-        table = (even[-2], even[-1] // 2) if len(even) > 1 else (even[-1] // 2,)
+        # Tables as wide as a pair, repeated along some of the leading dimensions.
+        leading = [n if w.choices.integer(0, 1) else 1 for n in even[:-1]]
+        table = [*leading[w.choices.integer(0, len(leading)) :], even[-1] // 2]
         tables = [w.argument(table, t) for _ in range(2)]
         style = w.choices.pick(('"split_half"', '"interleaved"'))
         return w.call("rope", [x, *tables], even, t, style=style, axis="-1 : i64")
@@ -191,7 +207,7 @@ def window(w: KernelWriter) -> Value:
         "dilations": integers(dilations),
     }
 
-    def image(channels: int, sizes) -> tuple[int, ...]:  # noqa: ANN001
+    def image(channels: int, sizes) -> tuple[int, ...]:
         return (images, *sizes, channels) if last else (images, channels, *sizes)
 
     if pick(0, 1):
@@ -229,7 +245,7 @@ def movement(w: KernelWriter) -> Value:
     family = w.choices.pick(("transpose", "slice", "insert_slice", "concat", "pad", "iota", "fill"))
     rank = len(shape)
     if family == "transpose":
-        order = _shuffled(w.choices, list(range(rank)))
+        order = shuffled(w.choices, list(range(rank)))
         return w.call(family, [x], [shape[d] for d in order], t, permutation=integers(order))
     if family == "slice":
         offsets = [pick(0, n - 1) for n in shape]
@@ -300,6 +316,3 @@ def random_kernel(choices: Choices, kinds: list[str] | None = None) -> Module:
         "}",
     ]
     return Module("\n".join(lines), writer.arguments, [kind], [writer.steps])
-
-
-__all__ = ["random_kernel", "tensor_type"]

@@ -5,6 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from random_chains import activation, norm, reduction, rope, softmax
+from random_elementwise import (
+    binary,
+    cast,
+    integers,
+    named_binary,
+    positions,
+    scalar_operand,
+    select,
+    unary,
+)
+from random_lookalikes import lookalike
+from random_movement import (
+    broadcast,
+    concat,
+    embedding,
+    insert,
+    pad,
+    reshape,
+    slice_,
+    transpose,
+)
+
 from random_modules import (
     FLOATS,
     MAX_ELEMENTS,
@@ -13,24 +36,12 @@ from random_modules import (
     Module,
     Value,
     Writer,
-    activation,
     affine,
-    binary,
-    cast,
     factor,
     identity,
-    integers,
     is_float,
-    named_binary,
-    norm,
-    positions,
-    reduction,
-    rope,
-    scalar_operand,
-    select,
-    softmax,
+    shuffled,
     tensor_type,
-    unary,
 )
 
 # Elements of a contraction: operands and result.
@@ -107,8 +118,8 @@ def contraction(writer: Writer, x: Value) -> Value | None:
     sizes = [*x.shape, *columns]
     loops = len(sizes)
     shared = [d for d, role in enumerate(roles) if role != "row"]
-    other = _shuffled(choices, [*shared, *range(x.rank, loops)])
-    kept = _shuffled(
+    other = shuffled(choices, [*shared, *range(x.rank, loops)])
+    kept = shuffled(
         choices, [d for d, role in enumerate(roles) if role != "sum"] + list(range(x.rank, loops))
     )
     y = writer.argument([sizes[d] for d in other], t)
@@ -140,13 +151,6 @@ def contraction(writer: Writer, x: Value) -> Value | None:
     )
 
 
-def _shuffled(choices: Choices, items: list[int]) -> list[int]:
-    rest, found = list(items), []
-    while rest:
-        found.append(rest.pop(choices.integer(0, len(rest) - 1)))
-    return found
-
-
 def fp8_matmul(writer: Writer, x: Value) -> Value | None:
     """Quantise to fp8, multiply by fp8 weights into bf16 or f32."""
     if x.rank != 2:
@@ -166,6 +170,39 @@ def fp8_matmul(writer: Writer, x: Value) -> Value | None:
         f"outs({start} : {result.type}) -> {result.type}",
         result,
     )
+
+
+def int8_matmul(writer: Writer, x: Value) -> Value | None:
+    """Quantise to i8 with rounding and clamping, multiply into i32, scale back."""
+    if x.rank != 2:
+        return None
+    n = writer.choices.integer(1, 40)
+    if factor(x) * n > MAX_WORK:
+        return None
+    t, here = x.element, list(identity(x))
+    scale, low, high = (writer.constant(c, t) for c in (0.0625, -128.0, 127.0))
+    operations = [
+        f"arith.divf $0, {scale} : {t}",
+        f"math.roundeven @0 : {t}",
+        f"arith.maximumf @1, {low} : {t}",
+        f"arith.minimumf @2, {high} : {t}",
+        f"arith.fptosi @3 : {t} to i8",
+    ]
+    quantised = writer.elementwise([(x, here)], x.shape, "i8", operations)
+    weight = writer.argument((x.shape[1], n), "i8")
+    start = writer.filled((x.shape[0], n), "i32", 0)
+    product = Value(writer.fresh(), (x.shape[0], n), "i32")
+    writer.line(
+        f"linalg.matmul ins({quantised.name}, {weight.name} : {quantised.type}, {weight.type}) "
+        f"outs({start} : {product.type}) -> {product.type}",
+        product,
+    )
+    operations = [
+        "arith.sitofp $0 : i32 to f32",
+        f"arith.mulf @0, {writer.constant(1e-3, 'f32')} : f32",
+    ]
+    size = 12.8 * math.sqrt(x.shape[1])
+    return writer.elementwise([(product, here)], product.shape, "f32", operations, size)
 
 
 def _quantised(writer: Writer, x: Value) -> Value:
@@ -253,7 +290,9 @@ def convolution(writer: Writer, x: Value) -> Value | None:
     choices = writer.choices
     t = x.element
     last = choices.integer(0, 1)
-    n, height, width, channels = x.shape if last else (x.shape[0], x.shape[2], x.shape[3], x.shape[1])
+    n, height, width, channels = (
+        x.shape if last else (x.shape[0], x.shape[2], x.shape[3], x.shape[1])
+    )
     stride, dilation = choices.integer(1, 2), choices.integer(1, 2)
     kernel = [choices.integer(1, 3), choices.integer(1, 3)]
     spans = [(size - 1) * dilation + 1 for size in kernel]
@@ -264,7 +303,9 @@ def convolution(writer: Writer, x: Value) -> Value | None:
     if math.prod(out) * n * filters * math.prod(kernel) * channels > MAX_WORK:
         return None
     name = "conv_2d_nhwc_hwcf" if last else "conv_2d_nchw_fchw"
-    weight = writer.argument((*kernel, channels, filters) if last else (filters, channels, *kernel), t)
+    weight = writer.argument(
+        (*kernel, channels, filters) if last else (filters, channels, *kernel), t
+    )
     shape = (n, *out, filters) if last else (n, filters, *out)
     start = _initial(writer, shape, t)
     result = Value(writer.fresh(), shape, t, _result_size(x, channels * math.prod(kernel)))
@@ -299,141 +340,6 @@ def pooling(writer: Writer, x: Value) -> Value | None:
     )
 
 
-# --------------------------------------------------------------------------- movement
-
-
-def transpose(writer: Writer, x: Value) -> Value | None:
-    if x.rank < 2:
-        return None
-    order = _shuffled(writer.choices, list(identity(x)))
-    shape = tuple(x.shape[d] for d in order)
-    if writer.choices.integer(0, 1):
-        output = writer.empty(shape, x.element)
-        result = Value(writer.fresh(), shape, x.element, x.size)
-        return writer.line(
-            f"linalg.transpose ins({x.name} : {x.type}) outs({output} : {result.type}) "
-            f"permutation = {order}",
-            result,
-        )
-    reads = [order.index(d) for d in identity(x)]
-    output = writer.empty(shape, x.element)
-    result = Value(writer.fresh(), shape, x.element, x.size)
-    return writer.generic(
-        [(x, list(reads))], output, result, range(x.rank), x.rank,
-        lambda names: [f"linalg.yield {names[0]} : {x.element}"],
-    )  # fmt: skip
-
-
-def reshape(writer: Writer, x: Value) -> Value | None:
-    choices = writer.choices
-    if x.rank > 1 and choices.integer(0, 1):
-        at = choices.integer(0, x.rank - 2)
-        groups = [[d] for d in range(at)] + [[at, at + 1]] + [[d] for d in range(at + 2, x.rank)]
-        shape = (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
-        result = Value(writer.fresh(), shape, x.element, x.size)
-        return writer.line(
-            f"tensor.collapse_shape {x.name} {groups} : {x.type} into {result.type}", result
-        )
-    if not x.rank or x.rank >= 4:
-        return None
-    at = choices.integer(0, x.rank - 1)
-    divisors = [n for n in range(1, x.shape[at] + 1) if x.shape[at] % n == 0]
-    outer = choices.pick(divisors)
-    shape = (*x.shape[:at], outer, x.shape[at] // outer, *x.shape[at + 1 :])
-    groups = [[d] for d in range(at)] + [[at, at + 1]] + [[d + 1] for d in range(at + 1, x.rank)]
-    result = Value(writer.fresh(), shape, x.element, x.size)
-    return writer.line(
-        f"tensor.expand_shape {x.name} {groups} output_shape {list(shape)} : "
-        f"{x.type} into {result.type}",
-        result,
-    )
-
-
-def slice_(writer: Writer, x: Value) -> Value | None:
-    if not x.rank:
-        return None
-    choices = writer.choices
-    offsets, sizes, strides = [], [], []
-    for n in x.shape:
-        stride = choices.integer(1, 2)
-        offset = choices.integer(0, n - 1)
-        limit = (n - offset + stride - 1) // stride
-        offsets.append(offset)
-        sizes.append(choices.integer(1, limit))
-        strides.append(stride)
-    result = Value(writer.fresh(), tuple(sizes), x.element, x.size)
-    return writer.line(
-        f"tensor.extract_slice {x.name}{offsets} {sizes} {strides} : {x.type} to {result.type}", result
-    )
-
-
-def insert(writer: Writer, x: Value) -> Value | None:
-    if not x.rank:
-        return None
-    choices = writer.choices
-    before = [choices.integer(0, 3) for _ in x.shape]
-    shape = [n + b + choices.integer(0, 3) for n, b in zip(x.shape, before, strict=True)]
-    if math.prod(shape) > MAX_ELEMENTS:
-        return None
-    into = writer.argument(shape, x.element)
-    result = Value(writer.fresh(), tuple(shape), x.element, max(x.size, 4.0))
-    return writer.line(
-        f"tensor.insert_slice {x.name} into {into.name}{before} {list(x.shape)} {[1] * x.rank} : "
-        f"{x.type} into {result.type}",
-        result,
-    )
-
-
-def pad(writer: Writer, x: Value) -> Value | None:
-    if not x.rank:
-        return None
-    choices = writer.choices
-    low = [choices.integer(0, 3) for _ in x.shape]
-    high = [choices.integer(0, 3) for _ in x.shape]
-    shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
-    if math.prod(shape) > MAX_ELEMENTS:
-        return None
-    border = writer.constant(choices.pick((0.0, -1.5)), x.element)
-    result = Value(writer.fresh(), shape, x.element, max(x.size, 2.0))
-    indices = ", ".join(f"%i{writer.count}_{d}: index" for d in identity(x))
-    return writer.line(
-        f"tensor.pad {x.name} low{low} high{high} {{\n^bb0({indices}):\n"
-        f"  tensor.yield {border} : {x.element}\n}} : {x.type} to {result.type}",
-        result,
-    )
-
-
-def concat(writer: Writer, x: Value) -> Value | None:
-    if not x.rank:
-        return None
-    axis = writer.choices.integer(0, x.rank - 1)
-    other = list(x.shape)
-    other[axis] = writer.choices.integer(1, 20)
-    shape = list(x.shape)
-    shape[axis] += other[axis]
-    if math.prod(shape) > MAX_ELEMENTS:
-        return None
-    y = writer.argument(other, x.element)
-    result = Value(writer.fresh(), tuple(shape), x.element, max(x.size, 4.0))
-    return writer.line(
-        f"tensor.concat dim({axis}) {x.name}, {y.name} : ({x.type}, {y.type}) -> {result.type}", result
-    )
-
-
-def broadcast(writer: Writer, x: Value) -> Value | None:
-    size = writer.choices.integer(1, 10)
-    if x.rank >= 4 or factor(x) * size > MAX_ELEMENTS:
-        return None
-    at = writer.choices.integer(0, x.rank)
-    shape = (*x.shape[:at], size, *x.shape[at:])
-    output = writer.empty(shape, x.element)
-    result = Value(writer.fresh(), shape, x.element, x.size)
-    return writer.line(
-        f"linalg.broadcast ins({x.name} : {x.type}) outs({output} : {result.type}) dimensions = [{at}]",
-        result,
-    )
-
-
 RECIPES: dict[str, Callable[[Writer, Value], Value | None]] = {
     "binary": binary,
     "named binary": named_binary,
@@ -462,6 +368,9 @@ RECIPES: dict[str, Callable[[Writer, Value], Value | None]] = {
     "pad": pad,
     "concat": concat,
     "broadcast": broadcast,
+    "embedding": embedding,
+    "lookalike": lookalike,
+    "int8 matmul": int8_matmul,
 }
 
 

@@ -147,7 +147,7 @@ def test_wide_sums_round_once(case: str, element: str) -> None:
         for point in itertools.product(*[range(n) for n in sizes]):
             a, b = (x[m(*point)] for x, m in zip(arrays[:2], index[:2], strict=True))
             place = index[-1](*point)
-            terms.setdefault(place, [arrays[2][place]]).append(
+            terms.setdefault(place, [float(arrays[2][place])]).append(
                 exact(a * b if contraction else a - b)
             )
         wanted = np.zeros(shapes[-1])
@@ -275,7 +275,7 @@ func.func @main(%a: {tensor(left)}, %b: {tensor(right)}, %c: {tensor(kept)}) -> 
         for dims in (left, right, kept)
     ]
     a, b, c = (x.astype(np.float64) for x in arrays)
-    wanted = np.einsum(a, left, b, right, list(kept))
+    wanted = np.einsum(a, left, b, right, list(kept))  # pyright: ignore
     if len(kept) < len(loops):
         wanted = wanted + c
     found = run(parse_text(text), arrays)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from running import array, binary, execute, floats, unary
 inf, nan = math.inf, math.nan
 
 
-def check(text: str, inputs: list[np.ndarray], wanted: list[float]) -> None:
+def check(text: str, inputs: list[np.ndarray], wanted: Sequence[float]) -> None:
     (result,) = execute(text, *inputs)
     found = floats(result) if result.dtype.kind not in "biu" else result
     np.testing.assert_array_equal(np.asarray(found).astype(np.float64), np.array(wanted, float))

@@ -163,7 +163,7 @@ def test_values_are_freed_after_their_last_use() -> None:
     )
     executor = Executor(parse_text(text))
     executor.run([X])
-    (_, builder, program) = executor.compiled["main"]
+    (_, _, program) = executor.compiled["main"]
     alive: list[int] = []
     references: list[weakref.ref[np.ndarray]] = []
     wrapped = []

@@ -79,13 +79,15 @@ def small(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nd
     return rng.integers(-2, 3, shape).astype(np.float32).astype(DTYPES[dtype])
 
 
-def compile_and_compare(text: str, arguments: dict[str, tuple[tuple[int, ...], str]]) -> list[dict]:
+def compile_and_compare(
+    text: str, arguments: dict[str, tuple[tuple[int, ...], str]], passes: str = NATIVE
+) -> list[dict]:
     """Compile, simulate, compare every output with the reference; returns the memory map."""
     rng = np.random.default_rng(7)
     inputs = {name: small(rng, shape, dtype) for name, (shape, dtype) in arguments.items()}
     (want,) = run_reference(parse_text(text), list(inputs.values()))
     module = parse_text(text)
-    run_passes(module, parse_pipeline(NATIVE), make_context())
+    run_passes(module, parse_pipeline(passes), make_context())
     (buffers,) = json.loads(memory_map_json(module)).values()
     program = text_program(module)
     assert print_text_isa(parse_text_isa(program)) == print_text_isa(
@@ -125,6 +127,27 @@ def test_kernels_hand_their_tiles_on() -> None:
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
 
 
+@pytest.mark.parametrize("strategy", ["none", "first-fit", "best-fit", "auto"])
+def test_buffers_share_memory_only_when_they_may(strategy: str) -> None:
+    """A chain of six tensors needs only the inputs, two temporaries and the output at a time."""
+    tensor = "tensor<64x64xbf16>"
+    steps = "\n".join(
+        f'%{i + 1} = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%{i}, %a) : '
+        f"{tensor}, {tensor} -> {tensor}"
+        for i in range(6)
+    )
+    text = f"""func.func @main(%a: {tensor}, %0: {tensor}) -> {tensor} {{
+      {steps}
+      return %6 : {tensor}
+    }}"""
+    passes = NATIVE.replace("atlas-v0}", f"atlas-v0 memory-plan={strategy}}}")
+    passes = passes.replace(f"atlas-v0 memory-plan={strategy}}}", "atlas-v0}", 1)
+    shape = ((64, 64), "bf16")
+    buffers = compile_and_compare(text, {"a": shape, "arg1": shape}, passes)
+    end = max(b["address"] + b["size"] for b in buffers)
+    assert end == 8192 * (8 if strategy == "none" else 4)
+
+
 def test_batches() -> None:
     """Each batch has tiles of its own."""
     text = """func.func @main(%a: tensor<3x32x64xf8E4M3FN>, %b: tensor<64x32xf8E4M3FN>) -> tensor<3x32x32xbf16> {
@@ -141,6 +164,17 @@ def test_merged_leading_dimensions_share_the_tiles() -> None:
     }"""
     shape = ((2, 64, 32), "bf16")
     compile_and_compare(text, {"a": shape, "b": shape})
+
+
+def test_slices_of_slices_and_of_batches() -> None:
+    """A tile of a column block of one batch is found where it lies."""
+    text = """func.func @main(%a: tensor<2x64x96xbf16>) -> tensor<32x32xbf16> {
+      %0 = tensor.extract_slice %a[1, 0, 32] [1, 64, 64] [1, 1, 1] : tensor<2x64x96xbf16> to tensor<64x64xbf16>
+      %1 = tensor.extract_slice %0[32, 32] [32, 32] [1, 1] : tensor<64x64xbf16> to tensor<32x32xbf16>
+      %2 = npu_schedule.ukernel_launch "npu_uk_elementwise_relu"(%1) : tensor<32x32xbf16> -> tensor<32x32xbf16>
+      return %2 : tensor<32x32xbf16>
+    }"""
+    compile_and_compare(text, {"a": ((2, 64, 96), "bf16")})
 
 
 def test_the_command_line_makes_the_same_program(tmp_path) -> None:

@@ -7,11 +7,15 @@ import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli.output import write_atomically
 from tilewright.errors import Location, TilewrightError
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 SPLIT_MARKER = re.compile(r"^\s*// -----.*$", re.MULTILINE)
 
@@ -205,6 +209,7 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     from tilewright.transforms.pass_pipeline import Observer, option_texts, run_passes
 
     context = make_context()
+    progress = _progress(settings)
     observer = Observer(verify_each=settings.verify_each, seconds=settings.seconds)
     module = observer.timed("parse", lambda: parse_text(text, file, context, first_line))
     observer.timed("verify", lambda: verify_module(module, observer.memory))  # type: ignore[arg-type]
@@ -220,6 +225,7 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
             write_atomically(str(path), _print(module, settings))
 
     def before(index: int, pass_, module) -> None:
+        progress.update(f"{pass_.name} ({index + 1} of {len(settings.passes)})")
         if settings.print_before_all or pass_.name in settings.print_before:
             show("before", pass_)
 
@@ -230,8 +236,20 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
 
     observer.before, observer.after = before, after
     dump(0, "input")
-    run_passes(module, settings.passes, context, observer)  # type: ignore[arg-type]
+    with progress:
+        run_passes(module, settings.passes, context, observer)  # type: ignore[arg-type]
     return str(observer.timed("print", lambda: _print(module, settings)))
+
+
+def _progress(settings: Settings) -> Status:
+    """The running pass on the last line of a terminal; nothing elsewhere or between dumps of IR."""
+    from rich.console import Console
+    from rich.status import Status
+
+    printing = settings.print_before or settings.print_after
+    quiet = bool(printing) or settings.print_before_all or settings.print_after_all
+    terminal = Console(stderr=True)
+    return Status("", console=Console(stderr=True, quiet=quiet or not terminal.is_terminal))
 
 
 def _print(module, settings: Settings) -> str:

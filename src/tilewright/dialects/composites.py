@@ -13,7 +13,7 @@ bits. Each step rounds to the element type of its own result.
 | clamp | min(max(x, low), high) |
 | silu, silu_gate | x * sigmoid(x); silu(gate) * up |
 | gelu_tanh | x * (0.5 * (1 + tanh(inner_scale * (x + 0.044715 * cube(x))))) |
-| gelu_erf | x * (0.5 * (1 + erf(x * (1 / sqrt 2)))) |
+| gelu_erf | x * (0.5 * (1 + erf(x / sqrt 2))), or erf(x * inner_scale) where that is given |
 | reduction_mean | sum / count |
 | softmax | e / sum(e) with e = exp(x - max(x)) |
 | rms_norm | in f32: h = x * rsqrt(mean(x * x) + epsilon); round to T; times weight |
@@ -32,7 +32,6 @@ from tilewright.dialects.intents import (
     IntentBuilder,
     Lane,
     Literal,
-    integers,
     literal,
     shape_of,
     tensor_type,
@@ -40,19 +39,17 @@ from tilewright.dialects.intents import (
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
-    AnyFloat,
     Attribute,
     FloatAttr,
     IntegerType,
     Operation,
     SSAValue,
-    TensorType,
     f32,
 )
 
 GELU_CUBIC = 0.044715
 GELU_INNER = math.sqrt(2.0 / math.pi)
-INVERSE_ROOT_TWO = 1.0 / math.sqrt(2.0)
+ROOT_TWO = math.sqrt(2.0)
 
 
 class Steps(IntentBuilder):
@@ -96,10 +93,10 @@ def expand(op: UKernelGenericOp) -> tuple[list[Operation], SSAValue] | None:
     call = op.call()
     if call is None or call.family.name not in MEANINGS:
         return None
-    operands = {k: v for k, v in call.operands_by_role(op.operands).items()}
+    operands = call.operands_by_role(op.operands)
     steps = Steps(shape_of(op.result))
     value = MEANINGS[call.family.name](steps, call, **operands)
-    return steps.ops, value
+    return None if value is None else (steps.ops, value)
 
 
 # ------------------------------------------------------------------------------- activations
@@ -158,7 +155,11 @@ def gelu_tanh(steps: Steps, call: KernelCall, x: SSAValue) -> SSAValue:
 
 def gelu_erf(steps: Steps, call: KernelCall, x: SSAValue) -> SSAValue:
     element = tensor_type(x).element_type
-    inner = steps.apply("elementwise_mul", x, literal(INVERSE_ROOT_TWO, element))
+    given = call.attributes.get("inner_scale")
+    if isinstance(given, FloatAttr):
+        inner = steps.apply("elementwise_mul", x, literal(given.value.data, element))
+    else:
+        inner = steps.apply("elementwise_div", x, literal(ROOT_TWO, element))
     return _halved(steps, x, steps.apply("elementwise_erf", inner))
 
 
@@ -299,7 +300,33 @@ def requant(steps: Steps, call: KernelCall, x: SSAValue, scale: SSAValue | None 
     return steps.cast(x, target)
 
 
-MEANINGS: dict[str, Callable[..., SSAValue]] = {
+def dequant(
+    steps: Steps, call: KernelCall, x: SSAValue, scale: SSAValue | None = None
+) -> SSAValue | None:
+    """Values times their scale; scales in bytes have no steps of their own."""
+    if call.string("scale_encoding") == "e8m0":
+        return None
+    target, block = call.result.element_type, call.integer("block")
+    shape = shape_of(x)
+    by = _scale_of(steps, call, scale, target)
+    if by is None:
+        return steps.cast(x, target)
+    if block is None or not isinstance(by, SSAValue):
+        operand: SSAValue | Literal | Lane = by
+        if isinstance(by, SSAValue) and "operand_maps" in call.attributes:
+            map_ = call.operand_maps()[1]
+            operand = Lane(by, tuple(getattr(e, "position", None) for e in map_.results))
+        return steps.apply("elementwise_mul", steps.cast(x, target), operand)
+    axis = call.axis(len(shape))
+    blocks = (*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :])
+    inner = Steps(blocks)
+    inner.ops = steps.ops
+    wide = inner.cast(steps.reshape(x, blocks), target)
+    loops = tuple(d for d in range(len(blocks)) if d != axis + 1)
+    return steps.reshape(inner.apply("elementwise_mul", wide, Lane(by, loops)), shape)
+
+
+MEANINGS: dict[str, Callable[..., SSAValue | None]] = {
     "elementwise_relu": relu,
     "elementwise_recip": recip,
     "elementwise_sigmoid": sigmoid,
@@ -314,6 +341,5 @@ MEANINGS: dict[str, Callable[..., SSAValue]] = {
     "layer_norm": layer_norm,
     "rope": rope,
     "requant": requant,
+    "dequant": dequant,
 }
-
-_ = (AnyFloat, TensorType, integers)

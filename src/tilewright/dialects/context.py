@@ -10,7 +10,7 @@ from tilewright.dialects.xdsl_api import Context, Dialect
 # Dialect -> (module, variable). Ours replace upstream definitions of the same name.
 DIALECTS: dict[str, tuple[str, str]] = {
     "func": ("xdsl.dialects.func", "Func"),
-    "arith": ("xdsl.dialects.arith", "Arith"),
+    "arith": ("tilewright.dialects.arith_ext", "Arith"),
     "math": ("xdsl.dialects.math", "Math"),
     "scf": ("xdsl.dialects.scf", "Scf"),
     "cf": ("xdsl.dialects.cf", "Cf"),

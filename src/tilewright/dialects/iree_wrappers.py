@@ -8,28 +8,27 @@ from __future__ import annotations
 
 from typing import Self, cast
 
-from xdsl.dialects.builtin import (
+from tilewright.dialects.xdsl_api import (
     ArrayAttr,
+    Attribute,
+    Dialect,
     DictionaryAttr,
     FunctionType,
+    IRDLOperation,
+    IsTerminator,
+    Parser,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
-)
-from xdsl.dialects.utils import parse_func_op_like
-from xdsl.ir import Attribute, Dialect
-from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
+    parse_func_op_like,
     prop_def,
     traits_def,
     var_operand_def,
     var_region_def,
     var_result_def,
 )
-from xdsl.parser import Parser
-from xdsl.traits import IsTerminator
 
 
 class WrapperOp(IRDLOperation):
@@ -198,13 +197,19 @@ class GlobalStoreOp(WrapperOp):
         return cls.create(operands=[value], properties={"global": symbol}, attributes=attributes)
 
 
+def _parse_arrow(parser: Parser) -> None:
+    """`=>`, which the lexer reads as two signs."""
+    parser.parse_punctuation("=")
+    parser.parse_punctuation(">")
+
+
 def _parse_on_and_wait(parser: Parser) -> None:
     """Skip `on(…)`, `wait(%fence) =>` and the like: placement and order of a device."""
     while True:
         if parser.parse_optional_keyword("wait"):
             with parser.in_parens():
                 parser.parse_unresolved_operand()
-            parser.parse_punctuation("=>")
+            _parse_arrow(parser)
         elif parser.parse_optional_keyword("on"):
             with parser.in_parens():
                 parser.parse_attribute()
@@ -274,7 +279,7 @@ class TensorBarrierOp(WrapperOp):
             )
             parser.parse_punctuation(":")
             types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parser.parse_punctuation("=>")
+        _parse_arrow(parser)
         fence = parser.parse_unresolved_operand()
         parser.parse_punctuation(":")
         values = list(parser.resolve_operands(operands, types, position))

@@ -8,32 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    ShapedType,
-    TensorType,
-    i64,
-)
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.irdl import (
-    IRDLOperation,
-    SameVariadicOperandSize,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    var_result_def,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
-
 from tilewright.dialects.linalg_structured import (
     PARALLEL,
     REDUCTION,
@@ -46,6 +20,35 @@ from tilewright.dialects.linalg_structured import (
     print_dimension_list,
     print_result_types,
     print_typed_operands,
+)
+from tilewright.dialects.xdsl_api import (
+    AffineDimExpr,
+    AffineMap,
+    AffineMapAttr,
+    ArrayAttr,
+    Attribute,
+    Block,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    IRDLOperation,
+    IteratorTypeAttr,
+    Operation,
+    Parser,
+    Printer,
+    Region,
+    SameVariadicOperandSize,
+    ShapedType,
+    SSAValue,
+    TensorType,
+    VerifyException,
+    YieldOp,
+    arith,
+    i64,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    var_result_def,
 )
 
 # ---------------------------------------------------------- a map or a reduction over a named body
@@ -207,18 +210,19 @@ class MapOp(StructuredOp):
     def create(
         cls, *, operands: Sequence[SSAValue] = (), regions: Sequence[Region] = (), **others: Any
     ) -> Self:
-        # Older text has no body argument for the output.
-        body = regions[0].block
-        if len(body.args) == len(operands) - 1:
-            body.insert_arg(element_type(operands[-1].type), len(body.args))
+        # Older text has no body argument for the output. (A copy starts with an empty region.)
+        if operands and regions and regions[0].blocks:
+            body = regions[0].block
+            if len(body.args) == len(operands) - 1:
+                body.insert_arg(element_type(operands[-1].type), len(body.args))
         return super().create(operands=operands, regions=regions, **others)
 
     def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
-        rank = len(cast(ShapedType, self.outputs[0].type).get_shape())
+        rank = len(cast(ShapedType, self.operands[-1].type).get_shape())
         return ArrayAttr([AffineMapAttr(AffineMap.identity(rank))] * len(self.operands))
 
     def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
-        rank = len(cast(ShapedType, self.outputs[0].type).get_shape())
+        rank = len(cast(ShapedType, self.operands[-1].type).get_shape())
         return ArrayAttr([PARALLEL] * rank)
 
     @classmethod
@@ -248,7 +252,7 @@ class MapOp(StructuredOp):
         if payload is not None:
             print_short_body(printer, payload)
         print_typed_operands(printer, "ins", self.inputs)
-        print_typed_operands(printer, "outs", self.outputs)
+        print_typed_operands(printer, "outs", self.operands[-1:])
         if payload is None:
             print_body_with_arguments(printer, self.body)
 
@@ -286,8 +290,8 @@ class MoveOp(StructuredOp):
     def print(self, printer: Printer) -> None:
         print_typed_operands(printer, "ins", self.inputs)
         print_typed_operands(printer, "outs", self.outputs)
-        numbers = cast(DenseArrayBase, self.properties[self.KEYWORD]).get_values()
-        print_dimension_list(printer, self.KEYWORD, cast("Sequence[int]", numbers))
+        numbers = cast("DenseArrayBase[IntegerType]", self.properties[self.KEYWORD]).get_values()
+        print_dimension_list(printer, self.KEYWORD, numbers)
         if self.attributes:
             printer.print_string(" ")
             printer.print_attr_dict(self.attributes)

@@ -6,23 +6,28 @@ dilation`, with the stride and dilation of that image dimension.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, cast
-
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    AnyFloat,
-    ArrayAttr,
-    DenseIntElementsAttr,
-)
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.irdl import irdl_op_definition, opt_prop_def
-from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.linalg_named import Adder, NamedOp, multiply_accumulate
 from tilewright.dialects.linalg_structured import PARALLEL, REDUCTION, body_region, convert_element
+from tilewright.dialects.xdsl_api import (
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    Attribute,
+    DenseIntElementsAttr,
+    IteratorTypeAttr,
+    Region,
+    SSAValue,
+    VerifyException,
+    arith,
+    irdl_op_definition,
+    opt_prop_def,
+)
 
 
 class WindowOp(NamedOp):
@@ -156,7 +161,10 @@ class PoolingOp(WindowOp):
 
     @classmethod
     def fixed_body(
-        cls, inputs: list[SSAValue], outputs: list[SSAValue], properties: dict[str, Attribute]
+        cls,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        properties: dict[str, Attribute],
     ) -> Region:
         def build(add: Adder, element: SSAValue, window: SSAValue, out: SSAValue) -> SSAValue:
             value = convert_element(add, element, out.type)

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.dialects.xdsl_api import FileLineColLoc, Operation
+from tilewright.dialects.xdsl_api import FileLineColLoc, Operation, UnregisteredOp
 from tilewright.errors import Location, TilewrightError
+
+
+def name_of(op: Operation) -> str:
+    """The name of an operation as the user wrote it, also for dialects nobody knows."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def location_of(op: Operation) -> Location | None:
@@ -42,4 +47,4 @@ def copy_locations(source: Operation, targets: Iterable[Operation]) -> None:
 
 def error_at(op: Operation, code: str, message: str, hint: str | None = None) -> TilewrightError:
     """An error that names the operation and its place; the caller raises it."""
-    return TilewrightError(code, f"{op.name}: {message}", location_of(op), hint)
+    return TilewrightError(code, f"{name_of(op)}: {message}", location_of(op), hint)

@@ -4,17 +4,15 @@ xDSL's parser is used with three changes: every operation remembers where its na
 text; opening a region does not copy the table of all values (that made long functions with
 many small regions quadratic); an open string is found out in linear time.
 
-Error codes: TW1210 malformed text, TW0010 unreadable file.
+Error code: TW1210 malformed text.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 from xdsl.parser.attribute_parser import AttrParser
@@ -25,6 +23,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 from tilewright.dialects.context import make_context
 from tilewright.dialects.verification import verify_module as verify_module
 from tilewright.dialects.xdsl_api import (
+    AnyFloat,
     Block,
     Context,
     FileLineColLoc,
@@ -41,6 +40,10 @@ from tilewright.dialects.xdsl_api import (
     UnregisteredOp,
 )
 from tilewright.errors import Location, TilewrightError
+from tilewright.file_access import decode_text, read_bytes
+
+# Weights stay outside the text, so a larger file is a mistake.
+MOST_BYTES = 1 << 30
 
 _REGION_OPENERS = (MLIRTokenKind.CARET_IDENT, MLIRTokenKind.R_BRACE)
 
@@ -71,12 +74,28 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
+class _LiteralElement(Parser._TensorLiteralElement):
+    """One element of `dense<…>`; hexadecimal floats are bit patterns, as everywhere in MLIR."""
+
+    def to_type(self, parser, type):
+        text = self.span.text
+        if isinstance(type, AnyFloat) and text[:2] in ("0x", "0X"):
+            size = type.compile_time_size
+            bits = int(text, 16)
+            if bits >> (8 * size):
+                parser.raise_error(f"{text} has more bits than {type}", self.span)
+            return next(iter(type.iter_unpack(bits.to_bytes(size, "little"))))
+        return super().to_type(parser, type)
+
+
 class LocatedParser(Parser):
     """A parser whose operations know their line and column.
 
     `first_line` is the line of the file at which the text starts; parts of a split file keep
     the line numbers of the whole.
     """
+
+    _TensorLiteralElement = _LiteralElement
 
     def __init__(self, context: Context, text: str, file: str, first_line: int = 1) -> None:
         # The base class would make its own lexer; its remaining fields are set here.
@@ -201,9 +220,9 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
     except TilewrightError as error:
         raise error.at(_current_place(parser)) from None
     except ParseError as error:
-        line, column = parser.place(error.span.start)
+        message, hint, position = _parse_message(error, parser)
+        line, column = parser.place(position)
         place = Location(parser._file.data, line, column)
-        message, hint = _parse_message(error, parser)
         raise TilewrightError("TW1210", message, place, hint) from None
     except RecursionError:
         raise TilewrightError(
@@ -216,6 +235,7 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
         KeyError,
         IndexError,
         AssertionError,
+        OverflowError,
     ) as error:
         # Constructors of xDSL operations check their input with plain exceptions.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -235,13 +255,31 @@ def _current_place(parser: LocatedParser) -> Location:
     return Location(parser._file.data, line, column)
 
 
-def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str | None]:
-    message = _sentence(error)
+def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str | None, int]:
+    """What a parse error says to the writer of the text: message, hint, and where it is."""
+    message, position = _sentence(error), error.span.start
     if "with a custom form" in message:
-        return message, "write operations of unknown dialects in generic form"
-    if parser._current_token.kind == MLIRTokenKind.EOF and "expected" not in message.lower():
-        return "the text ends in the middle of an operation or region", "close all braces"
-    return message, None
+        return message, "write operations of unknown dialects in generic form", position
+    if message.startswith("values used but not defined"):
+        name = next(iter(parser.forward_ssa_references))
+        place = _first_use(name, parser.lexer.input.content, position)
+        return f"the value %{name} is used but not defined", None, place
+    if parser._current_token.kind == MLIRTokenKind.EOF:
+        if message == "could not parse entire input":
+            return "the text holds no operation", None, position
+        if "expected" not in message:
+            hint = "close all braces"
+            return "the text ends in the middle of an operation or region", hint, position
+    return message, None, position
+
+
+def _first_use(name: str, text: str, otherwise: int) -> int:
+    """Where a value is first written outside a comment."""
+    for use in re.finditer(rf"%{re.escape(name)}(?![\w$.-])", text):
+        line_start = text.rfind("\n", 0, use.start()) + 1
+        if "//" not in text[line_start : use.start()]:
+            return use.start()
+    return otherwise
 
 
 def _sentence(error: ParseError) -> str:
@@ -252,15 +290,7 @@ def _sentence(error: ParseError) -> str:
 
 def read_text(path: str) -> str:
     """The text of a file, or of standard input for `-`."""
-    try:
-        if path == "-":
-            return sys.stdin.read()
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or "cannot be read"
-        raise TilewrightError("TW0010", f"cannot read the file: {reason}", Location(path)) from None
-    except UnicodeDecodeError:
-        raise TilewrightError("TW0010", "the file is not UTF-8 text", Location(path)) from None
+    return decode_text(read_bytes(path, MOST_BYTES), path)
 
 
 def parse_file(path: str, context: Context | None = None) -> ModuleOp:

@@ -1,8 +1,9 @@
 """Verifying a module: one error at its operation, and unchanged operations only once.
 
 xDSL's own verifier is thorough and slow, and a pipeline verifies after every pass. A `Verified`
-memory passed from call to call remembers how each operation looked when it last verified;
-operations with regions, whose insides can change without them, are always verified again.
+memory passed from call to call remembers how each operation looked when it last verified, its
+regions included: their arguments, their operations and their terminators. Functions and modules,
+which answer for everything inside them, are always verified again.
 
 Error code: TW1211 an operation that does not verify.
 """
@@ -13,10 +14,12 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tilewright.dialects.locations import location_of
 from tilewright.dialects.xdsl_api import (
+    Block,
     ModuleOp,
     Operation,
     SSAValue,
     VerifyException,
+    func,
 )
 from tilewright.errors import TilewrightError
 
@@ -33,7 +36,7 @@ def verify_module(module: ModuleOp, memory: Verified | None = None) -> None:
     defined: set[SSAValue] = set()
     for op in module.walk():
         _verify_order(op, defined)
-        if not op.regions:
+        if not isinstance(op, (ModuleOp, func.FuncOp)):
             look = _look(op)
             if memory.get(op) == look:
                 continue
@@ -50,8 +53,9 @@ def verify_module(module: ModuleOp, memory: Verified | None = None) -> None:
 
 
 def _look(op: Operation) -> tuple[object, ...]:
-    """Everything an operation without regions is verified by."""
+    """Everything an operation is verified by."""
     block = op.parent
+    inside = [_look_of_block(inner) for region in op.regions for inner in region.blocks]
     return (
         tuple([operand.type for operand in op.operands]),
         tuple([result.type for result in op.results]),
@@ -60,6 +64,17 @@ def _look(op: Operation) -> tuple[object, ...]:
         block,
         block is not None and block.last_op is op,
         tuple(op.successors),
+        tuple(inside),
+    )
+
+
+def _look_of_block(block: Block) -> tuple[object, ...]:
+    """A block as the operation around it sees it."""
+    last = block.last_op
+    return (
+        tuple([argument.type for argument in block.args]),
+        tuple(block.ops),
+        () if last is None else tuple([operand.type for operand in last.operands]),
     )
 
 

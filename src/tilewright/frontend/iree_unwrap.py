@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from tilewright.dialects.iree_wrappers import wrapped_symbol
-from tilewright.dialects.locations import location_of
+from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Block,
@@ -56,10 +56,10 @@ def unwrap(module: ModuleOp) -> None:
 
 def _refuse_late_phases(module: ModuleOp) -> None:
     for op in module.walk():
-        if op.name.startswith(REFUSED):
+        if name_of(op).startswith(REFUSED):
             raise TilewrightError(
                 "TW1230",
-                f"{op.name} belongs to a phase in which the model is already cut up for a device",
+                f"{name_of(op)} belongs to a phase in which the model is already cut up for a device",
                 location_of(op),
                 "stop earlier: iree-compile --compile-to=global-optimization",
             )
@@ -212,7 +212,7 @@ def _as_function(op: Operation) -> None:
         name,
         FunctionType.from_lists(inputs, results),
         region,
-        visibility if visibility == StringAttr("private") else None,
+        "private" if visibility == StringAttr("private") else None,
     )
     function.location = op.location
     block = cast(Block, op.parent)

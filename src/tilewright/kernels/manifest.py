@@ -92,8 +92,9 @@ class Kernel:
         before: addi rd=1, rs1=0, imm=0          dram_in_0 at 0
         after:  lui rd=1, imm=16; addi rd=1, rs1=1, imm=-64       at 65472
 
-        `ecall` is left out: kernels are joined into one program. A role without an address, an
-        address beyond 32 bits, and code that would break when the register changes are errors.
+        `ecall` is left out: kernels are joined into one program. A `dma.config` whose channel is
+        used again without a wait gets one. A role without an address, an address beyond 32 bits,
+        and code that would break when the register changes are errors.
         """
         output: list[list[NativeInstruction]] = [
             [] if i.mnemonic in _NOT_COMPOSED else [i] for i in self.instructions
@@ -119,7 +120,7 @@ class Kernel:
                 if any(i.mnemonic in _CONTROL for i in self.instructions):
                     raise self._unpatchable(point, "branches would no longer meet their targets")
                 output[last] = pair
-        return [i for group in output for i in group]
+        return _with_waits([i for group in output for i in group])
 
     def _is_pair(self, register: int, chain: Sequence[int]) -> bool:
         first, second = (self.instructions[i] for i in chain)
@@ -150,6 +151,29 @@ class Kernel:
                 raise self._unpatchable(point, "the kernel also uses it as an on-chip address")
             if not later.mnemonic.startswith(("dma", "v")) and later.get("rd") == point.register:
                 break
+
+
+def _with_waits(instructions: list[NativeInstruction]) -> list[NativeInstruction]:
+    """Instructions with a wait after each `dma.config` whose channel is used before one.
+
+    before: dma.config.ch<N> channel=0; dma.load.ch<N> channel=0
+    after:  dma.config.ch<N> channel=0; dma.wait.ch<N> channel=0; dma.load.ch<N> channel=0
+    """
+    if any(i.mnemonic in _CONTROL for i in instructions):
+        return instructions
+    configured: set[int] = set()
+    output: list[NativeInstruction] = []
+    for i in instructions:
+        channel = i.get("channel")
+        if i.mnemonic.startswith("dma.") and channel in configured:
+            if not i.mnemonic.startswith("dma.wait"):
+                output.append(instruction("dma.wait.ch<N>", channel=channel))
+            configured.discard(channel)
+        if i.mnemonic.startswith("dma.config"):
+            configured.add(channel)
+        output.append(i)
+    output += [instruction("dma.wait.ch<N>", channel=channel) for channel in sorted(configured)]
+    return output
 
 
 def load_address(register: int, address: int) -> list[NativeInstruction]:

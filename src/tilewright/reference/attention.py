@@ -3,7 +3,8 @@
 Scores are exact dot products times the scale, rounded once to the score type (f32 unless the
 operation says otherwise); mask and score function act on those. The softmax and its product with v run
 in float64 and the result is rounded once, so cutting the keys into blocks changes the result by at most
-one rounding. A query whose keys are all masked gives 0.
+one rounding. A boolean mask drops keys, an additive one is added to the scaled scores, where minus
+infinity drops the key whatever its score. A query whose keys are all masked gives 0.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def scores(
         return result
     if mask_element is not None and mask_element.kind == "bool":
         return np.where(mask, result, np.asarray(-np.inf, dtype=result.dtype))
-    return dtypes.rounded(result + mask.astype(result.dtype), score_type)
+    added = dtypes.rounded(result + mask.astype(result.dtype), score_type)
+    return np.where(np.isneginf(mask), np.asarray(-np.inf, dtype=added.dtype), added)
 
 
 def update(state: RunningState | None, score: Array, v: Array) -> RunningState:

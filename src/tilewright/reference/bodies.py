@@ -34,10 +34,11 @@ def slice_of(block: Block, targets: Iterable[SSAValue]) -> list[Operation]:
     while pending:
         value = pending.pop()
         owner = value.owner
-        if isinstance(value, OpResult) and isinstance(owner, Operation):
-            if owner.parent is block and owner not in needed:
-                needed.add(owner)
-                pending.extend(values_used(owner))
+        if not isinstance(value, OpResult) or not isinstance(owner, Operation):
+            continue
+        if owner.parent is block and owner not in needed:
+            needed.add(owner)
+            pending.extend(values_used(owner))
     return [op for op in block.ops if op in needed]
 
 

@@ -117,7 +117,8 @@ def _compare_floats(
     difference = np.where(same, 0.0, np.abs(a - b))
     # A number against NaN, or infinity against anything else, is infinitely wrong.
     difference = np.where(~same & ~np.isfinite(difference), np.inf, difference)
-    relative = np.where(same, 0.0, difference / np.abs(b))
+    relative = np.where(np.isinf(difference), np.inf, difference / np.abs(b))
+    relative = np.where(same, 0.0, relative)
     steps = np.abs(ordered_integers(actual) - ordered_integers(expected))
     steps = np.where(same, 0, np.where(np.isnan(a) != np.isnan(b), np.iinfo(np.int64).max, steps))
     magnitude = np.abs(b) if bound.scale is None else np.broadcast_to(bound.scale, b.shape)
@@ -131,7 +132,7 @@ def _compare_floats(
         int((~same).sum()),
         int(outside.sum()),
         float(difference.max()),
-        float(np.nanmax(relative)),
+        float(relative.max()),
         int(steps.max()),
         tuple(int(i) for i in worst),
         float(a[worst]),

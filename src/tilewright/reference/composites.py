@@ -45,9 +45,8 @@ class Steps:
 
     def total(self, x: Array, axes: int | tuple[int, ...]) -> Array:
         """Sum over axes, kept with size 1."""
-        return dtypes.rounded(
-            np.sum(x, axis=axes, keepdims=True, dtype=np.float64), self.element
-        )
+        wide = np.add.reduce(x, axis=axes, keepdims=True, dtype=np.float64)
+        return dtypes.rounded(np.asarray(wide), self.element)
 
     def mean(self, x: Array, axes: int | tuple[int, ...]) -> Array:
         """Sum, then division by the count."""
@@ -87,10 +86,13 @@ def gelu_tanh(x: Array, element: ElementType, inner_scale: float) -> Array:
     return _halved(steps, x, steps.apply(np.tanh, inner))
 
 
-def gelu_erf(x: Array, element: ElementType) -> Array:
-    """x * (0.5 * (1 + erf(x / sqrt 2)))"""
+def gelu_erf(x: Array, element: ElementType, inner_scale: float | None = None) -> Array:
+    """x * (0.5 * (1 + erf(x / sqrt 2))), or erf(x * inner_scale) where that is given"""
     steps = Steps(element)
-    inner = steps.multiply(x, steps.constant(1.0 / math.sqrt(2.0)))
+    if inner_scale is None:
+        inner = steps.divide(x, steps.constant(math.sqrt(2.0)))
+    else:
+        inner = steps.multiply(x, steps.constant(inner_scale))
     return _halved(steps, x, steps.apply(erf, inner))
 
 
@@ -150,9 +152,7 @@ def along(vector: Array, x: Array, axis: int) -> Array:
     return vector.reshape(shape)
 
 
-def rope(
-    x: Array, cos: Array, sin: Array, axis: int, style: str, element: ElementType
-) -> Array:
+def rope(x: Array, cos: Array, sin: Array, axis: int, style: str, element: ElementType) -> Array:
     """a * cos - b * sin and b * cos + a * sin for the pairs (a, b) along an axis.
 
     Tables have the rank of x and hold one value per pair, one per element, or one for all.

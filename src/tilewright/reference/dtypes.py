@@ -296,10 +296,7 @@ def signed_view(values: Array, element: ElementType) -> Array:
 def from_bytes(data: bytes, element: ElementType, shape: tuple[int, ...]) -> Array:
     """Little-endian bytes, one element after the other, as MLIR and safetensors keep them."""
     raw = np.frombuffer(data, dtype=np.uint8)
-    if element.kind == "bool":
-        array = raw != 0
-    else:
-        array = raw.view(element.storage)
+    array = raw != 0 if element.kind == "bool" else raw.view(element.storage)
     return array.reshape(shape)
 
 

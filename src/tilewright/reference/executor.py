@@ -21,6 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.reference import dtypes
 from tilewright.reference.dtypes import Array
 from tilewright.reference.faults import fault, name_of
+from tilewright.reference.machine_kernels import check_machine
 from tilewright.reference.program import (
     BlockProgram,
     Builder,
@@ -74,6 +75,7 @@ class Executor:
             importlib.import_module(f"tilewright.reference.{dialect}")
         self.module = module
         self.semantics = semantics or Semantics()
+        check_machine(self.semantics.machine)
         self.weights = weight_lookup(weights)
         self.functions = functions_of(module)
         self.compiled: dict[str, tuple[Operation, Builder, BlockProgram]] = {}

@@ -11,8 +11,8 @@ from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
 from tilewright.reference import (
     dtypes,
-    families,
     families_movement,  # noqa: F401  registers its families
+    families_products,  # noqa: F401  registers its families
 )
 from tilewright.reference.dtypes import Array
 from tilewright.reference.families import FAMILY_FUNCTIONS, Call, remembering
@@ -99,6 +99,3 @@ def matmul(op: Operation, builder: Builder) -> Evaluate:
 @operation("npu_kernel.ukernel_generic")
 def ukernel_generic(op: Operation, builder: Builder) -> Evaluate:
     return evaluate_call(op, symbol_call(op))
-
-
-__all__ = ["bind", "contraction_call", "evaluate_call", "families", "finish", "symbol_call"]

@@ -18,9 +18,14 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.reference import attention
-from tilewright.reference.dtypes import Array
-from tilewright.reference.families import Call, attention_operands, block_scores, matrix_product
+from tilewright.reference import attention, machine_kernels
+from tilewright.reference.dtypes import BF16, Array
+from tilewright.reference.families import Call
+from tilewright.reference.families_products import (
+    attention_operands,
+    block_scores,
+    matrix_product,
+)
 from tilewright.reference.faults import fault
 from tilewright.reference.ops_npu_kernel import (
     bind,
@@ -40,12 +45,26 @@ from tilewright.reference.program import (
     operation,
     tensor_shape,
 )
-from tilewright.reference.scalar_ops import attribute_of
+
+
+def evaluate_launch(op: Operation, kernel: KernelCall, builder: Builder) -> Evaluate:
+    """A launch without state: as the machine rounds it if one was asked for, else its meaning."""
+    evaluate = evaluate_call(op, kernel)
+    if builder.semantics.machine is None:
+        return evaluate
+    make = bind(op, kernel)
+
+    def on_machine(*values: Any) -> Array:
+        call = make(*values)
+        found = machine_kernels.tile_result(call)
+        return evaluate(*values) if found is None else finish(call, found)
+
+    return on_machine
 
 
 @operation("npu_schedule.matmul_tile")
 def matmul_tile(op: Operation, builder: Builder) -> Evaluate:
-    return evaluate_call(op, contraction_call(op))
+    return evaluate_launch(op, contraction_call(op), builder)
 
 
 @operation("npu_schedule.softmax_fragment")
@@ -55,14 +74,14 @@ def softmax_fragment(op: Operation, builder: Builder) -> Evaluate:
     types = [v.type for v in op.operands]
     kernel = kernel_call("npu_uk_softmax", types, op.properties, op.results[0].type)
     assert kernel is not None
-    return evaluate_call(op, kernel)
+    return evaluate_launch(op, kernel, builder)
 
 
 @control("npu_schedule.ukernel_launch")
 def launch(op: Operation, builder: Builder) -> Step:
     kernel = symbol_call(op)
     if kernel.family.state is None:
-        return builder.evaluation_step(op, evaluate_call(op, kernel))
+        return builder.evaluation_step(op, evaluate_launch(op, kernel, builder))
     part = kernel.family.name.rsplit("_", 1)[1]
     state = builder.hidden_slot(kernel.family.state)
     operands = [builder.slot(v) for v in op.operands]
@@ -70,6 +89,8 @@ def launch(op: Operation, builder: Builder) -> Step:
     make = bind(op, kernel)
     matmul = kernel.family.kind == "matmul"
     advance = _advance_accumulator if matmul else _advance_attention
+    if builder.semantics.machine is not None:
+        advance = _advance_product_on_machine if matmul else _advance_attention_on_machine
 
     def step(slots: Slots) -> None:
         if part == "first":
@@ -86,7 +107,10 @@ def launch(op: Operation, builder: Builder) -> Step:
             slots[target] = undefined(call.shape, call.target)
             return
         held = slots[state]
-        slots[target] = finish(call, held if matmul else held.result())
+        result = held if matmul else held.result()
+        if result.dtype == np.uint16:
+            result = machine_kernels.working(result)
+        slots[target] = finish(call, result)
         slots[state] = None
 
     return step
@@ -103,6 +127,21 @@ def _advance_attention(
     q, k, v, mask = attention_operands(call)
     start = (kernel.integer("query_start") or 0, kernel.integer("key_start") or 0)
     return attention.update(held, block_scores(call, q, k, mask, start, 0), v)
+
+
+def _advance_product_on_machine(call: Call, kernel: KernelCall, held: Array | None) -> Array:
+    """As `_advance_accumulator`, with the bf16 accumulator of the machine where its kernel fits."""
+    if not machine_kernels.product_fits(call):
+        return _advance_accumulator(call, kernel, held)
+    if held is None and "acc" in call.values:
+        held = machine_kernels.bits(call.values["acc"], BF16)
+    return machine_kernels.tile_product(call, held)
+
+
+def _advance_attention_on_machine(call: Call, kernel: KernelCall, held: Any) -> Any:
+    if not machine_kernels.attention_fits(call):
+        return _advance_attention(call, kernel, held)
+    return machine_kernels.attention_step(call, held)
 
 
 # --------------------------------------------------------------------------- buffers and transfers
@@ -184,6 +223,3 @@ def wait(op: Operation, builder: Builder) -> Evaluate:
         return ()
 
     return evaluate
-
-
-__all__ = ["Buffer", "Transfer", "attribute_of", "launch"]

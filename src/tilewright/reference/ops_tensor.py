@@ -209,7 +209,7 @@ def insert_slice(op: Operation, builder: Builder) -> Step:
 
 @operation("tensor.extract")
 def extract(op: Operation, builder: Builder) -> Evaluate:
-    def evaluate(tensor: Array, *indices: Any) -> Array:
+    def evaluate(tensor: Array, *indices: Any) -> Any:
         place = tuple(int(i) for i in indices)
         if any(not 0 <= i < s for i, s in zip(place, tensor.shape, strict=True)):
             raise fault(op, "TW1505", f"tensor.extract at {list(place)} of {list(tensor.shape)}")

@@ -34,7 +34,7 @@ class Semantics:
     accumulate  "wide": sums and contractions add exact products in float64 and round once to the
                 result type; "stepwise": every step rounds as the body of the operation says.
     machine     None: kernel launches mean the same as the whole-tensor operations they came from;
-                "atlas-v0" or "atlas-v1": the launches of the 32x32 kernels round as that machine does.
+                "atlas-v0": launches round as that machine's kernels do (`machine_kernels`).
     """
 
     accumulate: str = "wide"
@@ -242,7 +242,7 @@ def captures(op: Operation) -> list[SSAValue]:
 def tensor_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a value's type; -1 for a dynamic dimension, () for a scalar."""
     if isinstance(value.type, builtin.ShapedType):
-        return tuple(value.type.get_shape())
+        return tuple(-1 if size < 0 else size for size in value.type.get_shape())
     return ()
 
 

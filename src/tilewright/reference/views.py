@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.ir import Operation
@@ -62,14 +63,15 @@ def loop_sizes(
                 f"an indexing map with {len(affine.results)} results meets an operand of rank {len(shape)}",
             )
         for expression, size in zip(affine.results, shape, strict=True):
-            if isinstance(expression, AffineDimExpr):
-                if sizes.setdefault(expression.position, size) != size:
-                    raise fault(
-                        op,
-                        "TW1502",
-                        f"loop d{expression.position} has {sizes[expression.position]} and {size} steps",
-                        "the indexing maps and the shapes of the operands contradict each other",
-                    )
+            if not isinstance(expression, AffineDimExpr):
+                continue
+            if sizes.setdefault(expression.position, size) != size:
+                raise fault(
+                    op,
+                    "TW1502",
+                    f"loop d{expression.position} has {sizes[expression.position]} and {size} steps",
+                    "the indexing maps and the shapes of the operands contradict each other",
+                )
     count = maps[0].num_dims if maps else 0
     missing = [d for d in range(count) if d not in sizes]
     if missing:
@@ -110,7 +112,8 @@ def _gathered_view(op: Operation, array: Array, affine: AffineMap, sizes: Sequen
     grids = [loop_index(d, sizes) for d in range(len(sizes))]
     indices = []
     for axis, result in enumerate(affine.results):
-        index = np.asarray(result.eval(grids, []))
+        # Affine expressions evaluate on arrays as they do on integers.
+        index = np.asarray(result.eval(cast("list[int]", grids), []))
         if index.size and (index.min() < 0 or index.max() >= array.shape[axis]):
             raise fault(op, "TW1505", f"an indexing map leaves axis {axis} of its operand")
         indices.append(index if index.ndim else index.reshape((1,) * len(sizes)))

@@ -33,7 +33,6 @@ class Block:
             return SIDE
         return max(0, min(SIDE, self.extent - (self.start + index) * SIDE))
 
-
     def parts(self) -> list[Block]:
         """The block's single tiles."""
         return [

@@ -197,15 +197,17 @@ class Accumulation:
                 for r in range(down)
             ]
             return TileArray(self.backend, cells, "bf16", first.a.rows, first.b.columns)
-        units = self.backend.units
+        many = down * across > PARK
         cells: list[list[Cell]] = [[Cell() for _ in range(across)] for _ in range(down)]
         for c in range(across):
-            for start in range(0, down, len(units)):
-                rows = range(start, min(down, start + len(units)))
-                accumulators = self._chain(rows, c)
-                for r, acc in zip(rows, accumulators, strict=True):
-                    tile = self.backend.compute(BODIES["matmul_pop"], [acc], "bf16", 1)
-                    cells[r][c] = self.backend.keep(tile, down * across)
+            for start in range(0, down, len(self.backend.units)):
+                rows = range(start, min(down, start + len(self.backend.units)))
+                group = _Group(self, rows, c)
+                for r in rows:
+                    if many:
+                        cells[r][c] = Cell(fetch=group.fetcher(r), caches=False)
+                    else:
+                        cells[r][c] = self.backend.keep(group.tile(r), 1)
         return TileArray(self.backend, cells, "bf16", first.a.rows, first.b.columns)
 
     def _chain(self, rows: range, column: int) -> list[Any]:
@@ -234,6 +236,25 @@ class Accumulation:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
+
+
+class _Group:
+    """A few rows of a sum that share their weights; computed together when one is asked for."""
+
+    def __init__(self, sum_: Accumulation, rows: range, column: int) -> None:
+        self.sum, self.rows, self.column = sum_, rows, column
+        self.values: dict[int, Any] = {}
+
+    def tile(self, row: int) -> Any:
+        backend = self.sum.backend
+        if not self.values:
+            accumulators = self.sum._chain(self.rows, self.column)
+            for r, acc in zip(self.rows, accumulators, strict=True):
+                self.values[r] = backend.compute(BODIES["matmul_pop"], [acc], "bf16", 1)
+        return self.values[row]
+
+    def fetcher(self, row: int) -> Callable[[], Any]:
+        return lambda: self.tile(row)
 
 
 for _operator in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "neg"):

@@ -1,21 +1,14 @@
 """`convert-linalg-to-npu-kernel`: every tensor op becomes kernel intents.
 
-before:
-    %t = linalg.transpose ins(%w) outs(%e) permutation = [1, 0]
-    %m = linalg.matmul ins(%x, %t) outs(%zero) -> tensor<113x2560xf32>
-    %s = linalg.generic {… x / (1 + exp(-x)) …} ins(%m)
-after:
-    %m = npu_kernel.matmul %x, %w : tensor<113x960xf32>, tensor<2560x960xf32> -> tensor<113x2560xf32>
-    %s = npu_kernel.ukernel_generic "npu_uk_silu"(%m) : tensor<113x2560xf32> -> tensor<113x2560xf32>
+The work is in `linalg_to_kernel`: one module per kind of op, then the chains.
 
-Values do not change by a bit, unless `demote-score-matmuls` asks for bf16. An op without a mapping is
-an error at its line, and the module stays as it was; with `unmapped=host` such ops stay in their
-linalg form, marked `npu.host` with the reason.
+Error codes: TW1220 to TW1226 ops without a mapping (see `linalg_to_kernel/emitter.py`), TW1228 a bad
+option value, TW1229 functions still in IREE's wrapping.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
 from tilewright.errors import TilewrightError
@@ -33,22 +26,36 @@ CHOICES = {
 class ConvertLinalgToNPUKernel(ModulePass):
     """Turn linalg, tensor and attention ops into npu_kernel intents.
 
-    before: linalg.matmul, linalg.generic, iree_linalg_ext.attention, tensor.extract_slice, …
-    after:  npu_kernel.matmul and npu_kernel.ukernel_generic, chains named (softmax, rms_norm, …)
+    Values do not change by a bit, unless a demotion asks for it. An op without a mapping is an
+    error at its line, and the module stays as it was.
 
-    unmapped: error (default), or host to leave ops without a mapping to the host
-    demote-score-matmuls: carry f32 matmuls out in bf16 and widen the result again
-    demote-casts: kernel (default) or linalg, the form of the casts a demotion adds
-    convolution: auto (default), direct or im2col
-    ignore-nan: also name chains that differ from the name only in what becomes of NaN
+    before: %t = linalg.transpose ins(%w) outs(%e) permutation = [1, 0]
+            %m = linalg.matmul ins(%x, %t) outs(%zero)
+            %s = linalg.generic {… x / (1 + exp(-x)) …} ins(%m)
+    after:  %m = npu_kernel.matmul %x, %w
+            %s = npu_kernel.ukernel_generic "npu_uk_silu"(%m)
     """
 
     name = "convert-linalg-to-npu-kernel"
-    unmapped: str = "error"
-    demote_score_matmuls: bool = False
-    demote_casts: str = "kernel"
-    convolution: str = "auto"
-    ignore_nan: bool = False
+
+    unmapped: str = field(
+        default="error",
+        metadata={"meaning": "host leaves ops without a mapping in place, marked npu.host"},
+    )
+    demote_score_matmuls: bool = field(
+        default=False,
+        metadata={"meaning": "carry f32 matmuls out in bf16 and widen the result again"},
+    )
+    demote_casts: str = field(
+        default="kernel", metadata={"meaning": "kernel or linalg: the casts a demotion adds"}
+    )
+    convolution: str = field(
+        default="auto", metadata={"meaning": "auto, direct or im2col, where there is a choice"}
+    )
+    ignore_nan: bool = field(
+        default=False,
+        metadata={"meaning": "also name chains that differ only in what becomes of NaN"},
+    )
 
     def settings(self) -> Settings:
         for option, allowed in CHOICES.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tilewright.dialects.locations import error_at
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
@@ -18,7 +19,7 @@ class ConvertNPUScheduleToISA(ModulePass):
     """Turn launches into npu_isa instructions.
 
     Without a manifest each launch becomes the abstract sequence: operands are loaded, computed
-    on, and the result stored; loops stay. With a manifest each launch becomes the real
+    on, and the result stored; loops stay, and so do launches of families that run on the host. With a manifest each launch becomes the real
     instructions of its kernel, loops are walked, every address role is bound to the tile it
     reads or writes and materialised with lui and addi.
 
@@ -34,6 +35,10 @@ class ConvertNPUScheduleToISA(ModulePass):
     )
     dram_base: int = field(default=0, metadata={"meaning": "first DRAM byte for buffers"})
     dram_size: int = field(default=1 << 20, metadata={"meaning": "bytes of DRAM there are"})
+    memory_plan: Literal["none", "first-fit", "best-fit", "exact", "auto"] = field(
+        default="none",
+        metadata={"meaning": "how buffers share DRAM; none: every one its own bytes"},
+    )
     max_instructions: int = field(
         default=1_000_000, metadata={"meaning": "longest program a function may become"}
     )
@@ -43,7 +48,7 @@ class ConvertNPUScheduleToISA(ModulePass):
             _lower_abstract(op)
             return
         manifest = load_manifest(self.kernel_manifest)
-        machine = Machine(self.dram_base, self.dram_size, self.max_instructions)
+        machine = Machine(self.dram_base, self.dram_size, self.max_instructions, self.memory_plan)
         for function in [f for f in op.walk() if isinstance(f, func.FuncOp)]:
             if not function.is_declaration:
                 lower_function(function, manifest, machine)
@@ -52,6 +57,8 @@ class ConvertNPUScheduleToISA(ModulePass):
 def _lower_abstract(module: ModuleOp) -> None:
     for launch in list(module.walk()):
         call = call_of_launch(launch)
+        if call is not None and call.family.runs_on == "host":
+            continue
         if call is not None:
             lower_launch(launch, call)
         elif isinstance(launch, UKernelLaunchOp):

@@ -75,29 +75,32 @@ Loaded = list[tuple[int, SSAValue]]
 Recipe = Callable[[_Sequence, KernelCall, Loaded], tuple[int, SSAValue]]
 
 
-def _one(name: str) -> Recipe:
-    """One instruction; a literal scalar operand is the register itself."""
-
-    def recipe(s: _Sequence, call: KernelCall, loaded: Loaded) -> tuple[int, SSAValue]:
-        count = len(COMPUTE[name].FIELDS) - 1
-        sources = (loaded * count)[:count] if len(loaded) < count else loaded[:count]
-        return s.compute(name, sources, call.result)
-
-    return recipe
+def _apply(s: _Sequence, name: str, sources: Loaded, result: Attribute) -> tuple[int, SSAValue]:
+    """One instruction; operands it lacks (literal scalars, constants) repeat its last one."""
+    reads = len(COMPUTE[name].FIELDS) - 1
+    return s.compute(name, [*sources, *[sources[-1]] * reads][:reads], result)
 
 
 def _steps(*names: str) -> Recipe:
-    """Several instructions in a row, each on the result of the one before."""
+    """Instructions in a row, the first on the operands, each next on the result before it."""
 
     def recipe(s: _Sequence, call: KernelCall, loaded: Loaded) -> tuple[int, SSAValue]:
-        value = loaded[0]
-        for position, name in enumerate(names):
-            second = loaded[1] if len(loaded) > 1 and position == 0 else value
-            count = len(COMPUTE[name].FIELDS) - 1
-            value = s.compute(name, [value, second][:count], call.result)
+        value = _apply(s, names[0], loaded, call.result)
+        for name in names[1:]:
+            value = _apply(s, name, [value, *loaded[1:]], call.result)
         return value
 
     return recipe
+
+
+def _literal(s: _Sequence, call: KernelCall, loaded: Loaded) -> tuple[int, SSAValue]:
+    return s.compute("vli", [], call.result)
+
+
+def _matmul(s: _Sequence, call: KernelCall, loaded: Loaded) -> tuple[int, SSAValue]:
+    """The product, then an initial value or a bias added to it."""
+    value = s.compute("matmul_mxu0", loaded[:2], call.result)
+    return s.compute("vadd", [value, loaded[2]], call.result) if len(loaded) > 2 else value
 
 
 def _softmax(s: _Sequence, call: KernelCall, loaded: Loaded) -> tuple[int, SSAValue]:
@@ -126,40 +129,77 @@ def _attention(s: _Sequence, call: KernelCall, loaded: Loaded) -> tuple[int, SSA
     return s.compute("matmul_mxu0", [weights, v], call.result)
 
 
+_SILU = ("vexp", "vadd", "vrcp", "vmul")
 _RECIPES: dict[str, Recipe] = {
-    "elementwise_add": _one("vadd"),
-    "elementwise_sub": _one("vsub"),
-    "elementwise_mul": _one("vmul"),
-    "elementwise_max": _one("vmax"),
-    "elementwise_min": _one("vmin"),
-    "elementwise_square": _one("vmul"),
-    "elementwise_exp": _one("vexp"),
-    "elementwise_log": _one("vlog"),
-    "elementwise_sqrt": _one("vsqrt"),
-    "elementwise_tanh": _one("vtanh"),
-    "elementwise_sin": _one("vsin"),
-    "elementwise_cos": _one("vcos"),
-    "elementwise_recip": _one("vrcp"),
+    **dict.fromkeys(("matmul", "matmul_acc_first", "matmul_acc_mid", "matmul_acc_last"), _matmul),
+    **dict.fromkeys(("conv2d",), _matmul),
+    **dict.fromkeys(
+        ("gemma_attention", "attention_acc_first", "attention_acc_mid", "attention_acc_last"),
+        _attention,
+    ),
+    "elementwise_add": _steps("vadd"),
+    "elementwise_sub": _steps("vsub"),
+    "elementwise_mul": _steps("vmul"),
+    "elementwise_div": _steps("vrcp", "vmul"),
+    "elementwise_max": _steps("vmax"),
+    "elementwise_min": _steps("vmin"),
+    "elementwise_pow": _steps("vlog", "vmul", "vexp"),
+    "elementwise_neg": _steps("vsub"),
+    "elementwise_abs": _steps("vabs"),
+    "elementwise_exp": _steps("vexp"),
+    "elementwise_exp2": _steps("vmul", "vexp"),
+    "elementwise_log": _steps("vlog"),
+    "elementwise_log2": _steps("vlog", "vmul"),
+    "elementwise_sqrt": _steps("vsqrt"),
     "elementwise_rsqrt": _steps("vsqrt", "vrcp"),
-    "elementwise_sigmoid": _steps("vexp", "vrcp"),
-    "cast": _one("vmov"),
+    "elementwise_recip": _steps("vrcp"),
+    "elementwise_tanh": _steps("vtanh"),
+    "elementwise_sin": _steps("vsin"),
+    "elementwise_cos": _steps("vcos"),
+    "elementwise_erf": _steps("verf"),
+    "elementwise_relu": _steps("vmax"),
+    "elementwise_sigmoid": _steps("vexp", "vadd", "vrcp"),
+    "elementwise_square": _steps("vmul"),
+    "elementwise_cube": _steps("vmul", "vmul"),
+    "elementwise_floor": _steps("vround"),
+    "elementwise_ceil": _steps("vround"),
+    "elementwise_round": _steps("vround"),
+    "silu": _steps(*_SILU),
+    "silu_gate": _steps(*_SILU, "vmul"),
+    "gelu_tanh": _steps("vmul", "vmul", "vadd", "vtanh", "vadd", "vmul"),
+    "gelu_erf": _steps("vmul", "verf", "vadd", "vmul"),
+    "compare": _steps("vcmp"),
+    "select": _steps("vsel"),
+    "logical_and": _steps("vand"),
+    "logical_or": _steps("vor"),
+    "logical_xor": _steps("vxor"),
+    "logical_not": _steps("vnot"),
+    "clamp": _steps("vmax", "vmin"),
+    "cast": _steps("vmov"),
     "requant": _steps("vmul", "vmov"),
     "dequant": _steps("vmov", "vmul"),
-    "silu": _steps("vexp", "vadd", "vrcp", "vmul"),
-    "gelu_tanh": _steps("vmul", "vmul", "vadd", "vtanh", "vadd", "vmul"),
-    "reduction_sum": _one("vreduce_sum"),
-    "reduction_max": _one("vreduce_max"),
+    "reduction_sum": _steps("vreduce_sum"),
+    "reduction_max": _steps("vreduce_max"),
+    "reduction_min": _steps("vreduce_min"),
     "reduction_mean": _steps("vreduce_sum", "vmul"),
+    "reduction_prod": _steps("vreduce_mul"),
+    "softmax": _softmax,
     "rms_norm": _steps("vmul", "vreduce_sum", "vadd", "vsqrt", "vrcp", "vmul"),
     "layer_norm": _steps("vreduce_sum", "vsub", "vmul", "vreduce_sum", "vsqrt", "vrcp", "vmul"),
-    "softmax": _softmax,
-    "gemma_attention": _attention,
-    "attention_acc_first": _attention,
-    "attention_acc_mid": _attention,
-    "attention_acc_last": _attention,
+    "rope": _steps("vmul", "vmul", "vadd"),
+    "pool_max": _steps("vmax"),
+    "pool_sum": _steps("vadd"),
+    "pool_avg": _steps("vadd", "vmul"),
+    "transpose": _steps("vmov"),
+    "reshape": _steps("vmov"),
+    "slice": _steps("vmov"),
+    "insert_slice": _steps("vmov"),
+    "concat": _steps("vmov"),
+    "pad": _steps("vmov"),
+    "fill": _literal,
+    "iota": _literal,
 }
-_MATMULS = ("matmul", "matmul_acc_first", "matmul_acc_mid", "matmul_acc_last")
-_PURE_MOVES = ("movement",)
+_WEIGHT_FAMILIES = ("matmul", "window")
 
 
 def lower_launch(op: Operation, call: KernelCall) -> None:
@@ -170,33 +210,26 @@ def lower_launch(op: Operation, call: KernelCall) -> None:
 
     Error code: TW1330 when the family has no abstract form.
     """
-    s = _Sequence()
-    loaded: Loaded = []
-    base = 0
-    is_matmul = call.family.name in _MATMULS
-    for index, operand in enumerate(op.operands):
-        size = tensor_bytes(operand.type)
-        register = s.register()
-        load = DmaLoadMxu0Op if is_matmul and index == 1 else DmaLoadOp
-        s.add(load(register, base, size, 0))
-        s.add(DmaWaitOp(0))
-        loaded.append((register, operand))
-        base += size
-    if is_matmul:
-        register, value = s.compute("matmul_mxu0", loaded[:2], call.result)
-        if len(loaded) > 2:
-            register, value = s.compute("vadd", [(register, value), loaded[2]], call.result)
-    elif call.family.name in _RECIPES:
-        register, value = _RECIPES[call.family.name](s, call, loaded)
-    elif call.family.kind in _PURE_MOVES and loaded:
-        register, value = s.compute("vmov", loaded[:1], call.result)
-    else:
+    recipe = _RECIPES.get(call.family.name)
+    if recipe is None:
         raise error_at(
             op,
             "TW1330",
             f'"{call.symbol}" has no abstract instruction sequence',
             "run it on the host, or give a kernel manifest to lower to real instructions",
         )
+    s = _Sequence()
+    loaded: Loaded = []
+    base = 0
+    for index, operand in enumerate(op.operands):
+        size = tensor_bytes(operand.type)
+        register = s.register()
+        is_weight = call.family.kind in _WEIGHT_FAMILIES and index == 1
+        s.add((DmaLoadMxu0Op if is_weight else DmaLoadOp)(register, base, size, 0))
+        s.add(DmaWaitOp(0))
+        loaded.append((register, operand))
+        base += size
+    register, value = recipe(s, call, loaded)
     s.add(DmaStoreOp(value, register, base, tensor_bytes(call.result), 0))
     s.add(DmaWaitOp(0))
     copy_location(op, *s.operations)

@@ -34,6 +34,7 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import TilewrightError
 from tilewright.kernels.manifest import Manifest
+from tilewright.planning.plan import plan
 from tilewright.transforms.canonicalize import constant_index
 from tilewright.transforms.launches import call_of_launch
 from tilewright.transforms.native_tiles import (
@@ -325,21 +326,37 @@ class _Lowering:
 
     # Addresses and output
 
-    def place(self, function: func.FuncOp) -> None:
-        """Give every buffer its own aligned range of DRAM."""
-        address = self.machine.base
-        for buffer in self.buffers:
-            address = -(-address // ALIGNMENT) * ALIGNMENT
-            buffer.address = address
-            address += buffer.size
-        if address > self.machine.base + self.machine.size:
-            needed = address - self.machine.base
+    def place(self, function: func.FuncOp, results: set[Buffer]) -> None:
+        """Give every buffer its place in DRAM; those that never live together may share bytes."""
+        origins = dict(self.aliases)
+        for step, launch in enumerate(self.launches):
+            views = [*launch.inputs, *([launch.output] if launch.output else [])]
+            for view in views:
+                origins.get(view.buffer, view.buffer).steps.append(step)
+        self.buffers = [b for b in self.buffers if b.steps or b.role != "temporary" or b in results]
+        end = len(self.launches) + 1
+        machine = self.machine
+        planned = [b.lifetime(str(n), end, b in results) for n, b in enumerate(self.buffers)]
+        searching = machine.strategy in ("auto", "exact")
+        try:
+            done = plan(
+                planned,
+                capacity=machine.size if searching else None,
+                alignment=ALIGNMENT,
+                strategy=machine.strategy,
+            )
+        except TilewrightError as error:
+            raise error_at(function, "TW1335", error.message, error.hint) from None
+        needed = max((part.peak for part in done.regions.values()), default=0)
+        if needed > machine.size:
             raise error_at(
                 function,
                 "TW1335",
-                f"needs {needed} bytes of DRAM, the machine has {self.machine.size}",
-                "compile a smaller part, or give dram-size",
+                f"needs {needed} bytes of DRAM, the machine has {machine.size}",
+                "let buffers share memory with memory-plan=auto, or give dram-size",
             )
+        for number, buffer in enumerate(self.buffers):
+            buffer.address = machine.base + done.offsets[str(number)]
         for alias, origin in self.aliases:
             alias.address = origin.address
 
@@ -371,11 +388,11 @@ def lower_function(function: func.FuncOp, manifest: Manifest, machine: Machine) 
     lowering = _Lowering(manifest, machine)
     returned = lowering.run_function(function)
     origins = dict(lowering.aliases)
-    for view in returned:
-        buffer = origins.get(view.buffer, view.buffer)
+    results_in = {origins.get(view.buffer, view.buffer) for view in returned}
+    for buffer in results_in:
         if buffer.role == "temporary":
             buffer.role = "output"
-    lowering.place(function)
+    lowering.place(function, results_in)
     # A result is declared with the shape the caller sees, also when its last tiles are partial.
     shown = {buffer: buffer.type for buffer in lowering.buffers}
     for view, type_ in zip(returned, function.function_type.outputs, strict=True):

@@ -7,7 +7,7 @@ an operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.dialects.kernel_call import KernelCall
@@ -15,6 +15,7 @@ from tilewright.dialects.locations import error_at
 from tilewright.dialects.xdsl_api import Attribute, Operation, TensorType
 from tilewright.errors import TilewrightError
 from tilewright.kernels.manifest import LAYOUTS, Kernel
+from tilewright.planning import buffers as planning
 
 TILE = 32
 ALIGNMENT = 64
@@ -33,11 +34,19 @@ class Buffer:
     tile_bytes: int
     address: int = 0
     value: Attribute | None = None
+    steps: list[int] = field(default_factory=list)
 
     @property
     def size(self) -> int:
         batches = prod(self.type.get_shape()[:-2]) if self.type.get_num_dims() > 2 else 1
         return batches * self.grid[0] * self.grid[1] * self.tile_bytes
+
+    def lifetime(self, name: str, end: int, is_result: bool) -> planning.Buffer:
+        """The buffer as memory planning sees it: inputs live from the start, results to the end."""
+        written_before = self.role in ("input", "constant")
+        first = 0 if written_before else min(self.steps, default=0)
+        last = end if written_before or is_result else max(self.steps, default=0) + 1
+        return planning.Buffer(name, self.size, first, last, region="dram")
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ class Machine:
     base: int = 0
     size: int = 1 << 20
     max_instructions: int = 1_000_000
+    strategy: str = "none"
 
 
 def bind_input(

@@ -1,13 +1,9 @@
-"""`npu-coverage`: which ops bind to what, which do not and why.
-
-before: any module with linalg, tensor and attention ops, or with kernel intents
-after:  the same module; the table is on standard error
-"""
+"""`npu-coverage`: which ops bind to what, which do not and why."""
 
 from __future__ import annotations
 
 import json as json_module
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 
@@ -20,17 +16,21 @@ from tilewright.transforms.linalg_to_kernel.coverage import coverage_of
 
 @dataclass(frozen=True)
 class NPUCoverage(ModulePass):
-    """Report how tensor ops would be assigned to kernels, and leave the module as it is.
+    """Report which kernel each tensor op would become, which have none, and why.
 
-    json: also write the report to this file, one entry per op (`-` is standard output)
-    unmapped: host counts ops without a mapping as assigned to the host (default: error)
-    strict: an op without a mapping is an error
+    before: any module with linalg, tensor and attention ops, or with kernel intents
+    after:  the same module; the table is on standard error
     """
 
     name = "npu-coverage"
-    json: str = ""
-    unmapped: str = "error"
-    strict: bool = False
+
+    json: str = field(
+        default="", metadata={"meaning": "also write every op to this file (- is standard output)"}
+    )
+    unmapped: str = field(
+        default="error", metadata={"meaning": "host: ops without a mapping count as the host's"}
+    )
+    strict: bool = field(default=False, metadata={"meaning": "an op without a mapping is an error"})
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         settings = ConvertLinalgToNPUKernel(unmapped=self.unmapped).settings()

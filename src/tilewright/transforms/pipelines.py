@@ -6,6 +6,7 @@ from __future__ import annotations
 PIPELINES: dict[str, list[str]] = {
     # Linalg to tile loops and launches for the Atlas machines.
     "atlas": [
+        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "npu-verify-ukernel-symbols",
@@ -17,15 +18,17 @@ PIPELINES: dict[str, list[str]] = {
     ],
     # The same down to real machine instructions of the first Atlas machine.
     "atlas-v0-native": [
+        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0}",
         "convert-npu-kernel-to-schedule",
         "canonicalize",
-        "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0}",
+        "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0 memory-plan=auto}",
     ],
     # The same down to the abstract instruction stream, with planned addresses.
     "atlas-abstract": [
+        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "npu-verify-ukernel-symbols",

@@ -51,7 +51,7 @@ class TileNPUKernelToSchedule(ModulePass):
     name = "tile-npu-kernel-to-schedule"
 
     tile: tuple[int, ...] = field(
-        default=(32, 32), metadata={"meaning": "tile of M and N, and of K when a third is given"}
+        default=(32, 32), metadata={"meaning": "tile of M, N and K; K is 32 when left out"}
     )
     kernel_manifest: str | None = field(
         default=None,
@@ -108,7 +108,7 @@ class TileNPUKernelToSchedule(ModulePass):
         shape = self.tile
         if manifest is not None and (entry := manifest.find(call.symbol)) is not None:
             shape = entry.tile_shape
-        k = shape[2] if len(shape) == 3 else 32 if shape == (32, 32) else shape[-1]
+        k = shape[2] if len(shape) == 3 else TileSizes.k
         return TileSizes(shape[0], shape[1], k, self.unroll_limit, self.pad_small)
 
 

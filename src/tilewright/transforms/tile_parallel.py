@@ -27,8 +27,10 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.transforms.tile_emitter import Emitter, Offset, tensor_type
 
-# For each dimension of a tensor: the space dimension it follows, or None when it stays whole.
+# For each dimension of a tensor: the space dimension it follows, None when it stays whole, or
+# DROPPED for a dimension of size 1 that is repeated along one walked step by step.
 Access = tuple[int | None, ...]
+DROPPED = -1
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Plan:
 
     def kept(self, access: Access) -> tuple[int, ...]:
         """Positions of an access that stay in the tile."""
-        return tuple(i for i, dim in enumerate(access) if dim not in self.single)
+        return tuple(i for i, dim in enumerate(access) if dim not in self.single and dim != DROPPED)
 
     @property
     def is_one_tile(self) -> bool:
@@ -200,9 +202,12 @@ def _rows(call: KernelCall, tile: tuple[int, int]) -> Plan:
                 for e in map_.results
             )
         missing = rank - type_.get_num_dims()
-        return tuple(
-            None if n == 1 else number.get(i + missing) for i, n in enumerate(type_.get_shape())
-        )
+        followed: list[int | None] = []
+        for i, n in enumerate(type_.get_shape(), start=missing):
+            repeated = n == 1 and shape[i] != 1
+            dim = number.get(i)
+            followed.append((DROPPED if dim in single else None) if repeated else dim)
+        return tuple(followed)
 
     maps = call.operand_maps() if "operand_maps" in call.attributes else None
     operands = tuple(
@@ -332,7 +337,8 @@ def _grown(
     """A tensor's shape with the dimensions that follow a padded one grown alike."""
     assert isinstance(type_, TensorType)
     return tuple(
-        n if dim is None else padded[dim] for n, dim in zip(type_.get_shape(), access, strict=True)
+        n if dim is None or dim == DROPPED else padded[dim]
+        for n, dim in zip(type_.get_shape(), access, strict=True)
     )
 
 
@@ -340,9 +346,9 @@ def _window(
     type_: Attribute, access: Access, plan: Plan, indices: list[Offset]
 ) -> tuple[list[Offset], list[int]]:
     assert isinstance(type_, TensorType)
-    offsets: list[Offset] = [0 if dim is None else indices[dim] for dim in access]
+    offsets: list[Offset] = [0 if dim is None or dim == DROPPED else indices[dim] for dim in access]
     sizes = [
-        n if dim is None else 1 if dim in plan.single else plan.tiles[dim]
+        n if dim is None or dim == DROPPED else 1 if dim in plan.single else plan.tiles[dim]
         for n, dim in zip(type_.get_shape(), access, strict=True)
     ]
     return offsets, sizes

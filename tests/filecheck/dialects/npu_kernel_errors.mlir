@@ -104,3 +104,11 @@ func.func @order(%a: tensor<4x4xbf16>) -> tensor<4x4xbf16> {
   %later = npu_kernel.ukernel_generic "npu_uk_silu"(%a) : tensor<4x4xbf16> -> tensor<4x4xbf16>
   return %0 : tensor<4x4xbf16>
 }
+
+// -----
+
+// A value nobody defines.
+func.func @undefined() -> tensor<4xbf16> {
+  // expected-error @+1 {{TW1210 the value %nowhere is used but not defined}}
+  return %nowhere : tensor<4xbf16>
+}

@@ -20,8 +20,10 @@
 // CHECK-NEXT:    npu_isa.native_inst "lui" {rd = 3, imm = 1}
 // CHECK-NEXT:    npu_isa.native_inst "addi" {rd = 3, rs1 = 3, imm = 0}
 // CHECK:         npu_isa.native_inst "vmatmul.acc.mxu0" {vd = 0, vs1 = 0, vs2 = 0}
-// CHECK:         npu_isa.native_inst "dma.store.ch<N>" {rd = 3, rs1 = 8, rs2 = 5, size = 0, channel = 0}
+// CHECK:         npu_isa.native_inst "dma.store.ch<N>" {rd = 3, rs1 = 8, rs2 = 4, size = 0, channel = 0}
+// CHECK:         npu_isa.native_inst "dma.store.ch<N>" {rd = 9, rs1 = 10, rs2 = 4, size = 0, channel = 1}
 // CHECK-NEXT:    npu_isa.native_inst "dma.wait.ch<N>" {channel = 0}
+// CHECK-NEXT:    npu_isa.native_inst "dma.wait.ch<N>" {channel = 1}
 // CHECK-NEXT:    func.return %2 : tensor<32x32xbf16>
 func.func @chain(%a: tensor<32x64xf8E4M3FN>, %b: tensor<64x32xf8E4M3FN>) -> tensor<32x32xbf16> {
   %a0 = tensor.extract_slice %a[0, 0] [32, 32] [1, 1] : tensor<32x64xf8E4M3FN> to tensor<32x32xf8E4M3FN>

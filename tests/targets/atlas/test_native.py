@@ -145,6 +145,18 @@ def test_absurd_rows_are_refused(change: dict) -> None:
         _native.AtlasMachine(rows, native._settings(V1, Policy()))
 
 
+@pytest.mark.parametrize("mnemonic, place, high", [
+    ("addi", 0, 32), ("vadd.bf16", 2, 64), ("vmatmul.mxu1", 2, 63), ("vmatpop.fp8.acc.mxu0", 1, 2),
+    ("slli", 2, 32), ("csrrw", 2, 4096), ("dma.wait", 0, 8), ("vload", 2, 63),
+])  # fmt: skip
+def test_rows_that_reach_past_the_state_are_refused(mnemonic: str, place: int, high: int) -> None:
+    rows = native._rows(V1)
+    row = next(r for r in rows if r["mnemonic"] == mnemonic)
+    row["operands"][place]["high"] = high
+    with pytest.raises(ValueError, match="does not fit its effect"):
+        _native.AtlasMachine(rows, native._settings(V1, Policy()))
+
+
 @pytest.mark.parametrize("opcodes, operands", [
     (np.array([255], np.uint8), np.zeros((1, 4), np.int32)),
     (np.array([0], np.uint8), np.array([[32, 0, 0, 0]], np.int32)),

@@ -175,14 +175,11 @@ class NativeMachine:
         """Stop when bytes of "dram" or "vmem", or the register named by `space`, change."""
         if space in ("dram", "vmem"):
             self._check_range(space, address, size)
-        elif space != "pc":
-            kind, place = parse_register(space)
-            space = f"{kind}{place[0]}" if kind in ("x", "e", "m", "csr") else space
-        self._core.unwatch(space, address, size)
-        self._core.watch(space, address, size)
+        self.unwatch(space, address, size)
+        self._core.watch(_canonical(space), address, size)
 
     def unwatch(self, space: str, address: int = 0, size: int = 1) -> None:
-        self._core.unwatch(space, address, size)
+        self._core.unwatch(_canonical(space), address, size)
 
     def snapshot(self) -> object:
         """Everything that changes while running, to hand to `restore`."""
@@ -242,6 +239,14 @@ class NativeMachine:
         elif reason == "limit" and (max_cycles is None or core.tick < max_cycles):
             return Outcome("until", core.tick)
         return self._outcome or Outcome(reason, core.tick)
+
+
+def _canonical(space: str) -> str:
+    """A memory or register by the one name the core knows it by: x05 is x5."""
+    if space in ("dram", "vmem", "pc"):
+        return space
+    kind, place = parse_register(space)
+    return f"{kind}{place[0]}" if kind in ("x", "e", "m", "csr") else space
 
 
 def _flat(place: tuple[int, ...]) -> int:

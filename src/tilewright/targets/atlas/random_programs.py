@@ -313,7 +313,11 @@ def random_profile(seed: int, base: Profile) -> Profile:
     timing = {}
     for name, entry in base.timing.items():
         unit, latency = entry.unit, entry.latency
-        if unit != "SCALAR":
+        if name not in ("scalar", "branch", "delay") and rng.random() < 0.15:
+            unit = rng.choice([u for u in base.units if u != "DMA"])
+        if unit == "SCALAR":
+            latency = 1
+        else:
             latency = rng.choice((latency, latency, 1, 2, rng.randint(1, 100)))
         interval = latency
         if unit != "SCALAR" and rng.random() < 0.6:
@@ -337,7 +341,7 @@ def random_profile(seed: int, base: Profile) -> Profile:
         name=f"{base.name}-{seed}",
         units=(base.units[0], *others),
         features=frozenset(f for f in ("csr", "square_cube") if rng.random() < 0.7),
-        delay_slots=rng.choice((1, 2, 2, 2, 3, 4)),
+        delay_slots=rng.choice((1, 2, 2, 2, 3, 8)),
         halts=rng.random() < 0.7,
         busy_unit=rng.choice(("fault", "stall")),
         conflict=rng.choice(("fault", "stall", "ignore")),

@@ -38,7 +38,7 @@ from tilewright.transforms.linalg_to_kernel.emitter import (
     loop_extents,
     loops_of,
 )
-from tilewright.transforms.linalg_to_kernel.scalar_ops import PENDING, Value, convert_scalar_op
+from tilewright.transforms.linalg_to_kernel.scalar_ops import Value, convert_scalar_op
 
 
 @dataclass
@@ -211,7 +211,3 @@ def materialise(emitter: Emitter, body: Body, index: int, result: SSAValue) -> S
         value = Lane(value.tensor, tuple(None if d in unread else d for d in value.loops))
     tensor = emitter.broadcast(value, wide, body.extents)
     return emitter.reshape(tensor, type_.get_shape())
-
-
-def is_pending(family: str) -> bool:
-    return family.startswith(PENDING)

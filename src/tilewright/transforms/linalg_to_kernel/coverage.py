@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dialects.kernel_families import family_of
-from tilewright.dialects.locations import location_of
+from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, StringAttr, TensorType
 from tilewright.transforms.linalg_to_kernel.driver import HOST_ATTRIBUTE, convert_module
@@ -115,7 +115,7 @@ def coverage_of(module: ModuleOp, settings: Settings) -> Coverage:
     on_host = settings.unmapped == "host"
     rows = []
     for op in result.compute_ops:
-        row = Row(op.name, _types(op), str(location_of(op) or "?"), "bound")
+        row = Row(name_of(op), _types(op), str(location_of(op) or "?"), "bound")
         made = kernels.get(op, [])
         problem = problems.get(op)
         if problem is not None:
@@ -135,11 +135,11 @@ def coverage_of(module: ModuleOp, settings: Settings) -> Coverage:
         if isinstance(op, UKernelGenericOp | MatmulOp):
             state = "host" if _runs_on_host(op) else "bound"
             place = str(location_of(op) or "?")
-            rows.append(Row(op.name, _types(op), place, state, [kernel_name(op)]))
+            rows.append(Row(name_of(op), _types(op), place, state, [kernel_name(op)]))
         elif HOST_ATTRIBUTE in op.attributes and op not in result.compute_ops:
             reason = op.attributes[HOST_ATTRIBUTE]
             text = reason.data if isinstance(reason, StringAttr) else None
-            rows.append(Row(op.name, _types(op), str(location_of(op) or "?"), "host", [], text))
+            rows.append(Row(name_of(op), _types(op), str(location_of(op) or "?"), "host", [], text))
     return Coverage(rows, dict(sorted(used.items())))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
 
 from tilewright.dialects.intents import shape_of, tensor_type
 from tilewright.dialects.linalg_ext import (
@@ -15,7 +14,7 @@ from tilewright.dialects.linalg_ext import (
     StructuredOp,
     TransposeOp,
 )
-from tilewright.dialects.locations import location_of
+from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineMap,
@@ -24,7 +23,6 @@ from tilewright.dialects.xdsl_api import (
     ModuleOp,
     Operation,
     Region,
-    SSAValue,
     StringAttr,
     TensorType,
     i64,
@@ -44,7 +42,7 @@ from tilewright.transforms.linalg_to_kernel.emitter import (
 )
 from tilewright.transforms.linalg_to_kernel.quantised import convert_quantised_matmul
 from tilewright.transforms.linalg_to_kernel.reductions import convert_reduction
-from tilewright.transforms.linalg_to_kernel.scalar_ops import PENDING, convert_scalar_op
+from tilewright.transforms.linalg_to_kernel.scalar_ops import PENDING
 from tilewright.transforms.linalg_to_kernel.tensor_arithmetic import convert_tensor_arithmetic
 from tilewright.transforms.linalg_to_kernel.windows import convert_convolution, convert_pooling
 
@@ -98,7 +96,7 @@ def is_tensor_compute(op: Operation) -> bool:
         return True
     if op.name in TENSOR_OPS:
         return not (op.name.endswith("_slice") and movement.has_dynamic_place(op))
-    if op.name in STAYING_OPS or op.name.split(".")[0] in STAYING_DIALECTS:
+    if op.name in STAYING_OPS or name_of(op).split(".")[0] in STAYING_DIALECTS:
         return False
     return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results))
 
@@ -128,7 +126,15 @@ def convert_module(module: ModuleOp, settings: Settings, collect: bool = False) 
                 recognise_chains(block, result.sources, settings)
                 remove_dead(block)
             _check_nothing_pending(region, result, collect)
+            _check_intents(region, collect)
     return result
+
+
+def _check_intents(region: Region, collect: bool) -> None:
+    """Refuse intents that do not fit together: tensor ops of the source may reach too far."""
+    for op in region.walk():
+        if isinstance(op, UKernelGenericOp | MatmulOp) and not collect:
+            op.verify_()
 
 
 @dataclass
@@ -175,6 +181,8 @@ class Converter:
         """A copy of an op that needs no kernel; its regions are converted too."""
         emitter = self.emitter
         new = op.clone_without_regions(emitter.values, dict(blocks))
+        for region in list(new.regions):
+            new.detach_region(region)
         emitter.block.add_op(new)
         new.location = op.location
         for region in op.regions:
@@ -186,7 +194,7 @@ class Converter:
         if not on_host and not self.collect:
             raise TilewrightError(
                 problem.code,
-                f"{op.name} has no kernel: {problem.reason}",
+                f"{name_of(op)} has no kernel: {problem.reason}",
                 location_of(op),
                 problem.hint,
             )
@@ -293,11 +301,8 @@ def _check_nothing_pending(region: Region, result: Conversion, collect: bool) ->
             if not collect:
                 raise TilewrightError(
                     problem.code,
-                    f"{source.name} has no kernel: {problem.reason}",
+                    f"{name_of(source)} has no kernel: {problem.reason}",
                     location_of(source),
                     problem.hint,
                 )
             result.problems.append((source, problem))
-
-
-_ = (cast, SSAValue, convert_scalar_op)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from tilewright.dialects.intents import IntentBuilder, Literal, shape_of, tensor_type
+from tilewright.dialects.intents import IntentBuilder, Literal, shape_of
 from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.linalg_ext import StructuredOp
 from tilewright.dialects.npu_kernel import UKernelGenericOp
@@ -72,7 +72,6 @@ class Emitter(IntentBuilder):
     sources: dict[Operation, tuple[Operation, ...]] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     source: Operation | None = None
-    _fills: dict[tuple[Attribute, tuple[int, ...]], OpResult] = field(default_factory=dict)
 
     def add(self, op: Operation) -> OpResult:
         self.block.add_op(op)
@@ -119,12 +118,6 @@ class Emitter(IntentBuilder):
             )
         )
 
-    def zeros(self, like: TensorType) -> OpResult:
-        """A tensor of zeros; stands where contents do not matter."""
-        element = like.element_type
-        zero = FloatAttr(0.0, element) if isinstance(element, AnyFloat) else IntegerAttr(0, element)  # type: ignore[arg-type]
-        return self.fill(zero, like.get_shape())
-
 
 # ------------------------------------------------------------------------------ looking at values
 
@@ -137,9 +130,9 @@ def constant_of(value: SSAValue) -> FloatAttr | IntegerAttr | None:
     attribute = op.value
     if isinstance(attribute, FloatAttr | IntegerAttr):
         return attribute
-    if isinstance(attribute, DenseIntOrFPElementsAttr) and attribute.is_splat():
+    if isinstance(attribute, DenseIntOrFPElementsAttr) and len(attribute) and attribute.is_splat():
         element = attribute.get_element_type()
-        number = attribute.get_values()[0]
+        number = cast("int | float", attribute.get_values()[0])
         if isinstance(element, AnyFloat):
             return FloatAttr(float(number), element)
         if isinstance(element, IntegerType | IndexType):
@@ -256,31 +249,3 @@ def loop_extents(op: StructuredOp) -> dict[int, int]:
 def index_free(element: Attribute) -> Attribute:
     """Index values are 64-bit integers in kernels."""
     return i64 if isinstance(element, IndexType) else element
-
-
-def same_type(value: SSAValue, type_: Attribute) -> bool:
-    return value.type == type_
-
-
-def shapes_text(values: Sequence[SSAValue]) -> str:
-    return ", ".join("x".join(map(str, shape_of(v))) for v in values)
-
-
-__all__ = [
-    "Emitter",
-    "Settings",
-    "Unmapped",
-    "check_element",
-    "check_static",
-    "constant_of",
-    "filled_with",
-    "index_free",
-    "is_undefined",
-    "kernel_of",
-    "literal_of",
-    "loop_extents",
-    "loops_of",
-    "same_type",
-    "shapes_text",
-    "tensor_type",
-]

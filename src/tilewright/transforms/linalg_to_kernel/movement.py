@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from tilewright.dialects.intents import Lane, integers, shape_of, tensor_type
+from tilewright.dialects.intents import Lane, integers, shape_of
 from tilewright.dialects.linalg_ext import GenericOp, StructuredOp, TransposeOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
-    FloatAttr,
     IntegerAttr,
     Operation,
     SSAValue,
@@ -32,7 +31,6 @@ from tilewright.transforms.linalg_to_kernel.emitter import (
     is_undefined,
     kernel_of,
     literal_of,
-    loops_of,
 )
 
 DYNAMIC = -(2**63)
@@ -120,6 +118,8 @@ def _joined(
 def convert_concat(emitter: Emitter, op: tensor.ConcatOp) -> None:
     parts = [emitter.value(v) for v in op.inputs]
     axis = op.dim.value.data
+    if not 0 <= axis < len(shape_of(parts[0])):
+        raise Unmapped("TW1224", f"it joins along dimension {axis}, which is none", "count from 0")
     emitter.values[op.result] = parts[0] if len(parts) == 1 else emitter.concat(parts, axis)
 
 
@@ -231,6 +231,3 @@ def _loop_index(value: SSAValue) -> int | None:
     if getattr(owner, "name", "") == "linalg.index":
         return cast(Operation, owner).properties["dim"].value.data  # type: ignore[attr-defined]
     return None
-
-
-_ = (FloatAttr, tensor_type, loops_of)

@@ -18,7 +18,6 @@ from tilewright.dialects.xdsl_api import (
     IntegerAttr,
     IntegerType,
     Operation,
-    StringAttr,
     i1,
 )
 from tilewright.transforms.linalg_to_kernel.emitter import Unmapped, index_free
@@ -234,6 +233,3 @@ def _select(operands: Sequence[Value], element: Attribute, apply: Apply) -> Valu
     if isinstance(condition, Literal):
         return a if condition.value.value.data else b
     return apply("select", operands, element, {})
-
-
-_ = StringAttr

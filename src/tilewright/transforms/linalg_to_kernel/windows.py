@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from tilewright.dialects.intents import integers, shape_of, tensor_type, text
-from tilewright.dialects.linalg_ext import ConvolutionOp, PoolingOp, WindowOp
+from tilewright.dialects.intents import Lane, integers, shape_of, tensor_type, text
+from tilewright.dialects.linalg_ext import ConvolutionOp, PoolingOp
 from tilewright.dialects.npu_kernel import MatmulOp
 from tilewright.dialects.xdsl_api import (
     ArrayAttr,
@@ -92,7 +92,7 @@ def convert_convolution(emitter: Emitter, op: ConvolutionOp) -> None:
     bias = None if zero else _bias(conv, init, type_)
     choice = _choose(emitter, conv, zero or bias is not None)
     if choice == "im2col":
-        start = None if zero else emitter.reshape(init, conv.result.get_shape())
+        start = None if zero else _start_rows(emitter, conv, init, bias)
         value = _rows_times_filter(emitter, conv, start)
     else:
         attributes: dict[str, Attribute] = {
@@ -178,7 +178,30 @@ def _normalised(emitter: Emitter, op: ConvolutionOp, type_: TensorType) -> Convo
         raise Unmapped("TW1221", "this convolution has no kernel", "use nchw_fchw or nhwc_hwcf")
     result = TensorType(type_.element_type, list(out))
     strides, dilations = _pair(op.steps("strides")), _pair(op.steps("dilations"))
-    return Convolution(x, w, layout, groups, strides, dilations, result)
+    conv = Convolution(x, w, layout, groups, strides, dilations, result)
+    first = 2 if layout == "nchw_fchw" else 1
+    conv.x = _reached(emitter, x, first, conv.window, conv.output, strides, dilations)
+    return conv
+
+
+def _reached(
+    emitter: Emitter,
+    x: SSAValue,
+    first: int,
+    window: tuple[int, ...],
+    output: tuple[int, ...],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+) -> SSAValue:
+    """The part of an image that windows reach: a result may stop before the image ends."""
+    sizes = list(shape_of(x))
+    for i in range(2):
+        span = dilations[i] * (window[i] - 1) + 1
+        if (sizes[first + i] - span) // strides[i] + 1 > output[i]:
+            sizes[first + i] = (output[i] - 1) * strides[i] + span
+    if tuple(sizes) == shape_of(x):
+        return x
+    return emitter.slice(x, [0] * len(sizes), sizes, [1] * len(sizes))
 
 
 def _bias(conv: Convolution, init: SSAValue, type_: TensorType) -> SSAValue | None:
@@ -212,6 +235,19 @@ def _take_padding(conv: Convolution) -> tuple[SSAValue, tuple[int, ...]]:
     return op.operands[0], (low[first], low[first + 1], high[first], high[first + 1])
 
 
+def _start_rows(
+    emitter: Emitter, conv: Convolution, init: SSAValue, bias: SSAValue | None
+) -> SSAValue:
+    """The initial value with one row per window position and one column per filter."""
+    rows = conv.image[0] * prod(conv.output)
+    if bias is not None:
+        return emitter.broadcast(Lane(bias, (1,)), (0, 1), {0: rows, 1: conv.filters})
+    init = emitter.reshape(init, conv.result.get_shape())
+    if conv.layout == "nchw_fchw":
+        init = emitter.transpose(init, [0, 2, 3, 1])
+    return emitter.reshape(init, (rows, conv.filters))
+
+
 def _rows_times_filter(emitter: Emitter, conv: Convolution, init: SSAValue | None) -> SSAValue:
     """im2col: one row per window position, contracted with the filter in the order of its loops."""
     (n, c, h, w), (kh, kw), (oh, ow) = conv.image, conv.window, conv.output
@@ -232,12 +268,8 @@ def _rows_times_filter(emitter: Emitter, conv: Convolution, init: SSAValue | Non
         weight, turned = emitter.reshape(conv.w, (filters, depth)), True
     else:
         weight, turned = emitter.reshape(conv.w, (depth, filters)), False
-    start = None
-    if init is not None:
-        start = emitter.transpose(init, [0, 2, 3, 1]) if channels_first else init
-        start = emitter.reshape(start, (n * oh * ow, filters))
     type_ = TensorType(conv.result.element_type, [n * oh * ow, filters])
-    value = emit_matmul(emitter, rows, weight, type_, start, False, turned)
+    value = emit_matmul(emitter, rows, weight, type_, init, False, turned)
     if isinstance(value.owner, MatmulOp):
         value.owner.attributes["strategy"] = text("im2col")
     value = emitter.reshape(value, (n, oh, ow, filters))
@@ -286,15 +318,15 @@ def convert_pooling(emitter: Emitter, op: PoolingOp) -> None:
     if len(window) == 1:
         x = emitter.reshape(x, (shape[0], shape[1], 1, shape[2]))
         window, out, layout = (1, *window), (out[0], out[1], 1, out[2]), "nchw"
+    strides, dilations = _pair(op.steps("strides")), _pair(op.steps("dilations"))
+    first = 2 if layout == "nchw" else 1
+    x = _reached(emitter, x, first, window, out[first : first + 2], strides, dilations)
     attributes: dict[str, Attribute] = {
         "kernel": integers(window),
-        "strides": integers(_pair(op.steps("strides"))),
-        "dilations": integers(_pair(op.steps("dilations"))),
+        "strides": integers(strides),
+        "dilations": integers(dilations),
         "layout": text(layout),
     }
     result = TensorType(type_.element_type, list(out))
     value = emitter.call(f"pool_{kind}", [x], result, attributes)
     emitter.values[op.results[0]] = emitter.reshape(value, type_.get_shape())
-
-
-_ = WindowOp

@@ -21,7 +21,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
-WORKING = 12  # scalar registers a loop body has for addresses and rare constants
+WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
 
 @dataclass

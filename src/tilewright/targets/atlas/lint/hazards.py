@@ -116,10 +116,6 @@ def order_problems(
             text = f"writes {names} {_ticks(late)} before"
             found.append(Problem("TW2007", text, early, tick + late, older, False, names))
         found += _memory_order(facts, older, tick, access, late, early, checked)
-        if facts.role is Role.DMA and not any(p.other is older for p in found):
-            shared = (other.writes & (reads | writes)) | (other.reads & writes)
-            if shared:
-                found.append(_over_flight(older, facts, tick))
     for older in state.unwaited:
         shared = older.facts.reads & facts.writes
         if shared and facts.role is not Role.DMA:

@@ -208,6 +208,7 @@ def blur(general: State, special: State, count: int) -> State:
     result.written = general.written & special.written
     result.open = general.open | special.open
     result.order = max(general.order, special.order)
+    result.ordered = False
     values = join_values(
         [*general.x, general.base], [*special.x, special.base], count
     )  # fmt: skip

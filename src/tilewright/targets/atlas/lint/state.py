@@ -15,7 +15,7 @@ from tilewright.targets.atlas.lint.values import replace as replace_symbol
 NEVER = -(1 << 60)  # a tick before everything
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, eq=False)
 class Operation:
     """An operation between its accept and the moment the program knows that it is done."""
 
@@ -49,6 +49,7 @@ class State:
         "now",
         "open",
         "order",
+        "ordered",
         "pc",
         "since",
         "unwaited",
@@ -73,7 +74,8 @@ class State:
         self.engine = (NEVER, NEVER)  # completion of the last DMA operation
         self.clear = [(NEVER, NEVER)] * 8  # channel is idle from here
         self.open = 0  # channels with an operation since their last wait, as bits
-        self.order = 0
+        self.order = 0  # of the next operation
+        self.ordered = True  # the orders of DMA operations are those of the queue
         # Loops being executed: (first instruction, number of the entry into it).
         self.context: tuple[tuple[int, int], ...] = ()
         self.certain = True  # no unknown branch and no summary on the way here
@@ -99,6 +101,7 @@ class State:
             tuple((max(low - now, 0), max(high - now, 0)) for low, high in self.clear),
             (max(self.engine[0] - now, -1), max(self.engine[1] - now, -1)),
             self.open,
+            self.ordered,
         )
 
     def slots(self) -> list[Value]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilewright.targets.atlas.lint.facts import Facts
-from tilewright.targets.atlas.lint.scalar import distance
+from tilewright.targets.atlas.lint.scalar import CONDITIONS, NEGATED, compare, distance
+from tilewright.targets.atlas.lint.session import FAR, Session
 from tilewright.targets.atlas.lint.state import State
 from tilewright.targets.atlas.lint.values import (
     Form,
@@ -18,15 +17,103 @@ from tilewright.targets.atlas.lint.values import (
     unsigned,
 )
 
-if TYPE_CHECKING:
-    from tilewright.targets.atlas.lint.stepper import Stepper
-
-MAX_TARGETS = 64
+MAX_TARGETS = 64  # of one jalr that lint follows
 
 
-def targets_of(stepper: Stepper, state: State, facts: Facts, index: int) -> list[int] | None:
+def transfer(run: Session, state: State, facts: Facts, index: int) -> list[State]:
+    tick = state.now
+    slots = run.profile.delay_slots
+    if state.since < slots:
+        run.settle(state, tick, FAR)
+        accept = run.profile.delay_slot_transfer == "accept"
+        run.report(
+            state, "TW2016", index,
+            f"{facts.shown} stands in a delay slot of another control transfer",
+            hint=f"{slots} other instructions must follow every branch and jump", tick=tick,
+            severity="warning" if accept else None,
+        )  # fmt: skip
+        if not accept:
+            state.since = 0
+            state.now += 1
+            return run.follow(state, None)
+    state.since = 0
+    tick = run.dispatch(state, facts, tick)
+    state.now = tick + 1
+    condition = CONDITIONS.get(facts.mnemonic)
+    if condition is None:
+        return _jump(run, state, facts, index, tick)
+    a, b = state.x[facts.rs1], state.x[facts.rs2]
+    outcome = compare(condition, a, b)
+    if not (isinstance(a, int) and isinstance(b, int)):
+        _note_turning_point(condition, a, b)
+    if outcome is False:
+        return run.follow(state, None)
+    target = _targets_of(run, state, facts, index)
+    if outcome is True:
+        return _go(run, state, facts, index, tick, target)
+    state.certain = False
+    other = state.copy()
+    result: list[State] = []
+    if refine(state, condition, a, b):
+        result += _go(run, state, facts, index, tick, target)
+    if refine(other, NEGATED[condition], a, b):
+        result += run.follow(other, None)
+    return result
+
+
+def _jump(run: Session, state: State, facts: Facts, index: int, tick: int) -> list[State]:
+    targets = _targets_of(run, state, facts, index)
+    if facts.rd:
+        state.x[facts.rd] = (index + 1) * run.profile.pc_step
+    if facts.mnemonic == "jal":
+        return _go(run, state, facts, index, tick, targets)
+    if targets is None:
+        run.report(
+            state, "TW2020", index, "jalr goes to an address that is not known", certain=False,
+            hint="lint follows jalr only to addresses computed from constants",
+        )  # fmt: skip
+        run.ended = True
+        return []
+    if len(targets) > 1:
+        state.certain = False
+    result: list[State] = []
+    for target in targets:
+        run.jumped.add(target // run.profile.pc_step)
+        copy = state.copy() if len(targets) > 1 else state
+        result += _go(run, copy, facts, index, tick, [target])
+    return result
+
+
+def _go(
+    run: Session, state: State, facts: Facts, index: int, tick: int, targets: list[int] | None
+) -> list[State]:
+    """Take a transfer to a target in pc units, unless the machine refuses it."""
+    assert targets is not None
+    target = targets[0]
+    step = run.profile.pc_step
+    if target < 0 or target % step:
+        run.settle(state, tick + 1, 0)
+        run.report(
+            state, "TW2018", index,
+            f"{facts.shown} goes to address {target}, which is no instruction", tick=tick + 1,
+        )  # fmt: skip
+        return run.follow(state, None)
+    if any(address >= len(run.facts) for address in state.window):
+        if run.repairs is not None:
+            run.repairs.slots_missing = True
+        run.report(
+            state, "TW2017", index,
+            f"{facts.shown} is followed by fewer than {run.profile.delay_slots} instructions, "
+            "so it is not taken",
+            tick=tick + 1, hint="append nops to the program",
+        )  # fmt: skip
+        return run.follow(state, None)
+    return run.follow(state, [target // step])
+
+
+def _targets_of(run: Session, state: State, facts: Facts, index: int) -> list[int] | None:
     """Possible targets in pc units; None when a jalr may go anywhere."""
-    step = stepper.profile.pc_step
+    step = run.profile.pc_step
     if facts.mnemonic != "jalr":
         offset = facts.immediate if step == 4 else facts.immediate // 4
         return [index * step + offset]
@@ -42,7 +129,7 @@ def targets_of(stepper: Stepper, state: State, facts: Facts, index: int) -> list
     return list(range(low, high + 1, stride))
 
 
-def note_turning_point(condition: str, a: Value, b: Value) -> None:
+def _note_turning_point(condition: str, a: Value, b: Value) -> None:
     """Remember at which value of its symbol a branch changes its mind."""
     line = _line(distance(condition, a, b))
     if line is not None:

@@ -16,7 +16,6 @@ from tilewright.dialects.intents import shape_of, tensor_type, text
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import AnyFloat, IntegerAttr, Operation, SSAValue, i64
 from tilewright.transforms.linalg_to_kernel.chains.match import (
-    Node,
     Read,
     Recogniser,
     Rewriter,
@@ -281,5 +280,3 @@ RECOGNISERS: dict[str, list[Recogniser]] = {
     "reshape": [interleaved],
     "elementwise_add": [whole_tables],
 }
-
-_ = Node

@@ -1,0 +1,153 @@
+"""Memory planning on hard instances: greedy and exact peaks, our time against published times.
+
+    python benchmarks/memory_planning.py             instances of our own generator
+    python benchmarks/memory_planning.py DIR         a folder of CSV files (id,lower,upper,size)
+
+A file called NAME.CAPACITY.csv is planned within that capacity; others within their peak live
+bytes. The suite of that form is google/minimalloc, benchmarks/challenging.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tilewright.errors import TilewrightError
+from tilewright.planning.best_fit import best_fit
+from tilewright.planning.bounds import peak_live
+from tilewright.planning.buffers import Buffer, peak_of
+from tilewright.planning.exact import Limits, Work, fit
+from tilewright.planning.first_fit import first_fit
+from tilewright.planning.generate import suite
+from tilewright.planning.minimalloc_csv import read_instance
+from tilewright.planning.orders import ORDERS
+from tilewright.planning.verify import check_plan
+
+# Seconds of MiniMalloc on the instances of its own "challenging" suite, from the ASPLOS 2024
+# talk; keyed by instance and number of buffers, so that another file of the same name is not
+# compared with them.
+PUBLISHED_SOURCE = "MiniMalloc, ASPLOS 2024 talk"
+PUBLISHED = {
+    ("A", 154): 4.91,
+    ("B", 170): 3.66,
+    ("D", 213): 2.67,
+    ("F", 296): 5.36,
+    ("G", 308): 1.18,
+    ("H", 316): 1.81,
+    ("I", 374): 3.91,
+    ("K", 454): 0.63,
+}
+
+
+def instances(folder: Path | None) -> list[tuple[str, list[Buffer], int]]:
+    """(name, buffers, capacity) of a folder, or of the generator."""
+    if folder is None:
+        return [(name, buffers, capacity) for name, (buffers, capacity) in suite().items()]
+    found = []
+    for path in sorted(folder.glob("*.csv")):
+        buffers, capacity = read_instance(path)
+        found.append((path.name.split(".")[0], buffers, capacity or peak_live(buffers).live_bytes))
+    if not found:
+        raise TilewrightError("TW1409", f"{folder} holds no CSV files", hint="give another folder")
+    return found
+
+
+def best_of(
+    planner: Callable[[Sequence[Buffer], str], dict[str, int]], buffers: list[Buffer]
+) -> int:
+    return min(peak_of(buffers, planner(buffers, order)) for order in ORDERS)
+
+
+def measure(name: str, buffers: list[Buffer], capacity: int, limits: Limits) -> dict[str, object]:
+    """One row: peaks, time, and the plan checked by the independent verifier."""
+    work = Work()
+    begin, cpu = time.perf_counter(), time.process_time()
+    status, offsets = fit(buffers, capacity, limits, work)
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    if status == "solved":
+        check_plan(buffers, offsets, {buffers[0].region: capacity})
+    published = PUBLISHED.get((name, len(buffers)))
+    return {
+        "instance": name,
+        "buffers": len(buffers),
+        "peak_live": peak_live(buffers).live_bytes,
+        "capacity": capacity,
+        "first_fit": best_of(first_fit, buffers),
+        "best_fit": best_of(best_fit, buffers),
+        "exact": peak_of(buffers, offsets) if status == "solved" else None,
+        "status": status,
+        "nodes": work.nodes,
+        "restarts": work.restarts,
+        "engines": work.engines,
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu, 3),
+        "published_seconds": published,
+        "ratio": round(seconds / published, 3) if published else None,
+    }
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """The rows as a Markdown table with a total."""
+    columns = {
+        "instance": "instance",
+        "buffers": "buffers",
+        "peak_live": "peak live",
+        "first_fit": "first-fit",
+        "best_fit": "best-fit",
+        "exact": "exact",
+        "nodes": "nodes",
+        "seconds": "seconds",
+        "cpu_seconds": "CPU seconds",
+        "published_seconds": "published seconds",
+        "ratio": "ratio",
+    }
+    lines = ["| " + " | ".join(columns.values()) + " |", "|---" + "|---:" * 10 + "|"]
+    for row in rows:
+        cells = [row[key] if row[key] is not None else "-" for key in columns]
+        if row["status"] != "solved":
+            cells[5] = str(row["status"])
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+
+    def total(key: str) -> float:
+        return round(sum(float(str(row[key] or 0)) for row in rows), 2)
+
+    ours, theirs = total("seconds"), total("published_seconds")
+    last = [ours, total("cpu_seconds"), theirs or "-", round(ours / theirs, 3) if theirs else "-"]
+    lines.append("| total | | | | | | | " + " | ".join(str(cell) for cell in last) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("--seed", type=int, default=Limits().seed)
+    parser.add_argument("--work", type=int, default=Limits().work, help="steps per instance")
+    options = parser.parse_args()
+    limits = Limits(seed=options.seed, work=options.work)
+    try:
+        rows = []
+        for name, buffers, capacity in instances(options.folder):
+            if sys.stderr.isatty():
+                print(f"{name}…", end="\r", file=sys.stderr, flush=True)
+            rows.append(measure(name, buffers, capacity, limits))
+    except TilewrightError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps({"published_source": PUBLISHED_SOURCE, "rows": rows}, indent=2))
+    else:
+        print(table(rows))
+        if any(row["published_seconds"] for row in rows):
+            print(f"\npublished seconds: {PUBLISHED_SOURCE}; ratio: ours / published")
+    return 0 if all(row["status"] == "solved" for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

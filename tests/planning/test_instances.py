@@ -1,0 +1,64 @@
+"""Instances as CSV, and the generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.errors import TilewrightError
+from tilewright.planning.buffers import Buffer
+from tilewright.planning.generate import cut_rectangle, suite
+from tilewright.planning.minimalloc_csv import parse_instance, read_instance, write_instance
+from tilewright.planning.verify import violations
+
+
+def test_round_trip(tmp_path: Path):
+    buffers, offsets = cut_rectangle(12, 1 << 14, 10, 5)
+    path = tmp_path / "X.16384.csv"
+    path.write_text(write_instance(buffers))
+    assert read_instance(path) == (buffers, 16384)
+    fixed = parse_instance(write_instance(buffers, offsets))
+    assert {b.name: b.offset for b in fixed} == offsets
+
+
+def test_alignment_column():
+    assert parse_instance("id,lower,upper,size,alignment\nq,0,2,7,4\n") == [
+        Buffer("q", 7, 0, 2, alignment=4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("id,lower,upper\n", "f.csv:1"),
+        ("id,lower,upper,size\na,0,2,x\n", "f.csv:2"),
+        ("id,lower,upper,size\na,0,2\n", "f.csv:2"),
+        ("", "f.csv:1"),
+    ],
+)
+def test_bad_files(text: str, place: str):
+    with pytest.raises(TilewrightError) as error:
+        parse_instance(text, "f.csv")
+    assert error.value.code == "TW1409"
+    assert str(error.value.location) == place
+
+
+def test_missing_file(tmp_path: Path):
+    with pytest.raises(TilewrightError):
+        read_instance(tmp_path / "none.csv")
+
+
+def test_the_suite_is_the_same_every_time():
+    assert suite() == suite()
+    for buffers, capacity in suite().values():
+        assert sum(b.size * (b.upper - b.lower) for b in buffers) == capacity * max(
+            b.upper for b in buffers
+        )
+
+
+def test_known_plans_are_right():
+    for seed in range(5):
+        buffers, offsets = cut_rectangle(50, 1 << 18, 40, seed)
+        assert len(buffers) == 50
+        assert violations(buffers, offsets, {"memory": 1 << 18}) == []

@@ -97,3 +97,11 @@ def test_bad_input(arguments, code):
     with pytest.raises(TilewrightError) as caught:
         invoke(*arguments)
     assert caught.value.code == code
+
+
+def test_export(tmp_path):
+    target = tmp_path / "manifest.json"
+    invoke("export", "silu", "matmul", "-o", str(target))
+    data = json.loads(target.read_text())
+    assert data["schema_version"] == 1 and set(data["kernels"]) == {"silu", "matmul"}
+    assert json.loads(invoke("export", "silu").output)["kernels"]["silu"]["tile_shape"] == [32, 32]

@@ -6,25 +6,39 @@ Sums over K run in accumulators that round to bf16 after every 32 columns.
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
 
-import tilewright.tile as tw
+from collections.abc import Iterator
 
-BLOCK = 96  # rows of A that share the weights on chip
+import tilewright.tile as tw
+from tilewright.kernels.blocking import choose_blocking
+from tilewright.tile.backend import active
+from tilewright.tile.blocks import Block
+
+
+def blocks(m: int, k: int, n: int) -> Iterator[tuple[Block, Block]]:
+    """Loops over blocks of the result: (rows, columns), the order and sizes the cheapest ones."""
+    plan = choose_blocking(m, k, n, active().profile)
+    if plan.rows:
+        for rows in tw.grid(m, plan.rows):
+            for columns in tw.grid(n):
+                yield rows, columns
+    else:
+        for columns in tw.grid(n, plan.columns):
+            for rows in tw.grid(m):
+                yield rows, columns
 
 
 @tw.kernel
 def matmul(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
     """a @ b"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M, BLOCK):
-            out[m, n] = a[m, :] @ b[:, n]
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = a[m, :] @ b[:, n]
 
 
 @tw.kernel
 def matmul_transposed(a: tw.fp8["M", "K"], b: tw.fp8["N", "K"], out: tw.bf16["M", "N"]):
     """a @ b.T, b stored row by row"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M, BLOCK):
-            out[m, n] = a[m, :] @ b[n, :].T
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = a[m, :] @ b[n, :].T
 
 
 @tw.kernel
@@ -33,9 +47,8 @@ def batch_matmul(
 ):  # fmt: skip
     """a[i] @ b[i] for each i"""
     for i in tw.each(out.B):
-        for n in tw.grid(out.N):
-            for m in tw.grid(out.M, BLOCK):
-                out[i, m, n] = a[i, m, :] @ b[i, :, n]
+        for m, n in blocks(out.M, a.K, out.N):
+            out[i, m, n] = a[i, m, :] @ b[i, :, n]
 
 
 @tw.kernel
@@ -43,9 +56,8 @@ def matmul_bias(
     a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["M", "N"], out: tw.bf16["M", "N"]
 ):  # fmt: skip
     """a @ b + bias, the bias a full matrix (or a residual)"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M, BLOCK):
-            out[m, n] = (a[m, :] @ b[:, n]) + bias[m, n]
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = (a[m, :] @ b[:, n]) + bias[m, n]
 
 
 @tw.kernel
@@ -53,9 +65,8 @@ def linear(
     a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
 ):  # fmt: skip
     """a @ b + bias, the bias one row"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M, BLOCK):
-            out[m, n] = (a[m, :] @ b[:, n]) + bias[n]
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = (a[m, :] @ b[:, n]) + bias[n]
 
 
 @tw.kernel
@@ -63,9 +74,8 @@ def linear_gelu(
     a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
 ):  # fmt: skip
     """gelu(a @ b + bias)"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M, BLOCK):
-            out[m, n] = tw.gelu((a[m, :] @ b[:, n]) + bias[n])
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = tw.gelu((a[m, :] @ b[:, n]) + bias[n])
 
 
 @tw.kernel
@@ -73,17 +83,15 @@ def linear_silu(
     a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
 ):  # fmt: skip
     """silu(a @ b + bias)"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M, BLOCK):
-            out[m, n] = tw.silu((a[m, :] @ b[:, n]) + bias[n])
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = tw.silu((a[m, :] @ b[:, n]) + bias[n])
 
 
 @tw.kernel
 def matmul_requant(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.fp8["M", "N"]):
     """fp8 of a @ b"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M, BLOCK):
-            out[m, n] = tw.to_fp8(a[m, :] @ b[:, n])
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = tw.to_fp8(a[m, :] @ b[:, n])
 
 
 @tw.kernel

@@ -26,6 +26,7 @@ class Entry:
 
     sizes: defaults for its named sizes. multiples: sizes that must be multiples of a number.
     data: how to make an input for tests, by parameter name ("normal" where nothing is said).
+    related: sizes depend on each other, as those of a window do.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Entry:
     sizes: Mapping[str, int]
     multiples: Mapping[str, int] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
+    related: bool = False
 
     @property
     def kernel(self) -> Kernel:
@@ -89,8 +91,7 @@ class Entry:
         self, profile: str | Profile = "atlas-v1", sizes: Mapping[str, int] | None = None
     ) -> Compiled:
         """The compiled kernel."""
-        shapes = self.shapes(sizes)
-        return self.kernel.compile(profile, **{name: shapes[name] for name in self.inputs})
+        return self.kernel.compile(profile, **self.shapes(sizes))
 
     def sample(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Inputs for a test, as bit patterns."""
@@ -156,12 +157,18 @@ _ENTRIES: list[Entry] = [
     *_group("elementwise", "silu silu_gate gelu_tanh cos exp tanh sigmoid relu", _MN),
     *_group("elementwise", "elementwise_add elementwise_sub elementwise_mul", _MN),
     Entry("elementwise_div", "elementwise", _MN, data={"b": "away from zero"}),
-    *_group("elementwise", "elementwise_max elementwise_min add_row mul_row", _MN),
+    *_group("elementwise", "elementwise_max elementwise_min", _MN),
+    *_group("elementwise", "add_row mul_row add_column mul_column", _MN),
     Entry("norm_scale", "elementwise", _MN, data={"variance": "positive"}),
     Entry("vector_arithmetic", "elementwise", _MN),
     Entry(
         "rope", "elementwise", {"M": 32, "D": 64}, {"D": 64},
         {"cosines": "angles", "sines": "angles"},
+    ),
+    Entry("rope_angles", "elementwise", {"M": 32, "D": 64, "H": 32}, related=True),
+    Entry(
+        "conv2d", "convolution",
+        {"H": 5, "W": 34, "C": 32, "KH": 3, "KW": 3, "N": 32, "R": 3, "Q": 32}, related=True,
     ),
     *_group("casts", "requant dequant bias_add_cast transpose", _MN),
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
 

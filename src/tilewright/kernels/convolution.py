@@ -7,6 +7,7 @@ never exists: its tiles are read from the image in VMEM, moved by the tap.
 
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
 

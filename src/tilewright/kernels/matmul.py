@@ -5,6 +5,7 @@ Sums over K run in accumulators that round to bf16 after every 32 columns.
 
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 from collections.abc import Iterator
 

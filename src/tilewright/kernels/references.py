@@ -179,6 +179,7 @@ def conv2d(profile: Profile, x: Codes, w: Codes) -> Codes:
                         for c in range(0, channels, SIDE):
                             tap = weights[i, j, c : c + SIDE, n : n + SIDE]
                             total = arith.matmul(pixels[:, c : c + SIDE], tap, total)
+                assert total is not None
                 out[r, q : q + SIDE, n : n + SIDE] = total
     return out[:, : x.shape[1] - wide + 1, :filters]
 

@@ -91,7 +91,8 @@ class Entry:
         self, profile: str | Profile = "atlas-v1", sizes: Mapping[str, int] | None = None
     ) -> Compiled:
         """The compiled kernel."""
-        return self.kernel.compile(profile, **self.shapes(sizes))
+        shapes: dict[str, Any] = dict(self.shapes(sizes))
+        return self.kernel.compile(profile, **shapes)
 
     def sample(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Inputs for a test, as bit patterns."""

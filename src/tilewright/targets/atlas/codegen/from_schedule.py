@@ -132,8 +132,8 @@ class _Reader:
         units = (1,) * (len(strides) - 2) + (SIDE, SIDE // 2 if _is_half(placed, op) else SIDE)
         if len(static) == len(strides) - 1:  # a vector is one row of tiles
             strides, units = (*strides[:-2], strides[-1]), (*units[:-2], units[-1])
-        elif placed.layout.order == "panels" and placed.layout.dtype == "fp8":
-            # Rows of a panel follow each other, so a tile may start at any of them.
+        elif strides[-2] == placed.layout.tile_bytes == SIDE * SIDE:
+            # Rows of 32 bytes follow each other down the tiles, so a tile may start at any row.
             strides = (*strides[:-2], strides[-2] // SIDE, strides[-1])
             units = (*units[:-2], 1, units[-1])
             sizes[-2] = 1

@@ -2,7 +2,8 @@
 
 The image is stored panel by panel: 32 channels of one pixel are 32 bytes, and pixels of a row
 follow each other. A tile of 32 pixels may therefore start at any pixel, and the im2col matrix
-never exists: its tiles are read from the image in VMEM, moved by the tap.
+never exists: its tiles are read from the image in VMEM, moved by the tap. Rows of the image must
+be long enough for the last tile of a row under the last tap: Q rounded up to 32, plus KW - 1.
 """
 
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false

@@ -57,7 +57,9 @@ def rms_norm_weight(x: tw.bf16["M", "N"], weight: tw.bf16["N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def layer_norm(x: tw.bf16["M", "N"], weight: tw.bf16["N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]):
+def layer_norm(
+    x: tw.bf16["M", "N"], weight: tw.bf16["N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+):
     """(x - mean) / sqrt(variance + 1e-6) * weight + bias, row by row"""
     for m in tw.grid(x.M):
         row = x[m, :]

@@ -334,6 +334,7 @@ class _Lowering:
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
+        order = _joined(order)
         merged: list[Run] = []
         for run in order:
             last = merged[-1] if merged else None
@@ -402,6 +403,24 @@ class _Outer:
 
     variable: Variable
     out: list[Code | Loop]
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    """Runs that share bytes (windows over rows) become one that covers them all."""
+    result: list[Run] = []
+    last: dict[Any, Run] = {}  # per pointer, by increasing address
+    for run in sorted(runs, key=lambda r: r.offset.constant):
+        other = last.get(run.offset.terms)
+        if run.row or other is None or run.offset.constant >= other.offset.constant + other.bytes:
+            result.append(run)
+            if not run.row:
+                last[run.offset.terms] = run
+            continue
+        end = run.offset.constant + run.bytes - other.offset.constant
+        other.bytes = max(other.bytes, end)
+        other.reads += run.reads
+    place = {id(run): k for k, run in enumerate(runs)}
+    return sorted(result, key=lambda run: place[id(run)])
 
 
 class _InnerLoop:

@@ -15,10 +15,10 @@ import tilewright as tw
 
 @tw.kernel
 def flash_attention(
-    q: tw.fp8[H, M, D],
-    k: tw.fp8[H, N, D],
-    v: tw.fp8[H, N, D],
-    out: tw.bf16[H, M, D],
+    q: tw.fp8["H", "M", "D"],
+    k: tw.fp8["H", "N", "D"],
+    v: tw.fp8["H", "N", "D"],
+    out: tw.bf16["H", "M", "D"],
 ):
     for h in tw.each(q.H):
         for m in tw.grid(q.M, 32):

@@ -17,7 +17,7 @@ import tilewright as tw
 
 
 @tw.kernel
-def gated_residual(x: tw.bf16[M, D], g: tw.fp8[D, D], out: tw.bf16[M, D]):
+def gated_residual(x: tw.bf16["M", "D"], g: tw.fp8["D", "D"], out: tw.bf16["M", "D"]):
     for m in tw.grid(x.M, 32):
         row = x[m, :]
         scale = tw.rsqrt(tw.row_sum(tw.square(row)) * (1 / x.D) + 1e-5)

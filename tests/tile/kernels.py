@@ -6,7 +6,7 @@ import tilewright as tw
 
 
 @tw.kernel
-def linear_gelu(a: tw.fp8[M, K], b: tw.fp8[K, N], bias: tw.bf16[N], out: tw.bf16[M, N]):
+def linear_gelu(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]):
     for n in tw.grid(out.N, 32):
         for m in tw.grid(out.M, 64):
             acc = tw.zeros()
@@ -17,10 +17,10 @@ def linear_gelu(a: tw.fp8[M, K], b: tw.fp8[K, N], bias: tw.bf16[N], out: tw.bf16
 
 @tw.kernel
 def flash_attention(
-    q: tw.fp8[H, M, D],
-    k: tw.fp8[H, N, D],
-    v: tw.fp8[H, N, D],
-    out: tw.bf16[H, M, D],
+    q: tw.fp8["H", "M", "D"],
+    k: tw.fp8["H", "N", "D"],
+    v: tw.fp8["H", "N", "D"],
+    out: tw.bf16["H", "M", "D"],
 ):
     for h in tw.each(q.H):
         for m in tw.grid(q.M):
@@ -37,10 +37,10 @@ def flash_attention(
 
 @tw.kernel
 def causal_attention(
-    q: tw.fp8[H, M, D],
-    k: tw.fp8[H, N, D],
-    v: tw.fp8[H, N, D],
-    out: tw.bf16[H, M, D],
+    q: tw.fp8["H", "M", "D"],
+    k: tw.fp8["H", "N", "D"],
+    v: tw.fp8["H", "N", "D"],
+    out: tw.bf16["H", "M", "D"],
 ):
     for h in tw.each(q.H):
         for m in tw.grid(q.M):
@@ -56,7 +56,7 @@ def causal_attention(
 
 
 @tw.kernel
-def softmax(x: tw.bf16[M, N], out: tw.bf16[M, N]):
+def softmax(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
     for m in tw.grid(x.M):
         row = x[m, :]
         p = tw.exp(row - tw.row_max(row))
@@ -64,7 +64,7 @@ def softmax(x: tw.bf16[M, N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def rms_norm(x: tw.bf16[M, N], w: tw.bf16[N], out: tw.bf16[M, N]):
+def rms_norm(x: tw.bf16["M", "N"], w: tw.bf16["N"], out: tw.bf16["M", "N"]):
     for m in tw.grid(x.M):
         row = x[m, :]
         scale = tw.rsqrt(tw.row_sum(tw.square(row)) * (1 / x.N) + 1e-5)
@@ -72,14 +72,14 @@ def rms_norm(x: tw.bf16[M, N], w: tw.bf16[N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def matmul_transposed(a: tw.fp8[M, K], b: tw.fp8[N, K], out: tw.bf16[M, N]):
+def matmul_transposed(a: tw.fp8["M", "K"], b: tw.fp8["N", "K"], out: tw.bf16["M", "N"]):
     for m in tw.grid(out.M, 64):
         for n in tw.grid(out.N, 64):
             out[m, n] = a[m, :] @ b[n, :].T
 
 
 @tw.kernel
-def batched(a: tw.fp8[B, M, K], b: tw.fp8[B, K, N], out: tw.bf16[B, M, N]):
+def batched(a: tw.fp8["B", "M", "K"], b: tw.fp8["B", "K", "N"], out: tw.bf16["B", "M", "N"]):
     for i in tw.each(a.B):
         for m in tw.grid(a.M):
             for n in tw.grid(b.N):
@@ -88,11 +88,11 @@ def batched(a: tw.fp8[B, M, K], b: tw.fp8[B, K, N], out: tw.bf16[B, M, N]):
 
 @tw.kernel
 def columns(
-    x: tw.bf16[M, N],
-    out_sum: tw.bf16[N],
-    out_max: tw.bf16[N],
-    out_min: tw.bf16[N],
-    out_rows: tw.bf16[M, 1],
+    x: tw.bf16["M", "N"],
+    out_sum: tw.bf16["N"],
+    out_max: tw.bf16["N"],
+    out_min: tw.bf16["N"],
+    out_rows: tw.bf16["M", 1],
 ):
     for n in tw.grid(x.N):
         block = x[:, n]
@@ -104,7 +104,7 @@ def columns(
 
 
 @tw.kernel
-def large_sum(a: tw.fp8[M, K], b: tw.fp8[K, N], out: tw.bf16[M, N]):
+def large_sum(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
     for m in tw.grid(out.M, 64):
         acc = tw.zeros()
         for k in tw.steps(a.K, 32, unroll=4):
@@ -113,14 +113,14 @@ def large_sum(a: tw.fp8[M, K], b: tw.fp8[K, N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def masked(x: tw.bf16[M, N], keep: tw.bf16[M, N], gain: tw.bf16[M, 1], out: tw.bf16[M, N]):
+def masked(x: tw.bf16["M", "N"], keep: tw.bf16["M", "N"], gain: tw.bf16["M", 1], out: tw.bf16["M", "N"]):
     for m in tw.grid(x.M):
         for n in tw.grid(x.N):
             out[m, n] = tw.where(keep[m, n], x[m, n] * gain[m, :], -2.0)
 
 
 @tw.kernel
-def quantised(x: tw.bf16[M, N], out: tw.fp8[M, N], out_back: tw.bf16[M, N]):
+def quantised(x: tw.bf16["M", "N"], out: tw.fp8["M", "N"], out_back: tw.bf16["M", "N"]):
     for m in tw.grid(x.M):
         for n in tw.grid(x.N):
             small = tw.to_fp8(x[m, n], scale=4)
@@ -130,10 +130,10 @@ def quantised(x: tw.bf16[M, N], out: tw.fp8[M, N], out_back: tw.bf16[M, N]):
 
 @tw.kernel
 def grouped(
-    q: tw.fp8[Q, M, D],
-    k: tw.fp8[G, N, D],
-    bias: tw.bf16[Q, N].separate(),
-    out: tw.bf16[Q, M, N],
+    q: tw.fp8["Q", "M", "D"],
+    k: tw.fp8["G", "N", "D"],
+    bias: tw.bf16["Q", "N"].separate(),
+    out: tw.bf16["Q", "M", "N"],
 ):
     for g in tw.each(k.G):
         for i in tw.each(q.Q // k.G):
@@ -143,7 +143,7 @@ def grouped(
 
 
 @tw.kernel
-def elementwise(x: tw.bf16[M, N], y: tw.bf16[M, N], out: tw.bf16[M, N]):
+def elementwise(x: tw.bf16["M", "N"], y: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
     for m in tw.grid(x.M):
         for n in tw.grid(x.N):
             a, b = x[m, n], y[m, n]
@@ -155,7 +155,7 @@ def elementwise(x: tw.bf16[M, N], y: tw.bf16[M, N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def with_options(a: tw.fp8[M, K], b: tw.fp8[K, N].panels(), out: tw.bf16[M, N]):
+def with_options(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"].panels(), out: tw.bf16["M", "N"]):
     tw.options(units=(0, 1), depth=4)
     for m in tw.grid(out.M, 32):
         with tw.options(stationary="activations", units=(1, 1)):

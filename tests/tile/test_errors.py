@@ -30,12 +30,12 @@ def product_of_bf16(x: A, out: A):
         out[m, :] = x[m, :] @ x[m, :]  # here
 
 
-def product_shapes(a: F, b: tw.fp8[K, M], out: tw.bf16[M, M]):
+def product_shapes(a: F, b: tw.fp8["K", "M"], out: tw.bf16["M", "M"]):
     for m in tw.grid(a.M):
         out[m, m] = a[m, :] @ b[:, m]  # here
 
 
-def accumulator_shapes(a: F, b: tw.fp8[N, K], out: tw.bf16[M, K]):
+def accumulator_shapes(a: F, b: tw.fp8["N", "K"], out: tw.bf16["M", "K"]):
     for m in tw.grid(a.M):
         acc = tw.zeros()
         acc += a[m, :] @ b[:, :]
@@ -78,7 +78,7 @@ def wrong_output(x: A, out: F):
         out[m, :] = x[m, :]  # here
 
 
-def transposed_bf16(x: A, out: tw.bf16[N, M]):
+def transposed_bf16(x: A, out: tw.bf16["N", "M"]):
     for m in tw.grid(x.M):
         out[:, m] = x[m, :].T  # here
 
@@ -144,12 +144,12 @@ def values_while_traced(x: A, out: A):
         out[m, :] = x[m, :]
 
 
-def head_outside(q: tw.fp8[2, M, N], out: tw.bf16[2, M, M]):
+def head_outside(q: tw.fp8[2, "M", "N"], out: tw.bf16[2, "M", "M"]):
     for m in tw.grid(q.M):
         out[1, m, :] = q[0, m, :] @ q[2, :, :].T  # here
 
 
-def divided_index(q: tw.fp8[4, M, N], k: tw.fp8[2, M, N], out: tw.bf16[4, M, M]):
+def divided_index(q: tw.fp8[4, "M", "N"], k: tw.fp8[2, "M", "N"], out: tw.bf16[4, "M", "M"]):
     for h in tw.each(4):
         out[h, :, :] = q[h, :, :] @ k[h // 2, :, :].T  # here
 
@@ -172,7 +172,7 @@ def bad_depth(x: A, out: A):
         out[m, :] = x[m, :]
 
 
-def vmem(x: tw.bf16[M, 8192], out: tw.bf16[M, 8192]):
+def vmem(x: tw.bf16["M", 8192], out: tw.bf16["M", 8192]):
     for m in tw.grid(x.M, 64):
         powers = tw.exp(x[m, :])  # here
         out[m, :] = powers / tw.row_sum(powers)
@@ -277,7 +277,7 @@ def test_loops_left_early() -> None:
 
 
 def test_outside_of_kernels() -> None:
-    with pytest.raises(TilewrightError, match="work inside a @tw.kernel function only"):
+    with pytest.raises(TilewrightError, match=r"work inside a @tw\.kernel function only"):
         tw.state(0.0)
 
 

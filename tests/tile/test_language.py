@@ -24,7 +24,7 @@ def test_values_can_be_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     seen = []
 
     @tw.kernel
-    def looked_at(x: tw.bf16[M, N], out: tw.bf16[M, N]):
+    def looked_at(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
         for m in tw.grid(x.M):
             doubled = x[m, :] * 2.0
             seen.append(np.asarray(doubled))
@@ -43,7 +43,7 @@ def test_traced_tiles_show_their_shape() -> None:
     shown = []
 
     @tw.kernel
-    def shows(x: tw.fp8[M, N], out: tw.fp8[M, N]):
+    def shows(x: tw.fp8["M", "N"], out: tw.fp8["M", "N"]):
         for m in tw.grid(x.M, 64):
             shown.append(repr(x[m, :]))
             out[m, :] = x[m, :]
@@ -56,7 +56,7 @@ def test_a_kernel_is_traced_once() -> None:
     calls = []
 
     @tw.kernel
-    def traced(x: tw.bf16[M, N], out: tw.bf16[M, N]):
+    def traced(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
         calls.append("function")
         for m in tw.grid(x.M):
             calls.append("loop")
@@ -73,7 +73,7 @@ def loops(text: str) -> int:
 def test_unroll_and_steps() -> None:
     def unrolled(unroll):
         @tw.kernel
-        def copied(x: tw.bf16[M, N], out: tw.bf16[M, N]):
+        def copied(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
             for m in tw.grid(x.M, unroll=unroll):
                 out[m, :] = x[m, :]
 
@@ -90,7 +90,7 @@ def test_unroll_and_steps() -> None:
 def test_loop_order_and_depth_change_the_program_not_the_result() -> None:
     def variant(columns_first: bool, depth: int, units):
         @tw.kernel
-        def product(a: tw.fp8[M, K], b: tw.fp8[K, N], out: tw.bf16[M, N]):
+        def product(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
             tw.options(depth=depth, units=units)
             first, second = (out.N, out.M) if columns_first else (out.M, out.N)
             for i in tw.grid(first, 64):
@@ -121,7 +121,7 @@ def test_products_that_are_added_as_they_come() -> None:
     """An accumulator bound to a unit, beside sums of its own in the same steps."""
 
     @tw.kernel
-    def weighted(a: tw.fp8[M, K], b: tw.fp8[K, N], out: tw.bf16[M, N]):
+    def weighted(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
         for m in tw.grid(a.M):
             total, rows = tw.zeros(unit=0), tw.zeros(unit=1)
             for n in tw.steps(a.K):
@@ -139,12 +139,12 @@ def test_products_that_are_added_as_they_come() -> None:
 
 def test_halves() -> None:
     @tw.kernel
-    def sums(x: tw.bf16[M, N], out: tw.bf16[M, 16].halves()):
+    def sums(x: tw.bf16["M", "N"], out: tw.bf16["M", 16].halves()):
         for m in tw.grid(x.M):
             out[m, :] = tw.row_sum(x[m, :])
 
     @tw.kernel
-    def centred(x: tw.bf16[M, N], mean: tw.bf16[M, 16].halves(), out: tw.bf16[M, N]):
+    def centred(x: tw.bf16["M", "N"], mean: tw.bf16["M", 16].halves(), out: tw.bf16["M", "N"]):
         for m in tw.grid(x.M):
             out[m, :] = x[m, :] - mean[m, :]
 
@@ -162,7 +162,7 @@ def test_states_of_nested_loops() -> None:
     """A state carried through two loops of the program, one inside the other."""
 
     @tw.kernel
-    def largest(x: tw.bf16[H, M, N], out: tw.bf16[32, 1]):
+    def largest(x: tw.bf16["H", "M", "N"], out: tw.bf16[32, 1]):
         best = tw.state(-1000.0)
         for h in tw.each(x.H):
             for m in tw.grid(x.M):
@@ -205,7 +205,7 @@ def test_showcases_are_short(kernel: tw.Kernel, most: int) -> None:
 )
 def test_any_size(m: int, n: int, inner: int, rows: int, profile: str) -> None:
     @tw.kernel
-    def normalised(a: tw.fp8[M, K], b: tw.fp8[N, K], out: tw.bf16[M, N]):
+    def normalised(a: tw.fp8["M", "K"], b: tw.fp8["N", "K"], out: tw.bf16["M", "N"]):
         for i in tw.grid(out.M, rows):
             s = a[i, :] @ b[:, :].T
             p = tw.exp(s - tw.row_max(s))

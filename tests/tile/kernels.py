@@ -6,7 +6,9 @@ import tilewright as tw
 
 
 @tw.kernel
-def linear_gelu(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]):
+def linear_gelu(
+    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+):
     for n in tw.grid(out.N, 32):
         for m in tw.grid(out.M, 64):
             acc = tw.zeros()
@@ -113,7 +115,9 @@ def large_sum(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def masked(x: tw.bf16["M", "N"], keep: tw.bf16["M", "N"], gain: tw.bf16["M", 1], out: tw.bf16["M", "N"]):
+def masked(
+    x: tw.bf16["M", "N"], keep: tw.bf16["M", "N"], gain: tw.bf16["M", 1], out: tw.bf16["M", "N"]
+):
     for m in tw.grid(x.M):
         for n in tw.grid(x.N):
             out[m, n] = tw.where(keep[m, n], x[m, n] * gain[m, :], -2.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
 from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, VmemExceeded, lower
 from tilewright.targets.atlas.profile import Profile
@@ -49,8 +49,8 @@ def compile_kernel(kernel: Kernel, profile: Profile, layouts: dict[str, Layout])
         try:
             return _compile_trace(kernel, profile, layouts, tracer)
         except VmemExceeded as error:
-            exceeded = exceeded or error
-            exceeded.at(kernel.location)
+            line = int(error.source) if error.source else kernel.location.line
+            exceeded = exceeded or error.at(Location(kernel.location.file, line))  # pyright: ignore
             if not tracer.written_steps:
                 break
     assert exceeded is not None

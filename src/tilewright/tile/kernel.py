@@ -47,7 +47,17 @@ class Kernel:
 
     def _specs(self) -> dict[str, TensorSpec]:
         specs = {}
-        for name, parameter in inspect.signature(self.function, eval_str=True).parameters.items():
+        names = inspect.getclosurevars(self.function).nonlocals
+        try:
+            signature = inspect.signature(self.function, eval_str=True, locals=names)
+        except (NameError, SyntaxError, TypeError) as error:
+            raise TilewrightError(
+                "TW1621",
+                f"the parameter types of {self.name} cannot be read: {error}",
+                self.location,
+                'write them as tw.bf16["M", "N"]',
+            ) from None
+        for name, parameter in signature.parameters.items():
             if not isinstance(parameter.annotation, TensorSpec):
                 raise TilewrightError(
                     "TW1621",
@@ -121,9 +131,16 @@ class Kernel:
 
         if inputs and isinstance(inputs[0], (str, Profile)):
             target, inputs = inputs[0], inputs[1:]
-        if inputs:
-            shapes = {**self.shapes_of(inputs), **shapes}
-        return compile_kernel(self, _profile(target), self.layouts(shapes))
+        return compile_kernel(self, _profile(target), self._given(inputs, shapes))
+
+    def ir(self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any) -> str:
+        """The traced npu_schedule module as text, without compiling it."""
+        from tilewright.tile.compiler import trace
+
+        return str(trace(self, _profile(target), self._given(inputs, shapes)).module)
+
+    def _given(self, inputs: tuple[Any, ...], shapes: dict[str, Any]) -> dict[str, Layout]:
+        return self.layouts({**self.shapes_of(inputs), **shapes} if inputs else shapes)
 
     def __call__(self, *arrays: np.ndarray, target: str | Profile = DEFAULT) -> Any:
         """Compile for these arrays, once per shape, and run on the simulator."""

@@ -60,6 +60,7 @@ def test_named_chains_equal_their_steps(name: str, element: str) -> None:
         "layer_norm": ("{epsilon = 1.0e-05 : f32, axis = 0 : i64}", 1),
         "rope": ('{style = "interleaved", axis = 1 : i64}', 1),
         "requant": ("{scale = 3.0e-01 : f32}", 1),
+        "dequant": ("{block = 2 : i64, axis = 1 : i64}", 0),
     }
     attributes, count = calls.get(name, ("", 1))
     types = [f"tensor<{shape}x{t}>"] * count
@@ -69,6 +70,8 @@ def test_named_chains_equal_their_steps(name: str, element: str) -> None:
         types += [f"tensor<4x{t}>"] * 2
     if name == "rope":
         types += [f"tensor<4x3x{t}>"] * 2
+    if name == "dequant":
+        types += [f"tensor<{shape}xf8E4M3FN>", f"tensor<4x3x{t}>"]
     result = {
         "reduction_mean": f"tensor<4x1x{t}>",
         "requant": f"tensor<{shape}xf8E4M3FN>",
@@ -77,8 +80,8 @@ def test_named_chains_equal_their_steps(name: str, element: str) -> None:
     random = np.random.default_rng(4)
     inputs = []
     for type_ in types:
-        sizes = [int(n) for n in type_[7:].split("x")[:-1]]
-        inputs.append(array(random.standard_normal(sizes) * 3, t))
+        *sizes, kind = type_[7:-1].split("x")
+        inputs.append(array(random.standard_normal([int(n) for n in sizes]) * 3, kind))
     whole = execute(text, *inputs)[0]
 
     module = parse_text(text)
@@ -95,6 +98,20 @@ def test_named_chains_equal_their_steps(name: str, element: str) -> None:
     assert len(operations) > 1
     single = run(module, inputs)[0]
     assert whole.tobytes() == single.tobytes()
+
+
+def test_block_scales_as_exponents() -> None:
+    """MX: one byte e per block stands for 2^(e - 127), 0 for 2^-126, 255 for NaN."""
+    text = kernel(
+        'dequant {block = 2 : i64, scale_encoding = "e8m0"}',
+        "tensor<2x4xf8E4M3FN>;tensor<2x2xi8>",
+        "tensor<2x4xf32>",
+    )
+    x = array([[1, -2, 0.5, 4], [1, 1, 1, 1]], "f8E4M3FN")
+    scale = np.array([[127, 130], [0, 255]], np.uint8).view(np.int8)
+    (found,) = execute(text, x, scale)
+    wanted = [[1, -2, 4, 32], [2.0**-126, 2.0**-126, math.nan, math.nan]]
+    np.testing.assert_array_equal(found, np.array(wanted, np.float32))
 
 
 def attention_by_loops(

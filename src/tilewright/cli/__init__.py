@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "disasm": ("disasm", "print a program as assembly"),
     "lint": ("lint", "find hazards in a program without running it"),
     "sim": ("sim", "run a program on the simulated machine"),
+    "kernels": ("kernels", "list, show, measure and check the kernel library"),
     "isa": ("isa", "look up instructions and machine profiles"),
     "opt": ("opt", "run passes over MLIR"),
     "translate": ("translate", "turn npu_isa MLIR into a program"),

@@ -193,14 +193,18 @@ def _summary(report: Report) -> str:
     for severity in ("error", "warning", "note"):
         number = sum(f.severity == severity for f in report.findings)
         if number:
-            counts.append(f"{number} {severity}{'' if number == 1 else 's'}")
+            counts.append(_number(number, severity))
     name = Path(report.program.source).name
     text = ", ".join(counts) if counts else "clean"
     if counts and report.clean:
         text = f"clean ({text})"
-    instructions = len(report.program)
+    instructions = _number(len(report.program), "instruction")
     how = "" if report.exact else ", some paths or values unknown"
-    return f"{name}: {text}; {instructions} instructions for {report.profile}{how}"
+    return f"{name}: {text}; {instructions} for {report.profile}{how}"
+
+
+def _number(count: object, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _fix_summary(done: Fixed, output: str | None, kept: bool) -> dict[str, object]:
@@ -219,10 +223,11 @@ def _fix_summary(done: Fixed, output: str | None, kept: bool) -> dict[str, objec
 
 def _fix_text(done: Fixed, output: str, kept: bool) -> str:
     facts = _fix_summary(done, output, kept)
-    parts = [f"{output}: {facts['inserted_instructions']} instructions inserted"]
+    parts = [f"{output}: {_number(facts['inserted_instructions'], 'instruction')} inserted"]
     if facts["lengthened_delays"]:
-        parts.append(f"{facts['lengthened_delays']} delays lengthened")
-    parts.append(f"{facts['findings_before']} findings before, {facts['findings_left']} left")
+        parts.append(f"{_number(facts['lengthened_delays'], 'delay')} lengthened")
+    before = _number(facts["findings_before"], "finding")
+    parts.append(f"{before} before, {facts['findings_left']} left")
     text = ", ".join(parts)
     if facts["findings_left"]:
         text += "\n        what is left cannot be cured by waiting"
@@ -231,5 +236,5 @@ def _fix_text(done: Fixed, output: str, kept: bool) -> str:
     if not kept:
         text += "\n        the source could not be edited in place; it was written anew"
     if not done.minimal:
-        text += "\n        too long to show that every tick is needed"
+        text += "\n        not every tick was shown to be needed"
     return text

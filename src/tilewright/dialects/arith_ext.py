@@ -10,21 +10,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, Self
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
+from tilewright.dialects.xdsl_api import (
+    AnyAttr,
     AnyFloat,
+    Attribute,
+    Dialect,
     IndexType,
     IntegerAttr,
     IntegerType,
+    OpDef,
+    OperandDef,
+    Operation,
+    Parser,
+    Printer,
+    ResultDef,
     TensorType,
+    VerifyException,
+    arith,
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Operation
-from xdsl.irdl import AnyAttr, OpDef, OperandDef, ResultDef
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
 
 
 def _widened(base: type[Operation]) -> OpDef:
@@ -163,8 +168,8 @@ class SelectOp(TensorForm, arith.SelectOp):
 class Cast(TensorForm):
     """`%x : type to type`, element by element."""
 
-    SOURCE: ClassVar[tuple[type, ...]] = (IntegerType,)
-    TARGET: ClassVar[tuple[type, ...]] = (IntegerType,)
+    SOURCE: ClassVar[tuple] = (IntegerType,)
+    TARGET: ClassVar[tuple] = (IntegerType,)
     WIDER: ClassVar[bool | None] = None
 
     @classmethod
@@ -222,28 +227,28 @@ class TruncIOp(Cast, arith.TruncIOp):
 
 class SIToFPOp(Cast, arith.SIToFPOp):
     DEFINITION: ClassVar[OpDef] = _widened(arith.SIToFPOp)
-    TARGET: ClassVar[tuple[type, ...]] = (AnyFloat,)
+    TARGET: ClassVar[tuple] = (AnyFloat,)
 
 
 class UIToFPOp(Cast, arith.UIToFPOp):
     DEFINITION: ClassVar[OpDef] = _widened(arith.UIToFPOp)
-    TARGET: ClassVar[tuple[type, ...]] = (AnyFloat,)
+    TARGET: ClassVar[tuple] = (AnyFloat,)
 
 
 class FPToSIOp(Cast, arith.FPToSIOp):
     DEFINITION: ClassVar[OpDef] = _widened(arith.FPToSIOp)
-    SOURCE: ClassVar[tuple[type, ...]] = (AnyFloat,)
+    SOURCE: ClassVar[tuple] = (AnyFloat,)
 
 
 class FPToUIOp(Cast, arith.FPToUIOp):
     DEFINITION: ClassVar[OpDef] = _widened(arith.FPToUIOp)
-    SOURCE: ClassVar[tuple[type, ...]] = (AnyFloat,)
+    SOURCE: ClassVar[tuple] = (AnyFloat,)
 
 
 class IndexCastOp(Cast, arith.IndexCastOp):
     DEFINITION: ClassVar[OpDef] = _widened(arith.IndexCastOp)
-    SOURCE: ClassVar[tuple[type, ...]] = (IntegerType, IndexType)
-    TARGET: ClassVar[tuple[type, ...]] = (IntegerType, IndexType)
+    SOURCE: ClassVar[tuple] = (IntegerType, IndexType)
+    TARGET: ClassVar[tuple] = (IntegerType, IndexType)
 
 
 OURS: list[type[Operation]] = [

@@ -13,7 +13,7 @@ bits. Each step rounds to the element type of its own result.
 | clamp | min(max(x, low), high) |
 | silu, silu_gate | x * sigmoid(x); silu(gate) * up |
 | gelu_tanh | x * (0.5 * (1 + tanh(inner_scale * (x + 0.044715 * cube(x))))) |
-| gelu_erf | x * (0.5 * (1 + erf(x * (1 / sqrt 2)))) |
+| gelu_erf | x * (0.5 * (1 + erf(x / sqrt 2))), or erf(x * inner_scale) where that is given |
 | reduction_mean | sum / count |
 | softmax | e / sum(e) with e = exp(x - max(x)) |
 | rms_norm | in f32: h = x * rsqrt(mean(x * x) + epsilon); round to T; times weight |
@@ -49,7 +49,7 @@ from tilewright.dialects.xdsl_api import (
 
 GELU_CUBIC = 0.044715
 GELU_INNER = math.sqrt(2.0 / math.pi)
-INVERSE_ROOT_TWO = 1.0 / math.sqrt(2.0)
+ROOT_TWO = math.sqrt(2.0)
 
 
 class Steps(IntentBuilder):
@@ -155,7 +155,11 @@ def gelu_tanh(steps: Steps, call: KernelCall, x: SSAValue) -> SSAValue:
 
 def gelu_erf(steps: Steps, call: KernelCall, x: SSAValue) -> SSAValue:
     element = tensor_type(x).element_type
-    inner = steps.apply("elementwise_mul", x, literal(INVERSE_ROOT_TWO, element))
+    given = call.attributes.get("inner_scale")
+    if isinstance(given, FloatAttr):
+        inner = steps.apply("elementwise_mul", x, literal(given.value.data, element))
+    else:
+        inner = steps.apply("elementwise_div", x, literal(ROOT_TWO, element))
     return _halved(steps, x, steps.apply("elementwise_erf", inner))
 
 

@@ -11,30 +11,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ShapedType, TensorType
-from xdsl.dialects.utils import AbstractYieldOperation
-from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    prop_def,
-    region_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, Pure
-from xdsl.utils.exceptions import VerifyException
-
 from tilewright.dialects.linalg_structured import (
     element_type,
     parse_result_types,
     parse_typed_operands,
     print_result_types,
     print_typed_operands,
+)
+from tilewright.dialects.xdsl_api import (
+    AbstractYieldOperation,
+    AffineDimExpr,
+    AffineMap,
+    AffineMapAttr,
+    ArrayAttr,
+    Attribute,
+    Block,
+    Dialect,
+    IRDLOperation,
+    IsTerminator,
+    Parser,
+    Printer,
+    Pure,
+    Region,
+    ShapedType,
+    SSAValue,
+    TensorType,
+    VerifyException,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
 )
 
 

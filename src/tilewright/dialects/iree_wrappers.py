@@ -8,28 +8,27 @@ from __future__ import annotations
 
 from typing import Self, cast
 
-from xdsl.dialects.builtin import (
+from tilewright.dialects.xdsl_api import (
     ArrayAttr,
+    Attribute,
+    Dialect,
     DictionaryAttr,
     FunctionType,
+    IRDLOperation,
+    IsTerminator,
+    Parser,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
-)
-from xdsl.dialects.utils import parse_func_op_like
-from xdsl.ir import Attribute, Dialect
-from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
+    parse_func_op_like,
     prop_def,
     traits_def,
     var_operand_def,
     var_region_def,
     var_result_def,
 )
-from xdsl.parser import Parser
-from xdsl.traits import IsTerminator
 
 
 class WrapperOp(IRDLOperation):

@@ -107,7 +107,16 @@ _UNARY = [
         ),
         checks.elementwise,
     ),
-    _unary("gelu_erf", "x/2 * (1 + erf(x / sqrt(2)))"),
+    Family(
+        "gelu_erf",
+        "x/2 * (1 + erf(x / sqrt(2)))",
+        _roles("x"),
+        (
+            AttributeSpec("inner_scale", "float", "multiply by this instead of dividing by sqrt(2)"),
+            _MAPS,
+        ),
+        checks.elementwise,
+    ),
 ]
 
 _BINARY = [

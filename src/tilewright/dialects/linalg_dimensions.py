@@ -8,33 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    IntegerType,
-    ShapedType,
-    TensorType,
-    i64,
-)
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.irdl import (
-    IRDLOperation,
-    SameVariadicOperandSize,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    var_result_def,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
-
 from tilewright.dialects.linalg_structured import (
     PARALLEL,
     REDUCTION,
@@ -47,6 +20,35 @@ from tilewright.dialects.linalg_structured import (
     print_dimension_list,
     print_result_types,
     print_typed_operands,
+)
+from tilewright.dialects.xdsl_api import (
+    AffineDimExpr,
+    AffineMap,
+    AffineMapAttr,
+    ArrayAttr,
+    Attribute,
+    Block,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    IRDLOperation,
+    IteratorTypeAttr,
+    Operation,
+    Parser,
+    Printer,
+    Region,
+    SameVariadicOperandSize,
+    ShapedType,
+    SSAValue,
+    TensorType,
+    VerifyException,
+    YieldOp,
+    arith,
+    i64,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    var_result_def,
 )
 
 # ---------------------------------------------------------- a map or a reduction over a named body

@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import (
+from tilewright.dialects.linalg_named import Adder, NamedOp
+from tilewright.dialects.linalg_structured import PARALLEL, convert_element
+from tilewright.dialects.xdsl_api import (
+    AffineMap,
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    Attribute,
+    AttrParser,
+    Data,
     FloatAttr,
+    IteratorTypeAttr,
+    Operation,
+    Parser,
+    Printer,
+    Region,
     ShapedType,
+    SSAValue,
+    VerifyException,
+    arith,
+    irdl_attr_definition,
+    irdl_op_definition,
+    math,
+    opt_prop_def,
+    prop_def,
 )
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Data, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
-from xdsl.irdl import irdl_attr_definition, irdl_op_definition, opt_prop_def, prop_def
-from xdsl.parser import AttrParser, Parser
-from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
-
-from tilewright.dialects.linalg_named import Adder, NamedOp
-from tilewright.dialects.linalg_structured import PARALLEL, convert_element
 
 
 class ElementwiseOp(NamedOp):

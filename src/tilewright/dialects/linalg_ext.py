@@ -6,10 +6,6 @@ custom and generic forms, mixed precision included. `IREELinalgExt` adds attenti
 
 from __future__ import annotations
 
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
-from xdsl.ir import Dialect, Operation
-
 from tilewright.dialects import (
     linalg_dimensions,
     linalg_elementwise,
@@ -47,6 +43,12 @@ from tilewright.dialects.linalg_structured import (
     element_type,
 )
 from tilewright.dialects.linalg_windows import ConvolutionOp, PoolingOp, WindowOp
+from tilewright.dialects.xdsl_api import (
+    Dialect,
+    IteratorTypeAttr,
+    Operation,
+    YieldOp,
+)
 
 MODULES = (
     linalg_structured,

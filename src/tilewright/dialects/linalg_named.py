@@ -11,26 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    AnyFloat,
-    ArrayAttr,
-    TensorType,
-    i1,
-)
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    opt_prop_def,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
-
 from tilewright.dialects.linalg_structured import (
     PARALLEL,
     REDUCTION,
@@ -41,6 +21,27 @@ from tilewright.dialects.linalg_structured import (
     parse_typed_operands,
     print_result_types,
     print_typed_operands,
+)
+from tilewright.dialects.xdsl_api import (
+    AffineDimExpr,
+    AffineMap,
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    Attribute,
+    AttrSizedOperandSegments,
+    IteratorTypeAttr,
+    Operation,
+    Parser,
+    Printer,
+    Region,
+    SSAValue,
+    TensorType,
+    VerifyException,
+    arith,
+    i1,
+    irdl_op_definition,
+    opt_prop_def,
 )
 
 Adder = Callable[[Operation], SSAValue]

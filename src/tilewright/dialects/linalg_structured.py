@@ -11,38 +11,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Self, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
+from tilewright.dialects.xdsl_api import (
+    AffineMap,
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    Attribute,
+    AttrSizedOperandSegments,
+    Block,
     DenseArrayBase,
+    HasParent,
     IndexType,
     IntegerAttr,
     IntegerType,
+    IRDLOperation,
+    IteratorType,
+    IteratorTypeAttr,
+    LinalgStructuredOperation,
+    Operation,
+    Parser,
+    Printer,
+    Pure,
+    Region,
     ShapedType,
+    SSAValue,
     StringAttr,
     TensorType,
+    VerifyException,
+    YieldOp,
+    arith,
     i64,
-)
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.traits import HasParent, Pure
-from xdsl.utils.exceptions import VerifyException
 
 PARALLEL = IteratorTypeAttr(IteratorType.PARALLEL)
 REDUCTION = IteratorTypeAttr(IteratorType.REDUCTION)

@@ -9,21 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
+from tilewright.dialects.linalg_named import Adder, NamedOp, multiply_accumulate
+from tilewright.dialects.linalg_structured import PARALLEL, REDUCTION, body_region, convert_element
+from tilewright.dialects.xdsl_api import (
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    Attribute,
     DenseIntElementsAttr,
+    IteratorTypeAttr,
+    Region,
+    SSAValue,
+    VerifyException,
+    arith,
+    irdl_op_definition,
+    opt_prop_def,
 )
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.irdl import irdl_op_definition, opt_prop_def
-from xdsl.utils.exceptions import VerifyException
-
-from tilewright.dialects.linalg_named import Adder, NamedOp, multiply_accumulate
-from tilewright.dialects.linalg_structured import PARALLEL, REDUCTION, body_region, convert_element
 
 
 class WindowOp(NamedOp):

@@ -4,17 +4,15 @@ xDSL's parser is used with three changes: every operation remembers where its na
 text; opening a region does not copy the table of all values (that made long functions with
 many small regions quadratic); an open string is found out in linear time.
 
-Error codes: TW1210 malformed text, TW0010 unreadable file.
+Error code: TW1210 malformed text.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 from xdsl.parser.attribute_parser import AttrParser
@@ -42,6 +40,10 @@ from tilewright.dialects.xdsl_api import (
     UnregisteredOp,
 )
 from tilewright.errors import Location, TilewrightError
+from tilewright.file_access import decode_text, read_bytes
+
+# Weights stay outside the text, so a larger file is a mistake.
+MOST_BYTES = 1 << 30
 
 _REGION_OPENERS = (MLIRTokenKind.CARET_IDENT, MLIRTokenKind.R_BRACE)
 
@@ -288,15 +290,7 @@ def _sentence(error: ParseError) -> str:
 
 def read_text(path: str) -> str:
     """The text of a file, or of standard input for `-`."""
-    try:
-        if path == "-":
-            return sys.stdin.read()
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or "cannot be read"
-        raise TilewrightError("TW0010", f"cannot read the file: {reason}", Location(path)) from None
-    except UnicodeDecodeError:
-        raise TilewrightError("TW0010", "the file is not UTF-8 text", Location(path)) from None
+    return decode_text(read_bytes(path, MOST_BYTES), path)
 
 
 def parse_file(path: str, context: Context | None = None) -> ModuleOp:

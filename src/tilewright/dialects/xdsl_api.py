@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     BoolAttr,
     DenseArrayBase,
+    DenseIntElementsAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     DictionaryAttr,
@@ -48,10 +49,15 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.dialects.utils import AbstractYieldOperation, parse_func_op_like
 from xdsl.ir import (
     Attribute,
     Block,
     BlockArgument,
+    Data,
     Dialect,
     Operation,
     OpResult,
@@ -68,8 +74,13 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 from xdsl.irdl import (
+    AnyAttr,
     AttrSizedOperandSegments,
     IRDLOperation,
+    OpDef,
+    OperandDef,
+    ResultDef,
+    SameVariadicOperandSize,
     attr_def,
     irdl_attr_definition,
     irdl_op_definition,
@@ -82,9 +93,10 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_region_def,
     var_result_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
@@ -97,6 +109,7 @@ from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import (
     EffectInstance,
+    HasParent,
     IsTerminator,
     MemoryEffect,
     MemoryEffectKind,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from tilewright.planning.sections import Problem
 
 
-def solve(
-    problem: Problem, deterministic_time: float, workers: int, seed: int
-) -> tuple[str, list[int], float]:
+def solve(problem: Problem, deterministic_time: float, seed: int) -> tuple[str, list[int], float]:
     """(status, unit offsets, deterministic time used).
 
-    Workers take turns (`interleave_search`), so the answer does not depend on the machine.
+    One worker and a limit in deterministic time, so the answer does not depend on the machine.
     """
     from ortools.sat.python import cp_model
 
@@ -37,8 +35,7 @@ def solve(
     model.add_cumulative(places, spans, problem.sections)
     solver = cp_model.CpSolver()
     solver.parameters.max_deterministic_time = deterministic_time
-    solver.parameters.num_workers = workers
-    solver.parameters.interleave_search = True
+    solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     status = solver.solve(model)
     used = float(solver.response_proto.deterministic_time)

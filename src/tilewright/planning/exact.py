@@ -8,7 +8,7 @@ plan on every machine. A build without the native search uses CP-SAT alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.planning.bounds import lower_bound
 from tilewright.planning.buffers import Buffer, peak_of
@@ -30,8 +30,7 @@ class Limits:
     seed: int = 1
     restart_nodes: int = 1000
     table: int = 2_000_000
-    cp_sat_time: float = 20.0  # CP-SAT's deterministic time, roughly seconds
-    cp_sat_workers: int = 2
+    cp_sat_time: float = 0.5  # CP-SAT's deterministic time; one unit took 33 s on a hard case
     engines: tuple[str, ...] = ("search", "cp-sat")
 
 
@@ -84,9 +83,7 @@ def fit(
             from tilewright.planning.cp_sat import solve
 
             work.add_engine("cp-sat")
-            status, offsets, used = solve(
-                problem, limits.cp_sat_time, limits.cp_sat_workers, limits.seed
-            )
+            status, offsets, used = solve(problem, limits.cp_sat_time, limits.seed)
             work.cp_sat_time += used
         else:
             continue
@@ -122,7 +119,7 @@ def minimise(
     The lower bound is tried first, because real programs mostly reach it; then the range between
     the bound and the best plan is halved. Where a try ends at its limit the bound stays and the
     search goes on above it. With a `capacity`, a plan below it is found before a better one is
-    looked for.
+    looked for. The limits are for all tries together; each gets half of what is left.
     """
     work = Work()
     best, peak = start, peak_of(buffers, start)
@@ -135,8 +132,13 @@ def minimise(
             return Minimum(best, peak, max(bound, capacity + 1), work)
     hopeless = bound  # peaks below it were tried without an answer
     target = bound
-    while hopeless < peak:
-        status, offsets = fit(buffers, target, limits, work)
+    while hopeless < peak and not _spent(limits, work):
+        share = replace(
+            limits,
+            work=(limits.work - work.steps) // 2,
+            cp_sat_time=(limits.cp_sat_time - work.cp_sat_time) / 2,
+        )
+        status, offsets = fit(buffers, target, share, work)
         if status == SOLVED:
             best, peak = offsets, peak_of(buffers, offsets)
         else:
@@ -145,3 +147,12 @@ def minimise(
             hopeless = target + 1
         target = (hopeless + peak - 1) // 2
     return Minimum(best, peak, min(bound, peak), work)
+
+
+def _spent(limits: Limits, work: Work) -> bool:
+    """Whether too little of every limit is left for another try."""
+    searches = "search" in limits.engines and native is not None
+    return not (
+        (searches and work.steps < limits.work - limits.work // 32)
+        or ("cp-sat" in limits.engines and work.cp_sat_time < limits.cp_sat_time * 31 / 32)
+    )

@@ -86,10 +86,13 @@ def gelu_tanh(x: Array, element: ElementType, inner_scale: float) -> Array:
     return _halved(steps, x, steps.apply(np.tanh, inner))
 
 
-def gelu_erf(x: Array, element: ElementType) -> Array:
-    """x * (0.5 * (1 + erf(x / sqrt 2)))"""
+def gelu_erf(x: Array, element: ElementType, inner_scale: float | None = None) -> Array:
+    """x * (0.5 * (1 + erf(x / sqrt 2))), or erf(x * inner_scale) where that is given"""
     steps = Steps(element)
-    inner = steps.multiply(x, steps.constant(1.0 / math.sqrt(2.0)))
+    if inner_scale is None:
+        inner = steps.divide(x, steps.constant(math.sqrt(2.0)))
+    else:
+        inner = steps.multiply(x, steps.constant(inner_scale))
     return _halved(steps, x, steps.apply(erf, inner))
 
 

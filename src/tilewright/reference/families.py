@@ -193,13 +193,18 @@ def cube(call: Call) -> Array:
 _ACTIVATIONS: dict[str, Callable[[Array, ElementType], Array]] = {
     "elementwise_sigmoid": composites.sigmoid,
     "silu": composites.silu,
-    "gelu_erf": composites.gelu_erf,
 }
 
 
 @family(*_ACTIVATIONS)
 def activation(call: Call) -> Array:
     return _ACTIVATIONS[call.kernel.family.name](mapped(call)["x"], call.target)
+
+
+@family("gelu_erf")
+def gelu_erf(call: Call) -> Array:
+    inner_scale = call.kernel.floating("inner_scale")
+    return composites.gelu_erf(mapped(call)["x"], call.target, inner_scale)
 
 
 @family("gelu_tanh")

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from tilewright.dialects.family_checks import resolve_transposes
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.xdsl_api import (
+    AffineExpr,
+    AffineMap,
+    AffineMapAttr,
+    ArrayAttr,
     Attribute,
+    FloatAttr,
     IntegerAttr,
     SSAValue,
     StringAttr,
@@ -16,6 +21,7 @@ from tilewright.dialects.xdsl_api import (
     UnitAttr,
     arith,
     i1,
+    i32,
     i64,
 )
 from tilewright.transforms.tile_emitter import INDEX, Emitter, Offset, tensor_type
@@ -314,14 +320,6 @@ def _causal_mask(
     before: causal attention, [mask]
     after:  iota over rows and columns, compare, and the given mask joined to it
     """
-    from tilewright.dialects.xdsl_api import (
-        AffineExpr,
-        AffineMap,
-        AffineMapAttr,
-        ArrayAttr,
-        FloatAttr,
-        i32,
-    )
 
     def iota(size: int) -> SSAValue:
         return emitter.launch(

@@ -26,6 +26,7 @@ from tilewright.dialects.xdsl_api import (
     StringAttr,
     TensorType,
     arith,
+    i32,
     i64,
     scf,
     tensor,
@@ -255,6 +256,4 @@ def _string(text: str) -> StringAttr:
 
 @cache
 def _segments(values: tuple[int, ...]) -> DenseArrayBase:
-    from tilewright.dialects.xdsl_api import i32
-
     return DenseArrayBase.from_list(i32, values)

@@ -346,9 +346,7 @@ def _window(
     type_: Attribute, access: Access, plan: Plan, indices: list[Offset]
 ) -> tuple[list[Offset], list[int]]:
     assert isinstance(type_, TensorType)
-    offsets: list[Offset] = [
-        0 if dim is None or dim == DROPPED else indices[dim] for dim in access
-    ]
+    offsets: list[Offset] = [0 if dim is None or dim == DROPPED else indices[dim] for dim in access]
     sizes = [
         n if dim is None or dim == DROPPED else 1 if dim in plan.single else plan.tiles[dim]
         for n, dim in zip(type_.get_shape(), access, strict=True)

@@ -201,9 +201,25 @@ func.func @not_gelu(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %0 : tensor<4x8xf32>
 }
 
-// GELU with erf, the half taken first.
-// CHECK-LABEL: func.func @gelu_erf(
+// GELU with erf as torch writes it, a division.
+// CHECK-LABEL: func.func @gelu_erf_divided(
 // CHECK-NEXT: [[V0:%[a-zA-Z0-9_]+]] = npu_kernel.ukernel_generic "npu_uk_gelu_erf"(%x) : tensor<4x8xf32> -> tensor<4x8xf32>
+// CHECK-NEXT: func.return [[V0]] : tensor<4x8xf32>
+func.func @gelu_erf_divided(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %root = arith.constant dense<1.41421354> : tensor<4x8xf32>
+  %one = arith.constant dense<1.0> : tensor<4x8xf32>
+  %half = arith.constant dense<0.5> : tensor<4x8xf32>
+  %0 = arith.divf %x, %root : tensor<4x8xf32>
+  %1 = math.erf %0 : tensor<4x8xf32>
+  %2 = arith.addf %1, %one : tensor<4x8xf32>
+  %3 = arith.mulf %2, %half : tensor<4x8xf32>
+  %4 = arith.mulf %x, %3 : tensor<4x8xf32>
+  return %4 : tensor<4x8xf32>
+}
+
+// GELU with erf, a product inside and the half taken first.
+// CHECK-LABEL: func.func @gelu_erf(
+// CHECK-NEXT: [[V0:%[a-zA-Z0-9_]+]] = npu_kernel.ukernel_generic "npu_uk_gelu_erf"(%x) {inner_scale = 0.707106769 : f32} : tensor<4x8xf32> -> tensor<4x8xf32>
 // CHECK-NEXT: func.return [[V0]] : tensor<4x8xf32>
 func.func @gelu_erf(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %root = arith.constant dense<0.707106769> : tensor<4x8xf32>

@@ -93,13 +93,13 @@ class _Bounds:
         self.done = self._earliest()
         self._refine()
         tails = self._tails()
-        terms = {"path": max(self.done, default=0)}
+        ends = [done + tails[k] for k, done in enumerate(self.done)]
+        terms = {"path": max(ends, default=0)}
         for unit, jobs in self._jobs(range(len(self.work.steps)), tails).items():
             terms[unit] = one_machine(jobs)
         matrix = self._matrix_units(tails)
         if matrix:
             terms["MXU0+MXU1"] = matrix
-        terms = {name: ticks + LAST_WAIT for name, ticks in terms.items()}
         return Bound(max(terms.values()), terms)
 
     # --- times of single steps ------------------------------------------------------------
@@ -237,8 +237,9 @@ class _Bounds:
 
     def _tails(self) -> dict[int, int]:
         """Longest way from each step's completion to the end."""
-        tails = dict.fromkeys(range(len(self.work.steps)), 0)
-        for k in range(len(self.work.steps) - 1, -1, -1):
+        steps = self.work.steps
+        tails = {k: LAST_WAIT if step.name == "store" else 0 for k, step in enumerate(steps)}
+        for k in range(len(steps) - 1, -1, -1):
             for b, gap in self.before[k]:
                 tails[b] = max(tails[b], tails[k] + gap)
         return tails

@@ -112,3 +112,10 @@ def test_halt_padding_is_not_called_unreached() -> None:
 def test_wait_on_a_younger_transfer_covers_the_older_one() -> None:
     text = LOAD + "li x2, 32\ndma.load.ch1 x1, x0, x2\ndma.wait.ch1\nvload m0, 0(x0)"
     assert lint(assemble(text, V1), V1).clean
+
+
+def test_the_hint_knows_delay_slots() -> None:
+    text = "vload m0, 0(x0)\nbne x0, x0, 12\nvload m1, 0(x0)\nnop\nvload m2, 0(x0)"
+    first, second = lint(assemble(text, V1), V1).errors
+    assert first.hint is not None and "wait before the branch" in first.hint
+    assert second.hint == "insert delay 31 before it"

@@ -235,6 +235,27 @@ def test_a_path_decides() -> None:
     assert (error.code, error.may, error.need) == ("TW2001", True, 1)
 
 
+def test_what_every_path_runs_into_is_certain() -> None:
+    text = """
+        lbu x1, 0(x0)
+        delay 3
+        bne x1, x0, far
+        nop
+        nop
+        {skipped}
+    far:
+        vli.all m0, 1
+        vli.all m1, 1
+    """
+    (error,) = run(text.format(skipped="nop"), 1000).errors
+    assert (error.code, error.may) == ("TW2001", False)
+    # Where a path avoids it, it only may happen.
+    errors = run(text.format(skipped="ecall"), 1000).errors
+    assert [(e.code, e.may) for e in errors] == [("TW2001", True)]
+    errors = run(text.format(skipped="vli.all m4, 1\nvli.all m5, 1\ndelay 70"), 1000).errors
+    assert [(e.line, e.may) for e in errors] == [(8, True), (12, False)]
+
+
 def test_too_involved_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "JOIN_LIMIT", 10)
     monkeypatch.setattr(analysis, "JOIN_LIMIT_PER_INSTRUCTION", 0)

@@ -9,14 +9,20 @@ from tilewright.targets.atlas.lint.findings import NOTE, Finding, Report
 from tilewright.targets.atlas.lint.joining import blur, covers, differences, join
 from tilewright.targets.atlas.lint.session import Repairs
 from tilewright.targets.atlas.lint.state import State
-from tilewright.targets.atlas.lint.static import loop_extents, static_findings, static_targets
+from tilewright.targets.atlas.lint.static import (
+    loop_extents,
+    passed_by_all,
+    static_findings,
+    static_targets,
+)
 from tilewright.targets.atlas.lint.stepper import Stepper
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
 STEP_LIMIT = 200_000  # instructions executed one by one before loops are summarised
-JOIN_LIMIT = 100_000  # instructions followed in the fixpoint before giving up, and ...
+JOIN_LIMIT = 500_000  # instructions followed in the fixpoint before giving up, and ...
 JOIN_LIMIT_PER_INSTRUCTION = 30  # ... so many more for each instruction of the program
+MOST_CONFIRMED = 200  # doubtful findings to look at once more
 MEETING_COST = 20  # where paths meet, that many instructions' worth of work
 STATES_KEPT_APART = 4  # per place and shape, before values are merged
 ENTRIES_KEPT_APART = 200  # into one loop, before they share their states
@@ -43,7 +49,9 @@ def lint(
         pending = _run(stepper, report, limit, progress)
         if pending:
             report.exact = False
+            starts, known = [state.pc for state in pending], bytes(stepper.reached)
             _fixpoint(stepper, report, pending, progress)
+            _confirm(stepper, starts, known)
     for finding in static_findings(stepper):
         stepper.found.add(finding)
     report.findings = stepper.found.findings()
@@ -127,6 +135,15 @@ def _fixpoint(
                 waiting.clear()
                 break
     report.steps += steps
+
+
+def _confirm(stepper: Stepper, starts: list[int], known: bytes) -> None:
+    """Take back the "may" of findings that every path from `starts` runs into."""
+    for key, finding in stepper.found.doubtful()[:MOST_CONFIRMED]:
+        index = finding.index
+        always = stepper.sure[key] == stepper.visits[index] > 0 and not known[index]
+        if always and passed_by_all(stepper, starts, index):
+            stepper.found.confirm(key)
 
 
 class Meetings:

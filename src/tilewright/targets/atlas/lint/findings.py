@@ -197,6 +197,14 @@ class Collector:
         elif finding.need > known.need:
             self._found[key] = replace(finding, tick=known.tick)
 
+    def doubtful(self) -> list[tuple[tuple[str, int, int, str], Finding]]:
+        """Findings that are only possible, with their keys."""
+        return [(key, finding) for key, finding in self._found.items() if finding.may]
+
+    def confirm(self, key: tuple[str, int, int, str]) -> None:
+        """What was only possible happens on every path."""
+        self._found[key] = replace(self._found[key], may=False)
+
     def findings(self) -> list[Finding]:
         return sorted(
             self._found.values(), key=lambda f: (f.index, _RANK[f.severity], f.code, f.other)

@@ -76,7 +76,7 @@ def _unit_free(run: Session, state: State, facts: Facts, index: int, tick: int) 
         state, "TW2001", index,
         f"{facts.shown} is issued while {facts.unit} is busy for {need} more tick{plural}{what}",
         certain=low > tick, other=older.index if older else -1, need=need, tick=tick,
-        hint=f"insert delay {need - 1} before it",
+        hint=run.delay_hint(state, need),
     )  # fmt: skip
     if low > tick:
         return high

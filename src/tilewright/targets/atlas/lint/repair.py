@@ -15,6 +15,7 @@ from tilewright.targets.atlas.program import Instruction, Program
 
 MAX_DELAY = 4095
 MAX_ROUNDS = 24
+UNDECIDED = ("TW2020", "TW2034")  # lint did not see the whole program
 TRIM_STEPS = 2_000_000  # instructions lint may execute to prove the waiting minimal
 
 
@@ -78,14 +79,15 @@ def fix(program: Program, profile: Profile, limit: int = STEP_LIMIT) -> Fixed:
     minimal = True
     frozen = _moved_addresses(program)
     if not before.clean:
-        for _ in range(MAX_ROUNDS):
+        undecided = any(f.code in UNDECIDED for f in before.findings)
+        for _ in range(3 if undecided else MAX_ROUNDS):
             repairs = Repairs()
             lint(fixed, profile, limit, repairs)
             if not repairs or not _adopt(edits, program, profile, repairs, frozen):
                 break
             fixed = apply(program, edits)
         after = lint(fixed, profile, limit)
-        minimal = _trim(program, profile, edits, after, limit)
+        minimal = not undecided and _trim(program, profile, edits, after, limit)
         fixed = apply(program, edits)
         after = lint(fixed, profile, limit)
     return Fixed(fixed, edits, before, after, minimal, frozen)

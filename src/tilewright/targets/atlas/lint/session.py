@@ -6,6 +6,7 @@ machine exactly, tick for tick; unknown values and merged paths turn ticks into 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -53,6 +54,9 @@ class Session:
         self.found = Collector(program)
         self.repairs = repairs
         self.reached = bytearray(len(program))
+        # On uncertain paths: how often an instruction was met, and each finding at it was sure.
+        self.visits: Counter[int] = Counter()
+        self.sure: Counter[tuple[str, int, int, str]] = Counter()
         self.waits_used: set[int] = set()
         self.waits_idle: set[int] = set()
         self.ended = False  # some path reaches the end or a halt
@@ -70,6 +74,8 @@ class Session:
         tick: int = 0, severity: str | None = None,
     ) -> None:  # fmt: skip
         may = not (certain and state.certain)
+        if certain and not state.certain:
+            self.sure[code, index, other, detail] += 1
         line = self.program.location(index).line if index < len(self.program) else 0
         self.found.add(
             Finding(
@@ -103,13 +109,21 @@ class Session:
             hint = f"insert dma.wait.ch{problem.channel} before it"
             if problem.code not in ("TW2009", "TW2010", "TW2011") and need:
                 hint += f", or delay {need - 1}"
+            if state.since < self.profile.delay_slots:
+                hint = hint.replace("before it", "before the branch whose delay slot it is in")
         else:
-            hint = f"insert delay {need - 1} before it"
+            hint = self.delay_hint(state, need)
         self.report(
             state, problem.code, index, message, certain=problem.certain, other=other.index,
             hint=hint, need=need, detail=problem.detail,
             tick=tick + (problem.code in ("TW2002", "TW2003")),
         )  # fmt: skip
+
+    def delay_hint(self, state: State, need: int) -> str:
+        """How to let `need` more ticks pass before the instruction at pc."""
+        if state.since < self.profile.delay_slots:
+            return f"{need} ticks are missing: lengthen a delay of these delay slots, or wait before the branch"
+        return f"insert delay {need - 1} before it"
 
     # --- completion of older work ------------------------------------------------
 

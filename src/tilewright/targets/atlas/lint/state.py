@@ -15,7 +15,7 @@ from tilewright.targets.atlas.lint.values import replace as replace_symbol
 NEVER = -(1 << 60)  # a tick before everything
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, eq=False)
 class Operation:
     """An operation between its accept and the moment the program knows that it is done."""
 

@@ -16,6 +16,31 @@ def static_targets(stepper: Stepper) -> set[int]:
     return found
 
 
+def passed_by_all(stepper: Stepper, starts: list[int], index: int) -> bool:
+    """Whether every way from `starts` to the end leads over an instruction."""
+    count, slots = len(stepper.facts), stepper.profile.delay_slots
+    turns: dict[int, list[int]] = {}  # last delay slot -> where the stream may go
+    for own, facts in enumerate(stepper.facts):
+        if facts.role is not Role.TRANSFER:
+            continue
+        last = own + slots
+        if facts.mnemonic == "jalr" or any(k in turns for k in range(own, last)):
+            return False  # computed jumps, or transfers in each other's slots: do not guess
+        ways = [own + facts.immediate // 4]
+        turns[last] = ways if facts.mnemonic == "jal" else [*ways, last + 1]
+    seen: set[int] = set()
+    waiting = list(starts)
+    while waiting:
+        at = waiting.pop()
+        if at in seen or at == index:
+            continue
+        if not 0 <= at < count or stepper.facts[at].role is Role.HALT:
+            return False
+        seen.add(at)
+        waiting += turns.get(at, [at + 1])
+    return True
+
+
 def loop_extents(stepper: Stepper) -> dict[int, int]:
     """First instruction of every loop -> its last, delay slots included."""
     extents: dict[int, int] = {}

@@ -24,6 +24,8 @@ class Stepper(Session):
         index = state.pc
         facts = self.facts[index]
         self.reached[index] = 1
+        if not state.certain:
+            self.visits[index] += 1
         role = facts.role
         if role is Role.SCALAR:
             tick = self.dispatch(state, facts, state.now)

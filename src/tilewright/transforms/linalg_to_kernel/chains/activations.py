@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.dialects.composites import GELU_CUBIC, GELU_INNER, INVERSE_ROOT_TWO
+from tilewright.dialects.composites import GELU_CUBIC, GELU_INNER, ROOT_TWO
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import AnyFloat, Attribute, FloatAttr, SSAValue, f32
 from tilewright.transforms.linalg_to_kernel.chains.match import (
@@ -81,11 +81,11 @@ def silu_gate(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | No
 
 
 def _halved(root: Node) -> tuple[SSAValue, Node, list[UKernelGenericOp]] | None:
-    """x and t of x * (0.5 * (1 + t)), in any of its orders, all of them exact.
+    """x and t of x * (0.5 * (1 + t)) or (0.5 * x) * (1 + t), which are equal.
 
-    Halving is exact wherever 1 + t is not zero, so it may come before or after either product.
+    Halving loses a bit of a tiny x only, for which 1 + t is 1. Halving last is another thing: the
+    product may overflow first.
     """
-    element = root.element
     for first, second in root.either_way():
         if not first.covers(root.shape) or not second.covers(root.shape):
             continue
@@ -97,14 +97,6 @@ def _halved(root: Node) -> tuple[SSAValue, Node, list[UKernelGenericOp]] | None:
             other = node_of(first.value, "elementwise_add")
             if other is not None and (inner := other.scalar(1.0)) is not None:
                 return read.value, _owner(inner.value), [half.op, other.op]
-    read = root.scalar(0.5)
-    if read is not None and isinstance(element, AnyFloat):
-        product = node_of(read.value, "elementwise_mul")
-        if product is not None:
-            for x, second in product.either_way():
-                plus = node_of(second.value, "elementwise_add")
-                if plus is not None and (inner := plus.scalar(1.0)) is not None:
-                    return x.value, _owner(inner.value), [product.op, plus.op]
     return None
 
 
@@ -170,13 +162,19 @@ def _gelu_erf(
     inner: list[UKernelGenericOp],
     bend: Node,
 ) -> UKernelGenericOp | None:
-    scaled = node_of(bend.reads[0].value, "elementwise_mul")
-    if scaled is None:
+    scaled = node_of(bend.reads[0].value, "elementwise_mul", "elementwise_div")
+    if scaled is None or not _plain(scaled) or scaled.reads[0].value is not x:
         return None
-    read = scaled.scalar(INVERSE_ROOT_TWO)
-    if read is None or read.value is not x:
+    attributes: dict[str, Attribute] = {}
+    if scaled.family == "elementwise_div":
+        if scaled.number("scalar_rhs") != rounded(ROOT_TWO, scaled.element):
+            return None
+    elif scaled.scalar(1.0 / ROOT_TWO) is None:
         return None
-    return rewriter.replace(op, [*inner, scaled.op], "gelu_erf", [x], None, x.type)
+    else:
+        factor = rounded(1.0 / ROOT_TWO, scaled.element)
+        attributes["inner_scale"] = FloatAttr(factor, f32)
+    return rewriter.replace(op, [*inner, scaled.op], "gelu_erf", [x], attributes, x.type)
 
 
 def clamp(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:

@@ -112,7 +112,9 @@ _UNARY = [
         "x/2 * (1 + erf(x / sqrt(2)))",
         _roles("x"),
         (
-            AttributeSpec("inner_scale", "float", "multiply by this instead of dividing by sqrt(2)"),
+            AttributeSpec(
+                "inner_scale", "float", "multiply by this instead of dividing by sqrt(2)"
+            ),
             _MAPS,
         ),
         checks.elementwise,

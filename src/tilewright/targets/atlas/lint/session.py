@@ -226,8 +226,8 @@ class Session:
                 unwaited = problem.code in ("TW2010", "TW2011")
                 if key not in reported and not (unwaited and problem.other.order in told):
                     reported.add(key)
-                    told.add(problem.other.order)
                     if not (problem.blocking and self._stalls(problem)):
+                        told.add(problem.other.order)
                         self.report_problem(state, problem, tick)
                 if problem.blocking and problem.certain:
                     resume = max(resume, problem.resume)

@@ -1,3 +1,4 @@
+# pyright: reportUndefinedVariable=false
 # lit: run every .mlir file below this folder through the commands on its RUN lines.
 import os
 import sys

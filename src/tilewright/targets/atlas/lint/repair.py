@@ -80,10 +80,12 @@ def fix(program: Program, profile: Profile, limit: int = STEP_LIMIT) -> Fixed:
     frozen = _moved_addresses(program)
     if not before.clean:
         undecided = any(f.code in UNDECIDED for f in before.findings)
+        hopeless: set[int] = set()
         for _ in range(3 if undecided else MAX_ROUNDS):
-            repairs = Repairs()
+            positions = _positions(program, edits)
+            repairs = Repairs(hopeless={positions[index] for index in hopeless})
             lint(fixed, profile, limit, repairs)
-            if not repairs or not _adopt(edits, program, profile, repairs, frozen):
+            if not repairs or not _adopt(edits, program, profile, repairs, frozen, hopeless):
                 break
             fixed = apply(program, edits)
         after = lint(fixed, profile, limit)
@@ -102,9 +104,17 @@ def _moved_addresses(program: Program) -> bool:
 
 
 def _adopt(
-    edits: Edits, program: Program, profile: Profile, repairs: Repairs, frozen: bool
+    edits: Edits,
+    program: Program,
+    profile: Profile,
+    repairs: Repairs,
+    frozen: bool,
+    hopeless: set[int],
 ) -> bool:
-    """Add what a round of lint asked for; False if nothing could be added."""
+    """Add what a round of lint asked for; False if that changed nothing.
+
+    What there is no place for joins `hopeless`: the next round must not count on it.
+    """
     positions = _positions(program, edits)
     origin = {position: index for index, position in positions.items()}
     changed = False
@@ -120,17 +130,12 @@ def _adopt(
         others = {origin[o] for o in repairs.others.get(position, ()) if o in origin}
         ticks = repairs.delays.get((position, jumped), 0)
         waits = repairs.waits.get((position, jumped), set())
-        changed |= _pause(
-            edits,
-            program,
-            profile,
-            index,
-            jumped and index in targets,
-            ticks,
-            waits,
-            others,
-            frozen,
-        )
+        entered = jumped and index in targets
+        if _pause(edits, program, profile, index, entered, ticks, waits, others, frozen):
+            changed = True
+        elif index < len(program) and index not in hopeless:
+            hopeless.add(index)
+            changed = True
     return changed
 
 

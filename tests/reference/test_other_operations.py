@@ -11,7 +11,7 @@ from tilewright.errors import TilewrightError
 from tilewright.reference.executor import run
 
 
-def unverified(text: str, *inputs: np.ndarray) -> list[np.ndarray]:
+def unverified(text: str, *inputs: np.ndarray | np.generic) -> list[np.ndarray]:
     """Run text with operations that have no definition here."""
     return run(parse_text(text, "test.mlir"), list(inputs))
 

@@ -6,7 +6,7 @@ import tilewright.tile as tw
 
 
 @tw.kernel
-def elementwise_add(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def elementwise_add(a: tw.bf16[M, N], b: tw.bf16[M, N], out: tw.bf16[M, N]):
     """a + b"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -14,7 +14,7 @@ def elementwise_add(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def elementwise_sub(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def elementwise_sub(a: tw.bf16[M, N], b: tw.bf16[M, N], out: tw.bf16[M, N]):
     """a - b"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -22,7 +22,7 @@ def elementwise_sub(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def elementwise_mul(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def elementwise_mul(a: tw.bf16[M, N], b: tw.bf16[M, N], out: tw.bf16[M, N]):
     """a * b"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -30,7 +30,7 @@ def elementwise_mul(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def elementwise_div(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def elementwise_div(a: tw.bf16[M, N], b: tw.bf16[M, N], out: tw.bf16[M, N]):
     """a times the rounded reciprocal of b"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -38,7 +38,7 @@ def elementwise_div(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def elementwise_max(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def elementwise_max(a: tw.bf16[M, N], b: tw.bf16[M, N], out: tw.bf16[M, N]):
     """the larger of a and b"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -46,7 +46,7 @@ def elementwise_max(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def elementwise_min(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def elementwise_min(a: tw.bf16[M, N], b: tw.bf16[M, N], out: tw.bf16[M, N]):
     """the smaller of a and b"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -54,7 +54,7 @@ def elementwise_min(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def add_row(a: tw.bf16["M", "N"], row: tw.bf16["N"], out: tw.bf16["M", "N"]):
+def add_row(a: tw.bf16[M, N], row: tw.bf16[N], out: tw.bf16[M, N]):
     """a + row, the row repeated for each row of a"""
     for n in tw.grid(out.N):
         for m in tw.grid(out.M):
@@ -62,7 +62,7 @@ def add_row(a: tw.bf16["M", "N"], row: tw.bf16["N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def mul_row(a: tw.bf16["M", "N"], row: tw.bf16["N"], out: tw.bf16["M", "N"]):
+def mul_row(a: tw.bf16[M, N], row: tw.bf16[N], out: tw.bf16[M, N]):
     """a * row, the row repeated for each row of a"""
     for n in tw.grid(out.N):
         for m in tw.grid(out.M):
@@ -70,7 +70,7 @@ def mul_row(a: tw.bf16["M", "N"], row: tw.bf16["N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def silu(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def silu(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """x / (1 + exp(-x))"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -78,7 +78,7 @@ def silu(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def silu_gate(gate: tw.bf16["M", "N"], up: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def silu_gate(gate: tw.bf16[M, N], up: tw.bf16[M, N], out: tw.bf16[M, N]):
     """silu(gate) * up"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -86,7 +86,7 @@ def silu_gate(gate: tw.bf16["M", "N"], up: tw.bf16["M", "N"], out: tw.bf16["M", 
 
 
 @tw.kernel
-def gelu_tanh(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def gelu_tanh(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -94,7 +94,7 @@ def gelu_tanh(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def cos(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def cos(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """cos(x), also known as rope_frequency"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -102,7 +102,7 @@ def cos(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def exp(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def exp(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """e to the x"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -110,7 +110,7 @@ def exp(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def tanh(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def tanh(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """tanh(x)"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -118,7 +118,7 @@ def tanh(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def sigmoid(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def sigmoid(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """1 / (1 + exp(-x))"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -126,7 +126,7 @@ def sigmoid(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def relu(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def relu(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """x where positive, else 0"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -135,7 +135,7 @@ def relu(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 @tw.kernel
 def norm_scale(
-    variance: tw.bf16["M", "N"], matrix: tw.bf16["M", "N"], out: tw.bf16["M", "N"]
+    variance: tw.bf16[M, N], matrix: tw.bf16[M, N], out: tw.bf16[M, N]
 ):  # fmt: skip
     """matrix / sqrt(variance)"""
     for m in tw.grid(out.M):
@@ -144,7 +144,7 @@ def norm_scale(
 
 
 @tw.kernel
-def vector_arithmetic(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+def vector_arithmetic(x: tw.bf16[M, N], out: tw.bf16[M, N]):
     """((x + x) - x)^2 * x^3"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -154,8 +154,8 @@ def vector_arithmetic(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
 
 @tw.kernel
 def rope(
-    x: tw.bf16["M", "D"], cosines: tw.bf16["M", "D"], sines: tw.bf16["M", "D"],
-    out: tw.bf16["M", "D"],
+    x: tw.bf16[M, D], cosines: tw.bf16[M, D], sines: tw.bf16[M, D],
+    out: tw.bf16[M, D],
 ):  # fmt: skip
     """rotate each pair (x[i], x[i + D/2]) by the angle whose cosine and sine the tables hold"""
     low, high = tw.steps(out.D, out.D // 2)

@@ -11,7 +11,7 @@ BLOCK = 96  # rows of A that share the weights on chip
 
 
 @tw.kernel
-def matmul(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
+def matmul(a: tw.fp8[M, K], b: tw.fp8[K, N], out: tw.bf16[M, N]):
     """a @ b"""
     for n in tw.grid(out.N):
         for m in tw.grid(out.M, BLOCK):
@@ -19,7 +19,7 @@ def matmul(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
 
 
 @tw.kernel
-def matmul_transposed(a: tw.fp8["M", "K"], b: tw.fp8["N", "K"], out: tw.bf16["M", "N"]):
+def matmul_transposed(a: tw.fp8[M, K], b: tw.fp8[N, K], out: tw.bf16[M, N]):
     """a @ b.T, b stored row by row"""
     for n in tw.grid(out.N):
         for m in tw.grid(out.M, BLOCK):
@@ -28,7 +28,7 @@ def matmul_transposed(a: tw.fp8["M", "K"], b: tw.fp8["N", "K"], out: tw.bf16["M"
 
 @tw.kernel
 def batch_matmul(
-    a: tw.fp8["B", "M", "K"], b: tw.fp8["B", "K", "N"], out: tw.bf16["B", "M", "N"]
+    a: tw.fp8[B, M, K], b: tw.fp8[B, K, N], out: tw.bf16[B, M, N]
 ):  # fmt: skip
     """a[i] @ b[i] for each i"""
     for i in tw.each(out.B):
@@ -39,7 +39,7 @@ def batch_matmul(
 
 @tw.kernel
 def matmul_bias(
-    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["M", "N"], out: tw.bf16["M", "N"]
+    a: tw.fp8[M, K], b: tw.fp8[K, N], bias: tw.bf16[M, N], out: tw.bf16[M, N]
 ):  # fmt: skip
     """a @ b + bias, the bias a full matrix (or a residual)"""
     for n in tw.grid(out.N):
@@ -49,7 +49,7 @@ def matmul_bias(
 
 @tw.kernel
 def linear(
-    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+    a: tw.fp8[M, K], b: tw.fp8[K, N], bias: tw.bf16[N], out: tw.bf16[M, N]
 ):  # fmt: skip
     """a @ b + bias, the bias one row"""
     for n in tw.grid(out.N):
@@ -59,7 +59,7 @@ def linear(
 
 @tw.kernel
 def linear_gelu(
-    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+    a: tw.fp8[M, K], b: tw.fp8[K, N], bias: tw.bf16[N], out: tw.bf16[M, N]
 ):  # fmt: skip
     """gelu(a @ b + bias)"""
     for n in tw.grid(out.N):
@@ -69,7 +69,7 @@ def linear_gelu(
 
 @tw.kernel
 def linear_silu(
-    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+    a: tw.fp8[M, K], b: tw.fp8[K, N], bias: tw.bf16[N], out: tw.bf16[M, N]
 ):  # fmt: skip
     """silu(a @ b + bias)"""
     for n in tw.grid(out.N):
@@ -78,7 +78,7 @@ def linear_silu(
 
 
 @tw.kernel
-def matmul_requant(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.fp8["M", "N"]):
+def matmul_requant(a: tw.fp8[M, K], b: tw.fp8[K, N], out: tw.fp8[M, N]):
     """fp8 of a @ b"""
     for n in tw.grid(out.N):
         for m in tw.grid(out.M, BLOCK):
@@ -87,8 +87,8 @@ def matmul_requant(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.fp8["M", "N
 
 @tw.kernel
 def mini_block(
-    x: tw.bf16["M", "K"], b: tw.fp8["K", "N"], residual: tw.bf16["M", "N"],
-    out: tw.bf16["M", "N"],
+    x: tw.bf16[M, K], b: tw.fp8[K, N], residual: tw.bf16[M, N],
+    out: tw.bf16[M, N],
 ):  # fmt: skip
     """rms_norm(x), cast to fp8, times b, plus residual"""
     for m in tw.grid(out.M):

@@ -106,9 +106,7 @@ def _gelu(x: Codes) -> Codes:
     cube = arith.multiply(arith.multiply(x, x), x)
     inner = arith.add(x, arith.multiply(cube, constant(0.044715)))
     bent = _tanh(arith.multiply(inner, constant(math.sqrt(2 / math.pi))))
-    return arith.multiply(
-        arith.multiply(x, constant(0.5)), arith.add(constant(1.0), bent)
-    )
+    return arith.multiply(arith.multiply(x, constant(0.5)), arith.add(constant(1.0), bent))
 
 
 def _rms_scale(profile: Profile, x: Codes) -> Codes:
@@ -243,9 +241,7 @@ def _ideal_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return a @ b, 1.3 * U * _tiles(a.shape[-1]) * size + TINY
 
 
-def _after(
-    product: Ideal, outer: Callable, steepness: float, roundings: float
-) -> Ideal:
+def _after(product: Ideal, outer: Callable, steepness: float, roundings: float) -> Ideal:
     """A function of a product: its error times the function's steepness, plus own roundings."""
 
     def ideal(*values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -255,9 +251,7 @@ def _after(
     return ideal
 
 
-def _ideal_linear(
-    a: np.ndarray, b: np.ndarray, bias: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _ideal_linear(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     product, error = _ideal_product(a, b)
     result = product + bias
     return result, error + U * (np.abs(result) + error)
@@ -290,9 +284,7 @@ def _ideal_mini_block(
 
 
 def _elementwise(operation: Exact, function: Callable, roundings: float) -> Reference:
-    return Reference(
-        lambda profile, *codes: operation(*codes), _relative(function, roundings)
-    )
+    return Reference(lambda profile, *codes: operation(*codes), _relative(function, roundings))
 
 
 def _cast_ideal(ideal: Ideal) -> Ideal:
@@ -306,15 +298,9 @@ REFERENCES: dict[str, Reference] = {
     "elementwise_add": _elementwise(arith.add, np.add, 1),
     "elementwise_sub": _elementwise(arith.subtract, np.subtract, 1),
     "elementwise_mul": _elementwise(arith.multiply, np.multiply, 1),
-    "elementwise_div": _elementwise(
-        lambda a, b: arith.multiply(a, _recip(b)), np.divide, 2.1
-    ),
-    "elementwise_max": _elementwise(
-        lambda a, b: arith.extreme(a, b, larger=True), np.maximum, 0
-    ),
-    "elementwise_min": _elementwise(
-        lambda a, b: arith.extreme(a, b, larger=False), np.minimum, 0
-    ),
+    "elementwise_div": _elementwise(lambda a, b: arith.multiply(a, _recip(b)), np.divide, 2.1),
+    "elementwise_max": _elementwise(lambda a, b: arith.extreme(a, b, larger=True), np.maximum, 0),
+    "elementwise_min": _elementwise(lambda a, b: arith.extreme(a, b, larger=False), np.minimum, 0),
     "add_row": _elementwise(lambda a, row: arith.add(a, row[None]), np.add, 1),
     "mul_row": _elementwise(lambda a, row: arith.multiply(a, row[None]), np.multiply, 1),
     "silu": _elementwise(_silu, _silu64, 5),
@@ -332,9 +318,7 @@ REFERENCES: dict[str, Reference] = {
     ),
     "vector_arithmetic": Reference(vector_arithmetic, _relative(lambda x: x**5, 9)),
     "rope": Reference(rope, ideal_rope),
-    "reduction_sum": Reference(
-        lambda profile, x: halves(row_total(profile, x, "sum")), _ideal_sum
-    ),
+    "reduction_sum": Reference(lambda profile, x: halves(row_total(profile, x, "sum")), _ideal_sum),
     "reduction_max": Reference(
         lambda profile, x: halves(row_total(profile, x, "max")),
         _relative(lambda x: np.repeat(x.max(1, keepdims=True), 16, 1), 0),
@@ -360,7 +344,9 @@ REFERENCES: dict[str, Reference] = {
     "bias_add_cast": Reference(
         lambda profile, x, bias: arith.pack(arith.add(x, bias), 1), _cast_ideal(_sum)
     ),
-    "transpose": Reference(lambda profile, x: np.ascontiguousarray(x.T), _relative(np.transpose, 0)),
+    "transpose": Reference(
+        lambda profile, x: np.ascontiguousarray(x.T), _relative(np.transpose, 0)
+    ),
     "matmul": Reference(lambda profile, a, b: product(a, b), _ideal_product),
     "matmul_transposed": Reference(
         lambda profile, a, b: product(a, b.T), lambda a, b: _ideal_product(a, b.T)

@@ -1,7 +1,5 @@
 """No program is faster than its bound, and redundant work does not raise it."""
 
-# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -11,6 +11,7 @@ a mapping, TW1226 undefined contents are read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -150,14 +151,18 @@ def kernel_of(value: SSAValue) -> tuple[str, UKernelGenericOp] | None:
 
 
 def filled_with(value: SSAValue) -> float | int | None:
-    """The number every element of a new value holds, when that is known."""
+    """The number every element of a new value holds, when that is known.
+
+    Not for -0.0: it equals 0, but is another start of a sum of negative zeros.
+    """
     constant = constant_of(value)
-    if constant is not None:
-        return constant.value.data
     found = kernel_of(value)
-    if found and found[0] == "fill" and not found[1].operands:
-        return cast(FloatAttr, found[1].attributes["value"]).value.data
-    return None
+    if constant is None and found and found[0] == "fill" and not found[1].operands:
+        constant = cast(FloatAttr, found[1].attributes["value"])
+    if constant is None:
+        return None
+    number = constant.value.data
+    return None if number == 0 and math.copysign(1.0, number) < 0 else number
 
 
 def is_undefined(value: SSAValue) -> bool:

@@ -125,6 +125,24 @@ def test_what_has_no_place_does_not_hide_what_has() -> None:
     assert len(result.program) == len(assemble(text, V1)) + 1
 
 
+def test_a_jump_that_needs_waiting_twice() -> None:
+    """Waiting before the branch changes how much its target lacks on the way of the jump."""
+    text = """\
+    li x3, 1
+    vload m0, 32(x0)
+    bne x3, x0, over
+    vadd.bf16 m8, m10, m8
+    sw x3, 4(x0)
+    nop
+over:
+    vmatpush.weight.mxu0 w0, m8
+    vmatmul.mxu0 acc0, m0, w0
+"""
+    lines = [line.strip() for line in repaired(text).split("\n")]
+    assert lines[2] == "delay 30"  # before the branch: the LSU is busy for the store
+    assert lines[lines.index("over:") + 1] == "delay 63"
+
+
 def test_numeric_offsets_and_labels_follow() -> None:
     text = """\
     li x5, 2

@@ -129,7 +129,9 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
             continue
         mark_loops(statement.body, share, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
-        if statement.unroll is None:
+        if statement.variable.trips == 1:
+            statement.unroll = True
+        elif statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
             around = size_of(statements)
             short = whole * share <= STRAIGHT if top else around * share <= BODY

@@ -101,7 +101,9 @@ _LINES = (
 ).read_text()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
 def test_any_text_is_a_profile_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     """Parts of a profile with other values in them never end in anything but a TilewrightError."""

@@ -185,6 +185,12 @@ _CHOICE = {
         "column_sum": ("two_halves", "four_strides"),
     },
 }
+# The table of a profile file that holds a field of `Profile`.
+TABLES = {
+    key: table
+    for table in ("pipeline", "hazards", "memory", "numbers")
+    for key in (*_NUMBER.get(table, ()), *_CHOICE.get(table, ()), *_SWITCH.get(table, ()))
+}
 _TIMING_CLASSES = tuple(
     dict.fromkeys(row.timing for row in OPCODES if not row.timing.startswith("dma"))
 )

@@ -87,7 +87,7 @@ def attention_causal(
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=_together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                mask = lambda s, j: tw.causal(s, m, j)  # noqa: B023, E731
+                mask = lambda s, j: tw.causal(s, m, j)
                 out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, mask)
 
 
@@ -101,7 +101,7 @@ def attention_key_mask(
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=_together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                seen = lambda s, j: s + mask[j]  # noqa: E731
+                seen = lambda s, j: s + mask[j]
                 out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)
 
 
@@ -115,5 +115,5 @@ def attention_mask(
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=_together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                seen = lambda s, j: s + mask[m, j]  # noqa: B023, E731
+                seen = lambda s, j: s + mask[m, j]
                 out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)

@@ -162,6 +162,16 @@ class LocatedParser(Parser):
             index += count
         return op
 
+    def _parse_dialect_resource_handle(self, dialect_name, interface) -> str:
+        """A resource's name; MLIR writes names that are no identifiers as strings."""
+        quoted = self.parse_optional_str_literal()
+        if quoted is None:
+            return super()._parse_dialect_resource_handle(dialect_name, interface)
+        if (dialect_name, quoted) not in self.dialect_resources:
+            quoted = interface.declare_resource(quoted)
+            self.dialect_resources.add((dialect_name, quoted))
+        return quoted
+
     def parse_optional_region(self, arguments=None) -> Region | None:
         if self.parse_optional_punctuation("{") is None:
             return None

@@ -93,9 +93,7 @@ def read_wrapped(path: str) -> ModuleOp:
     return parse_text(without_device(split_resources(text, name)[0]), name, make_context())
 
 
-def split_resources(
-    text: str, name: str = "<text>", first_line: int = 1
-) -> tuple[str, Weights]:
+def split_resources(text: str, name: str = "<text>", first_line: int = 1) -> tuple[str, Weights]:
     """The text without its `{-# … #-}` section, and that section's resources.
 
     The section is cut out before parsing: it may hold gigabytes, and it is at the end of the file,

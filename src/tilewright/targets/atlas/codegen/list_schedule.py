@@ -192,6 +192,9 @@ class _Scheduler:
         tick = max(self.tick, self.earliest[node.index])
         if not self.work_left and node.transfer is not None:
             return self.tick  # nothing else to do: wait as long as it really takes
+        tick = max(tick, self.unit_free.get(node.unit, 0))
+        if tick > self.tick:
+            return tick  # the rest is looked at when that tick has come
         op, timing = node.op, self.profile.timing_of(node.op.opcode)
         if op.site is not None:
             if op.opcode.timing == "dma_wait" and op.site.store and not self._last_missing(node):
@@ -206,7 +209,6 @@ class _Scheduler:
             return tick if room else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
             return FAR
-        tick = max(tick, self.unit_free.get(timing.unit, 0))
         opens = []
         for register, first, count, _, _ in node.rows:
             if register.kind is Kind.X:

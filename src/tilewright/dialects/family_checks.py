@@ -402,3 +402,9 @@ def argmax(call: KernelCall) -> None:
     _result_shape(call, (*shape[:axis], *kept, *shape[axis + 1 :]))
     if isinstance(call.result.element_type, AnyFloat):
         call.fail("TW1205", "returns positions, which are integers")
+
+
+def argsort(call: KernelCall) -> None:
+    along_axis(call)
+    if isinstance(call.result.element_type, AnyFloat):
+        call.fail("TW1205", "returns positions, which are integers")

@@ -481,6 +481,14 @@ _HOST = [
         _axis(-1),
         AttributeSpec("descending", "unit", "largest first"),
     ),
+    _host(
+        "argsort",
+        "positions of x's elements in order along axis; equal elements keep theirs",
+        "x",
+        checks.argsort,
+        _axis(-1),
+        AttributeSpec("descending", "unit", "largest first"),
+    ),
 ]
 
 FAMILIES: dict[str, Family] = {

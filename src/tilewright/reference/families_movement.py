@@ -105,3 +105,13 @@ def cumsum(call: Call) -> Array:
 def sort(call: Call) -> Array:
     ordered = np.sort(call.values["x"], axis=call.axis(), kind="stable")
     return np.flip(ordered, axis=call.axis()) if call.kernel.flag("descending") else ordered
+
+
+@family("argsort")
+def argsort(call: Call) -> Array:
+    x, axis = call.values["x"], call.axis()
+    if not call.kernel.flag("descending"):
+        return np.argsort(x, axis=axis, kind="stable").astype(np.int64)
+    # The stable order of the reversed input, read backwards, keeps equal elements in place.
+    backwards = np.argsort(np.flip(x, axis=axis), axis=axis, kind="stable")
+    return (x.shape[axis] - 1 - np.flip(backwards, axis=axis)).astype(np.int64)

@@ -243,7 +243,9 @@ def save_weights(weights: Mapping[str, Array], path: str | Path) -> None:
 
     from tilewright.file_access import write_atomically
 
-    plain = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in weights.items()}
+    plain = {
+        name: np.ascontiguousarray(array).reshape(array.shape) for name, array in weights.items()
+    }
     write_atomically(str(path), save(plain))
 
 

@@ -65,6 +65,12 @@ RANDOM = frozenset(
 )  # fmt: skip
 
 
+# Attributes that change nothing in what these mappings compute: precisions are at least as asked for.
+HARMLESS = frozenset(
+    ["stash_type", "softmax_precision", "kernel_shape", "storage_order", "seed", "momentum"]
+)  # fmt: skip
+
+
 class Problem(Exception):
     """A node has no mapping: the code, the reason, what to do."""
 
@@ -86,15 +92,24 @@ class Node:
 
     operator: str
     name: str
-    inputs: list[Value | None]
+    operands: list[Value | None]
     output_names: list[str]
     attributes: dict[str, Any]
     version: int
     domain: str = ""
     proto: Any = None
+    # What the mapping has looked at: anything else would be dropped without a word.
+    seen: set[str | int] = field(default_factory=set)
+
+    @property
+    def inputs(self) -> list[Value | None]:
+        """All inputs, for operators that take any number."""
+        self.seen.update(range(len(self.operands)))
+        return self.operands
 
     def input(self, index: int) -> Value | None:
-        return self.inputs[index] if index < len(self.inputs) else None
+        self.seen.add(index)
+        return self.operands[index] if index < len(self.operands) else None
 
     def required(self, index: int) -> Value:
         value = self.input(index)
@@ -106,7 +121,22 @@ class Node:
         return index < len(self.output_names) and bool(self.output_names[index])
 
     def get(self, name: str, default: Any = None) -> Any:
+        self.seen.add(name)
         return self.attributes.get(name, default)
+
+    def check_all_seen(self, results: int, defaults: dict[str, Any]) -> None:
+        """Refuse a node with an attribute, input or output that the mapping left out."""
+        for name, value in self.attributes.items():
+            if name not in self.seen and name not in HARMLESS and value != defaults.get(name):
+                unsupported(
+                    f"the attribute {name} of {self.operator}-{self.version} has no mapping"
+                )
+        for index, operand in enumerate(self.operands):
+            if operand is not None and index not in self.seen:
+                unsupported(f"input {index} of {self.operator}-{self.version} has no mapping")
+        for index in range(results, len(self.output_names)):
+            if self.has_output(index):
+                unsupported(f"output {index} of {self.operator}-{self.version} has no mapping")
 
 
 Lower = Callable[["Lowering", Node], Value | Sequence[Value]]
@@ -203,7 +233,10 @@ class Lowering(IntentBuilder):
 
     def _attribute(self, value: Constant) -> Any:
         type_ = TensorType(value.element, value.array.shape)
-        plain = value.array.dtype.kind in "iub" or value.array.dtype.type in (np.float32, np.float64)
+        plain = value.array.dtype.kind in "iub" or value.array.dtype.type in (
+            np.float32,
+            np.float64,
+        )
         signed = value.array.dtype.kind != "u"
         if 0 < value.array.size <= INLINE_ELEMENTS and plain and signed and value.number != 22:
             if value.array.dtype.kind != "f" or np.isfinite(value.array).all():
@@ -264,7 +297,9 @@ class Lowering(IntentBuilder):
         """An element-wise intent with numpy's broadcasting; numbers take the operands' type."""
         values = [x for x in operands if isinstance(x, Constant | SSAValue)]
         kind = element(values[-1])
-        sizes = tuple(over) if over is not None else np.broadcast_shapes(*(shape(v) for v in values))
+        sizes = (
+            tuple(over) if over is not None else np.broadcast_shapes(*(shape(v) for v in values))
+        )
         extents = dict(enumerate(sizes))
         wide = any(isinstance(v, SSAValue) and shape(v) == sizes for v in values)
         lanes: list[Lane | Literal] = []
@@ -370,7 +405,9 @@ class Lowering(IntentBuilder):
             mark = self.block.last_op
             try:
                 result = function(self, node)
-                return [result] if isinstance(result, Constant | SSAValue) else list(result)
+                found = [result] if isinstance(result, Constant | SSAValue) else list(result)
+                node.check_all_seen(len(found), self.defaults(node))
+                return found
             except Problem as problem:
                 self.rewind(mark)
                 if problem.code != "TW6006" or not self.has_body(node):
@@ -430,7 +467,7 @@ class Lowering(IntentBuilder):
             return False
         if node.operator in RANDOM or not self.fold:
             return False
-        inputs = [v for v in node.inputs if v is not None]
+        inputs = [v for v in node.operands if v is not None]
         return all(isinstance(v, Constant) and v.array.size <= FOLD_ELEMENTS for v in inputs)
 
     def fold_node(self, node: Node) -> list[Value] | None:
@@ -438,21 +475,25 @@ class Lowering(IntentBuilder):
         from onnx import helper
         from onnx.reference import ReferenceEvaluator
 
-        names = [f"i{i}" if v is not None else "" for i, v in enumerate(node.inputs)]
-        copy = helper.make_node(node.operator, names, [f"o{i}" for i in range(len(node.output_names))])
+        names = [f"i{i}" if v is not None else "" for i, v in enumerate(node.operands)]
+        copy = helper.make_node(
+            node.operator, names, [f"o{i}" for i in range(len(node.output_names))]
+        )
         copy.attribute.extend(node.proto.attribute)
         if any(a.ref_attr_name or a.type in (a.GRAPH, a.GRAPHS) for a in copy.attribute):
             return None
         graph = helper.make_graph([copy], "fold", [], [])
-        for index, (name, value) in enumerate(zip(names, node.inputs, strict=True)):
+        for index, (name, value) in enumerate(zip(names, node.operands, strict=True)):
             if isinstance(value, Constant):
-                graph.input.append(helper.make_tensor_value_info(name, value.number, value.array.shape))
+                graph.input.append(
+                    helper.make_tensor_value_info(name, value.number, value.array.shape)
+                )
                 names[index] = name
         graph.output.extend(helper.make_empty_tensor_value_info(o) for o in copy.output)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.version)])
         feeds = {
             name: reader_form(value)
-            for name, value in zip(names, node.inputs, strict=True)
+            for name, value in zip(names, node.operands, strict=True)
             if isinstance(value, Constant)
         }
         try:
@@ -484,6 +525,14 @@ class Lowering(IntentBuilder):
                 "TW6009", f"there is no operator {node.operator} in operator set {node.version}"
             ) from None
 
+    def defaults(self, node: Node) -> dict[str, Any]:
+        """The values of the attributes a node does not give."""
+        return {
+            name: self.attribute(a.default_value)
+            for name, a in self.schema(node).attributes.items()
+            if a.default_value.type != 0
+        }
+
     def has_body(self, node: Node) -> bool:
         if node.operator in RANDOM or node.domain:
             return False
@@ -499,7 +548,7 @@ class Lowering(IntentBuilder):
             body = schema.function_body
         else:
             types = []
-            for value in node.inputs:
+            for value in node.operands:
                 proto = TypeProto()
                 if value is not None:
                     proto = helper.make_tensor_type_proto(number_of(value), shape(value))
@@ -509,13 +558,9 @@ class Lowering(IntentBuilder):
             text = schema.get_context_dependent_function(copy.SerializeToString(), types)
             body = FunctionProto()
             body.ParseFromString(text)
-        defaults = {
-            name: helper.get_attribute_value(a.default_value)
-            for name, a in schema.attributes.items()
-            if a.default_value.type != 0
-        }
+        defaults = self.defaults(node)
         scope = Scope()
-        for name, value in zip(body.input, node.inputs, strict=False):
+        for name, value in zip(body.input, node.operands, strict=False):
             if value is not None:
                 scope.values[name] = value
         scope.absent = frozenset(name for name in body.input if name not in scope.values)

@@ -49,7 +49,9 @@ def loop(low: Lowering, node: Node) -> list[Value]:
     graph = node.get("body")
     count, condition = node.input(0), node.input(1)
     most = MOST_ITERATIONS + 1 if count is None else low.known_list(count, "the trip count")[0]
-    going = True if condition is None else bool(low.known(condition, "the condition").reshape(-1)[0])
+    going = (
+        True if condition is None else bool(low.known(condition, "the condition").reshape(-1)[0])
+    )
     carried: list[Value | None] = list(node.inputs[2:])
     scanned: list[list[Value]] = [[] for _ in range(len(graph.output) - 1 - len(carried))]
     step = 0

@@ -134,6 +134,18 @@ def modulo(low: Lowering, node: Node) -> Value:
     return low.apply("select", wrong, low.apply("elementwise_add", rest, y), rest, to=kind)
 
 
+@lowers("BitShift")
+def bit_shift(low: Lowering, node: Node) -> Value:
+    """Shifts as products and quotients with powers of two, which wrap and vanish in the same way."""
+    x, distance = node.required(0), node.required(1)
+    kind = element(x)
+    left = node.get("direction") == "LEFT"
+    if not left and not is_unsigned(kind):
+        unsupported("a shift of signed numbers to the right")
+    factor = low.apply("elementwise_pow", low.constant(2, x, "two"), distance)
+    return low.apply("elementwise_mul" if left else "elementwise_div", x, factor)
+
+
 @lowers("Where")
 def where(low: Lowering, node: Node) -> Value:
     condition, a, b = (node.required(i) for i in range(3))
@@ -173,6 +185,8 @@ def cast_to(low: Lowering, x: Value, to: int, saturate: bool = True) -> Value:
     target, source = ELEMENTS[to][1], element(x)
     if source == target:
         return x
+    if str(target) == "f8E8M0FNU":
+        unsupported("a cast to scales in powers of two, which rounds by rules of its own")
     if is_bool(target):
         return low.compare("ne", x, 0)
     narrow = str(target).startswith(("f8", "f4"))

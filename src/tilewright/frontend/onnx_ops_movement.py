@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects import builtin
 
-from tilewright.dialects.intents import integers
+from tilewright.dialects.intents import integers, text
 from tilewright.dialects.xdsl_api import (
     Attribute,
     FloatAttr,
@@ -22,6 +22,7 @@ from tilewright.frontend.onnx_lowering import (
     Problem,
     is_float,
     lowers,
+    number_of,
     unsupported,
 )
 from tilewright.frontend.onnx_ops_rows import axis_attribute, front, positions
@@ -33,10 +34,16 @@ from tilewright.frontend.onnx_values import ELEMENTS, Constant, Value, element, 
 @lowers("Constant")
 def constant(low: Lowering, node: Node) -> Value:
     given = node.attributes
+    node.seen.update(given)
     if isinstance(given.get("value"), Constant):
         value = given["value"]
         return Constant(value.array, node.output_names[0], value.number)
-    for name, number in (("value_float", 1), ("value_floats", 1), ("value_int", 7), ("value_ints", 7)):
+    for name, number in (
+        ("value_float", 1),
+        ("value_floats", 1),
+        ("value_int", 7),
+        ("value_ints", 7),
+    ):
         if name in given:
             array = np.asarray(given[name], dtype=ELEMENTS[number][2])
             return Constant(array, node.output_names[0], number)
@@ -55,6 +62,42 @@ def shape_of_value(low: Lowering, node: Node) -> Value:
 @lowers("Size")
 def size(low: Lowering, node: Node) -> Value:
     return low.integers(math.prod(shape(node.required(0))), node.output_names[0])
+
+
+@lowers("ConstantOfShape")
+def constant_of_shape(low: Lowering, node: Node) -> Value:
+    value = node.get("value")
+    sizes = low.known_list(node.required(0), "the shape")
+    number = value.number if isinstance(value, Constant) else 1
+    fill = value.array.reshape(-1)[0] if isinstance(value, Constant) else np.float32(0)
+    if math.prod(sizes) <= 1 << 16:
+        return low.constant(np.full(sizes, fill), number, node.output_names[0])
+    from tilewright.dialects.intents import literal
+
+    return low.fill(literal(fill.item(), ELEMENTS[number][1]).value, sizes)
+
+
+@lowers("EyeLike")
+def eye_like(low: Lowering, node: Node) -> Value:
+    x = node.required(0)
+    number = node.get("dtype") or number_of(x)
+    return low.constant(np.eye(*shape(x), k=node.get("k", 0)), number, node.output_names[0])
+
+
+@lowers("NonZero")
+def non_zero(low: Lowering, node: Node) -> Value:
+    found = np.nonzero(low.known(node.required(0), "where it is not zero"))
+    return low.integers(np.stack(found) if found else np.zeros((0, 1)), node.output_names[0])
+
+
+@lowers("Compress")
+def compress(low: Lowering, node: Node) -> Value:
+    x = low.tensor(node.required(0))
+    chosen = np.flatnonzero(low.known(node.required(1), "the condition"))
+    axis = node.get("axis")
+    if axis is None:
+        return take(low, low.reshape(x, [math.prod(shape(x))]), low.integers(chosen, "chosen"), 0)
+    return take(low, x, low.integers(chosen, "chosen"), front(axis, len(shape(x))))
 
 
 @lowers("Reshape")
@@ -150,7 +193,8 @@ def blocks(low: Lowering, node: Node) -> Value:
     block = node.get("blocksize")
     if node.operator == "SpaceToDepth":
         parts = low.reshape(x, [batch, channels, height // block, block, width // block, block])
-        moved = low.transpose(parts, [0, 3, 5, 1, 2, 4])
+        depth_first = node.get("mode", "DCR") == "DCR"
+        moved = low.transpose(parts, [0, 3, 5, 1, 2, 4] if depth_first else [0, 1, 3, 5, 2, 4])
         return low.reshape(moved, [batch, channels * block**2, height // block, width // block])
     depth = channels // block**2
     if node.get("mode", "DCR") == "DCR":
@@ -190,7 +234,9 @@ def split(low: Lowering, node: Node) -> list[Value]:
     start = 0
     for part in given:
         offsets = [start if d == axis else 0 for d in range(len(sizes))]
-        results.append(window(low, x, offsets, [part if d == axis else n for d, n in enumerate(sizes)]))
+        results.append(
+            window(low, x, offsets, [part if d == axis else n for d, n in enumerate(sizes)])
+        )
         start += part
     return results
 
@@ -326,46 +372,52 @@ def from_front(low: Lowering, indices: Value, count: int) -> SSAValue:
 
 @lowers("GatherElements")
 def gather_elements(low: Lowering, node: Node) -> Value:
-    """Positions in the flattened input: the index along the axis plus what the place itself adds."""
     x = low.tensor(node.required(0))
-    indices = low.cast(node.required(1), builtin.i64)
-    sizes = shape(x)
-    axis = front(node.get("axis", 0), len(sizes))
-    steps = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+    axis = front(node.get("axis", 0), len(shape(x)))
+    flat = flat_places(low, shape(x), node.required(1), axis)
+    return take(low, low.reshape(x, [math.prod(shape(x))]), flat, 0)
+
+
+def flat_places(low: Lowering, sizes: Sequence[int], indices: Value, axis: int) -> Value:
+    """Places in the flattened tensor: the index along the axis plus what the place itself adds."""
+    indices = low.cast(indices, builtin.i64)
+    rank = len(sizes)
+    steps = [math.prod(sizes[d + 1 :]) for d in range(rank)]
     places = np.zeros(shape(indices), np.int64)
     for d, step in enumerate(steps):
         if d != axis:
-            places += np.arange(shape(indices)[d]).reshape(
-                [-1 if i == d else 1 for i in range(len(sizes))]
-            ) * step  # fmt: skip
+            places = places + positions(low, shape(indices)[d], d, rank).array * step
     if isinstance(indices, Constant):
         own = np.where(indices.array < 0, indices.array + sizes[axis], indices.array)
-        flat: Value = low.integers(own * steps[axis] + places, "places")
-    else:
-        scaled = low.apply("elementwise_mul", from_front(low, indices, sizes[axis]), steps[axis])
-        flat = low.apply("elementwise_add", scaled, low.integers(places, "places"))
-    return take(low, low.reshape(x, [math.prod(sizes)]), flat, 0)
+        return low.integers(own * steps[axis] + places, "places")
+    scaled = low.apply("elementwise_mul", from_front(low, indices, sizes[axis]), steps[axis])
+    return low.apply("elementwise_add", scaled, low.integers(places, "places"))
 
 
 @lowers("GatherND")
 def gather_nd(low: Lowering, node: Node) -> Value:
     x, indices = low.tensor(node.required(0)), low.tensor(node.required(1))
     sizes, batch = shape(x), node.get("batch_dims", 0)
-    depth = shape(indices)[-1]
-    lead, rest = sizes[: batch + depth], sizes[batch + depth :]
+    depth = batch + shape(indices)[-1]
+    places = joint_index(low, indices, sizes[:depth], batch)
+    return take(low, low.reshape(x, [math.prod(sizes[:depth]), *sizes[depth:]]), places, 0)
+
+
+def joint_index(low: Lowering, indices: SSAValue, lead: Sequence[int], batch: int) -> Value:
+    """One index into the joined leading dimensions from a vector of indices into each."""
     steps = [math.prod(lead[d + 1 :]) for d in range(len(lead))]
     outer = shape(indices)[:-1]
-    total: Value = low.integers(np.zeros(outer), "places")
-    for k in range(depth):
+    base = np.zeros(outer, np.int64)
+    for d in range(batch):
+        base = base + positions(low, lead[d], d, len(outer)).array * steps[d]
+    total: Value = low.integers(base, "places")
+    for k in range(shape(indices)[-1]):
         one = window(low, indices, [0] * len(outer) + [k], [*outer, 1])
         one = from_front(low, low.reshape(one, outer), lead[batch + k])
-        total = low.apply("elementwise_add", total, low.apply("elementwise_mul", one, steps[batch + k]))
-    for d in range(batch):
-        numbers = positions(low, sizes[d], d, len(outer))
-        scaled = low.integers(numbers.array * steps[d], "places")
-        total = low.apply("elementwise_add", total, scaled)
-    table = low.reshape(x, [math.prod(lead), *rest])
-    return take(low, table, total, 0)
+        total = low.apply(
+            "elementwise_add", total, low.apply("elementwise_mul", one, steps[batch + k])
+        )
+    return total
 
 
 @lowers("OneHot")
@@ -376,7 +428,9 @@ def one_hot(low: Lowering, node: Node) -> Value:
     rank = len(shape(indices)) + 1
     axis = front(node.get("axis", -1), rank)
     number = low.tensor(low.cast(indices, builtin.i64))
-    number = low.reshape(from_front(low, number, depth), [*shape(number)[:axis], 1, *shape(number)[axis:]])
+    number = low.reshape(
+        from_front(low, number, depth), [*shape(number)[:axis], 1, *shape(number)[axis:]]
+    )
     hit = low.compare("eq", number, positions(low, depth, axis, rank))
     off, on = (low.reshape(window(low, values, [i], [1]), []) for i in range(2))
     return low.apply("select", hit, on, off, to=element(values))
@@ -407,3 +461,70 @@ def reverse_sequence(low: Lowering, node: Node) -> Value:
         one = window(low, x, offsets, [1 if d == batch else n for d, n in enumerate(sizes)])
         parts.append(take(low, one, low.integers(numbers[row], "order"), time))
     return parts[0] if len(parts) == 1 else low.concat(parts, batch)
+
+
+# ------------------------------------------------------------------------------------ writing
+
+
+def scatter(low: Lowering, x: SSAValue, places: Value, updates: Value, reduction: str) -> SSAValue:
+    """Rows of x at places along its first axis replaced by, or combined with, updates."""
+    attributes: dict[str, Attribute] = {}
+    if reduction != "none":
+        attributes["reduction"] = text({"mul": "prod", "add": "sum"}.get(reduction, reduction))
+    operands = [x, low.tensor(places), low.tensor(updates)]
+    return low.call("scatter", operands, x.type, attributes)
+
+
+@lowers("ScatterElements", "Scatter")
+def scatter_elements(low: Lowering, node: Node) -> Value:
+    x = low.tensor(node.required(0))
+    axis = front(node.get("axis", 0), len(shape(x)))
+    flat = flat_places(low, shape(x), node.required(1), axis)
+    count = math.prod(shape(flat))
+    updates = low.reshape(low.tensor(node.required(2)), [count])
+    line = low.reshape(x, [math.prod(shape(x))])
+    places = low.reshape(low.tensor(flat), [count])
+    result = scatter(low, line, places, updates, node.get("reduction", "none"))
+    return low.reshape(result, shape(x))
+
+
+@lowers("ScatterND")
+def scatter_nd(low: Lowering, node: Node) -> Value:
+    x, indices = low.tensor(node.required(0)), low.tensor(node.required(1))
+    sizes, depth = shape(x), shape(indices)[-1]
+    places = low.tensor(joint_index(low, indices, sizes[:depth], 0))
+    count = math.prod(shape(places))
+    rows = [math.prod(sizes[:depth]), *sizes[depth:]]
+    updates = low.reshape(low.tensor(node.required(2)), [count, *sizes[depth:]])
+    places = low.reshape(places, [count])
+    result = scatter(low, low.reshape(x, rows), places, updates, node.get("reduction", "none"))
+    return low.reshape(result, sizes)
+
+
+@lowers("TensorScatter")
+def tensor_scatter(low: Lowering, node: Node) -> Value:
+    """New keys or values written into a cache at a position per batch entry."""
+    cache, update = low.tensor(node.required(0)), low.tensor(node.required(1))
+    start = node.input(2)
+    sizes = shape(cache)
+    axis = front(node.get("axis", -2), len(sizes))
+    batch, length, fresh = sizes[0], sizes[axis], shape(update)[axis]
+    order = [0, axis, *(d for d in range(1, len(sizes)) if d != axis)]
+    moved, new = low.transpose(cache, order), low.transpose(update, order)
+    rest = shape(moved)[2:]
+    first = low.integers(np.zeros((batch, 1))) if start is None else low.reshape(
+        low.tensor(low.cast(start, builtin.i64)), [batch, 1]
+    )  # fmt: skip
+    places: Value = low.apply(
+        "elementwise_add", low.integers(np.arange(fresh)[None]), low.tensor(first)
+    )
+    if node.get("mode", "linear") == "circular":
+        wrapped = low.apply("elementwise_sub", places, length)
+        beyond = low.compare("ge", places, length)
+        places = low.apply("select", beyond, wrapped, places, to=builtin.i64)
+    places = low.apply("elementwise_add", places, low.integers(np.arange(batch)[:, None] * length))
+    rows = low.reshape(moved, [batch * length, *rest])
+    flat = low.reshape(low.tensor(places), [batch * fresh])
+    result = scatter(low, rows, flat, low.reshape(new, [batch * fresh, *rest]), "none")
+    result = low.reshape(result, shape(moved))
+    return low.transpose(result, [order.index(d) for d in range(len(sizes))])

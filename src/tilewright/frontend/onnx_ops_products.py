@@ -216,7 +216,9 @@ def _full_mask(low: Lowering, mask: Value, length: int, keys: int) -> Value:
         hidden = np.zeros([*sizes[:-1], missing])
         if not is_bool(element(mask)):
             hidden = np.full(hidden.shape, -np.inf)
-        mask = low.concat([value, low.tensor(low.constant(hidden, mask, "hidden_keys"))], len(sizes) - 1)
+        mask = low.concat(
+            [value, low.tensor(low.constant(hidden, mask, "hidden_keys"))], len(sizes) - 1
+        )
         sizes = shape(mask)
     if len(sizes) < 2:
         sizes = (1, *sizes)

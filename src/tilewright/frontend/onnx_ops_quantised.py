@@ -63,9 +63,7 @@ def along(low: Lowering, value: Value, node: Node, sizes: Sequence[int]) -> Valu
     return whole
 
 
-def with_scale(
-    low: Lowering, family: str, x: SSAValue, scale: Value, to: Attribute
-) -> SSAValue:
+def with_scale(low: Lowering, family: str, x: SSAValue, scale: Value, to: Attribute) -> SSAValue:
     """A `requant` or `dequant` by a scale that broadcasts over x."""
     sizes = shape(x)
     result = TensorType(to, sizes)
@@ -89,7 +87,9 @@ def quantise(low: Lowering, node: Node) -> Value:
         raise Problem("TW6008", "tensors of this element type do not exist here")
     target = ELEMENTS[number][1]
     if is_float(target) and not node.get("saturate", 1):
-        unsupported("quantisation to a float without saturation", "kernels saturate: use saturate=1")
+        unsupported(
+            "quantisation to a float without saturation", "kernels saturate: use saturate=1"
+        )
     precision = node.get("precision", 0)
     kind = ELEMENTS[precision][1] if precision else element(scale)
     if not is_float(element(x)) or element(x) != kind:
@@ -116,7 +116,9 @@ def quantised(
     point = along(low, low.cast(zero, builtin.f32), node, shape(x))
     moved = low.apply("elementwise_add", wide, point)
     bits = target.width.data
-    least, most = (0, 2**bits - 1) if is_unsigned(target) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    least, most = (
+        (0, 2**bits - 1) if is_unsigned(target) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
     bounds = {n: literal(v, builtin.f32).value for n, v in (("min", least), ("max", most))}
     assert kind is not None
     return low.tensor(low.cast(low.apply("clamp", moved, attributes=dict(bounds)), target))
@@ -159,7 +161,9 @@ def dequantised(
 # ---------------------------------------------------------------------------- integer products
 
 
-def centred(low: Lowering, x: SSAValue, zero: Value | None, column: Sequence[int] | None) -> SSAValue:
+def centred(
+    low: Lowering, x: SSAValue, zero: Value | None, column: Sequence[int] | None
+) -> SSAValue:
     """x - zero point in 32-bit integers; without one x stays as it is."""
     if is_zero(zero):
         return x
@@ -203,8 +207,12 @@ def quantised_product(low: Lowering, node: Node) -> Value:
     total = product(low, *_same(low, left, right), builtin.i32)
     kind = builtin.f32
     scales = [low.cast(s, kind) for s in (a_scale, b_scale, y_scale)]
-    real = low.apply("elementwise_mul", low.cast(total, kind), low.apply("elementwise_mul", *scales[:2]))
-    return quantised(low, real, along(low, scales[2], node, shape(real)), y_zero, element(y_zero), node)
+    real = low.apply(
+        "elementwise_mul", low.cast(total, kind), low.apply("elementwise_mul", *scales[:2])
+    )
+    return quantised(
+        low, real, along(low, scales[2], node, shape(real)), y_zero, element(y_zero), node
+    )
 
 
 @lowers("QLinearConv")

@@ -93,7 +93,9 @@ def log_sum_exp(low: Lowering, node: Node) -> Value:
         return x
     top = reduce(low, "max", x, axes, True)
     if 0 in shape(x):
-        return low.apply("elementwise_log", reduce(low, "sum", x, axes, bool(node.get("keepdims", 1))))
+        return low.apply(
+            "elementwise_log", reduce(low, "sum", x, axes, bool(node.get("keepdims", 1)))
+        )
     e = low.apply("elementwise_exp", low.apply("elementwise_sub", x, top))
     result = low.apply("elementwise_log", low.reduction("sum", e, axes, True))
     result = low.apply("elementwise_add", result, top)

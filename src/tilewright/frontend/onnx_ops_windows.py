@@ -10,7 +10,7 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import integers
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
-from tilewright.frontend.onnx_lowering import Lowering, Node, Problem, is_float, lowers, unsupported
+from tilewright.frontend.onnx_lowering import Lowering, Node, is_float, lowers, unsupported
 from tilewright.frontend.onnx_ops_movement import border, take
 from tilewright.frontend.onnx_values import Value, element, shape
 
@@ -134,7 +134,9 @@ def transposed_convolution(low: Lowering, node: Node) -> Value:
             w = take(low, w, low.integers(np.arange(shape(w)[axis])[::-1], "reverse"), axis)
     per_group = shape(w)[1]
     w = low.reshape(w, [groups, channels // groups, per_group, *kernel])
-    w = low.reshape(low.transpose(w, [0, 2, 1, 3, 4]), [groups * per_group, channels // groups, *kernel])
+    w = low.reshape(
+        low.transpose(w, [0, 2, 1, 3, 4]), [groups * per_group, channels // groups, *kernel]
+    )
     pads = [spans[i] - 1 - before[i] for i in range(2)]
     pads += [spans[i] - 1 + extra[i] - after[i] for i in range(2)]
     if min(pads) < 0:
@@ -172,9 +174,7 @@ def _cropping(
     for i in range(2):
         total = full[i] - target[i]
         half = total // 2
-        before[i], after[i] = (
-            (half, total - half) if mode == "SAME_UPPER" else (total - half, half)
-        )
+        before[i], after[i] = (half, total - half) if mode == "SAME_UPPER" else (total - half, half)
     return before, after
 
 
@@ -211,16 +211,18 @@ def pooling(low: Lowering, node: Node) -> Value:
                 attributes["count_include_pad"] = UnitAttr()
     p = node.get("p", 2)
     if node.operator == "LpPool":
-        if p not in (1, 2):
-            unsupported(f"pooling by a norm with p = {p}")
         family = "pool_sum"
-        x = low.apply("elementwise_abs" if p == 1 else "elementwise_square", x)
+        x = low.apply("elementwise_abs", x) if p != 2 else low.apply("elementwise_square", x)
+        if p > 2:
+            x = low.apply("elementwise_pow", x, float(p))
     sizes = [*shape(x)[:2], *counts(size, kernel, strides, pads, dilations)]
     if family != "pool_max" and not is_float(element(x)):
         unsupported("an average of integers")
     result: SSAValue = low.call(family, [x], TensorType(element(x), sizes), attributes)
     if node.operator == "LpPool" and p == 2:
         result = low.apply("elementwise_sqrt", result)
+    elif node.operator == "LpPool" and p > 2:
+        result = low.apply("elementwise_pow", result, 1.0 / p)
     return low.reshape(result, [*sizes[:2], sizes[3]]) if flat else result
 
 
@@ -245,7 +247,9 @@ def local_response(low: Lowering, node: Node) -> Value:
     total = low.reshape(low.call("pool_sum", [rows], rows.type, attributes), sizes)
     scaled = low.apply("elementwise_mul", total, node.get("alpha", 1e-4) / width)
     base = low.apply("elementwise_add", scaled, node.get("bias", 1.0))
-    return low.apply("elementwise_div", x, low.apply("elementwise_pow", base, node.get("beta", 0.75)))
+    return low.apply(
+        "elementwise_div", x, low.apply("elementwise_pow", base, node.get("beta", 0.75))
+    )
 
 
 @lowers("Resize", "Upsample")
@@ -257,8 +261,3 @@ def resize(low: Lowering, node: Node) -> Value:
     if not is_float(element(x)) and node.get("mode", "nearest") != "nearest":
         unsupported("interpolation between integers")
     return axis_plan(low, node, x)
-
-
-def check_rank(x: SSAValue) -> None:
-    if len(shape(x)) < 3:
-        raise Problem("TW6009", "an image has a batch, channels and at least one dimension")

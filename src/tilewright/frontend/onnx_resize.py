@@ -46,9 +46,7 @@ def low_number(x: SSAValue) -> int:
     return number_of(x)
 
 
-def _sizes(
-    low: Lowering, node: Node, own: tuple[int, ...]
-) -> tuple[list[int], list[float]]:
+def _sizes(low: Lowering, node: Node, own: tuple[int, ...]) -> tuple[list[int], list[float]]:
     """The result's sizes and the scale of each axis."""
     rank = len(own)
     first = 1 if node.operator == "Upsample" else 2
@@ -77,17 +75,16 @@ def _sizes(
 def _coordinates(node: Node, old: int, new: int, scale: float) -> Array:
     """Where each result element lies on the input's axis."""
     x = np.arange(new, dtype=np.float64)
+    exact = old * scale  # before it was rounded down to a whole number
     mode = node.get("coordinate_transformation_mode", "half_pixel")
     if node.operator == "Upsample":
         mode = "asymmetric"
     forms: dict[str, Callable[[], Any]] = {
         "asymmetric": lambda: x / scale,
-        "align_corners": lambda: x * (old - 1) / (new - 1) if new > 1 else x * 0,
+        "align_corners": lambda: x * (old - 1) / (exact - 1) if exact != 1 else x * 0,
         "half_pixel": lambda: (x + 0.5) / scale - 0.5,
-        "pytorch_half_pixel": lambda: (x + 0.5) / scale - 0.5 if new > 1 else x * 0,
-        "half_pixel_symmetric": lambda: (
-            old / 2 * (1 - new / (old * scale)) + (x + 0.5) / scale - 0.5
-        ),
+        "pytorch_half_pixel": lambda: (x + 0.5) / scale - 0.5 if exact > 1 else x * 0,
+        "half_pixel_symmetric": lambda: old / 2 * (1 - new / exact) + (x + 0.5) / scale - 0.5,
     }
     if mode not in forms:
         unsupported(f"coordinates of the kind {mode!r}")
@@ -118,7 +115,7 @@ def _matrix(node: Node, mode: str, x: Array, old: int, scale: float) -> Array:
         places = np.arange(base - span, base + span + 2)
         weights = kernel((places - at) * shrink)
         outside = (places < 0) | (places >= old)
-        if node.get("exclude_outside", 0) or node.get("antialias", 0):
+        if node.get("exclude_outside", 0):
             weights = np.where(outside, 0.0, weights)
         weights = weights / weights.sum()
         np.add.at(matrix[row], np.clip(places, 0, old - 1), weights)

@@ -16,12 +16,14 @@ TW6008 see `onnx_lowering`; TW6010 a value given for an input does not fit.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from safetensors import SafetensorError
 
 from tilewright.dialects.parsing import verify_module
 from tilewright.dialects.xdsl_api import (
@@ -37,10 +39,10 @@ from tilewright.dialects.xdsl_api import (
     func,
     is_side_effect_free,
 )
-from tilewright.errors import TilewrightError, TilewrightErrors
+from tilewright.errors import Location, TilewrightError, TilewrightErrors
 from tilewright.frontend import onnx_file
 from tilewright.frontend.onnx_file import Source
-from tilewright.frontend.onnx_lowering import Lowering, Problem, Scope, identifier
+from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
 from tilewright.frontend.onnx_values import (
     ELEMENTS,
     TYPE_NAMES,
@@ -179,20 +181,16 @@ def _start(low: Lowering, fixed: Mapping[str, Array]) -> tuple[Scope, list[Tenso
 
 
 def _inferred(source: Source) -> dict[str, tuple[int, tuple[int, ...]]]:
-    """Types that ONNX's shape inference finds: what stands in for nodes with problems."""
-    from onnx import shape_inference
-
-    try:
-        model = shape_inference.infer_shapes(source.model, data_prop=True)
-    except Exception:  # inference helps to report more problems at once; without it there are fewer
-        return {}
+    """Types that ONNX's shape inference found: what stands in for nodes with problems."""
     found = {}
-    for info in (*model.graph.value_info, *model.graph.output):
+    graph = source.model.graph
+    for info in (*graph.value_info, *graph.output):
         tensor = info.type.tensor_type
         dims = tensor.shape.dim
-        if tensor.elem_type in ELEMENTS and all(d.HasField("dim_value") for d in dims):
-            if info.type.HasField("tensor_type") and tensor.HasField("shape"):
-                found[info.name] = (tensor.elem_type, tuple(d.dim_value for d in dims))
+        known = info.type.HasField("tensor_type") and tensor.HasField("shape")
+        known = known and all(d.HasField("dim_value") for d in dims)
+        if known and tensor.elem_type in ELEMENTS:
+            found[info.name] = (tensor.elem_type, tuple(d.dim_value for d in dims))
     return found
 
 
@@ -238,15 +236,31 @@ def _remove_unused(module: ModuleOp, weights: dict[str, Array]) -> dict[str, Arr
 
 
 def save_weights(weights: Mapping[str, Array], path: str | Path) -> None:
-    """Write arrays to a safetensors file, in one step; nothing is left when it fails."""
-    from safetensors.numpy import save
+    """Write arrays to a safetensors file in one step: all of it or nothing.
 
-    from tilewright.file_access import write_atomically
+    Narrow types that readers of such files rarely know are kept as bytes; the module that names the
+    weight says what they are.
+    """
+    from safetensors.numpy import save_file
 
-    plain = {
-        name: np.ascontiguousarray(array).reshape(array.shape) for name, array in weights.items()
-    }
-    write_atomically(str(path), save(plain))
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.part")
+    try:
+        save_file({name: _plain(array) for name, array in weights.items()}, temporary)
+        os.replace(temporary, target)
+    except (OSError, SafetensorError) as error:
+        text = getattr(error, "strerror", None) or str(error).split("\n")[0]
+        raise TilewrightError(
+            "TW0011", f"cannot write the file: {text}", Location(str(path))
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-__all__ = ["Imported", "NeedsValues", "Problem", "TensorSpec", "read_onnx", "save_weights"]
+def _plain(array: Array) -> Array:
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    known = array.dtype.kind in "biuf" or array.dtype.name in ("bfloat16", "float8_e4m3fn")
+    return array if known else array.view(np.uint8)
+
+
+__all__ = ["Imported", "NeedsValues", "TensorSpec", "read_onnx", "save_weights"]

@@ -112,8 +112,17 @@ def _check_versions(onnx: Any, source: Source) -> None:
 
 
 def check(source: Source) -> None:
-    """Refuse models that break the rules of ONNX."""
+    """Complete the types that ONNX can infer, then refuse models that break its rules."""
     onnx = onnx_package()
+    try:
+        source.model = onnx.shape_inference.infer_shapes(source.model, data_prop=True)
+    except Exception as error:  # several classes, none of them public
+        text = str(error).strip().split("\n")[-1].rstrip(".")
+        raise source.error("TW6009", f"the model is not valid ONNX: {text}") from None
+    for info in source.model.graph.output:
+        # An output without a shape is of no harm here: the function's own types say it.
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.shape.SetInParent()
     try:
         onnx.checker.check_model(source.model, skip_opset_compatibility_check=True)
     except onnx.checker.ValidationError as error:

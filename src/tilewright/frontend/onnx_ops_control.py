@@ -39,8 +39,8 @@ def run_graph(low: Lowering, graph: Any, inputs: list[Value | None], node: Node)
 @lowers("If")
 def branch(low: Lowering, node: Node) -> list[Value]:
     known = bool(low.known(node.required(0), "the condition").reshape(-1)[0])
-    graph = node.get("then_branch" if known else "else_branch")
-    return run_graph(low, graph, [], node)
+    graphs = node.get("else_branch"), node.get("then_branch")
+    return run_graph(low, graphs[known], [], node)
 
 
 @lowers("Loop")

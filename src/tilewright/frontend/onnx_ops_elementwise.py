@@ -141,9 +141,22 @@ def bit_shift(low: Lowering, node: Node) -> Value:
     kind = element(x)
     left = node.get("direction") == "LEFT"
     if not left and not is_unsigned(kind):
-        unsupported("a shift of signed numbers to the right")
+        return _shift_signed(low, x, distance)
     factor = low.apply("elementwise_pow", low.constant(2, x, "two"), distance)
     return low.apply("elementwise_mul" if left else "elementwise_div", x, factor)
+
+
+def _shift_signed(low: Lowering, x: Value, distance: Value) -> Value:
+    """Rounded down: the quotient in 64 bits, one less where something negative is left over."""
+    if str(element(x)) == "i64":
+        unsupported("a shift of 64-bit signed numbers to the right")
+    wide, by = (low.cast(v, builtin.i64) for v in (x, distance))
+    factor = low.apply("elementwise_pow", low.constant(2, 7, "two"), by)
+    quotient = low.apply("elementwise_div", wide, factor)
+    rest = low.apply("elementwise_sub", wide, low.apply("elementwise_mul", quotient, factor))
+    less = low.apply("elementwise_sub", quotient, 1)
+    result = low.apply("select", low.compare("lt", rest, 0), less, quotient, to=builtin.i64)
+    return low.cast(result, element(x))
 
 
 @lowers("Where")
@@ -198,6 +211,8 @@ def cast_to(low: Lowering, x: Value, to: int, saturate: bool = True) -> Value:
             wide = low.cast(wide, builtin.f32)
         largest = {n: float_attribute(v) for n, v in (("min", -57344.0), ("max", 57344.0))}
         return low.cast(low.apply("clamp", wide, attributes=largest), target)
+    if str(target) in ("i4", "ui4") and is_float(source):
+        x = low.cast(x, builtin.i32)  # what does not fit wraps, as in ONNX's own definition
     return low.cast(x, target)
 
 

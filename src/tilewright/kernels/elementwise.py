@@ -1,6 +1,7 @@
 """Element by element: arithmetic with broadcasts, activations, and small fusions of them."""
 
-from __future__ import annotations
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
 
 import tilewright.tile as tw
 

@@ -3,7 +3,8 @@
 Sums over K run in accumulators that round to bf16 after every 32 columns.
 """
 
-from __future__ import annotations
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
 
 import tilewright.tile as tw
 

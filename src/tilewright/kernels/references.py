@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ SIDE = 32
 EPSILON = 1e-6
 
 Codes = np.ndarray
-Exact = Callable[..., Codes]  # (profile, *codes) -> codes
+Exact = Callable[..., Any]  # (profile, *codes) -> codes, a tuple of them for several results
 Ideal = Callable[..., tuple[np.ndarray, np.ndarray]]  # (*values) -> value, largest error
 
 
@@ -90,6 +91,7 @@ def product(a: Codes, b: Codes) -> Codes:
             for k in range(0, left.shape[1], SIDE):
                 tile = left[i : i + SIDE, k : k + SIDE]
                 total = arith.matmul(tile, right[k : k + SIDE, j : j + SIDE], total)
+            assert total is not None
             out[i : i + SIDE, j : j + SIDE] = total
     return out[: a.shape[0], : b.shape[1]]
 

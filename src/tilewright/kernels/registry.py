@@ -118,6 +118,8 @@ def _random(
         return np.where(np.abs(values) < 0.25, 0.5, values)
     if kind == "half":
         return values * 0.5
+    if kind == "small integers":
+        return random.integers(-4, 4, shape).astype(np.float64)
     if kind == "angles":
         return np.cos(values)
     if dtype == "fp8" and kind == "normal":
@@ -136,7 +138,10 @@ _ENTRIES: list[Entry] = [
     *_group("matmul", "matmul matmul_transposed matmul_bias linear linear_gelu", _MKN),
     *_group("matmul", "linear_silu matmul_requant mini_block", _MKN),
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
-    Entry("attention_tile", "attention_tables", {"M": 32, "D": 32, "S": 32, "E": 32}),
+    Entry(
+        "attention_tile", "attention_tables", {"M": 32, "D": 32, "S": 32, "E": 32},
+        data=dict.fromkeys(("q", "kt", "v"), "small integers"),
+    ),
     Entry(
         "flash_attention_bf16", "attention_tables", {"M": 32, "D": 64, "S": 64},
         data=dict.fromkeys(("q", "kt", "v"), "half"),

@@ -1,7 +1,7 @@
 """`npu_schedule`: launches on tiles, chains with machine state, buffers and transfers.
 
-A function call has one matmul accumulator and one attention state, as the machine does. `first` starts
-the state, `mid` and `last` update it, `last` returns the result and ends it; results of `first` and
+A function call has one matmul accumulator (one per `slot`) and one attention state, as the machine
+does. `first` starts the state, `mid` and `last` update it, `last` returns the result and ends it; results of `first` and
 `mid` are undefined. The accumulator holds the exact sum (float64), so a chain over K gives the same
 bits as the whole product.
 
@@ -83,7 +83,8 @@ def launch(op: Operation, builder: Builder) -> Step:
     if kernel.family.state is None:
         return builder.evaluation_step(op, evaluate_launch(op, kernel, builder))
     part = kernel.family.name.rsplit("_", 1)[1]
-    state = builder.hidden_slot(kernel.family.state)
+    slot = kernel.integer("slot") or 0
+    state = builder.hidden_slot(f"{kernel.family.state}.{slot}" if slot else kernel.family.state)
     operands = [builder.slot(v) for v in op.operands]
     target = builder.slot(op.results[0])
     make = bind(op, kernel)

@@ -28,16 +28,20 @@ from tilewright.targets.atlas.codegen.nest import (
     Variable,
     Write,
     emit_compute,
+    fresh_loops,
     size_of,
     unrolled,
     without_idle_slots,
 )
+from tilewright.targets.atlas.codegen.residency import lasting_slots, resident
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
     REGISTER_BYTES,
     ROW,
+    WINDOW,
     Code,
+    OutOfReach,
     Place,
     Register,
     Site,
@@ -50,6 +54,18 @@ BODY = 3000  # longest loop body
 FEW = 8192  # bytes; up to here straight code loads register by register
 KEPT = 24  # tensor registers that loaded tiles may keep in straight code
 DEFERRED = 2  # stores of an iteration that may still run in the next
+
+
+class VmemExceeded(TilewrightError):
+    """The kernel's tiles do not fit on the chip."""
+
+    def __init__(self, profile: Profile, bytes: int) -> None:
+        super().__init__(
+            "TW1454",
+            f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
+            f"{profile.vmem_bytes / 2**20:.2f} MiB",
+            hint="use smaller blocks, fewer steps written out (unroll) or less depth",
+        )
 
 
 @dataclass
@@ -79,21 +95,44 @@ class ConstantPool:
 def lower(
     statements: list[Statement], profile: Profile, pool: ConstantPool | None = None
 ) -> Routine:
-    """The routine that runs a tile program; constants it needs from memory go to the pool."""
-    return _Lowering(profile, pool or ConstantPool(0)).run(statements)
+    """The routine that runs a tile program; constants it needs from memory go to the pool.
+
+    Writing loops out takes VMEM: where that is too much, shorter bodies are tried.
+    """
+    pool = pool or ConstantPool(0)
+    statements = without_idle_slots(statements)
+    error = None
+    for share in (1, 4, 16, STRAIGHT):
+        rows = fresh_loops(statements)
+        mark_loops(rows, share)
+        pool.values.clear()
+        try:
+            return _Lowering(profile, pool).run(rows)
+        except VmemExceeded as exceeded:
+            error = exceeded
+        except OutOfReach as far:
+            error = TilewrightError(
+                "TW1457",
+                f"the tiles of one iteration take more than {WINDOW // 1024} KiB of VMEM "
+                f"({far.offset // 1024} KiB and more)",
+                hint="use smaller blocks",
+            )
+    assert error is not None
+    raise error
 
 
-def mark_loops(statements: list[Statement], top: bool = True) -> None:
-    """Decide which loops are written out: inner ones, as long as the body around stays short."""
+def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) -> None:
+    """Decide which loops are written out: inner ones, as long as the body around stays short
+    (a share of the usual length)."""
     for statement in statements:
         if not isinstance(statement, For):
             continue
-        mark_loops(statement.body, top=False)
+        mark_loops(statement.body, share, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
         if statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
             around = size_of(statements)
-            short = whole <= STRAIGHT if top else around <= BODY
+            short = whole * share <= STRAIGHT if top else around * share <= BODY
             statement.unroll = not inner_stays and short
 
 
@@ -102,21 +141,24 @@ class _Lowering:
         self.profile, self.pool = profile, pool
         self.routine = Routine(profile)
         self.ceiling = profile.vmem_bytes  # constants sit above
-        self.top = 0  # VMEM in use
+        self.top = self.peak = 0  # VMEM in use, now and at most
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
         self.slots: dict[Slot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
 
     def run(self, statements: list[Statement]) -> Routine:
-        statements = without_idle_slots(statements)
-        mark_loops(statements)
-        self._sequence(unrolled(statements), [], self.routine.items)
+        statements = resident(unrolled(statements))
+        for slot in lasting_slots(statements):
+            self.slots[slot] = self._allocate(slot.bytes)
+        self._sequence(statements, [], self.routine.items)
         if self.pool.values:
             first = self.routine.code()
             for k in range(len(self.pool.values)):
                 source = self.pool.dram + k * REGISTER_BYTES
                 first.dma_load(self._pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
+        if self.peak > self.ceiling:
+            raise VmemExceeded(self.profile, self.peak + self.profile.vmem_bytes - self.ceiling)
         return self.routine
 
     # --- constants ----------------------------------------------------------------------
@@ -273,17 +315,7 @@ class _Lowering:
     def _allocate(self, bytes: int, align: int = 1024) -> int:
         start = -(-self.top // align) * align
         self.top = start + bytes
-        if self.top > self.ceiling:
-            need, have = (
-                (self.top + self.profile.vmem_bytes - self.ceiling) / 2**20,
-                self.profile.vmem_bytes / 2**20,
-            )
-            raise TilewrightError(
-                "TW1454",
-                f"the kernel needs at least {need:.2f} MiB of VMEM, {self.profile.name} has "
-                f"{have:.2f} MiB",
-                hint="use smaller tiles or blocks, or less buffering",
-            )
+        self.peak = max(self.peak, self.top)
         return start
 
     def _runs(self, reads: Iterable[Read], longest: int | None = None) -> list[Run]:

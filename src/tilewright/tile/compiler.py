@@ -39,15 +39,22 @@ def compile_kernel(kernel: Kernel, profile: Profile, layouts: dict[str, Layout])
 
     Steps are written out as far as VMEM has room for their tiles.
     """
-    limits = [STEPS, STEPS // 4, STEPS // 16, 1]
-    for limit in limits:
-        tracer = trace(kernel, profile, layouts, limit)
+    exceeded: VmemExceeded | None = None
+    for limit in (STEPS, STEPS // 4, STEPS // 16, 1):
+        try:
+            tracer = trace(kernel, profile, layouts, limit)
+        except TilewrightError as error:
+            # With fewer steps written out, variables may have to be states.
+            raise exceeded or error from None
         try:
             return _compile_trace(kernel, profile, layouts, tracer)
         except VmemExceeded as error:
-            if limit == limits[-1] or not tracer.written_steps:
-                raise error.at(kernel.location) from None
-    raise AssertionError("unreachable")
+            exceeded = exceeded or error
+            exceeded.at(kernel.location)
+            if not tracer.written_steps:
+                break
+    assert exceeded is not None
+    raise exceeded
 
 
 def _compile_trace(

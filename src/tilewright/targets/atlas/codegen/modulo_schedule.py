@@ -18,7 +18,7 @@ from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
 from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Range, Register
-from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
 MAX_OPS = 1500  # longer bodies stay as they are
 SHIFTS = 32  # places at which a body is tried to be cut
@@ -187,6 +187,93 @@ def _is_movable(code: Code) -> bool:
     return all(op.site.store and op.site.vmem not in moved for op in code.ops if op.site)
 
 
+def interleaved(kernel: Code, cut: int, free: int, carried: set[Register]) -> Code | None:
+    """The kernel with the halves before and after place `cut` advancing side by side.
+
+    The scheduler gives out matrix slots and tensor registers in program order, so a half that
+    came second would wait for them until the other is through. Each half keeps its own order,
+    and with `free` tensor registers no place waits for itself; None where that cannot be.
+    """
+    nodes = [node for node in build(kernel) if node.transfer is None]
+    place = {node.op: k for k, node in enumerate(nodes)}
+    needs = [
+        {place[b.op if b.transfer is None else b.transfer.op] for b, _ in node.before}
+        for node in nodes
+    ]
+    room = _Room(kernel, free, carried)
+    result = Code(kernel.profile)
+    done: set[int] = set()
+
+    def add(k: int) -> None:
+        done.add(k)
+        room.take(k)
+        result.ops.append(replace(kernel.ops[k], order=len(result.ops)))
+
+    def is_ready(k: int) -> bool:
+        """Whether all the op needs is there; pointers are moved as early as it takes."""
+        for need in sorted(needs[k] - done):
+            if nodes[need].unit != "SCALAR" or not is_ready(need):
+                return False
+            add(need)
+        return room.fits(k)
+
+    following, ends = [0, cut], [cut, len(nodes)]
+    while len(result.ops) < len(nodes):
+        for half in (0, 1):
+            while following[half] < ends[half] and following[half] in done:
+                following[half] += 1
+        shares = sorted(
+            (1 - (ends[half] - following[half]) / (ends[half] - half * cut), half)
+            for half in (0, 1)
+            if following[half] < ends[half]
+        )
+        half = next((h for _, h in shares if is_ready(following[h])), None)
+        if half is None:
+            return None
+        if following[half] not in done:
+            add(following[half])
+    return result
+
+
+class _Room:
+    """Slots and tensor registers in use while code is put in order."""
+
+    def __init__(self, code: Code, free: int, carried: set[Register]) -> None:
+        self.free: dict[tuple[Kind, int | None], int] = {(Kind.M, None): free}
+        self.touches: list[list[Register]] = []
+        self.left: dict[Register, int] = defaultdict(int)
+        self.open: set[Register] = set()
+        for op in code.ops:
+            registers = [
+                r
+                for r in dict.fromkeys([*_read(op), *_written(op)])
+                if r.kind in (Kind.M, Kind.W, Kind.ACC) and not r.carried and r not in carried
+            ]
+            self.touches.append(registers)
+            for register in registers:
+                self.left[register] += 1
+                if register.kind is not Kind.M:
+                    self.free[register.kind, register.unit] = REGISTER_COUNT[register.kind]
+
+    def fits(self, k: int) -> bool:
+        """Whether what the op uses first can be given to it."""
+        wanted: dict[tuple[Kind, int | None], int] = defaultdict(int)
+        for register in self.touches[k]:
+            if register not in self.open:
+                wanted[register.kind, register.unit] += register.size
+        return all(self.free[key] >= count for key, count in wanted.items())
+
+    def take(self, k: int) -> None:
+        for register in self.touches[k]:
+            key = (register.kind, register.unit)
+            if register not in self.open:
+                self.open.add(register)
+                self.free[key] -= register.size
+            self.left[register] -= 1
+            if not self.left[register]:
+                self.free[key] += register.size
+
+
 class _Cutter:
     """Cuts one body into what may run an iteration ahead and the rest."""
 
@@ -273,11 +360,10 @@ class _Cutter:
         copies = {r: Register(Kind.X, name=r.name) for r in shared if r.kind is Kind.X}
         again = {self.definition[r] for r in copies}
         rest = sorted([*rest, *again])
-        rows = [(k, 0) for k in rest] + [(k, 1) for k in first]
         return Shift(
             self._code([(k, 1) for k in first], {}),
             self._code([(k, 0) for k in rest], copies),
-            self._code(rows, copies),
+            self._code([(k, 0) for k in rest] + [(k, 1) for k in first], copies),
             tuple(crossing),
             self._estimate(first, rest, crossing),
         )

@@ -189,7 +189,7 @@ class _Compiler:
         period = loop_period(body, result)
         bound = lower_bound(body)
         choice = None
-        if self.pipelining and trips > 1:
+        if self.pipelining:
             choice = best_shift(body, result, trips, self.carried, self._body_setting)
         achieved, stages = (choice.interval, 2) if choice else (period, 1)
         self.routine.intervals.append(

@@ -52,7 +52,7 @@ def best_shift(
     if trips < FEWEST_TRIPS or limit <= bound:
         return None
     tries = max(2, min(MOST_TRIED, OPS_TRIED // max(1, len(body.ops))))
-    for shift in shifts(body, plain, REGISTERS - WORKING - used)[:tries]:
+    for shift in shifts(body, plain, REGISTERS - WORKING - used, tries):
         choice = _scheduled(shift, used, limit, setting)
         if choice is None:
             continue

@@ -12,6 +12,7 @@ that pass from one half to the other keep registers of their own.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.targets.atlas.codegen.graph import Node, build
@@ -38,14 +39,12 @@ class Shift:
     """A body cut in two, and the kernel that overlaps the halves.
 
     crossing: tensor registers with a value on the way from `first` to `rest`.
-    estimate: ticks the kernel is hoped to take, for choosing among shifts.
     """
 
     first: Code
     rest: Code
     kernel: Code
     crossing: tuple[Register, ...]
-    estimate: float
 
 
 def lower_bound(code: Code) -> Bound:
@@ -127,9 +126,7 @@ def moving(code: Code) -> set[Register]:
 
 def aged(op: Op, turn: int, moved: set[Register]) -> tuple[Range, ...]:
     """The op's memory ranges as of iteration `turn`, for telling whether iterations collide."""
-    return tuple(
-        replace(r, turn=turn, moving=_address(op, r) in moved) for r in op.ranges
-    )
+    return tuple(replace(r, turn=turn, moving=_address(op, r) in moved) for r in op.ranges)
 
 
 def _address(op: Op, touched: Range) -> Register | None:
@@ -159,14 +156,14 @@ def _registers(op: Op, writes: bool) -> list[Register]:
     ]
 
 
-def shifts(code: Code, plain: Schedule, free: int) -> list[Shift]:
-    """Ways to cut the body, the most promising first; `free` tensor registers can be given to
-    values that cross."""
+def shifts(code: Code, plain: Schedule, free: int, most: int) -> Iterator[Shift]:
+    """Up to `most` ways to cut the body, the most promising first; `free` tensor registers can
+    be given to values that cross."""
     if len(code.ops) > MAX_OPS or not _is_movable(code):
-        return []
+        return
     cutter = _Cutter(code, plain)
     end = max(1, plain.finish)
-    found: dict[frozenset[int], Shift] = {}
+    found: dict[frozenset[int], float] = {}
     for k in range(1, SHIFTS):
         tick, place = end * k // SHIFTS, len(code.ops) * k // SHIFTS
         by_time = {i for i, t in enumerate(cutter.ticks) if t < tick}
@@ -174,10 +171,11 @@ def shifts(code: Code, plain: Schedule, free: int) -> list[Shift]:
         for wanted in (by_time, by_order):
             chosen = cutter.close(wanted)
             if chosen and chosen not in found and len(chosen) < len(code.ops):
-                shift = cutter.cut(chosen)
-                if sum(r.size + r.size % 2 for r in shift.crossing) <= free:
-                    found[chosen] = shift
-    return sorted(found.values(), key=lambda s: s.estimate)
+                crossing = sum(r.size for r in cutter.shared(chosen) if r.kind is Kind.M)
+                if crossing <= free:
+                    found[chosen] = cutter.estimate(chosen, crossing)
+    for chosen in sorted(found, key=lambda c: found[c])[:most]:
+        yield cutter.cut(chosen)
 
 
 def _is_movable(code: Code) -> bool:
@@ -293,16 +291,17 @@ class _Cutter:
         for node in self.nodes:
             before = [b if b.transfer is None else b.transfer for b, _ in node.before]
             self.needs.append(sorted({place[b.op] for b in before}))
+        self.touches = [dict.fromkeys([*_read(op), *_written(op)]) for op in code.ops]
         self.groups = self._groups()
         self.bound = lower_bound(code).ticks
 
     def _groups(self) -> list[set[int]]:
         """Ops that must stay in one half: of a weight slot or accumulator, of an address."""
-        groups: dict[object, set[int]] = defaultdict(set)
+        groups: dict[Register, set[int]] = defaultdict(set)
         self.definition: dict[Register, int] = {}
         self.pointer_writers: dict[Register, list[int]] = defaultdict(list)
         for k, op in enumerate(self.code.ops):
-            for register in dict.fromkeys([*_read(op), *_written(op)]):
+            for register in self.touches[k]:
                 if register.is_constant or register.kind is Kind.M:
                     continue
                 if register.kind is not Kind.X or not register.carried:
@@ -312,7 +311,20 @@ class _Cutter:
                     self.definition[register] = k
                     if register.carried:
                         self.pointer_writers[register].append(k)
-        return [g for r, g in groups.items() if isinstance(r, Register) and not self._again(r)]
+        # Of an address computed again in the rest: its computation, the moves of its pointers,
+        # its users.
+        self.repeated = []
+        for register, users in groups.items():
+            if self._again(register):
+                at = self.definition[register]
+                moves = {w for r in _read(self.code.ops[at]) for w in self.pointer_writers[r]}
+                self.repeated.append((at, moves, users))
+        # Repeated transfers, and what moves their pointers, stay in their iteration.
+        owned = {r for op in self.code.ops if op.site for r in (op.site.vmem, op.site.dram)}
+        self.fixed = {
+            k for k, op in enumerate(self.code.ops) if op.site or owned.intersection(_written(op))
+        }
+        return [group for register, group in groups.items() if not self._again(register)]
 
     def _again(self, register: Register) -> bool:
         """Whether an address is a pointer plus a constant, cheap to compute in both halves."""
@@ -323,57 +335,50 @@ class _Cutter:
 
     def close(self, wanted: set[int]) -> frozenset[int]:
         """The largest part of `wanted` that can run an iteration ahead."""
-        chosen = set(wanted)
-        ops = self.code.ops
-        # Repeated transfers, and what moves their pointers, stay in their iteration.
-        owned = {r for op in ops if op.site for r in (op.site.vmem, op.site.dram)}
-        chosen -= {k for k in chosen if ops[k].site or owned.intersection(_written(ops[k]))}
+        chosen = wanted - self.fixed
         while True:
             before = len(chosen)
-            for k in range(len(ops)):
-                if k in chosen and any(n not in chosen for n in self.needs[k]):
+            for k, needs in enumerate(self.needs):
+                if k in chosen and not chosen.issuperset(needs):
                     chosen.discard(k)
             for group in self.groups:
                 if not group <= chosen:
                     chosen -= group
-            for register, k in self.definition.items():
-                if not register.carried and self._again(register) and k in chosen:
-                    # Computed once more in the rest: its pointer must not have moved by then.
-                    sources = [r for r in _read(ops[k]) if r.carried]
-                    writers = {w for r in sources for w in self.pointer_writers[r]}
-                    users = {i for i, op in enumerate(ops) if register in _read(op)}
-                    if writers & chosen and not users <= chosen:
-                        chosen.discard(k)
+            for at, moves, users in self.repeated:
+                # Computed once more in the rest: its pointer must not have moved by then.
+                if at in chosen and moves & chosen and not users <= chosen:
+                    chosen.discard(at)
             if len(chosen) == before:
                 return frozenset(chosen)
 
+    def shared(self, chosen: frozenset[int]) -> list[Register]:
+        """Registers both halves use, but for what every iteration finds anyway."""
+        inside = {r: None for k in sorted(chosen) for r in self.touches[k]}
+        outside = {r for k, rs in enumerate(self.touches) if k not in chosen for r in rs}
+        return [r for r in inside if r in outside and not r.carried and not r.is_constant]
+
+    def estimate(self, chosen: frozenset[int], crossing: int) -> float:
+        """Ticks the kernel is hoped to take: even halves and few crossing registers are best."""
+        lengths = [
+            max(self.ends[k] for k in part) - min(self.ticks[k] for k in part)
+            for part in (chosen, [k for k in range(len(self.ticks)) if k not in chosen])
+        ]
+        return self.bound * (1 + crossing / REGISTERS / 2) + max(lengths) / 4
+
     def cut(self, chosen: frozenset[int]) -> Shift:
-        ops = self.code.ops
-        first = [k for k in range(len(ops)) if k in chosen]
-        rest = [k for k in range(len(ops)) if k not in chosen]
-        inside = {r for k in first for r in [*_read(ops[k]), *_written(ops[k])]}
-        outside = {r for k in rest for r in [*_read(ops[k]), *_written(ops[k])]}
-        shared = [r for r in inside & outside if not r.carried and not r.is_constant]
-        crossing = [r for r in shared if r.kind is Kind.M]
-        order = {r: n for n, r in enumerate(r for op in ops for r in [*_read(op), *_written(op)])}
-        crossing.sort(key=lambda r: (-r.size, order[r]))
+        first = sorted(chosen)
+        rest = [k for k in range(len(self.code.ops)) if k not in chosen]
+        shared = self.shared(chosen)
         copies = {r: Register(Kind.X, name=r.name) for r in shared if r.kind is Kind.X}
-        again = {self.definition[r] for r in copies}
-        rest = sorted([*rest, *again])
+        rest = sorted([*rest, *(self.definition[r] for r in copies)])
+        crossing = [r for r in shared if r.kind is Kind.M]
+        crossing.sort(key=lambda r: -r.size)  # pairs first, so they stay aligned
         return Shift(
             self._code([(k, 1) for k in first], {}),
             self._code([(k, 0) for k in rest], copies),
             self._code([(k, 0) for k in rest] + [(k, 1) for k in first], copies),
             tuple(crossing),
-            self._estimate(first, rest, crossing),
         )
-
-    def _estimate(self, first: list[int], rest: list[int], crossing: list[Register]) -> float:
-        lengths = [
-            max(self.ends[k] for k in part) - min(self.ticks[k] for k in part)
-            for part in (first, rest)
-        ]
-        return max(self.bound, *lengths) * (1 + sum(r.size for r in crossing) / REGISTERS)
 
     def _code(self, rows: list[tuple[int, int]], copies: dict[Register, Register]) -> Code:
         """The ops of these places, each as of its iteration."""

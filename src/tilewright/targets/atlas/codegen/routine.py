@@ -129,9 +129,7 @@ class _Compiler:
         if place > 64:
             raise TilewrightError("TW1455", f"{place} tensor registers are carried, 64 exist")
 
-    def _setting(
-        self, code: Code, entry: bool, more: dict[Register, int] | None = None
-    ) -> Setting:
+    def _setting(self, code: Code, entry: bool, more: dict[Register, int] | None = None) -> Setting:
         constants = self.constants.entry() if entry else self.constants
         repeated = {op.site.channel for op in code.ops if op.site is not None}
         channels = [c for c in range(8) if c not in repeated]

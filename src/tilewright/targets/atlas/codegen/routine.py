@@ -203,7 +203,9 @@ class _Compiler:
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""
-        for site in _sites(loop):
+        # Loops inside have waited for their own transfers.
+        own = Loop(1, [item for item in loop.body if isinstance(item, Code)])
+        for site in _sites(own):
             self.writer.add(Instruction.of("dma.wait", site.channel))
         longest = max(
             self.profile.timing_of(op.opcode).latency for code in _codes(loop) for op in code.ops

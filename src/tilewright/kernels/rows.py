@@ -1,6 +1,8 @@
 """Row by row: reductions, softmax, norms."""
 
-from __future__ import annotations
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
 
@@ -55,7 +57,9 @@ def rms_norm_weight(x: tw.bf16["M", "N"], weight: tw.bf16["N"], out: tw.bf16["M"
 
 
 @tw.kernel
-def layer_norm(x: tw.bf16["M", "N"], weight: tw.bf16["N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]):
+def layer_norm(
+    x: tw.bf16["M", "N"], weight: tw.bf16["N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+):
     """(x - mean) / sqrt(variance + 1e-6) * weight + bias, row by row"""
     for m in tw.grid(x.M):
         row = x[m, :]

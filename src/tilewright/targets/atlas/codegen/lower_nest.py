@@ -131,7 +131,9 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
             continue
         mark_loops(statement.body, share, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
-        if statement.unroll is None:
+        if statement.variable.trips == 1:
+            statement.unroll = True
+        elif statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
             around = size_of(statements)
             short = whole * share <= STRAIGHT if top else around * share <= BODY
@@ -161,7 +163,9 @@ class _Lowering:
                 first.dma_load(self._pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
         if self.peak > self.ceiling:
-            most = max((n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1)
+            most = max(
+                (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
+            )
             needed = self.peak + self.profile.vmem_bytes - self.ceiling
             raise VmemExceeded(self.profile, needed, most[1])
         return self.routine
@@ -338,6 +342,7 @@ class _Lowering:
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
+        order = _joined(order)
         merged: list[Run] = []
         for run in order:
             last = merged[-1] if merged else None
@@ -413,6 +418,24 @@ def _moved(place: int | Place, count: int) -> int | Place:
     if isinstance(place, Place):
         return Place(place.pointer, place.buffer, place.offset + count)
     return place + count
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    """Runs that share bytes (windows over rows) become one that covers them all."""
+    result: list[Run] = []
+    last: dict[Any, Run] = {}  # per pointer, by increasing address
+    for run in sorted(runs, key=lambda r: r.offset.constant):
+        other = last.get(run.offset.terms)
+        if run.row or other is None or run.offset.constant >= other.offset.constant + other.bytes:
+            result.append(run)
+            if not run.row:
+                last[run.offset.terms] = run
+            continue
+        end = run.offset.constant + run.bytes - other.offset.constant
+        other.bytes = max(other.bytes, end)
+        other.reads += run.reads
+    place = {id(run): k for k, run in enumerate(runs)}
+    return sorted(result, key=lambda run: place[id(run)])
 
 
 class _InnerLoop:

@@ -28,7 +28,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Write,
 )
 
-ROOM = 36  # tensor registers a piece may fill with tiles that are still needed
+ROOM = 28  # tensor registers a piece may fill with tiles that are still needed
 
 WEIGHT = {"bf16": 2, "fp8": 1}
 BYTES = {"bf16": 2048, "fp8": 1024}

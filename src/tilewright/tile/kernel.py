@@ -100,7 +100,7 @@ class Kernel:
                     known[name] = shape
                 else:
                     raise TilewrightError(
-                        "TW1622", f"{name} = {shape!r} is neither a tensor's shape nor a size"
+                        "TW1645", f"{name} = {shape!r} is neither a tensor's shape nor a size"
                     )
         except TilewrightError as error:
             raise error.at(self.location) from None

@@ -300,7 +300,9 @@ class _Compiler:
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""
-        for site in _sites(loop):
+        # Loops inside have waited for their own transfers.
+        own = Loop(1, [item for item in loop.body if isinstance(item, Code)])
+        for site in _sites(own):
             self.writer.add(Instruction.of("dma.wait", site.channel))
         for row in fill(self._longest(_codes(loop))):
             self.writer.add(row)

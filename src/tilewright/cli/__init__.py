@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sim": ("sim", "run a program on the simulated machine"),
     "kernels": ("kernels", "list, show, measure and check the kernel library"),
     "isa": ("isa", "look up instructions and machine profiles"),
+    "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),
     "translate": ("translate", "turn npu_isa MLIR into a program"),
     "analyze-quant": ("analyze_quant", "count precisions before and after a lowering"),

@@ -1,7 +1,7 @@
 """Cycles of the kernel library beside bounds and published programs, as Markdown.
 
-    python benchmarks/kernels.py                  print the tables
-    python benchmarks/kernels.py --save           also write benchmarks/results/kernels.md
+python benchmarks/kernels.py                  print the tables
+python benchmarks/kernels.py --save           also write benchmarks/results/kernels.md
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ import tilewright as tw
 
 
 @tw.kernel
-def linear_gelu(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]):
+def linear_gelu(
+    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+):
     for n in tw.grid(out.N, 32):
         for m in tw.grid(out.M, 96):
             acc = tw.zeros()

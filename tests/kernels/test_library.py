@@ -26,7 +26,9 @@ def test_goldens(name, profile):
 
 
 @given(
-    st.sampled_from([n for n, e in ENTRIES.items() if e.sizes and not e.related and "acc" not in n]),
+    st.sampled_from(
+        [n for n, e in ENTRIES.items() if e.sizes and not e.related and "acc" not in n]
+    ),
     st.sampled_from(PROFILES),
     st.integers(0, 1 << 30),
 )

@@ -163,7 +163,9 @@ class _Lowering:
                 first.dma_load(self._pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
         if self.peak > self.ceiling:
-            most = max((n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1)
+            most = max(
+                (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
+            )
             needed = self.peak + self.profile.vmem_bytes - self.ceiling
             raise VmemExceeded(self.profile, needed, most[1])
         return self.routine

@@ -177,6 +177,34 @@ def test_merged_leading_dimensions_share_the_tiles() -> None:
     compile_and_compare(text, {"a": shape, "b": shape})
 
 
+def test_batches_of_partly_filled_tiles() -> None:
+    """Each batch keeps tiles of its own, also when its rows do not fill them."""
+    text = """func.func @main(%a: tensor<2x40x50xbf16>, %b: tensor<2x40x50xbf16>) -> tensor<2x40x50xbf16> {
+      %0 = npu_kernel.ukernel_generic "npu_uk_elementwise_sub"(%a, %b) : tensor<2x40x50xbf16>, tensor<2x40x50xbf16> -> tensor<2x40x50xbf16>
+      %1 = npu_kernel.ukernel_generic "npu_uk_elementwise_max"(%0, %b) : tensor<2x40x50xbf16>, tensor<2x40x50xbf16> -> tensor<2x40x50xbf16>
+      return %1 : tensor<2x40x50xbf16>
+    }"""
+    shape = ((2, 40, 50), "bf16")
+    compile_and_compare(text, {"a": shape, "b": shape})
+
+
+def test_a_tensor_lives_as_long_as_its_last_other_shape() -> None:
+    """Reshaped twice and read late: nothing may take its place in between."""
+    tile = "tensor<32x32xbf16>"
+    text = f"""func.func @main(%a: {tile}, %b: {tile}) -> {tile} {{
+      %0 = npu_schedule.ukernel_launch "npu_uk_elementwise_add"(%a, %b) : {tile}, {tile} -> {tile}
+      %1 = npu_schedule.ukernel_launch "npu_uk_reshape"(%0) : {tile} -> tensor<1x32x32xbf16>
+      %2 = npu_schedule.ukernel_launch "npu_uk_reshape"(%1) : tensor<1x32x32xbf16> -> {tile}
+      %3 = npu_schedule.ukernel_launch "npu_uk_elementwise_sub"(%a, %b) : {tile}, {tile} -> {tile}
+      %4 = npu_schedule.ukernel_launch "npu_uk_elementwise_mul"(%3, %3) : {tile}, {tile} -> {tile}
+      %5 = npu_schedule.ukernel_launch "npu_uk_elementwise_add"(%4, %2) : {tile}, {tile} -> {tile}
+      return %5 : {tile}
+    }}"""
+    passes = "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0 memory-plan=auto}"
+    shape = ((32, 32), "bf16")
+    compile_and_compare(text, {"a": shape, "b": shape}, passes)
+
+
 def test_slices_of_slices_and_of_batches() -> None:
     """A tile of a column block of one batch is found where it lies."""
     text = """func.func @main(%a: tensor<2x64x96xbf16>) -> tensor<32x32xbf16> {
@@ -249,6 +277,7 @@ def test_from_linalg_to_the_simulator_by_commands(machine: str, tmp_path: Path) 
     translated = call(app, ["translate", "--mlir-to-npu-text-isa", str(isa), "-o", str(program)])
     assert (lowered.exit_code, translated.exit_code) == (0, 0)
     (buffers,) = json.loads(call(app, ["translate", "--memory-map", str(isa)]).stdout).values()
+    outputs: list[Path] = []
     arguments = ["sim", "--profile", "atlas-v0", "--machine", machine, str(program), "--no-stats"]
     for buffer in buffers:
         file = tmp_path / f"{buffer['name']}.raw"
@@ -259,9 +288,10 @@ def test_from_linalg_to_the_simulator_by_commands(machine: str, tmp_path: Path) 
             address, rows = buffer["address"], pack(want)
             assert len(rows) == buffer["size"]
             arguments += ["--dump", f"{address}:{buffer['size']}={file}"]
-            output = file
+            outputs.append(file)
     simulated = call(app, arguments, standalone_mode=False)
     assert simulated.return_value == 0, simulated.output
+    (output,) = outputs
     have = unpack(output.read_bytes(), want.shape, want.dtype)
     np.testing.assert_array_equal(have.view(np.uint16), want.view(np.uint16))
 

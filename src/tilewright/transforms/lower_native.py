@@ -309,8 +309,10 @@ class _Lowering:
             grid,
             source.buffer.layout,
             source.buffer.tile_bytes,
+            origin=source.buffer,
         )
-        self.aliases.append((alias, source.buffer))
+        root = dict(self.aliases).get(source.buffer, source.buffer)
+        self.aliases.append((alias, root))
         return View(alias, new)
 
     def destination(self, op: Operation, values: dict[SSAValue, View | int]) -> View:

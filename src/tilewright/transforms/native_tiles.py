@@ -47,13 +47,19 @@ class Buffer:
     steps: list[int] = field(default_factory=list)
     # Rows and columns of each written tile beyond which it is known to hold zeros.
     written: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict)
+    origin: Buffer | None = None  # the buffer whose tiles these are, under another shape
 
     def filled(self, batch: int, row: int, column: int) -> tuple[int, int]:
         """Rows and columns of a tile beyond which it holds zeros; all of them if nobody knows."""
         if self.role in ("input", "constant"):
             rows, columns = (1, 1, *self.type.get_shape())[-2:]
             return clamped(rows - TILE * row), clamped(columns - TILE * column)
-        return self.written.get((batch, row, column), (TILE, TILE))
+        if self.origin is None or (batch, row, column) in self.written:
+            return self.written.get((batch, row, column), (TILE, TILE))
+        rows, columns = self.origin.grid
+        number = (batch * self.grid[0] + row) * self.grid[1] + column
+        batch, inside = divmod(number, rows * columns)
+        return self.origin.filled(batch, *divmod(inside, columns))
 
     @property
     def size(self) -> int:

@@ -142,7 +142,10 @@ def test_weights_of_every_type_survive_the_file(tmp_path: Path, dtype: type) -> 
 def test_external_data_is_mapped_not_copied(tmp_path: Path) -> None:
     weight = normal(64, 32)
     proto = model(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 64])}, ["y"], {"w": weight}
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        {"x": (FLOAT, [2, 64])},
+        ["y"],
+        {"w": weight},
     )
     path = tmp_path / "big.onnx"
     onnx.save(proto, path, save_as_external_data=True, location="big.data", size_threshold=0)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import tilewright
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, each_error
 
 # Subcommand -> (module, one line of help). The module's `command` is the click command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -67,7 +67,10 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         sys.exit(130)
     except TilewrightError as error:
-        click.echo(str(error), err=True)
+        if "--json" in (sys.argv[1:] if arguments is None else arguments):
+            print_json({"errors": [mistake.to_json() for mistake in each_error(error)]})
+        else:
+            click.echo(str(error), err=True)
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

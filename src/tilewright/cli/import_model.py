@@ -137,7 +137,9 @@ def _report(
         for spec in specs:
             shape = "x".join(map(str, spec.shape)) or "scalar"
             lines.append(f"{kind} {spec.name}: {spec.dtype} {shape}")
-    lines.append(f"weights: {len(imported.weights)}, {total} bytes" + (f", in {weights}" if weights else ""))
+    lines.append(
+        f"weights: {len(imported.weights)}, {total} bytes" + (f", in {weights}" if weights else "")
+    )
     lines.append(f"computed at import: {len(imported.folded)} nodes")
     click.echo("\n".join(lines), err=True)
     click.echo(f"\n{coverage.table()}", err=True)

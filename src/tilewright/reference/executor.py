@@ -75,7 +75,7 @@ class Executor:
             importlib.import_module(f"tilewright.reference.{dialect}")
         self.module = module
         self.semantics = semantics or Semantics()
-        check_machine(self.semantics.machine)
+        check_semantics(self.semantics)
         self.weights = weight_lookup(weights)
         self.functions = functions_of(module)
         self.compiled: dict[str, tuple[Operation, Builder, BlockProgram]] = {}
@@ -114,6 +114,17 @@ class Executor:
             slots[slot] = value
         del arguments
         return program.run(slots)
+
+
+def check_semantics(semantics: Semantics) -> None:
+    """Fail for choices that do not exist."""
+    if semantics.accumulate not in ("wide", "stepwise"):
+        raise TilewrightError(
+            "TW1502",
+            f"there is no way to accumulate called {semantics.accumulate}",
+            hint="use wide or stepwise",
+        )
+    check_machine(semantics.machine)
 
 
 def functions_of(module: builtin.ModuleOp) -> dict[str, Operation]:

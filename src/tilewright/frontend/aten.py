@@ -30,6 +30,7 @@ from tilewright.dialects.xdsl_api import (
     Operation,
     Region,
     SSAValue,
+    VerifyException,
     arith,
     func,
 )
@@ -58,6 +59,13 @@ IGNORED = frozenset(
         "aten.sym_constrain_range.default",
     ]
 )
+
+
+# What a function of the table meets when arguments are missing or of the wrong kind.
+ILL_FITTING = (
+    KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError, ArithmeticError,
+    MemoryError, VerifyException,
+)  # fmt: skip
 
 
 def load_targets() -> dict[str, Lower]:
@@ -188,14 +196,7 @@ class GraphImporter(Importer):
             if layer and not error.message.startswith(layer):
                 error.message = f"{layer}{error.message}"
             raise
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            AttributeError,
-            ArithmeticError,
-        ) as error:
+        except ILL_FITTING as error:
             raise node.error(
                 "TW6104",
                 f"the arguments of {node.target} do not fit it ({type(error).__name__}: {error})",

@@ -27,6 +27,7 @@ from tilewright.frontend.aten_graph import (
     Ref,
     ScalarType,
     TensorInfo,
+    dynamic_size,
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
@@ -134,7 +135,7 @@ def graph_of(program: torch.export.ExportedProgram, source: str) -> ExportedGrap
         if node.op == "placeholder":
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
-                graph.values[node.name] = _info(value, node.name, None)
+                graph.values[node.name] = _info(value, node.name, None, source)
         elif node.op == "call_function" and not _is_getitem(node):
             graph.nodes.append(_node(torch, node, graph, parts, aliases))
     _inputs(program, graph)
@@ -179,19 +180,15 @@ def _node(
         if isinstance(item, torch.Tensor):
             alone = not isinstance(value, (list, tuple))
             result = node.name if alone else parts.get((node.name, index), f"{node.name}.{index}")
-            graph.values[result] = _info(item, result, made)
+            graph.values[result] = _info(item, result, made, graph.source)
             results.append(result)
     return Node(made.target, made.name, made.arguments, tuple(results), layer, made.location)
 
 
-def _info(value: Any, name: str, node: Node | None) -> TensorInfo:
+def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
     kind = scalar_type(value.dtype)
     if any(type(size) is not int for size in value.shape):
-        message = f"{name} has the dynamic shape {'x'.join(map(str, value.shape))}"
-        hint = "export with fixed sizes: leave dynamic_shapes out"
-        if node is not None:
-            raise node.error("TW6105", message, hint)
-        raise TilewrightError("TW6105", message, hint=hint)
+        raise dynamic_size(name, list(value.shape), node, source)
     return TensorInfo(tuple(value.shape), kind)
 
 

@@ -377,7 +377,7 @@ CHANGES = st.tuples(
 )
 
 
-@settings(max_examples=1500, deadline=None, database=None, derandomize=True)
+@settings(max_examples=150, deadline=None, database=None, derandomize=True)
 @given(CHANGES)
 def test_random_json_never_crashes_the_importer(
     tmp_path_factory: pytest.TempPathFactory, change: tuple[str, int, Any]

@@ -78,6 +78,7 @@ def load_targets() -> dict[str, Lower]:
 def import_graph(graph: ExportedGraph) -> Imported:
     """The graph as a module; raises errors that name the layer and the user's line."""
     load_targets()
+    check_functional(graph.nodes)
     nodes = live_nodes(graph)
     check_targets(nodes)
     return GraphImporter(graph).run(nodes)
@@ -93,6 +94,29 @@ def live_nodes(graph: ExportedGraph) -> list[Node]:
             live.append(node)
             needed.update(node.references())
     return live[::-1]
+
+
+def check_functional(nodes: Sequence[Node]) -> None:
+    """Refuse calls that write in place: what they change may be read where no result leads."""
+    errors: dict[str, TilewrightError] = {}
+    for node in nodes:
+        name = node.target.split(".")[1] if "." in node.target else node.target
+        if name.endswith("_") and not name.startswith("_") and node.target not in TARGETS:
+            errors.setdefault(
+                node.target,
+                node.error(
+                    "TW6106",
+                    f"{node.target} writes in place",
+                    "save the functional form: torch.export.export(…).run_decompositions({})",
+                ),
+            )
+    _raise_all(errors)
+
+
+def _raise_all(errors: dict[str, TilewrightError]) -> None:
+    if errors:
+        found = list(errors.values())
+        raise found[0] if len(found) == 1 else TilewrightErrors(found)
 
 
 DATA_DEPENDENT = frozenset(
@@ -114,12 +138,6 @@ def check_targets(nodes: Sequence[Node]) -> None:
                 f"{node.target} gives a shape that depends on the data",
                 "replace it by a mask of fixed size, such as torch.where",
             )
-        elif name.endswith("_") and not name.startswith("_"):
-            error = node.error(
-                "TW6106",
-                f"{node.target} writes in place",
-                "save the functional form: torch.export.export(…).run_decompositions({})",
-            )
         else:
             error = node.error(
                 "TW6101",
@@ -128,12 +146,7 @@ def check_targets(nodes: Sequence[Node]) -> None:
                 "program.run_decompositions() or run_decompositions({op: function})",
             )
         errors[node.target] = error
-    if errors:
-        raise (
-            next(iter(errors.values()))
-            if len(errors) == 1
-            else TilewrightErrors([*errors.values()])
-        )
+    _raise_all(errors)
 
 
 class GraphImporter(Importer):

@@ -1,6 +1,32 @@
-"""Tilewright compiles neural networks to NPUs and runs the result on exact simulators."""
+"""Tilewright compiles neural networks to NPUs and runs the result on exact simulators.
+
+`import tilewright as tw` gives the tile language: `tw.kernel`, `tw.grid`, `tw.exp`, … It is
+loaded when first used.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import Location, TilewrightError
 
+if TYPE_CHECKING:
+    from tilewright.tile import *  # noqa: F403
+
 __version__ = "0.1.0"
 __all__ = ["Location", "TilewrightError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Names of the tile language."""
+    if not name.startswith("_"):
+        from importlib import import_module
+
+        language = import_module("tilewright.tile")
+        if name in language.__all__:
+            return getattr(language, name)
+    raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from tilewright.tile import __all__ as language
+
+    return sorted([*__all__, *language])

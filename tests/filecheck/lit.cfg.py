@@ -5,15 +5,15 @@ from pathlib import Path
 
 import lit.formats
 
-config.name = "tilewright"  # noqa: F821
-config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
-config.suffixes = [".mlir"]  # noqa: F821
-config.excludes = ["Inputs"]  # noqa: F821
-config.test_source_root = str(Path(__file__).parent)  # noqa: F821
-config.test_exec_root = str(Path(__file__).parents[2] / "build" / "lit")  # noqa: F821
-config.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")  # noqa: F821
+config.name = "tilewright"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir"]
+config.excludes = ["Inputs"]
+config.test_source_root = str(Path(__file__).parent)
+config.test_exec_root = str(Path(__file__).parents[2] / "build" / "lit")
+config.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
 scripts = Path(sys.executable).parent
-config.substitutions += [  # noqa: F821
+config.substitutions += [
     ("filecheck", str(scripts / "filecheck")),
     ("tilewright", f"{sys.executable} -m tilewright"),
 ]

@@ -246,6 +246,32 @@ def _print_rows(rows: list[Measurement]) -> None:
         )
 
 
+@command.command("export")
+@click.argument("names", nargs=-1, metavar="[NAME]…")
+@click.option("--profile", default="atlas-v0", show_default=True, help=_PROFILE_HELP)
+@click.option(
+    "-o", "--output", default="-", metavar="FILE", help="Where to write; - is standard output."
+)
+def export(names: tuple[str, ...], profile: str, output: str) -> None:
+    """Write single-tile kernels as a manifest: instructions, patch points, layouts, cycles.
+
+    Every DRAM address of an exported kernel is made by a lui and an addi of its own, so the kernel
+    can be moved anywhere. `tilewright opt` reads such manifests.
+    """
+    import json
+
+    from tilewright.file_access import write_atomically
+    from tilewright.kernels.manifest_export import export_manifest
+    from tilewright.kernels.registry import entry
+
+    chosen = [entry(name).name for name in names]
+    text = json.dumps(export_manifest(profile, chosen), indent=1) + "\n"
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
+
+
 @command.command("check")
 @click.argument("names", nargs=-1, metavar="[NAME]…")
 @click.option("--profile", help="Only this machine profile; both by default.")

@@ -112,7 +112,9 @@ _UNARY = [
         "x/2 * (1 + erf(x / sqrt(2)))",
         _roles("x"),
         (
-            AttributeSpec("inner_scale", "float", "multiply by this instead of dividing by sqrt(2)"),
+            AttributeSpec(
+                "inner_scale", "float", "multiply by this instead of dividing by sqrt(2)"
+            ),
             _MAPS,
         ),
         checks.elementwise,
@@ -248,6 +250,10 @@ _TRANSPOSES = (
     AttributeSpec("transpose_lhs", "unit", "lhs is [.., k, m]"),
     AttributeSpec("transpose_rhs", "unit", "rhs is [.., n, k]"),
 )
+_CHAIN = (
+    AttributeSpec("slot", "integer", "which accumulator, when several are in use at a time", 0),
+    AttributeSpec("unit", "integer", "the matrix unit to use; the target chooses when absent"),
+)
 _ATTENTION = (
     AttributeSpec("scale", "float", "factor of the scores; 1 / sqrt(head width) when absent"),
     AttributeSpec("transpose_k", "unit", "k is [.., d, n]"),
@@ -268,14 +274,19 @@ _ATTENTION_MEANING = "softmax(scale * q k^T [+ mask]) v; a fully masked row give
 
 _CONTRACTIONS = [
     Family(
-        "matmul", "lhs x rhs [+ acc]", _roles("lhs rhs [acc]"), _TRANSPOSES, checks.matmul, "matmul"
+        "matmul",
+        "lhs x rhs [+ acc]",
+        _roles("lhs rhs [acc]"),
+        (*_TRANSPOSES, _CHAIN[1]),
+        checks.matmul,
+        "matmul",
     ),
     *(
         Family(
             f"matmul_acc_{part}",
             meaning,
             _roles("lhs rhs [acc]"),
-            _TRANSPOSES,
+            (*_TRANSPOSES, *_CHAIN),
             checks.matmul,
             "matmul",
             state="mxu0.acc0",
@@ -478,6 +489,28 @@ _HOST = [
         "x in order along axis",
         "x",
         checks.along_axis,
+        _axis(-1),
+        AttributeSpec("descending", "unit", "largest first"),
+    ),
+    _host(
+        "scatter",
+        "x with the rows at indices replaced by updates, in order; rows lie along the first axis",
+        "x indices updates",
+        checks.scatter,
+        AttributeSpec(
+            "reduction",
+            "string",
+            "combine with the row that is there instead of replacing it",
+            None,
+            False,
+            ("sum", "prod", "max", "min"),
+        ),
+    ),
+    _host(
+        "argsort",
+        "positions of x's elements in order along axis; equal elements keep theirs",
+        "x",
+        checks.argsort,
         _axis(-1),
         AttributeSpec("descending", "unit", "largest first"),
     ),

@@ -5,7 +5,9 @@ of keys each and pass the state through DRAM. The state of 32 rows is the runnin
 running sum and the unscaled result.
 """
 
-from __future__ import annotations
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import math
 

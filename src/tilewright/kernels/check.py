@@ -27,10 +27,11 @@ SEVERAL = {"M": 64, "N": 96, "K": 64, "B": 2, "S": 96, "D": 64, "E": 64}
 
 # Bit patterns of special values. Zeros, largest numbers, smallest ones, infinities, NaN.
 EDGES = {
-    "bf16": [0x0000, 0x8000, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80, 0xFF80, 0x7FC0, 0x43E0,
-             0xC3E0, 0x3F80],  # fmt: skip
+    "bf16": [
+        0x0000, 0x8000, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80, 0xFF80, 0x7FC0, 0x43E0, 0xC3E0, 0x3F80,
+    ],
     "fp8": [0x00, 0x80, 0x7E, 0xFE, 0x01, 0x81, 0x7F, 0xFF, 0x38, 0xB8],
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,7 @@ def check(which: Entry, profile: str, seed: int = 0) -> Iterator[Check]:
         yield check_one(which, profile, what, {}, seed + 2)
 
 
-def check_one(
-    which: Entry, profile: str, what: str, sizes: Mapping[str, int], seed: int
-) -> Check:
+def check_one(which: Entry, profile: str, what: str, sizes: Mapping[str, int], seed: int) -> Check:
     """One golden: compile, lint, run, compare."""
     compiled = which.build(profile, sizes)
     inputs = which.sample(sizes, seed)

@@ -1,6 +1,8 @@
 """Element by element: arithmetic with broadcasts, activations, and small fusions of them."""
 
-from __future__ import annotations
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
 
@@ -67,6 +69,22 @@ def mul_row(a: tw.bf16["M", "N"], row: tw.bf16["N"], out: tw.bf16["M", "N"]):
     for n in tw.grid(out.N):
         for m in tw.grid(out.M):
             out[m, n] = a[m, n] * row[n]
+
+
+@tw.kernel
+def add_column(a: tw.bf16["M", "N"], column: tw.bf16["M", 1], out: tw.bf16["M", "N"]):
+    """a + column, the column repeated for each column of a"""
+    for m in tw.grid(out.M):
+        for n in tw.grid(out.N):
+            out[m, n] = a[m, n] + column[m, :]
+
+
+@tw.kernel
+def mul_column(a: tw.bf16["M", "N"], column: tw.bf16["M", 1], out: tw.bf16["M", "N"]):
+    """a * column, the column repeated for each column of a"""
+    for m in tw.grid(out.M):
+        for n in tw.grid(out.N):
+            out[m, n] = a[m, n] * column[m, :]
 
 
 @tw.kernel
@@ -162,3 +180,13 @@ def rope(
     for m in tw.grid(out.M):
         out[m, low] = x[m, low] * cosines[m, low] - x[m, high] * sines[m, low]
         out[m, high] = x[m, high] * cosines[m, high] + x[m, low] * sines[m, high]
+
+
+@tw.kernel
+def rope_angles(x: tw.bf16["M", "D"], angles: tw.bf16["M", "H"], out: tw.bf16["M", "D"]):
+    """rope with cosines and sines computed from the angles of the D/2 pairs"""
+    low, high = tw.steps(out.D, out.D // 2)
+    for m in tw.grid(out.M):
+        cosines, sines = tw.cos(angles[m, :]), tw.sin(angles[m, :])
+        out[m, low] = x[m, low] * cosines - x[m, high] * sines
+        out[m, high] = x[m, high] * cosines + x[m, low] * sines

@@ -80,9 +80,7 @@ def acc_mid(
 def acc_last(
     profile: Profile, q: Codes, kt: Codes, v: Codes, largest: Codes, total: Codes, result: Codes
 ) -> Codes:
-    _, sums, results = _after_block(
-        profile, q, kt, v, (largest[:, :1], total[:, :1], result)
-    )
+    _, sums, results = _after_block(profile, q, kt, v, (largest[:, :1], total[:, :1], result))
     return arith.multiply(results, _recip(sums))
 
 

@@ -1,6 +1,8 @@
 """Row by row: reductions, softmax, norms."""
 
-from __future__ import annotations
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
 

@@ -30,20 +30,25 @@ def f32_to_bf16(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), np.uint16(BF16_NAN), rounded)
 
 
-def f64_to_bf16(values: np.ndarray) -> np.ndarray:
-    """Round float64 to bf16 patterns without a second rounding on the way.
+def narrow_to_odd(values: np.ndarray) -> np.ndarray:
+    """float64 -> float32, rounding inexact values to the neighbour whose last bit is 1.
 
-    The step through float32 rounds to odd: an inexact value keeps its last bit set, so it
-    can never look like a tie to the rounding that follows.
+    A second rounding to a type of at most 22 bits then gives what one rounding from float64
+    would have given: the odd bit remembers on which side of a tie the value was.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        narrow = values.astype(np.float32)
-        exact = narrow.astype(np.float64) == values
-        bits = narrow.view(np.uint32)
-        away = np.abs(narrow.astype(np.float64)) > np.abs(values)
-    truncated = bits - away.astype(np.uint32)
-    odd = np.where(exact | np.isnan(values), bits, truncated | 1)
-    return f32_to_bf16(odd.view(np.float32))
+        near = values.astype(np.float32)
+        exact = near.astype(np.float64)
+        bits = near.view(np.uint32).copy()
+        # Truncate towards zero where the conversion went away from it, then set the last bit.
+        bits -= (np.abs(exact) > np.abs(values)).astype(np.uint32)
+        bits |= ((exact != values) & ~np.isnan(values)).astype(np.uint32)
+    return bits.view(np.float32)
+
+
+def f64_to_bf16(values: np.ndarray) -> np.ndarray:
+    """Round float64 to bf16 patterns without a second rounding on the way."""
+    return f32_to_bf16(narrow_to_odd(values))
 
 
 def integer_to_bf16(value: int) -> int:

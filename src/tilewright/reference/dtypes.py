@@ -29,6 +29,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
 from tilewright.errors import TilewrightError
+from tilewright.reference import arithmetic
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,42 +56,9 @@ class ElementType:
 # --------------------------------------------------------------------------- rounding of floats
 
 
-def narrow_to_odd(values: Array) -> Array:
-    """float64 -> float32, rounding inexact values to the neighbour whose last bit is 1.
-
-    A second rounding to a type of at most 22 bits then gives what one rounding from float64
-    would have given: the odd bit remembers on which side of a tie the value was.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = values.astype(np.float32)
-    exact = near.astype(np.float64)
-    bits = near.view(np.uint32).copy()
-    # Truncate towards zero where the conversion went away from it, then set the last bit.
-    bits -= (np.abs(exact) > np.abs(values)).astype(np.uint32)
-    bits |= ((exact != values) & ~np.isnan(values)).astype(np.uint32)
-    return bits.view(np.float32)
-
-
 def contiguous(values: Array) -> Array:
     """The array in C order; unlike numpy's own function this keeps rank 0."""
     return np.ascontiguousarray(values).reshape(np.shape(values))
-
-
-def bf16_bits(values: Array) -> Array:
-    """The 16-bit patterns of float32 values rounded to bf16."""
-    bits = contiguous(values).view(np.uint32)
-    rounded = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-    result = np.asarray(rounded >> np.uint32(16)).astype(np.uint16)
-    nan = np.isnan(values)
-    if nan.any():
-        result[nan] = ((bits[nan] >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
-    return result
-
-
-def _bf16_values(stored: Array) -> Array:
-    bits = contiguous(stored).view(np.uint16).astype(np.uint32)
-    bits <<= np.uint32(16)
-    return bits.view(np.float32)
 
 
 @cache
@@ -101,11 +69,12 @@ def _byte_table(storage: np.dtype[Any]) -> Array:
 
 
 def _as_float32_for_narrowing(values: Array) -> Array:
-    return narrow_to_odd(values) if values.dtype == np.float64 else values
+    return arithmetic.narrow_to_odd(values) if values.dtype == np.float64 else values
 
 
 def _store_bf16(values: Array, _: ElementType) -> Array:
-    return bf16_bits(_as_float32_for_narrowing(values)).view(ml_dtypes.bfloat16)
+    bits = arithmetic.f32_to_bf16(_as_float32_for_narrowing(values))
+    return bits.reshape(values.shape).view(ml_dtypes.bfloat16)
 
 
 def _store_f16(values: Array, _: ElementType) -> Array:
@@ -235,7 +204,7 @@ def working(values: Array, element: ElementType) -> Array:
     if values.dtype == element.work:
         return values
     if element is BF16:
-        return _bf16_values(values).reshape(values.shape)
+        return arithmetic.bf16_to_f32(contiguous(values).view(np.uint16))
     if element.is_float and element.storage.itemsize == 1:
         return _byte_table(element.storage)[values.view(np.uint8)]
     return values.astype(element.work)
@@ -250,9 +219,8 @@ def rounded(values: Array, element: ElementType) -> Array:
     if element is F64:
         return values.astype(np.float64, copy=False)
     if element is BF16:
-        bits = bf16_bits(_as_float32_for_narrowing(values)).astype(np.uint32)
-        bits <<= np.uint32(16)
-        return bits.view(np.float32).reshape(values.shape)
+        bits = arithmetic.f32_to_bf16(_as_float32_for_narrowing(values))
+        return arithmetic.bf16_to_f32(bits).reshape(values.shape)
     return working(stored(values, element), element)
 
 

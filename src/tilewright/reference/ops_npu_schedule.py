@@ -1,7 +1,7 @@
 """`npu_schedule`: launches on tiles, chains with machine state, buffers and transfers.
 
-A function call has one matmul accumulator and one attention state, as the machine does. `first` starts
-the state, `mid` and `last` update it, `last` returns the result and ends it; results of `first` and
+A function call has one matmul accumulator (one per `slot`) and one attention state, as the machine
+does. `first` starts the state, `mid` and `last` update it, `last` returns the result and ends it; results of `first` and
 `mid` are undefined. The accumulator holds the exact sum (float64), so a chain over K gives the same
 bits as the whole product.
 
@@ -18,8 +18,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects.kernel_call import KernelCall
+from tilewright.dialects.kernel_families import kernel_call
 from tilewright.reference import attention, machine_kernels
-from tilewright.reference.dtypes import BF16, Array
+from tilewright.reference.dtypes import BF16, Array, element_type
 from tilewright.reference.families import Call
 from tilewright.reference.families_products import (
     attention_operands,
@@ -69,8 +70,6 @@ def matmul_tile(op: Operation, builder: Builder) -> Evaluate:
 
 @operation("npu_schedule.softmax_fragment")
 def softmax_fragment(op: Operation, builder: Builder) -> Evaluate:
-    from tilewright.dialects.kernel_families import kernel_call
-
     types = [v.type for v in op.operands]
     kernel = kernel_call("npu_uk_softmax", types, op.properties, op.results[0].type)
     assert kernel is not None
@@ -83,7 +82,8 @@ def launch(op: Operation, builder: Builder) -> Step:
     if kernel.family.state is None:
         return builder.evaluation_step(op, evaluate_launch(op, kernel, builder))
     part = kernel.family.name.rsplit("_", 1)[1]
-    state = builder.hidden_slot(kernel.family.state)
+    slot = kernel.integer("slot") or 0
+    state = builder.hidden_slot(f"{kernel.family.state}.{slot}" if slot else kernel.family.state)
     operands = [builder.slot(v) for v in op.operands]
     target = builder.slot(op.results[0])
     make = bind(op, kernel)
@@ -165,14 +165,8 @@ class Transfer:
 @operation("npu_schedule.alloc")
 def alloc(op: Operation, builder: Builder) -> Evaluate:
     tile = op.results[0].type.tile  # pyright: ignore
-    shape, element = tuple(tile.get_shape()), _element(tile)
+    shape, element = tuple(tile.get_shape()), element_type(tile)
     return lambda: Buffer(undefined(shape, element))
-
-
-def _element(tile: Any) -> Any:
-    from tilewright.reference.dtypes import element_type
-
-    return element_type(tile)
 
 
 def _contents(op: Operation, buffer: Buffer) -> Array:

@@ -7,9 +7,15 @@ def scale_add(x: tw.bf16["M", "N"], y: tw.bf16["M", "N"], out: tw.bf16["M", "N"]
             out[m, n] = x[m, n] * 2.0 + y[m, n]
 """
 
-from tilewright.tile.kernel import Compiled, Kernel, each, grid, kernel, steps
+from tilewright.tile.compiled import CompiledKernel
+from tilewright.tile.kernel import Kernel, kernel
+from tilewright.tile.loops import each, grid, options, steps
+from tilewright.tile.masks import causal, where
 from tilewright.tile.ops import (
     abs,
+    col_max,
+    col_min,
+    col_sum,
     cos,
     cube,
     exp,
@@ -32,16 +38,21 @@ from tilewright.tile.ops import (
     sin,
     sqrt,
     square,
+    state,
     tanh,
     to_bf16,
     to_fp8,
+    transpose,
     zeros,
 )
 from tilewright.tile.types import bf16, fp8
 
+Compiled = CompiledKernel
+
 __all__ = [
-    "Compiled", "Kernel", "abs", "bf16", "cos", "cube", "each", "exp", "exp2", "fp8", "gelu",
-    "grid", "kernel", "log", "log2", "maximum", "minimum", "ones", "park", "recip", "relu", "row_max", "row_min",
-    "row_sum", "rsqrt", "sigmoid", "silu", "sin", "sqrt", "square", "steps", "tanh", "to_bf16",
-    "to_fp8", "zeros",
+    "Compiled", "CompiledKernel", "Kernel", "abs", "bf16", "causal", "col_max", "col_min",
+    "col_sum", "cos", "cube", "each", "exp", "exp2", "fp8", "gelu", "grid", "kernel", "log",
+    "log2", "maximum", "minimum", "ones", "options", "park", "recip", "relu", "row_max", "row_min", "row_sum",
+    "rsqrt", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",
+    "to_fp8", "transpose", "where", "zeros",
 ]  # fmt: skip

@@ -1,53 +1,81 @@
-"""Positions along a dimension: whole blocks, the rest at the end, single indices."""
+"""Positions along a dimension: blocks of whole tiles, and single indices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from tilewright.targets.atlas.codegen.nest import Variable
 from tilewright.tile.layouts import SIDE
 
 
 @dataclass(frozen=True)
 class Block:
-    """`tiles` tiles from tile `start` on; with a variable, `step` times the variable further."""
+    """`tiles` tiles from tile `start` on, or that much further than a loop variable.
+
+    A block that follows a loop variable lies wholly inside its dimension; what is left over at
+    the end is a block of its own.
+    """
 
     start: int
     tiles: int
     extent: int  # elements of the dimension
-    variable: Variable | None = None
-    pitch: int = 0  # tiles from one iteration to the next, when not `tiles`
+    variable: Any = None  # counts elements
+    shift: int | None = None  # elements further on, for windows over rows
 
-    @property
-    def step(self) -> int:
-        """Tiles from one iteration of the loop to the next."""
-        return self.pitch or self.tiles
+    def __add__(self, elements: int) -> Block:
+        """The same block so many elements further on: `x[m + 1, :]` under a window."""
+        return replace(self, shift=(self.shift or 0) + elements)
 
     @property
     def size(self) -> int:
-        return self.tiles * SIDE
+        """Elements of the block that are inside the dimension."""
+        return sum(self.valid(i) for i in range(self.tiles))
 
     def valid(self, index: int) -> int:
-        """Elements of tile `index` inside the tensor; blocks of a loop count as full."""
+        """Elements of tile `index` that are inside the dimension."""
         if self.variable is not None:
             return SIDE
         return max(0, min(SIDE, self.extent - (self.start + index) * SIDE))
 
     def parts(self) -> list[Block]:
         """The block's single tiles."""
-        return [
-            replace(self, start=self.start + k, tiles=1, pitch=self.pitch or self.tiles)
-            for k in range(self.tiles)
-        ]
+        return [replace(self, start=self.start + k, tiles=1) for k in range(self.tiles)]
 
 
 @dataclass(frozen=True)
 class Single:
-    """One index of a leading dimension."""
+    """One index of a leading dimension: a number plus multiples of loop variables.
+
+    `g * 4 + i` is the head of a group, `h // 4` the group of a head (unrolled loops only).
+    """
 
     start: int
-    extent: int
-    variable: Variable | None = None
+    terms: tuple[tuple[Any, int], ...] = ()
+    last: int = 0  # the largest index it takes
+
+    def __mul__(self, factor: int) -> Single:
+        terms = tuple((variable, f * factor) for variable, f in self.terms)
+        return Single(self.start * factor, terms, self.last * factor)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: int | Single) -> Single:
+        if isinstance(other, int):
+            other = Single(other, (), other)
+        return Single(self.start + other.start, self.terms + other.terms, self.last + other.last)
+
+    __radd__ = __add__
+
+    def __floordiv__(self, count: int) -> Single:
+        from tilewright.tile.backend import active
+
+        if self.terms:
+            raise active().error(
+                "TW1627",
+                "the index of a loop of the program cannot be divided",
+                "loop over groups and their members, `k[g]` and `q[g * 4 + i]`, or use unroll=True",
+            )
+        return Single(self.start // count, (), self.last // count)
 
 
 def whole(extent: int) -> Block:

@@ -4,7 +4,8 @@ fp8 tiles are 1024 bytes, row by row. bf16 tiles are 2048 bytes: the left 32x16 
 right. Tiles follow each other in row-major tile order (`tiles`), or column panel by column
 panel (`panels`, for matrices whose columns are streamed). Results with one number per row may
 be kept as left halves only (`halves`, 16 equal columns). Edges are padded with zeros; leading
-dimensions come outermost. A vector is one row, padded to 32 rows when it is read as a tile.
+dimensions come outermost. A vector is one row, padded to 32 rows when it is read as a tile; in
+the order `rows` every row of a tensor is such a vector.
 """
 
 from __future__ import annotations
@@ -27,16 +28,28 @@ class Layout:
 
     shape: tuple[int, ...]
     dtype: str
-    order: str = "tiles"  # or "panels", "halves"
+    order: str = "tiles"  # or "panels", "rows", "halves"
+
+    @property
+    def is_vector(self) -> bool:
+        return len(self.shape) == 1 or self.order == "rows"
 
     @property
     def matrix(self) -> tuple[int, int]:
-        rows, columns = (1, *self.shape)[-2:]
-        return rows, columns
+        return (1, self.shape[-1]) if self.is_vector else (self.shape[-2], self.shape[-1])
 
     @property
     def leading(self) -> tuple[int, ...]:
-        return self.shape[:-2]
+        return self.shape[:-1] if self.is_vector else self.shape[:-2]
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The shape with its tile dimensions grown to whole tiles."""
+        down, across = self.grid
+        tail = (across * SIDE,) if self.is_vector else (down * SIDE, across * SIDE)
+        if self.order == "halves":
+            tail = (down * SIDE, SIDE // 2)
+        return (*self.leading, *tail)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -58,10 +71,7 @@ class Layout:
         """Bytes from one index to the next: leading dimensions, tile rows, tile columns."""
         down, across = self.grid
         step = self.tile_bytes
-        if self.order == "panels":
-            last = (step, down * step)
-        else:
-            last = (across * step, step)
+        last = (step, down * step) if self.order == "panels" else (across * step, step)
         result: list[int] = []
         size = down * across * step
         for extent in reversed(self.leading):

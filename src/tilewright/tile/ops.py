@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tilewright.tile.cells import (
-    PARK,
-    Accumulation,
-    Cell,
-    Operand,
-    TileArray,
-    as_tiles,
-    binary,
-    reduce_rows,
-    unary,
-)
-from tilewright.tile.kernel import active
-from tilewright.tile.layouts import SIDE
+from tilewright.tile import arrays
+from tilewright.tile.arrays import Operand, TileArray, binary, unary
+from tilewright.tile.backend import active
+from tilewright.tile.products import Accumulation
+from tilewright.tile.states import State
 
 
 def zeros(unit: int | None = None) -> Accumulation:
@@ -25,51 +18,64 @@ def zeros(unit: int | None = None) -> Accumulation:
     With a matrix unit (0 or 1) products are added as they come, otherwise when the sum is used.
     """
     if unit not in (None, 0, 1):
-        raise active().error("TW1626", f"there is no matrix unit {unit}", "use 0 or 1")
+        raise active().error("TW1639", f"there is no matrix unit {unit}", "use 0 or 1")
     return Accumulation(active(), unit)
-
-
-def park(x: Operand) -> TileArray:
-    """Keep a tile in VMEM instead of registers until it is used again."""
-    tiles = as_tiles(x)
-    backend = tiles.backend
-    cells = [[backend.keep(backend.use(cell), PARK + 1) for cell in row] for row in tiles.cells]
-    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
 
 
 def ones() -> TileArray:
     """An fp8 tile of ones; multiplying by it sums rows on a matrix unit."""
     backend = active()
-    value = backend.compute(lambda t: t.pinned_ones(), [], "fp8", 2)
-    return TileArray(backend, [[Cell(value=value, depth=backend.depth())]], "fp8", [SIDE], [SIDE])
+    launch = backend.launcher("fill", "fp8", "full", value=1.0)
+    return TileArray(backend, [[backend.lazily(launch)]], "fp8", [arrays.SIDE], [arrays.SIDE])
 
 
-def _elementwise(name: str, cost: int = 2):
+def park(x: Operand) -> TileArray:
+    """Keep a tile in VMEM instead of registers until it is used again."""
+    tiles = arrays.as_tiles(x)
+    backend = tiles.backend
+    launch = backend.launcher("cast", tiles.dtype, tiles.kind, **{"tilewright.park": True})
+
+    def made(cell: arrays.Cell) -> arrays.Cell:
+        parked = backend.lazily(lambda: launch(backend.use(cell)))
+        backend.use(parked)  # now, not when it is used
+        return parked
+
+    cells = [[made(cell) for cell in row] for row in tiles.cells]
+    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
+
+
+def state(first: Operand | None = None) -> State:
+    """A tile carried from step to step, starting as a tile or a number; `set` changes it."""
+    return State(active(), first)
+
+
+def _elementwise(family: str, meaning: str) -> Callable[[Operand], TileArray]:
     def function(x: Operand) -> TileArray:
-        return unary(name, x, cost)
+        return unary(family, x)
 
-    function.__name__ = name.removeprefix("elementwise_")
-    function.__doc__ = f"{function.__name__} of each element."
+    function.__name__ = family.removeprefix("elementwise_").removesuffix("_tanh")
+    function.__qualname__ = function.__name__
+    function.__doc__ = f"{meaning}, of each element."
     return function
 
 
-exp = _elementwise("elementwise_exp")
-exp2 = _elementwise("elementwise_exp2")
-log = _elementwise("elementwise_log", 3)
-log2 = _elementwise("elementwise_log2")
-sqrt = _elementwise("elementwise_sqrt")
-rsqrt = _elementwise("elementwise_rsqrt", 3)
-recip = _elementwise("elementwise_recip")
-tanh = _elementwise("elementwise_tanh")
-sin = _elementwise("elementwise_sin")
-cos = _elementwise("elementwise_cos")
-relu = _elementwise("elementwise_relu")
-abs = _elementwise("elementwise_abs", 4)
-square = _elementwise("elementwise_square")
-cube = _elementwise("elementwise_cube")
-sigmoid = _elementwise("elementwise_sigmoid", 6)
-silu = _elementwise("silu", 8)
-gelu = _elementwise("gelu_tanh", 14)
+exp = _elementwise("elementwise_exp", "e to the power x")
+exp2 = _elementwise("elementwise_exp2", "2 to the power x")
+log = _elementwise("elementwise_log", "The natural logarithm")
+log2 = _elementwise("elementwise_log2", "The logarithm to base 2")
+sqrt = _elementwise("elementwise_sqrt", "The square root")
+rsqrt = _elementwise("elementwise_rsqrt", "1 / square root")
+recip = _elementwise("elementwise_recip", "1 / x")
+tanh = _elementwise("elementwise_tanh", "The hyperbolic tangent")
+sin = _elementwise("elementwise_sin", "The sine")
+cos = _elementwise("elementwise_cos", "The cosine")
+relu = _elementwise("elementwise_relu", "x, or 0 where x is negative")
+abs = _elementwise("elementwise_abs", "The absolute value")
+square = _elementwise("elementwise_square", "x * x")
+cube = _elementwise("elementwise_cube", "x * x * x")
+sigmoid = _elementwise("elementwise_sigmoid", "1 / (1 + exp(-x))")
+silu = _elementwise("silu", "x * sigmoid(x)")
+gelu = _elementwise("gelu_tanh", "GELU in its tanh form")
 
 
 def maximum(a: Operand, b: Operand) -> TileArray:
@@ -82,33 +88,45 @@ def minimum(a: Operand, b: Operand) -> TileArray:
     return binary("elementwise_min", a, b)
 
 
-def row_sum(x: Operand) -> TileArray:
-    """The sum of each row."""
-    return reduce_rows("sum", x)
+def _reduction(kind: str, axis: int, meaning: str) -> Callable[[Operand], TileArray]:
+    def function(x: Operand) -> TileArray:
+        return arrays.reduce(kind, axis, x)
+
+    function.__name__ = function.__qualname__ = f"{'row' if axis else 'col'}_{kind}"
+    function.__doc__ = f"{meaning} of each {'row' if axis else 'column'}."
+    return function
 
 
-def row_max(x: Operand) -> TileArray:
-    """The largest of each row."""
-    return reduce_rows("max", x)
+row_sum = _reduction("sum", 1, "The sum")
+row_max = _reduction("max", 1, "The largest element")
+row_min = _reduction("min", 1, "The smallest element")
+col_sum = _reduction("sum", 0, "The sum")
+col_max = _reduction("max", 0, "The largest element")
+col_min = _reduction("min", 0, "The smallest element")
 
 
-def row_min(x: Operand) -> TileArray:
-    """The smallest of each row."""
-    return reduce_rows("min", x)
+def transpose(x: Operand) -> TileArray:
+    """Rows and columns of fp8 tiles exchanged; the same as x.T."""
+    return arrays.transpose(x)
 
 
 def to_fp8(x: Operand, scale: int | None = None) -> TileArray:
-    """fp8 of x times an integer scale of 0 to 255; beyond ±448 it saturates."""
-    _check_scale(scale)
-    return unary("requant", x, 2, scale=scale)
+    """fp8 of x times an integer scale of 1 to 255; beyond ±448 it saturates."""
+    return unary("requant", x, **_scale(scale))
 
 
 def to_bf16(x: Operand, scale: int | None = None) -> TileArray:
-    """bf16 of x divided by an integer scale."""
-    _check_scale(scale)
-    return unary("dequant", x, 2, scale=scale)
+    """bf16 of fp8 tiles, divided by an integer scale of 1 to 255."""
+    return unary("dequant", x, **_scale(scale))
 
 
-def _check_scale(scale: Any) -> None:
-    if scale is not None and (not isinstance(scale, int) or not 0 <= scale <= 255):
-        raise active().error("TW1624", f"scale {scale} is outside 0 to 255")
+def _scale(scale: Any) -> dict[str, float]:
+    if scale is None:
+        return {}
+    if not isinstance(scale, int) or not 1 <= scale <= 255:
+        raise active().error(
+            "TW1624",
+            f"scale {scale} is outside 1 to 255",
+            "scale registers hold whole numbers; multiply by other factors first",
+        )
+    return {"scale": 1 / scale}

@@ -20,10 +20,16 @@ class TensorSpec:
         return TensorSpec(self.dtype, self.sizes, "panels")
 
     def halves(self) -> TensorSpec:
-        """A bf16 result of at most 16 columns, stored without the right halves of its tiles."""
+        """A bf16 result of one number per row in 16 equal columns, stored as the left halves of
+        its tiles."""
         if self.dtype != "bf16" or self.sizes[-1] != 16:
             raise TypeError("halves are for bf16 tensors whose last size is 16")
         return TensorSpec(self.dtype, self.sizes, "halves")
+
+    def separate(self) -> TensorSpec:
+        """The same tensor with each row stored as a vector of its own, to be indexed with
+        tw.each: a bias or mask per head."""
+        return TensorSpec(self.dtype, self.sizes, "rows")
 
     def bind(self, name: str, shape: tuple[int, ...], known: dict[str, int]) -> None:
         """Match a concrete shape, binding names."""

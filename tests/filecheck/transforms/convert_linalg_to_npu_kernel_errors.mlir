@@ -135,6 +135,31 @@ func.func @shift(%x: tensor<4xi32>) -> tensor<4xi32> {
 
 // -----
 
+// Exponent bytes decoded with NaN at another byte than 255 only look like block scales.
+func.func @other_nan(%payload: tensor<8x32xf8E4M3FN>, %exponents: tensor<8xi8>) -> tensor<8x32xf32> {
+  %c23 = arith.constant 23 : i32
+  %c254 = arith.constant 254 : i32
+  %least = arith.constant 1.17549435E-38 : f32
+  %nan = arith.constant 0x7FC00000 : f32
+  %o = tensor.empty() : tensor<8x32xf32>
+  // expected-error @+1 {{TW1225 linalg.generic has no kernel: its body needs widen unsigned, which only block-scaled decoding has}}
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%payload, %exponents : tensor<8x32xf8E4M3FN>, tensor<8xi8>) outs(%o : tensor<8x32xf32>) {
+  ^bb0(%a: f8E4M3FN, %e: i8, %out: f32):
+    %1 = arith.extui %e : i8 to i32
+    %2 = arith.shli %1, %c23 : i32
+    %3 = arith.bitcast %2 : i32 to f32
+    %4 = arith.maximumf %3, %least : f32
+    %5 = arith.cmpi eq, %1, %c254 : i32
+    %6 = arith.select %5, %nan, %4 : f32
+    %7 = arith.extf %a : f8E4M3FN to f32
+    %8 = arith.mulf %7, %6 : f32
+    linalg.yield %8 : f32
+  } -> tensor<8x32xf32>
+  return %0 : tensor<8x32xf32>
+}
+
+// -----
+
 // Functions still in IREE's wrapping.
 // expected-error @+1 {{TW1229 util.func: functions in IREE's wrapping have to be unwrapped first}}
 util.func public @wrapped(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -277,9 +277,7 @@ class _Replay:
             self.known[key] = self._values(step, 1)
         return self.owner[self.known[key][0]]
 
-    def _finish(
-        self, outputs: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]]
-    ) -> Work:
+    def _finish(self, outputs: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]]) -> Work:
         stores = []
         direct: dict[int, set[int]] = {}  # input rows that go straight to an output
         for address, count in outputs:
@@ -287,7 +285,9 @@ class _Replay:
                 size = min(CHUNK, address + count - start)
                 span = self.dram.span(start, -(-size // ROW) * ROW)
                 before: dict[Step, None] = {}
-                rows = zip(self.dram.value[span].tolist(), self.dram.part[span].tolist(), strict=True)
+                rows = zip(
+                    self.dram.value[span].tolist(), self.dram.part[span].tolist(), strict=True
+                )
                 for value, part in rows:
                     if value >= 0:
                         before[self._stored(value)] = None

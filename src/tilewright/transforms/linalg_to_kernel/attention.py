@@ -11,6 +11,7 @@ repeated for grouped query heads are read unrepeated, with `kv_group`.
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import cast
 
@@ -79,7 +80,9 @@ def convert_attention(emitter: Emitter, op: AttentionOp) -> None:
     if group > 1:
         attributes["kv_group"] = IntegerAttr(group, i64)
     operands = [query, key, value]
-    if op.mask is not None:
+    if op.mask is not None and _is_causal(emitter.value(op.mask)):
+        attributes["causal"] = UnitAttr()
+    elif op.mask is not None:
         mask, kind = _mask(emitter, op, cast("tuple[int, ...]", maps[4]), batch, m, n)
         operands.append(mask)
         attributes["mask_kind"] = text(kind)
@@ -98,7 +101,14 @@ def _scale(emitter: Emitter, op: AttentionOp) -> FloatAttr:
         raise Unmapped(
             "TW1225", "its scale is no constant", "make the scale a constant of the model"
         )
-    return FloatAttr(constant.value.data, f32)
+    scale = FloatAttr(constant.value.data, f32)
+    if scale.value.data != constant.value.data:
+        raise Unmapped(
+            "TW1222",
+            f"its scale {constant.value.data} is no f32 number",
+            "give the scale in f32 or a narrower type",
+        )
+    return scale
 
 
 def _ordered(emitter: Emitter, value: SSAValue, loops, wanted) -> SSAValue:
@@ -139,6 +149,38 @@ def _mask(
     if mine != batch[len(batch) - len(mine) :]:
         mine = list(batch)
     return emitter.broadcast(Lane(mask, loops), [*mine, m, n], extents), kind
+
+
+def _is_causal(mask: SSAValue) -> bool:
+    """Whether a mask lets query i see exactly the keys up to i, of as many keys as queries.
+
+    before: select(iota queries >= iota keys, 0, -inf), or the comparison alone as bits
+    after:  the attribute `causal`
+    """
+    mask = _same_for_all_heads(mask) or mask
+    found = kernel_of(mask)
+    rows, keys = shape_of(mask)[-2:] if len(shape_of(mask)) >= 2 else (0, -1)
+    if found and found[0] == "select":
+        chosen = [found[1].attributes.get(f"scalar_{x}") for x in "ab"]
+        if not all(isinstance(value, FloatAttr) for value in chosen):
+            return False
+        if [cast(FloatAttr, v).value.data for v in chosen] != [0.0, -math.inf]:
+            return False
+        found = kernel_of(found[1].operands[0])
+    if not found or found[0] != "compare" or rows != keys or len(found[1].operands) != 2:
+        return False
+    test = found[1]
+    maps = test.attributes.get("operand_maps")
+    rank = len(shape_of(test.result))
+    if not isinstance(maps, ArrayAttr) or shape_of(test.result)[-2:] != (rows, keys):
+        return False
+    if any((kernel_of(v) or ("",))[0] != "iota" or len(shape_of(v)) != 1 for v in test.operands):
+        return False
+    reads = [loops_of(m.data, "the mask") for m in maps]  # type: ignore[attr-defined]
+    predicate = test.attributes["predicate"].data  # type: ignore[attr-defined]
+    straight = reads == [(rank - 2,), (rank - 1,)] and predicate in ("ge", "uge")
+    turned = reads == [(rank - 1,), (rank - 2,)] and predicate in ("le", "ule")
+    return straight or turned
 
 
 def _same_for_all_heads(mask: SSAValue) -> SSAValue | None:

@@ -11,6 +11,7 @@ a mapping, TW1226 undefined contents are read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -31,10 +32,12 @@ from tilewright.dialects.xdsl_api import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    NoneAttr,
     Operation,
     OpResult,
     SSAValue,
     TensorType,
+    UnrankedTensorType,
     arith,
     f64,
     i64,
@@ -150,14 +153,18 @@ def kernel_of(value: SSAValue) -> tuple[str, UKernelGenericOp] | None:
 
 
 def filled_with(value: SSAValue) -> float | int | None:
-    """The number every element of a new value holds, when that is known."""
+    """The number every element of a new value holds, when that is known.
+
+    Not for -0.0: it equals 0, but is another start of a sum of negative zeros.
+    """
     constant = constant_of(value)
-    if constant is not None:
-        return constant.value.data
     found = kernel_of(value)
-    if found and found[0] == "fill" and not found[1].operands:
-        return cast(FloatAttr, found[1].attributes["value"]).value.data
-    return None
+    if constant is None and found and found[0] == "fill" and not found[1].operands:
+        constant = cast(FloatAttr, found[1].attributes["value"])
+    if constant is None:
+        return None
+    number = constant.value.data
+    return None if number == 0 and math.copysign(1.0, number) < 0 else number
 
 
 def is_undefined(value: SSAValue) -> bool:
@@ -197,16 +204,28 @@ def check_element(element: Attribute) -> None:
     )
 
 
+def is_dynamic(type_: Attribute) -> bool:
+    """Whether a tensor type leaves a size, or how many there are, open."""
+    if isinstance(type_, UnrankedTensorType):
+        return True
+    return isinstance(type_, TensorType) and any(n < 0 for n in type_.get_shape())
+
+
 def check_static(op: Operation) -> None:
-    """Refuse dynamic shapes, named by the first operand or result that has one."""
+    """Refuse dynamic shapes and encodings, named by the first operand or result with one."""
     for kind, values in (("operand", op.operands), ("result", op.results)):
         for index, value in enumerate(values):
-            type_ = value.type
-            if isinstance(type_, TensorType) and any(n < 0 for n in type_.get_shape()):
+            if is_dynamic(value.type):
                 raise Unmapped(
                     "TW1220",
-                    f"{kind} {index} has the dynamic shape {type_}",
+                    f"{kind} {index} has the dynamic shape {value.type}",
                     "export the model with fixed sizes",
+                )
+            if isinstance(value.type, TensorType) and not isinstance(value.type.encoding, NoneAttr):
+                raise Unmapped(
+                    "TW1222",
+                    f"{kind} {index} has the encoding {value.type.encoding}",
+                    "store tensors densely",
                 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.targets.atlas.assembler import assemble
@@ -37,6 +39,13 @@ def test_waiting_for_one_channel_says_nothing_of_a_younger_one() -> None:
     for before, after in (("", "delay 600\n"), ("delay 1200\n", "")):
         report = run(text.format(before) + after + "vload m0, 0(x1)\n")
         assert "TW2010" in {f.code for f in report.findings}
+
+
+def test_a_stall_is_not_a_wait() -> None:
+    patient = replace(V1, conflict="stall")
+    text = "li x1, 1024\ndma.load.ch0 x0, x0, x1\nvstore m0, 0(x0)\ndma.wait.ch0"
+    report = lint(assemble(text, patient), patient)
+    assert [f.code for f in report.findings if f.severity != "note"] == ["TW2010"]
 
 
 def test_completion_in_the_tick_of_a_halt_counts() -> None:

@@ -8,6 +8,7 @@ waits for them are placed where they do not block. Ticks count from the piece's 
 
 from __future__ import annotations
 
+import copy
 import heapq
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import Constants
 from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
-from tilewright.targets.atlas.codegen.places import Places
+from tilewright.targets.atlas.codegen.places import HOARD, Places
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
@@ -62,12 +63,37 @@ class Schedule:
 
 
 def schedule(code: Code, setting: Setting | None = None, spread: int = 0) -> Schedule:
-    """Schedule the code; `spread` varies the order among near equals (0: none)."""
-    return _Scheduler(code, setting or Setting(), spread).run()
+    """Schedule the code; `spread` varies the order among near equals (0: none).
+
+    Where work that runs ahead takes the registers of the work it waits for, it is done again
+    with less running ahead.
+    """
+    setting = setting or Setting()
+    before = copy.deepcopy(vars(setting.constants))
+    for reserve in (0, 16, 32, 64):
+        try:
+            return _Scheduler(code, setting, spread, reserve).run()
+        except OutOfRegisters:
+            if reserve == 64:
+                raise
+            vars(setting.constants).update(copy.deepcopy(before))
+    raise AssertionError("unreachable")
+
+
+class OutOfRegisters(TilewrightError):
+    """Nothing can be issued any more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "TW1450",
+            "the code needs more tensor registers or slots than the machine has",
+            hint="use smaller tiles, or store intermediate tiles to memory",
+        )
 
 
 class _Scheduler:
-    def __init__(self, code: Code, setting: Setting, spread: int) -> None:
+    def __init__(self, code: Code, setting: Setting, spread: int, reserve: int = 0) -> None:
+        self.reserve = reserve  # tensor registers that work running ahead leaves free
         self.code, self.profile, self.setting = code, code.profile, setting
         self.distances = Distances(code.profile)
         self.nodes = build(code)
@@ -166,6 +192,9 @@ class _Scheduler:
         tick = max(self.tick, self.earliest[node.index])
         if not self.work_left and node.transfer is not None:
             return self.tick  # nothing else to do: wait as long as it really takes
+        tick = max(tick, self.unit_free.get(node.unit, 0))
+        if tick > self.tick:
+            return tick  # the rest is looked at when that tick has come
         op, timing = node.op, self.profile.timing_of(node.op.opcode)
         if op.site is not None:
             if op.opcode.timing == "dma_wait" and op.site.store and not self._last_missing(node):
@@ -180,7 +209,6 @@ class _Scheduler:
             return tick if room else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
             return FAR
-        tick = max(tick, self.unit_free.get(timing.unit, 0))
         opens = []
         for register, first, count, _, _ in node.rows:
             if register.kind is Kind.X:
@@ -192,7 +220,7 @@ class _Scheduler:
                 opens.append(register)
             elif register.kind is Kind.M:
                 tick = max(tick, self._clear_of_readers(register, node, first, count))
-        if opens and not self.places.has_room(opens, self._may_hoard(node)):
+        if opens and not self.places.has_room(opens, self._left_free(node)):
             return FAR
         return tick
 
@@ -226,13 +254,17 @@ class _Scheduler:
                 return False
         return True
 
-    def _may_hoard(self, node: Node) -> bool:
-        """Loads run ahead only while registers are plenty, except the oldest instruction."""
-        if node.op.opcode.memory != "tensor load":
-            return True
+    def _left_free(self, node: Node) -> int:
+        """Tensor registers that the node must leave free: loads run ahead only while
+        registers are plenty, and so does everything else once that led nowhere."""
+        load = node.op.opcode.memory == "tensor load"
+        if not load and not self.reserve:
+            return 0
         while self.dispatch[self.with_registers[self.oldest].index] >= 0:
             self.oldest += 1
-        return node.op.order <= self.with_registers[self.oldest].op.order
+        if node.op.order <= self.with_registers[self.oldest].op.order:
+            return 0
+        return max(self.reserve, HOARD if load else 0)
 
     def _clear_of_readers(self, register: Register, node: Node, first: int, count: int) -> int:
         """After every access of the same parts in flight, reads included."""
@@ -247,11 +279,7 @@ class _Scheduler:
         """Use ticks in which nothing can issue to make constants that are needed next."""
         until = min(soonest, self.places.next_release(self.tick), self._next_completion())
         if until >= FAR:
-            raise TilewrightError(
-                "TW1450",
-                "the code needs more tensor registers or slots than the machine has",
-                hint="use smaller tiles, or store intermediate tiles to memory",
-            )
+            raise OutOfRegisters()
         for node in sorted(ready, key=lambda n: (self.earliest[n.index], -n.path))[:16]:
             while self.tick < until and self._make_constants(node, soft=True):
                 pass

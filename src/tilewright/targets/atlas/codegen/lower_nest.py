@@ -28,16 +28,20 @@ from tilewright.targets.atlas.codegen.nest import (
     Variable,
     Write,
     emit_compute,
+    fresh_loops,
     size_of,
     unrolled,
     without_idle_slots,
 )
+from tilewright.targets.atlas.codegen.residency import lasting_slots, resident
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
     REGISTER_BYTES,
     ROW,
+    WINDOW,
     Code,
+    OutOfReach,
     Place,
     Register,
     Site,
@@ -50,6 +54,20 @@ BODY = 3000  # longest loop body
 FEW = 8192  # bytes; up to here straight code loads register by register
 KEPT = 24  # tensor registers that loaded tiles may keep in straight code
 DEFERRED = 2  # stores of an iteration that may still run in the next
+
+
+class VmemExceeded(TilewrightError):
+    """The kernel's tiles do not fit on the chip."""
+
+    def __init__(self, profile: Profile, bytes: int, source: str) -> None:
+        super().__init__(
+            "TW1454",
+            f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
+            f"{profile.vmem_bytes / 2**20:.2f} MiB",
+            hint="this line's tiles take most of it: use smaller blocks, fewer steps written out "
+            "(unroll) or less depth",
+        )
+        self.source = source  # the line whose tiles take most
 
 
 @dataclass
@@ -79,21 +97,46 @@ class ConstantPool:
 def lower(
     statements: list[Statement], profile: Profile, pool: ConstantPool | None = None
 ) -> Routine:
-    """The routine that runs a tile program; constants it needs from memory go to the pool."""
-    return _Lowering(profile, pool or ConstantPool(0)).run(statements)
+    """The routine that runs a tile program; constants it needs from memory go to the pool.
+
+    Writing loops out takes VMEM: where that is too much, shorter bodies are tried.
+    """
+    pool = pool or ConstantPool(0)
+    statements = without_idle_slots(statements)
+    error = None
+    for share in (1, 4, 16, STRAIGHT):
+        rows = fresh_loops(statements)
+        mark_loops(rows, share)
+        pool.values.clear()
+        try:
+            return _Lowering(profile, pool).run(rows)
+        except VmemExceeded as exceeded:
+            error = exceeded
+        except OutOfReach as far:
+            error = TilewrightError(
+                "TW1457",
+                f"the tiles of one iteration take more than {WINDOW // 1024} KiB of VMEM "
+                f"({far.offset // 1024} KiB and more)",
+                hint="use smaller blocks",
+            )
+    assert error is not None
+    raise error
 
 
-def mark_loops(statements: list[Statement], top: bool = True) -> None:
-    """Decide which loops are written out: inner ones, as long as the body around stays short."""
+def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) -> None:
+    """Decide which loops are written out: inner ones, as long as the body around stays short
+    (a share of the usual length)."""
     for statement in statements:
         if not isinstance(statement, For):
             continue
-        mark_loops(statement.body, top=False)
+        mark_loops(statement.body, share, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
-        if statement.unroll is None:
+        if statement.variable.trips == 1:
+            statement.unroll = True
+        elif statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
             around = size_of(statements)
-            short = whole <= STRAIGHT if top else around <= BODY
+            short = whole * share <= STRAIGHT if top else around * share <= BODY
             statement.unroll = not inner_stays and short
 
 
@@ -102,21 +145,29 @@ class _Lowering:
         self.profile, self.pool = profile, pool
         self.routine = Routine(profile)
         self.ceiling = profile.vmem_bytes  # constants sit above
-        self.top = 0  # VMEM in use
+        self.top = self.peak = 0  # VMEM in use, now and at most
+        self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
         self.slots: dict[Slot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
 
     def run(self, statements: list[Statement]) -> Routine:
-        statements = without_idle_slots(statements)
-        mark_loops(statements)
-        self._sequence(unrolled(statements), [], self.routine.items)
+        statements = resident(unrolled(statements))
+        for slot in lasting_slots(statements):
+            self.slots[slot] = self._allocate(slot.bytes)
+        self._sequence(statements, [], self.routine.items)
         if self.pool.values:
             first = self.routine.code()
             for k in range(len(self.pool.values)):
                 source = self.pool.dram + k * REGISTER_BYTES
                 first.dma_load(self._pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
+        if self.peak > self.ceiling:
+            most = max(
+                (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
+            )
+            needed = self.peak + self.profile.vmem_bytes - self.ceiling
+            raise VmemExceeded(self.profile, needed, most[1])
         return self.routine
 
     # --- constants ----------------------------------------------------------------------
@@ -176,7 +227,7 @@ class _Lowering:
         runs = self._runs(reads, min(self._merge_limit(), total // 16))
         where = {id(read): run for run in runs for read in run.reads}
         for run in runs:
-            run.buffer = self._allocate(run.bytes)
+            run.buffer = self._allocate(run.bytes, source=run.reads[0].source)
         # Where loading a register takes the vector unit's time, tiles used again stay in registers.
         registers = sum(run.bytes for run in runs) // REGISTER_BYTES
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
@@ -207,7 +258,7 @@ class _Lowering:
                 self._park(code, tiles, values, s)
             elif isinstance(s, Write):
                 code.source = s.source
-                buffer = self._allocate(s.bytes)
+                buffer = self._allocate(s.bytes, source=s.source)
                 tile = values[s.value]
                 tiles.store(tile, buffer, s.bytes)
                 # The last result leaves register by register, each as soon as it can.
@@ -221,7 +272,7 @@ class _Lowering:
         """Tiles that wait in VMEM."""
         code.source = s.source
         if s.slot not in self.slots:
-            self.slots[s.slot] = self._allocate(s.slot.bytes)
+            self.slots[s.slot] = self._allocate(s.slot.bytes, source=s.source)
         if isinstance(s, Park):
             tiles.store(values[s.value], self.slots[s.slot])
         else:
@@ -270,20 +321,11 @@ class _Lowering:
 
     # --- buffers and transfers ------------------------------------------------------------
 
-    def _allocate(self, bytes: int, align: int = 1024) -> int:
+    def _allocate(self, bytes: int, align: int = 1024, source: str = "") -> int:
         start = -(-self.top // align) * align
         self.top = start + bytes
-        if self.top > self.ceiling:
-            need, have = (
-                (self.top + self.profile.vmem_bytes - self.ceiling) / 2**20,
-                self.profile.vmem_bytes / 2**20,
-            )
-            raise TilewrightError(
-                "TW1454",
-                f"the kernel needs at least {need:.2f} MiB of VMEM, {self.profile.name} has "
-                f"{have:.2f} MiB",
-                hint="use smaller tiles or blocks, or less buffering",
-            )
+        self.peak = max(self.peak, self.top)
+        self.by_line[source] = self.by_line.get(source, 0) + bytes
         return start
 
     def _runs(self, reads: Iterable[Read], longest: int | None = None) -> list[Run]:
@@ -300,6 +342,7 @@ class _Lowering:
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
+        order = _joined(order)
         merged: list[Run] = []
         for run in order:
             last = merged[-1] if merged else None
@@ -370,6 +413,24 @@ class _Outer:
     out: list[Code | Loop]
 
 
+def _joined(runs: list[Run]) -> list[Run]:
+    """Runs that share bytes (windows over rows) become one that covers them all."""
+    result: list[Run] = []
+    last: dict[Any, Run] = {}  # per pointer, by increasing address
+    for run in sorted(runs, key=lambda r: r.offset.constant):
+        other = last.get(run.offset.terms)
+        if run.row or other is None or run.offset.constant >= other.offset.constant + other.bytes:
+            result.append(run)
+            if not run.row:
+                last[run.offset.terms] = run
+            continue
+        end = run.offset.constant + run.bytes - other.offset.constant
+        other.bytes = max(other.bytes, end)
+        other.reads += run.reads
+    place = {id(run): k for k, run in enumerate(runs)}
+    return sorted(result, key=lambda run: place[id(run)])
+
+
 class _InnerLoop:
     """A loop whose body is straight."""
 
@@ -398,7 +459,8 @@ class _InnerLoop:
         for run in self.fixed:
             if id(run) in self.places:
                 continue
-            self.places[id(run)] = buffer = self.at._allocate(run.bytes)
+            buffer = self.at._allocate(run.bytes, source=run.reads[0].source)
+            self.places[id(run)] = buffer
             if run.row:
                 self.at._clear(before, buffer, run.bytes)
             self.at._load(before, run, buffer)
@@ -445,6 +507,8 @@ class _InnerLoop:
         for run in self.moving:
             run.buffer = total
             total += -(-run.bytes // 1024) * 1024
+            source = run.reads[0].source
+            self.at.by_line[source] = self.at.by_line.get(source, 0) + 2 * run.bytes
         self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
         self.start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
         if not total:
@@ -455,7 +519,8 @@ class _InnerLoop:
         """The last stores of an iteration run on channels of their own into the next."""
         sites = {}
         for number, write in enumerate(self.writes[-DEFERRED:]):
-            inside = self.routine.pointer(self.at._allocate(write.bytes))
+            buffer = self.at._allocate(write.bytes, source=write.source)
+            inside = self.routine.pointer(buffer)
             outside = self.routine.pointer(0)
             sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
         return sites
@@ -502,7 +567,7 @@ class _InnerLoop:
     def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
         site = self.deferred.get(id(write))
         if site is None:
-            buffer = self.at._allocate(write.bytes)
+            buffer = self.at._allocate(write.bytes, source=write.source)
             tiles.store(tile, buffer, write.bytes)
             code.dma_store(self.at._dram(code, write.offset), buffer, write.bytes)
             return

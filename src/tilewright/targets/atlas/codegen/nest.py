@@ -48,7 +48,7 @@ class Variable:
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """A tile between statements; `state` values are set in one iteration and read in the next."""
+    """A tile between statements."""
 
     dtype: str = "bf16"
     name: str = ""
@@ -80,6 +80,7 @@ class Slot:
     """A place in VMEM for a tile that waits there between two uses."""
 
     bytes: int
+    lasting: bool = False  # used by more than one straight piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,20 @@ class Compute:
     source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A tile that one iteration leaves to the next.
+
+    An iteration starts with it as `inside` (the first one: `initial`) and ends with it as
+    `next`; after the loop it is `result`.
+    """
+
+    initial: Value
+    inside: Value
+    next: Value
+    result: Value
+
+
 @dataclass(slots=True)
 class For:
     """Repeat the statements for each value of the variable."""
@@ -122,6 +137,7 @@ class For:
     variable: Variable
     body: list[Statement]
     unroll: bool | None = None  # None: decided by size
+    carried: tuple[Carried, ...] = ()
 
 
 Statement = Read | Write | Park | Unpark | Compute | For
@@ -129,53 +145,90 @@ Statement = Read | Write | Park | Unpark | Compute | For
 
 def unrolled(statements: list[Statement]) -> list[Statement]:
     """The statements with every loop marked for unrolling written out."""
-    result: list[Statement] = []
-    for statement in statements:
-        if not isinstance(statement, For):
-            result.append(statement)
-        elif statement.unroll:
-            inner = unrolled(statement.body)
-            for value in range(statement.variable.trips):
-                result += _instance(inner, statement.variable, value)
-        else:
-            result.append(For(statement.variable, unrolled(statement.body), False))
-    return result
+    return _Unroller().sequence(statements, _Copy())
 
 
-def _instance(body: list[Statement], variable: Variable, index: int) -> list[Statement]:
-    """One iteration: the variable fixed, and values of its own."""
-    copies: dict[Value, Value] = {}
-    slots: dict[Slot, Slot] = {}
+@dataclass
+class _Copy:
+    """How statements are rewritten: loop variables with a value, tiles and slots of their own."""
 
-    def defined(value: Value) -> Value:
-        copies[value] = Value(value.dtype, value.name)
-        return copies[value]
+    values: dict[Value, Value] = field(default_factory=dict)
+    slots: dict[Slot, Slot] = field(default_factory=dict)
+    indices: dict[Variable, int] = field(default_factory=dict)
 
-    def used(value: Value) -> Value:
-        return copies.get(value, value)
+    def used(self, value: Value) -> Value:
+        return self.values.get(value, value)
 
-    def copy(statements: list[Statement]) -> list[Statement]:
+    def defined(self, value: Value) -> Value:
+        """Values of an iteration are its own; outside of written-out loops they stay."""
+        if self.indices:
+            self.values[value] = Value(value.dtype, value.name)
+        return self.used(value)
+
+    def place(self, offset: Affine) -> Affine:
+        for variable, index in self.indices.items():
+            offset = offset.at(variable, index)
+        return offset
+
+
+class _Unroller:
+    def sequence(self, statements: list[Statement], copy: _Copy) -> list[Statement]:
         rows: list[Statement] = []
         for s in statements:
-            if isinstance(s, Read):
-                place = s.offset.at(variable, index)
-                rows.append(Read(defined(s.result), place, s.bytes, s.source, s.row))
-            elif isinstance(s, Write):
-                rows.append(Write(used(s.value), s.offset.at(variable, index), s.bytes, s.source))
-            elif isinstance(s, Park):
-                slots[s.slot] = Slot(s.slot.bytes)
-                rows.append(Park(used(s.value), slots[s.slot], s.source))
-            elif isinstance(s, Unpark):
-                rows.append(Unpark(defined(s.result), slots.get(s.slot, s.slot), s.source))
-            elif isinstance(s, Compute):
-                inputs = tuple(used(v) for v in s.inputs)
-                results = tuple(defined(v) for v in s.results)
-                rows.append(Compute(s.body, inputs, results, s.options, s.source))
+            if isinstance(s, For):
+                rows += self._written_out(s, copy) if s.unroll else [self._kept(s, copy)]
             else:
-                rows.append(For(s.variable, copy(s.body), s.unroll))
+                rows.append(self._simple(s, copy))
         return rows
 
-    return copy(body)
+    def _written_out(self, loop: For, copy: _Copy) -> list[Statement]:
+        rows: list[Statement] = []
+        current = {c: copy.used(c.initial) for c in loop.carried}
+        for index in range(loop.variable.trips):
+            iteration = _Copy(
+                {**copy.values, **{c.inside: value for c, value in current.items()}},
+                dict(copy.slots),
+                {**copy.indices, loop.variable: index},
+            )
+            rows += self.sequence(loop.body, iteration)
+            current = {c: iteration.used(c.next) for c in loop.carried}
+        for c, value in current.items():
+            copy.values[c.result] = value
+        return rows
+
+    def _kept(self, loop: For, copy: _Copy) -> For:
+        initial = [copy.used(c.initial) for c in loop.carried]
+        inside = [copy.defined(c.inside) for c in loop.carried]
+        body = self.sequence(loop.body, copy)
+        carried = tuple(
+            Carried(first, start, copy.used(c.next), copy.defined(c.result))
+            for c, first, start in zip(loop.carried, initial, inside, strict=True)
+        )
+        return For(loop.variable, body, False, carried)
+
+    def _simple(self, s: Read | Write | Park | Unpark | Compute, copy: _Copy) -> Statement:
+        if isinstance(s, Read):
+            place = copy.place(s.offset)
+            return Read(copy.defined(s.result), place, s.bytes, s.source, s.row)
+        if isinstance(s, Write):
+            return Write(copy.used(s.value), copy.place(s.offset), s.bytes, s.source)
+        if isinstance(s, Park):
+            if copy.indices:
+                copy.slots[s.slot] = Slot(s.slot.bytes)
+            return Park(copy.used(s.value), copy.slots.get(s.slot, s.slot), s.source)
+        if isinstance(s, Unpark):
+            return Unpark(copy.defined(s.result), copy.slots.get(s.slot, s.slot), s.source)
+        inputs = tuple(copy.used(v) for v in s.inputs)
+        results = tuple(copy.defined(v) for v in s.results)
+        return Compute(s.body, inputs, results, s.options, s.source)
+
+
+def fresh_loops(statements: list[Statement]) -> list[Statement]:
+    """The statements with loops of their own, so that marks on them can differ."""
+    return [
+        For(s.variable, fresh_loops(s.body), s.unroll, s.carried) if isinstance(s, For) else s
+        for s in statements
+    ]
 
 
 def size_of(statements: list[Statement]) -> int:
@@ -215,7 +268,7 @@ def without_idle_slots(statements: list[Statement]) -> list[Statement]:
         result: list[Statement] = []
         for s in rows:
             if isinstance(s, For):
-                result.append(For(s.variable, keep(s.body), s.unroll))
+                result.append(For(s.variable, keep(s.body), s.unroll, s.carried))
             elif not isinstance(s, Park) or s.slot in wanted:
                 result.append(s)
         return result

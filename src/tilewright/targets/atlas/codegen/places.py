@@ -59,11 +59,11 @@ class Places:
     def holders(self, register: Register) -> list[tuple[int, int, int]]:
         return self.lives[register].holders
 
-    def has_room(self, registers: list[Register], hoard: bool) -> bool:
-        """Whether all of these can be opened now; `hoard` allows the last free registers."""
+    def has_room(self, registers: list[Register], leave: int = 0) -> bool:
+        """Whether all of these can be opened now and leave so many tensor registers free."""
         pairs, singles = len(self.pairs), len(self.singles)
         wanted = sum(r.size for r in dict.fromkeys(registers) if r.kind is Kind.M)
-        if not hoard and 2 * pairs + singles - wanted < HOARD:
+        if leave and 2 * pairs + singles - wanted < leave:
             return False
         for register in dict.fromkeys(registers):
             if register.kind is not Kind.M:

@@ -19,6 +19,14 @@ WINDOW = 4096 * ROW
 ALL = 1 << 40  # more bytes than any buffer has
 
 
+class OutOfReach(ValueError):
+    """An offset that tensor addresses cannot have."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"offset {offset} is out of a pointer's reach")
+        self.offset = offset
+
+
 @dataclass(eq=False, slots=True)
 class Register:
     """A virtual register.

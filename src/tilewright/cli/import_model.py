@@ -1,0 +1,145 @@
+"""`tilewright import`: a model as MLIR, its weights beside it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli import print_json
+from tilewright.errors import Location, TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.frontend.onnx import Imported
+
+HELP = """Read MODEL into MLIR, with its weights in a safetensors file beside it.
+
+MODEL is an ONNX file. Its operators become kernel intents; attention, norms and
+activations stay whole. Everything that has no mapping is reported at once, and
+then nothing is written. The table shows which kernel each operator became and
+what is left to the host.
+
+  tilewright import model.onnx -o model.mlir
+  tilewright import model.onnx -o model.mlir --shape batch=1 --shape tokens=64
+  tilewright import model.onnx --check --json
+"""
+
+
+@click.command("import", help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("model", metavar="MODEL.onnx")
+@click.option(
+    "-o", "--output", default="-", metavar="OUT.mlir", help="Where the module goes; - prints it."
+)
+@click.option(
+    "--weights",
+    metavar="OUT.safetensors",
+    help="Where the weights go; by default beside OUT.mlir, with its name.",
+)
+@click.option(
+    "--shape",
+    "sizes",
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="Size of a symbolic dimension, or NAME=2x3x4 for a whole input. Repeatable.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; only report what the model becomes.")
+@click.option("--json", "as_json", is_flag=True, help="Print inputs, outputs and coverage as JSON.")
+def command(
+    model: str,
+    output: str,
+    weights: str | None,
+    sizes: tuple[str, ...],
+    check: bool,
+    as_json: bool,
+) -> int:
+    from tilewright.frontend.onnx import read_onnx
+
+    if Path(model).suffix != ".onnx":
+        raise TilewrightError(
+            "TW0020",
+            f"files ending in {Path(model).suffix or 'nothing'} are not imported",
+            Location(model),
+            "models end in .onnx; MLIR text is read by tilewright opt as it is",
+        )
+    imported = read_onnx(model, dict(_size(text) for text in sizes))
+    place = None if check else _write(imported, output, weights)
+    _report(imported, model, output, place, as_json, check)
+    return 0
+
+
+def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
+    """A dimension's name and size, or an input's name and shape."""
+    name, _, given = text.rpartition("=")
+    parts = given.strip().split("x")
+    if not name or not all(part.isascii() and part.isdigit() for part in parts):
+        raise TilewrightError(
+            "TW0020",
+            f"cannot read the size {text!r}",
+            hint="write NAME=SIZE, or NAME=2x3x4 for a whole input",
+        )
+    numbers = tuple(int(part) for part in parts)
+    return name.strip(), numbers if len(numbers) > 1 else numbers[0]
+
+
+def _write(imported: Imported, output: str, weights: str | None) -> str | None:
+    """Write weights, then the module; returns where the weights are."""
+    from tilewright.cli.output import write_atomically
+
+    if weights is None and output != "-" and imported.weights:
+        weights = str(Path(output).with_suffix(".safetensors"))
+    if weights is not None:
+        imported.save_weights(weights)
+    write_atomically(output, module_text(imported))
+    return weights
+
+
+def module_text(imported: Imported) -> str:
+    """The module with the node of the model that each operation came from."""
+    from tilewright.dialects.xdsl_api import Printer
+
+    stream = io.StringIO()
+    Printer(stream, print_debuginfo=True).print_op(imported.module)
+    return stream.getvalue() + "\n"
+
+
+def _report(
+    imported: Imported, model: str, output: str, weights: str | None, as_json: bool, check: bool
+) -> None:
+    from tilewright.transforms.linalg_to_kernel.coverage import coverage_of
+    from tilewright.transforms.linalg_to_kernel.emitter import Settings
+
+    coverage = coverage_of(imported.module, Settings())
+    total = sum(array.nbytes for array in imported.weights.values())
+    if as_json:
+        document = {
+            "model": model,
+            "opset": imported.opset,
+            "module": None if check or output == "-" else output,
+            "weights": weights,
+            "weight_bytes": total,
+            "weight_names": imported.weight_names,
+            "inputs": [spec.to_json() for spec in imported.inputs],
+            "outputs": [spec.to_json() for spec in imported.outputs],
+            "folded": imported.folded,
+            "coverage": coverage.to_json(),
+        }
+        if output != "-" or check:
+            print_json(document)
+        else:
+            import json
+
+            click.echo(json.dumps(document, indent=2), err=True)
+        return
+    lines = [f"{model}: operator set {imported.opset}"]
+    for kind, specs in (("input", imported.inputs), ("output", imported.outputs)):
+        for spec in specs:
+            shape = "x".join(map(str, spec.shape)) or "scalar"
+            lines.append(f"{kind} {spec.name}: {spec.dtype} {shape}")
+    lines.append(
+        f"weights: {len(imported.weights)}, {total} bytes" + (f", in {weights}" if weights else "")
+    )
+    lines.append(f"computed at import: {len(imported.folded)} nodes")
+    click.echo("\n".join(lines), err=True)
+    click.echo(f"\n{coverage.table()}", err=True)

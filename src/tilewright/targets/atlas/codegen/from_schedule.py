@@ -1,0 +1,286 @@
+"""From npu_schedule to tile programs: tensors get addresses, slices become tile accesses.
+
+before: %t = tensor.extract_slice %x[%i, 0] [32, 32] [1, 1]
+after:  Read(t, base + stride * i, 2048)
+
+Handles functions of loops (`scf.for`), slices that are whole tiles, and launches of families
+with a micro-kernel body. Tensors are function arguments; those written to are carried through
+the loops and returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.locations import error_at, location_of
+from tilewright.dialects.npu_schedule import UKernelLaunchOp
+from tilewright.dialects.xdsl_api import (
+    Block,
+    DenseArrayBase,
+    IntegerAttr,
+    Operation,
+    SSAValue,
+    TensorType,
+    arith,
+    func,
+    scf,
+    tensor,
+)
+from tilewright.kernels.bodies import BODIES
+from tilewright.kernels.launches import cost, launch_body
+from tilewright.targets.atlas.codegen.nest import (
+    Affine,
+    Carried,
+    Compute,
+    For,
+    Park,
+    Read,
+    Slot,
+    Statement,
+    Unpark,
+    Value,
+    Variable,
+    Write,
+)
+
+SIDE = 32
+DTYPES = {"f8E4M3FN": "fp8", "bf16": "bf16"}
+DYNAMIC = -(2**63)
+
+
+class TensorLayout(Protocol):
+    """What this needs to know of a tensor in DRAM."""
+
+    @property
+    def tile_bytes(self) -> int: ...
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one index to the next: leading dimensions, tile rows, tile columns."""
+        ...
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor at an address."""
+
+    layout: TensorLayout
+    base: int
+
+
+def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
+    """The tile program of a function whose arguments are at these places."""
+    block = function.body.block
+    reader = _Reader(dict(zip(block.args, tensors, strict=True)))
+    return reader.block(block)
+
+
+@dataclass
+class _Reader:
+    tensors: dict[SSAValue, Placed]
+    tiles: dict[SSAValue, Value] = field(default_factory=dict)
+    numbers: dict[SSAValue, Affine] = field(default_factory=dict)
+    accumulators: dict[int, Value] = field(default_factory=dict)  # by slot
+    rows: list[Statement] = field(default_factory=list)
+
+    def block(self, block: Block) -> list[Statement]:
+        outer, self.rows = self.rows, []
+        for op in block.ops:
+            self._operation(op)
+        result, self.rows = self.rows, outer
+        return result
+
+    def _operation(self, op: Operation) -> None:
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+            self.numbers[op.result] = Affine(op.value.value.data)
+        elif isinstance(op, arith.AddiOp):
+            a, b = self._number(op, op.lhs), self._number(op, op.rhs)
+            self.numbers[op.result] = Affine(a.constant + b.constant, (*a.terms, *b.terms))
+        elif isinstance(op, arith.MuliOp):
+            a, b = self._number(op, op.lhs), self._number(op, op.rhs)
+            if b.terms:
+                raise error_at(op, "TW1461", "a product of loop variables")
+            terms = tuple((v, f * b.constant) for v, f in a.terms)
+            self.numbers[op.result] = Affine(a.constant * b.constant, terms)
+        elif isinstance(op, tensor.ExtractSliceOp):
+            self._read(op)
+        elif isinstance(op, tensor.InsertSliceOp):
+            self._write(op)
+        elif isinstance(op, UKernelLaunchOp):
+            self._launch(op)
+        elif isinstance(op, scf.ForOp):
+            self._loop(op)
+        elif not isinstance(op, scf.YieldOp | func.ReturnOp):
+            raise error_at(op, "TW1460", "has no place in a tile program")
+
+    def _number(self, op: Operation, value: SSAValue) -> Affine:
+        if value not in self.numbers:
+            raise error_at(op, "TW1461", "an index that is not a loop variable plus a constant")
+        return self.numbers[value]
+
+    # --- slices -------------------------------------------------------------------------
+
+    def _offset(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, placed: Placed) -> Affine:
+        """The byte offset of the tile an operation names."""
+        dynamic = iter(op.offsets)
+        static = [int(n) for n in op.static_offsets.get_values()]
+        sizes = [int(n) for n in op.static_sizes.get_values()]
+        strides = placed.layout.strides
+        units = (1,) * (len(strides) - 2) + (SIDE, SIDE // 2 if _is_half(placed, op) else SIDE)
+        if len(static) == len(strides) - 1:  # a vector is one row of tiles
+            strides, units = (*strides[:-2], strides[-1]), (*units[:-2], units[-1])
+        elif strides[-2] == placed.layout.tile_bytes == SIDE * SIDE:
+            # Rows of 32 bytes follow each other down the tiles, so a tile may start at any row.
+            strides = (*strides[:-2], strides[-2] // SIDE, strides[-1])
+            units = (*units[:-2], 1, units[-1])
+            sizes[-2] = 1
+        constant, terms = placed.base, dict[Variable, int]()
+        for offset, size, stride, unit in zip(static, sizes, strides, units, strict=True):
+            if size not in (1, unit):
+                raise error_at(op, "TW1462", f"a slice of {size} elements is not a tile")
+            place = self._number(op, next(dynamic)) if offset == DYNAMIC else Affine(offset)
+            for amount in (place.constant, *(factor for _, factor in place.terms)):
+                if amount % unit:
+                    raise error_at(op, "TW1462", f"offset {amount} is not at a tile's edge")
+            constant += place.constant // unit * stride
+            for variable, factor in place.terms:
+                terms[variable] = terms.get(variable, 0) + factor // unit * stride
+        return Affine(constant, tuple((v, f) for v, f in terms.items() if f))
+
+    def _read(self, op: tensor.ExtractSliceOp) -> None:
+        placed = self._tensor(op, op.source)
+        value = Value(_dtype(op.result))
+        self.tiles[op.result] = value
+        shape = _shape(op.result)
+        row = len(shape) == 1
+        size = placed.layout.tile_bytes
+        self.rows.append(Read(value, self._offset(op, placed), size, _line(op), row))
+        if shape == (SIDE, 1) and not _is_half(
+            placed, op
+        ):  # one number per row: repeat it across the tile
+            column = Value(value.dtype)
+            body = launch_body("reduction_sum", {"axes": (1,)})
+            self.rows.append(Compute(body, (value,), (column,), {"cost": 2}, _line(op)))
+            self.tiles[op.result] = column
+
+    def _write(self, op: tensor.InsertSliceOp) -> None:
+        placed = self._tensor(op, op.dest)
+        self.tensors[op.result] = placed
+        size = placed.layout.tile_bytes
+        value = self.tiles[op.source]
+        self.rows.append(Write(value, self._offset(op, placed), size, _line(op)))
+
+    def _tensor(self, op: Operation, value: SSAValue) -> Placed:
+        if value not in self.tensors:
+            raise error_at(op, "TW1463", "a slice of a tensor that is not in DRAM")
+        return self.tensors[value]
+
+    # --- launches -----------------------------------------------------------------------
+
+    def _launch(self, op: UKernelLaunchOp) -> None:
+        attributes = {**op.properties, **op.attributes}
+        attributes.pop("symbol", None)
+        types = [v.type for v in op.operands]
+        call = kernel_call(op.symbol.data, types, attributes, op.results[0].type)
+        family = call.family.name if call else op.symbol.data
+        if call is None or (family not in BODIES and family not in _WITHOUT_BODY):
+            raise error_at(op, "TW1464", f"{family} has no micro-kernel on tiles")
+        inputs = tuple(self.tiles[v] for v in op.operands)
+        values = {name: _python(value) for name, value in attributes.items()}
+        values["dtype"] = _dtype(op.results[0])
+        slot = values.get("slot", 0)
+        result = Value(values["dtype"])
+        if family in ("matmul_acc_mid", "matmul_acc_last"):
+            if slot not in self.accumulators:
+                raise error_at(op, "TW1465", f"accumulator {slot} has no first product")
+            chained = Value("acc")
+            inputs = (self.accumulators[slot], *inputs)
+            self._compute(BODIES["matmul_acc_mid"], inputs, chained, family, op)
+            self.accumulators[slot] = chained
+            if family == "matmul_acc_last":
+                del self.accumulators[slot]
+                self._compute(BODIES["matmul_pop"], (chained,), result, family, op)
+        elif "tilewright.park" in op.attributes:
+            place = Slot({"fp8": 1024, "bf16": 2048}[result.dtype], lasting=True)
+            self.rows.append(Park(inputs[0], place, _line(op)))
+            self.rows.append(Unpark(result, place, _line(op)))
+        elif family == "matmul_acc_first":
+            self.accumulators[slot] = Value("acc")
+            body = launch_body(family, values)
+            self._compute(body, inputs, self.accumulators[slot], family, op)
+        else:
+            self._compute(launch_body(family, values), inputs, result, family, op)
+        self.tiles[op.results[0]] = result
+
+    def _compute(self, body, inputs: tuple[Value, ...], result: Value, family: str, op) -> None:
+        options = {"cost": cost(family)}
+        self.rows.append(Compute(body, inputs, (result,), options, _line(op)))
+
+    # --- loops --------------------------------------------------------------------------
+
+    def _loop(self, op: scf.ForOp) -> None:
+        start, stop, step = (self._number(op, v) for v in (op.lb, op.ub, op.step))
+        if start.terms or stop.terms or step.terms or step.constant < 1:
+            raise error_at(op, "TW1461", "loop bounds that are not constants")
+        trips = max(0, -(-(stop.constant - start.constant) // step.constant))
+        block = op.body.block
+        variable = Variable(trips, block.args[0].name_hint or "")
+        self.numbers[block.args[0]] = Affine(start.constant, ((variable, step.constant),))
+        inside: list[tuple[SSAValue, SSAValue, SSAValue, SSAValue]] = []
+        last = block.last_op
+        assert last is not None
+        rows = zip(op.iter_args, block.args[1:], last.operands, op.results, strict=True)
+        for initial, argument, following, result in rows:
+            if initial in self.tensors:
+                self.tensors[argument] = self.tensors[result] = self.tensors[initial]
+            else:
+                self.tiles[argument] = Value(_dtype(argument))
+                self.tiles[result] = Value(_dtype(result))
+                inside.append((initial, argument, following, result))
+        body = self.block(block)
+        carried = tuple(Carried(*(self.tiles[v] for v in names)) for names in inside)
+        unroll = "tilewright.unroll" in op.attributes
+        self.rows.append(For(variable, body, True if unroll else None, carried))
+
+
+def _is_half(placed: Placed, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> bool:
+    """Whether the tensor keeps left halves of tiles only, all columns equal."""
+    return placed.layout.tile_bytes == SIDE * SIDE and _dtype(op.result) == "bf16"
+
+
+_WITHOUT_BODY = (
+    "cast",
+    "fill",
+    "matmul_acc_last",
+    "reduction_sum",
+    "reduction_max",
+    "reduction_min",
+)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return tuple(value.type.get_shape())
+
+
+def _dtype(value: SSAValue) -> str:
+    assert isinstance(value.type, TensorType)
+    name = str(value.type.element_type)
+    if name not in DTYPES:
+        raise ValueError(f"tiles hold {' or '.join(DTYPES)}, not {name}")
+    return DTYPES[name]
+
+
+def _line(op: Operation) -> str:
+    place = location_of(op)
+    return str(place.line) if place else ""
+
+
+def _python(value: Any) -> Any:
+    if isinstance(value, DenseArrayBase):
+        return tuple(int(v) for v in value.get_values())
+    data = getattr(value, "value", value)
+    return getattr(data, "data", data)

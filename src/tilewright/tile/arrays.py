@@ -1,0 +1,299 @@
+"""Macro tiles: grids of 32x32 tiles with operators, in the middle of a trace or an eager run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.tile.layouts import SIDE
+
+if TYPE_CHECKING:
+    from tilewright.tile.backend import Backend
+    from tilewright.tile.products import Product
+
+HUGE = float("inf")
+
+
+@dataclass(eq=False)
+class Cell:
+    """One 32x32 tile: computed, or still to be computed where it was written."""
+
+    value: Any = None
+    compute: Callable[[], Any] | None = None
+    scope: Any = None
+    in_memory: bool = False  # a tile of a tensor
+
+
+class Arithmetic:
+    """The operators of everything that stands for a tile."""
+
+    def __add__(self, other: Operand) -> TileArray:
+        return binary("elementwise_add", self, other)
+
+    def __radd__(self, other: Operand) -> TileArray:
+        return binary("elementwise_add", other, self)
+
+    def __sub__(self, other: Operand) -> TileArray:
+        return binary("elementwise_sub", self, other)
+
+    def __rsub__(self, other: Operand) -> TileArray:
+        return binary("elementwise_sub", other, self)
+
+    def __mul__(self, other: Operand) -> TileArray:
+        return binary("elementwise_mul", self, other)
+
+    def __rmul__(self, other: Operand) -> TileArray:
+        return binary("elementwise_mul", other, self)
+
+    def __truediv__(self, other: Operand) -> TileArray:
+        return binary("elementwise_div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> TileArray:
+        return binary("elementwise_div", other, self)
+
+    def __neg__(self) -> TileArray:
+        return unary("elementwise_neg", self)
+
+    def __matmul__(self, other: Any) -> Product:
+        from tilewright.tile.products import Product
+
+        return Product(as_tiles(self), as_tiles(other))
+
+    @property
+    def T(self) -> TileArray:
+        """The transpose of fp8 tiles."""
+        return transpose(self)
+
+    def tiles(self) -> TileArray:
+        """The tiles this stands for."""
+        raise AssertionError
+
+
+@dataclass(eq=False)
+class TileArray(Arithmetic):
+    """A macro tile.
+
+    kind: "full", or "column" (one number per row, in all columns of a single tile), or "row"
+    (one number per column, in all rows of a single tile).
+    """
+
+    backend: Backend
+    cells: list[list[Cell]]
+    dtype: str
+    rows: list[int]  # valid rows of each row of tiles
+    columns: list[int]  # valid columns of each column of tiles
+    kind: str = "full"
+    used_in: set[int] = field(default_factory=set)  # loops whose body works with it
+
+    def tiles(self) -> TileArray:
+        self.used_in.update(self.backend.open_loops())
+        return self
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles down and across."""
+        return len(self.cells), len(self.cells[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (
+            1 if self.kind == "row" else sum(self.rows),
+            1 if self.kind == "column" else sum(self.columns),
+        )
+
+    @property
+    def text(self) -> str:
+        return f"{self.shape[0]}x{self.shape[1]}"
+
+    def numpy(self) -> np.ndarray:
+        """The numbers, in an eager run."""
+        return self.backend.numpy(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.numpy().astype(dtype or np.float32)
+
+    def __repr__(self) -> str:
+        name = {"row": " row", "column": " column"}.get(self.kind, "")
+        text = f"{self.dtype} tile {self.text}{name}"
+        shown = self.backend.shown(self)
+        return f"<{text}>" if shown is None else f"<{text}\n{shown}>"
+
+    def cell(self, r: int, c: int) -> Cell:
+        """The tile at a place of a grid that this one is spread over."""
+        return self.cells[0 if self.kind == "row" else r][0 if self.kind == "column" else c]
+
+
+Operand = Arithmetic | float | int
+
+
+def as_tiles(value: Any) -> TileArray:
+    from tilewright.tile.backend import active
+
+    if isinstance(value, Arithmetic):
+        return value.tiles()
+    kind = "a number" if isinstance(value, (int, float)) else type(value).__name__
+    raise active().error("TW1616", f"a tile is needed here, not {kind}")
+
+
+def _as_operand(value: Any) -> TileArray | float:
+    number = getattr(value, "number", None)  # a state that still is a number
+    if number is not None:
+        return number
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return float(value)
+    return as_tiles(value)
+
+
+def _want(x: TileArray, dtype: str) -> None:
+    if x.dtype != dtype:
+        cast = "tw.to_bf16" if dtype == "bf16" else "tw.to_fp8"
+        raise x.backend.error(
+            "TW1617", f"this operation takes {dtype} tiles, not {x.dtype}", f"use {cast} first"
+        )
+
+
+def unary(family: str, x: Any, **attributes: Any) -> TileArray:
+    """A function of each element (or a cast)."""
+    x = as_tiles(x)
+    backend = x.backend
+    _want(x, "fp8" if family == "dequant" else "bf16")
+    dtype = "fp8" if family == "requant" else "bf16"
+    launch = backend.launcher(family, dtype, x.kind, **attributes)
+
+    def made(cell: Cell) -> Cell:
+        return backend.lazily(lambda: launch(backend.use(cell)))
+
+    cells = [[made(cell) for cell in row] for row in x.cells]
+    return TileArray(backend, cells, dtype, x.rows, x.columns, x.kind)
+
+
+def binary(family: str, a: Any, b: Any) -> TileArray:
+    """An operation on two tiles of equal shape, or one of them broadcast."""
+    left, right = _as_operand(a), _as_operand(b)
+    if not isinstance(left, TileArray):
+        if not isinstance(right, TileArray):
+            from tilewright.tile.backend import active
+
+            raise active().error("TW1616", "at least one operand has to be a tile")
+        return unary(family, right, scalar_lhs=left)
+    if not isinstance(right, TileArray):
+        return unary(family, left, scalar_rhs=right)
+    for side in (left, right):
+        _want(side, "bf16")
+    backend = left.backend
+    down, across, kind = _joined(left, right)
+    launch = backend.launcher(family, "bf16", kind)
+
+    def made(r: int, c: int) -> Cell:
+        def compute() -> Any:
+            return launch(*(backend.use(x.cell(r, c)) for x in (left, right)))
+
+        return backend.lazily(compute)
+
+    cells = [[made(r, c) for c in range(across)] for r in range(down)]
+    rows = left.rows if left.kind != "row" else right.rows
+    columns = left.columns if left.kind != "column" else right.columns
+    return TileArray(backend, cells, "bf16", rows, columns, kind)
+
+
+def _joined(a: TileArray, b: TileArray) -> tuple[int, int, str]:
+    """Grid and kind of the result of an operation on both."""
+    down = {tuple(x.rows) for x in (a, b) if x.kind != "row"} or {(SIDE,)}
+    across = {tuple(x.columns) for x in (a, b) if x.kind != "column"} or {(SIDE,)}
+    if len(down) > 1 or len(across) > 1:
+        raise a.backend.error(
+            "TW1618",
+            f"tiles of {a.text} and {b.text} do not broadcast",
+            "both need the same rows and columns, or be a row or a column",
+        )
+    kind = a.kind if a.kind == b.kind else "full"
+    return len(down.pop()), len(across.pop()), kind
+
+
+def spread(x: TileArray, down: int, across: int, kind: str = "full") -> TileArray:
+    """A row or column repeated over a grid of tiles (or left halves of tiles)."""
+    backend = x.backend
+    launch = backend.launcher("cast", x.dtype, kind)
+
+    def made(cell: Cell) -> Cell:
+        return backend.lazily(lambda: launch(backend.use(cell)))
+
+    cells = [[made(cell) for cell in row] for row in x.cells]
+    cells = cells * down if x.kind == "row" else [row * across for row in cells]
+    rows = x.rows if x.kind != "row" else [SIDE] * down
+    columns = x.columns if x.kind != "column" else [SIDE] * across
+    return TileArray(backend, cells, x.dtype, rows, columns)
+
+
+def transpose(x: Any) -> TileArray:
+    """Rows and columns of fp8 tiles exchanged."""
+    x = as_tiles(x)
+    backend = x.backend
+    if x.dtype != "fp8":
+        raise backend.error(
+            "TW1610", f"only fp8 tiles can be transposed, this one is {x.dtype}", "use tw.to_fp8"
+        )
+    down, across = x.grid
+    launch = backend.launcher("transpose", "fp8", "full", permutation=(1, 0))
+
+    def made(cell: Cell) -> Cell:
+        return backend.lazily(lambda: launch(backend.use(cell)))
+
+    cells = [[made(x.cells[r][c]) for r in range(down)] for c in range(across)]
+    return TileArray(backend, cells, "fp8", x.columns, x.rows)
+
+
+def reduce(kind: str, axis: int, x: Any) -> TileArray:
+    """sum, max or min along each row (axis 1) or column (axis 0).
+
+    Tiles are combined element by element, then the last one is reduced. Elements beyond the
+    tensor's edge are left out.
+    """
+    x = as_tiles(x)
+    backend = x.backend
+    _want(x, "bf16")
+    already = {"column": 1, "row": 0}.get(x.kind)
+    if already == axis:
+        return x
+    combine = {"sum": "elementwise_add", "max": "elementwise_max", "min": "elementwise_min"}[kind]
+    join = backend.launcher(combine, "bf16", "full")
+    result_kind = "column" if axis == 1 else "row"
+    finish = backend.launcher(f"reduction_{kind}", "bf16", result_kind, axes=(axis,))
+    down, across = x.grid
+    valid = x.columns if axis == 1 else x.rows
+
+    def made(position: int) -> Cell:
+        places = range(across) if axis == 1 else range(down)
+        line = [x.cells[position][p] if axis == 1 else x.cells[p][position] for p in places]
+
+        def compute() -> Any:
+            total = None
+            for cell, count in zip(line, valid, strict=True):
+                value = _inside(backend, backend.use(cell), count, kind, axis)
+                total = value if total is None else join(total, value)
+            return finish(total)
+
+        return backend.lazily(compute)
+
+    if axis == 1:
+        return TileArray(
+            backend, [[made(r)] for r in range(down)], "bf16", x.rows, [SIDE], "column"
+        )
+    return TileArray(backend, [[made(c) for c in range(across)]], "bf16", [SIDE], x.columns, "row")
+
+
+def _inside(backend: Backend, value: Any, valid: int, kind: str, axis: int) -> Any:
+    """The tile with everything beyond `valid` replaced by what the reduction ignores."""
+    if valid >= SIDE:
+        return value
+    for bound in ("max", "min") if kind == "sum" else (kind,):
+        # A maximum ignores what was lowered to minus infinity; a sum what was clamped to 0.
+        inner = HUGE if bound == "max" else -HUGE
+        outer = 0.0 if kind == "sum" else -inner
+        limit = backend.edge(valid, inner, outer, axis)
+        family = "elementwise_min" if bound == "max" else "elementwise_max"
+        value = backend.launcher(family, "bf16", "full")(value, limit)
+    return value

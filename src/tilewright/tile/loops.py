@@ -1,0 +1,112 @@
+"""Loops over a tensor's dimensions, and how a kernel is steered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.tile.backend import Backend, active
+from tilewright.tile.blocks import Block, Single
+from tilewright.tile.layouts import SIDE
+
+
+def _check_size(backend: Backend, size: int) -> None:
+    if not isinstance(size, int) or size < SIDE or size % SIDE:
+        raise backend.error(
+            "TW1623", f"a block of {size} elements is not a multiple of {SIDE}", "use 32, 64, 96, …"
+        )
+
+
+def _check_extent(backend: Backend, extent: Any) -> None:
+    if not isinstance(extent, int) or extent < 1:
+        raise backend.error("TW1622", f"{extent!r} is not the size of a dimension")
+
+
+def _check_unroll(backend: Backend, unroll: Any) -> None:
+    if not isinstance(unroll, int) or unroll < 0:
+        raise backend.error("TW1634", f"unroll is True, False or a number of steps, not {unroll!r}")
+
+
+def grid(extent: int, size: int = SIDE, unroll: bool | int = False) -> Iterator[Block]:
+    """Blocks of `size` elements along a dimension: a loop of the program, and what is left.
+
+    unroll: True writes all blocks out, a number that many per iteration.
+    """
+    backend = active()
+    _check_extent(backend, extent)
+    _check_size(backend, size)
+    _check_unroll(backend, unroll)
+    if unroll is False:
+        unroll = max(1, backend.depth // 2)
+    return backend.blocks(extent, size, unroll)
+
+
+def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> Iterator[Block]:
+    """Blocks along a dimension that are added up or carried on, one after the other.
+
+    Up to 64 are written out in one body; more become a loop with 8 of them in its body. Where
+    VMEM is too small for that, fewer.
+    unroll: True, False or a number of steps, to decide that yourself.
+    """
+    backend = active()
+    _check_extent(backend, extent)
+    _check_size(backend, size)
+    if unroll is None:
+        limit = backend.step_limit
+        unroll = True if extent // size <= limit else max(1, limit // 8)
+    _check_unroll(backend, unroll)
+    return backend.blocks(extent, size, unroll)
+
+
+def each(extent: int, unroll: bool | int = False) -> Iterator[Single]:
+    """Every index of a leading dimension."""
+    backend = active()
+    _check_extent(backend, extent)
+    _check_unroll(backend, unroll)
+    return backend.indices(extent, unroll)
+
+
+class options:
+    """Steer what follows in the kernel, or the body of a `with` statement.
+
+    units: the matrix unit of each of a few products that share an operand, as 1 or (1, 1, 0).
+    stationary: "weights" (rows share the pushed right operand) or "activations" (columns share
+        the left one).
+    depth: blocks of a loop that are on chip at a time, 2 or more: half of them are loaded while
+        the others are worked on.
+    """
+
+    def __init__(
+        self,
+        units: int | tuple[int, ...] | None = None,
+        stationary: str | None = None,
+        depth: int | None = None,
+    ) -> None:
+        backend = self.backend = active()
+        self.before = (backend.units, backend.stationary, backend.depth)
+        if units is not None:
+            chosen = (units,) if isinstance(units, int) else tuple(units)
+            counts = [chosen.count(unit) for unit in (0, 1)]
+            if not chosen or sum(counts) != len(chosen) or max(counts) > 2:
+                raise backend.error(
+                    "TW1635",
+                    f"units {units} do not name matrix units",
+                    "units are 0 and 1, each with two accumulators: (1, 1, 0)",
+                )
+            backend.units = chosen
+        if stationary is not None:
+            if stationary not in ("weights", "activations"):
+                raise backend.error(
+                    "TW1636", f'stationary is "weights" or "activations", not {stationary!r}'
+                )
+            backend.stationary = stationary
+        if depth is not None:
+            if not isinstance(depth, int) or depth < 2 or depth % 2:
+                raise backend.error("TW1637", f"depth is an even number from 2 on, not {depth!r}")
+            backend.depth = depth
+
+    def __enter__(self) -> options:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.backend.units, self.backend.stationary, self.backend.depth = self.before

@@ -1,0 +1,89 @@
+"""Masks: causal, and choosing between tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.tile.arrays import Cell, Operand, TileArray, as_tiles, binary
+from tilewright.tile.blocks import Block, Single
+from tilewright.tile.layouts import SIDE
+
+LOWEST = -3.0e38  # stands in for minus infinity: it survives a subtraction
+
+
+def where(condition: Operand, a: Operand, b: Operand) -> TileArray:
+    """a where the condition is 1 and b where it is 0, for finite a and b.
+
+    A condition is a bf16 tensor; a numpy array of booleans given for it becomes zeros and ones.
+    """
+    chosen = as_tiles(condition)
+    kept = binary("elementwise_mul", a, chosen)
+    rest = binary("elementwise_sub", 1.0, chosen)
+    return binary("elementwise_add", kept, binary("elementwise_mul", b, rest))
+
+
+def causal(scores: Operand, rows: Block, columns: Block, offset: int | None = None) -> TileArray:
+    """Scores with every column after its row lowered so far that exp gives 0.
+
+    Row i sees columns up to i + offset; by default the last row sees the last column.
+    """
+    x = as_tiles(scores)
+    backend = x.backend
+    if not isinstance(rows, Block) or not isinstance(columns, Block):
+        raise backend.error("TW1605", "causal takes the blocks that index rows and columns")
+    shift = columns.extent - rows.extent if offset is None else offset
+    if x.grid != (rows.tiles, columns.tiles):
+        raise backend.error(
+            "TW1618", f"scores of {x.text} for blocks of {rows.size}x{columns.size}"
+        )
+    add = backend.launcher("elementwise_add", "bf16", "full")
+
+    def made(r: int, c: int) -> Cell:
+        cell = x.cells[r][c]
+        place = _difference(rows, columns, r, c)
+        if isinstance(place, int) and place + SIDE - 1 <= shift:
+            return cell  # everything is seen
+
+        def compute() -> Any:
+            return add(backend.use(cell), _mask(backend, rows, columns, place, shift))
+
+        return backend.lazily(compute)
+
+    down, across = x.grid
+    cells = [[made(r, c) for c in range(across)] for r in range(down)]
+    return TileArray(backend, cells, "bf16", x.rows, x.columns)
+
+
+def _difference(rows: Block, columns: Block, r: int, c: int) -> int | Single:
+    """Column of a tile's first element minus its row, where both are known or as loops go."""
+    start = (columns.start + c - rows.start - r) * SIDE
+    terms = []
+    if columns.variable is not None:
+        terms.append((columns.variable, 1))
+    if rows.variable is not None:
+        terms.append((rows.variable, -1))
+    return Single(start, tuple(terms)) if terms else start
+
+
+def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift: int) -> Any:
+    """The tile to add: which columns of it are seen depends on column minus row only, so one
+    strip of tiles serves all places."""
+    last_row = -(-rows.extent // SIDE) * SIDE
+    last_column = -(-columns.extent // SIDE) * SIDE
+
+    def strip() -> np.ndarray:
+        row = np.arange(SIDE)[:, None]
+        column = np.arange(-last_row + SIDE, last_column)[None, :]
+        count = (last_row + last_column) // SIDE - 1
+        tiles = []
+        for k in range(count):
+            first = column[0, 0] + k * SIDE
+            seen = first + np.arange(SIDE)[None, :] - row <= shift
+            tiles.append(np.where(seen, 0.0, LOWEST))
+        return np.concatenate(tiles, axis=1)
+
+    tensor = backend.constant_tensor(f"causal_{rows.extent}_{columns.extent}_{shift}", strip)
+    origin = last_row - SIDE
+    return backend.read(tensor, [0, place + origin], "full")

@@ -1,0 +1,207 @@
+"""Kernel parameters while a kernel runs: indexing gives tiles, assigning writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.tile.arrays import Arithmetic, Cell, TileArray, as_tiles, spread
+from tilewright.tile.blocks import Block, Single, whole
+from tilewright.tile.layouts import SIDE, Layout
+from tilewright.tile.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tilewright.tile.backend import Backend
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor in DRAM."""
+
+    backend: Backend
+    name: str
+    spec: TensorSpec
+    layout: Layout
+    output: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.spec.dtype
+
+    def __getattr__(self, name: str) -> int:
+        sizes = object.__getattribute__(self, "spec").sizes
+        if name in sizes:
+            return self.shape[sizes.index(name)]
+        known = ", ".join(str(s) for s in sizes if isinstance(s, str)) or "none"
+        raise AttributeError(f"{self.name} has no size named {name} (it has: {known})")
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype} tensor {self.name} {'x'.join(map(str, self.shape))}>"
+
+    # --- indices ------------------------------------------------------------------------
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether its tiles are rows: one number per column."""
+        return self.layout.is_vector
+
+    def _kind(self) -> str:
+        if self.is_vector:
+            return "row"
+        return "column" if self.spec.sizes[-1] == 1 or self.layout.order == "halves" else "full"
+
+    def _blocks(self, index: Any) -> tuple[list[Single], Block | None, Block]:
+        index = index if isinstance(index, tuple) else (index,)
+        if len(index) != len(self.shape):
+            raise self.backend.error(
+                "TW1607",
+                f"{self.name} has {len(self.shape)} dimensions, {len(index)} indices given",
+            )
+        count = 1 if self.is_vector else 2
+        leading = [
+            self._single(i, extent)
+            for i, extent in zip(index[:-count], self.shape[:-count], strict=True)
+        ]
+        rows = None if self.is_vector else self._block(index[-2], self.shape[-2], rows=True)
+        return leading, rows, self._block(index[-1], self.shape[-1])
+
+    def _single(self, index: Any, extent: int) -> Single:
+        if isinstance(index, int):
+            index = Single(index % extent if -extent <= index < extent else index, (), index)
+        if not isinstance(index, Single):
+            raise self.backend.error(
+                "TW1608",
+                f"{index!r} does not index a leading dimension of {self.name}",
+                "use a number or tw.each",
+            )
+        if not index.start >= 0 or index.last >= extent:
+            raise self.backend.error(
+                "TW1608", f"index {index.last} is outside a dimension of {extent} of {self.name}"
+            )
+        return index
+
+    def _block(self, index: Any, extent: int, rows: bool = False) -> Block:
+        if isinstance(index, slice) and index == slice(None):
+            return whole(extent)
+        if not isinstance(index, Block):
+            raise self.backend.error(
+                "TW1605",
+                f"{index!r} does not index a tile dimension of {self.name}",
+                "use tw.grid, tw.steps or :",
+            )
+        if index.shift is not None:
+            return self._window(index, extent, rows)
+        if index.extent != extent:
+            raise self.backend.error(
+                "TW1604",
+                f"a block of a dimension of {index.extent} indexes a dimension of {extent} "
+                f"of {self.name}",
+            )
+        return index
+
+    def _window(self, index: Block, extent: int, rows: bool) -> Block:
+        """A block of another dimension, moved along the rows of this tensor."""
+        if not rows or self.output or self.dtype != "fp8" or self.layout.order != "panels":
+            raise self.backend.error(
+                "TW1639",
+                f"{self.name} cannot be read between tiles",
+                "only rows of fp8 inputs stored in panels can: tw.fp8[...].panels()",
+            )
+        shift = index.shift or 0
+        last = -(-index.extent // SIDE) * SIDE + shift
+        if shift < 0 or last > self.layout.padded[-2]:
+            raise self.backend.error(
+                "TW1604",
+                f"a window up to element {last} leaves a dimension of {extent} of {self.name}",
+                f"make it at least {last} long",
+            )
+        return index
+
+    def _place(
+        self, leading: list[Single], rows: Block | None, columns: Block, r: int, c: int
+    ) -> list[Any]:
+        """The element at which tile (r, c) starts: numbers, or Single for moving ones."""
+        place: list[Any] = list(leading)
+        for block, step in ((rows, r), (columns, c)):
+            if block is not None:
+                start = (block.start + step) * SIDE + (block.shift or 0)
+                terms = ((block.variable, 1),) if block.variable is not None else ()
+                place.append(Single(start, terms) if terms else start)
+        return place
+
+    # --- tiles --------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> TileArray:
+        backend = self.backend
+        if self.output:
+            raise backend.error("TW1629", f"{self.name} is an output and cannot be read")
+        leading, rows, columns = self._blocks(index)
+        kind = self._kind()
+        down = 1 if rows is None else rows.tiles
+
+        def cell(r: int, c: int) -> Cell:
+            place = self._place(leading, rows, columns, r, c)
+            made = backend.lazily(lambda: backend.read(self, place, kind))
+            made.in_memory = True
+            return made
+
+        return TileArray(
+            backend,
+            [[cell(r, c) for c in range(columns.tiles)] for r in range(down)],
+            self.dtype,
+            [SIDE if rows is None else rows.valid(r) for r in range(down)],
+            [SIDE] if kind == "column" else [columns.valid(c) for c in range(columns.tiles)],
+            kind,
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        backend = self.backend
+        if not self.output:
+            raise backend.error(
+                "TW1630",
+                f"{self.name} is an input and cannot be assigned",
+                "outputs are the parameters named out or out_…, or else the last one",
+            )
+        leading, rows, columns = self._blocks(index)
+        if not isinstance(value, Arithmetic):
+            raise backend.error("TW1616", f"a tile is needed here, not {value!r}")
+        value = as_tiles(value)
+        if value.dtype != self.dtype:
+            raise backend.error(
+                "TW1609",
+                f"{self.name} holds {self.dtype}, the tile is {value.dtype}",
+                "use tw.to_fp8" if self.dtype == "fp8" else "use tw.to_bf16",
+            )
+        self._check_shape(value, rows, columns)
+        kind = "row" if self.is_vector else "full"
+        down = 1 if rows is None else rows.tiles
+        if self.layout.order == "halves":
+            kind = "half"
+            value = spread(value, down, 1, kind)
+        elif value.kind != kind and self._kind() == "full":
+            value = spread(value, down, columns.tiles)
+        # Column by column, as products are computed.
+        for c in range(columns.tiles):
+            for r in range(down):
+                place = self._place(leading, rows, columns, r, c)
+                backend.write(self, place, kind, backend.use(value.cell(r, c)))
+
+    def _check_shape(self, value: TileArray, rows: Block | None, columns: Block) -> None:
+        wanted = 1 if rows is None else rows.size, columns.size
+        if self.layout.order == "halves" and value.kind != "column":
+            raise self.backend.error(
+                "TW1618",
+                f"{self.name} keeps one number per row, a tile of {value.text} has more",
+                "reduce its rows first: tw.row_sum, tw.row_max",
+            )
+        fits = value.shape[1] == wanted[1] or value.kind == "column"
+        fits = fits and (value.shape[0] == wanted[0] or value.kind == "row")
+        if not fits or (rows is None and value.kind != "row"):
+            raise self.backend.error(
+                "TW1618",
+                f"a tile of {value.text} does not fill {wanted[0]}x{wanted[1]} of {self.name}",
+            )

@@ -259,7 +259,7 @@ def save_weights(weights: Mapping[str, Array], path: str | Path) -> None:
 
 def _plain(array: Array) -> Array:
     array = np.ascontiguousarray(array).reshape(array.shape)
-    known = array.dtype.kind in "biuf" or array.dtype.name in ("bfloat16", "float8_e4m3fn")
+    known = array.dtype.isbuiltin == 1 or array.dtype.name in ("bfloat16", "float8_e4m3fn")
     return array if known else array.view(np.uint8)
 
 

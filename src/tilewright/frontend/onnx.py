@@ -16,14 +16,11 @@ TW6008 see `onnx_lowering`; TW6010 a value given for an input does not fit.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from tilewright.dialects.parsing import verify_module
 from tilewright.dialects.xdsl_api import (
@@ -39,8 +36,9 @@ from tilewright.dialects.xdsl_api import (
     func,
     is_side_effect_free,
 )
-from tilewright.errors import Location, TilewrightError, TilewrightErrors
+from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.frontend import onnx_file
+from tilewright.frontend.imported import Imported, TensorSpec, save_safetensors
 from tilewright.frontend.onnx_file import Source
 from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
 from tilewright.frontend.onnx_values import (
@@ -50,7 +48,6 @@ from tilewright.frontend.onnx_values import (
     Constant,
     Value,
     element,
-    element_number,
     shape,
     stored,
 )
@@ -59,35 +56,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """An input or output: its name in the model, shape, and element type as ONNX names it."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
-
-
-@dataclass
-class Imported:
-    """A model as a module, its weights, and what goes in and out."""
-
-    module: ModuleOp
-    weights: dict[str, Array]
-    inputs: list[TensorSpec]
-    outputs: list[TensorSpec]
-    weight_names: dict[str, str] = field(default_factory=dict)  # resource -> name in the model
-    folded: list[str] = field(default_factory=list)  # nodes computed at import
-    opset: int = 0
-
-    def save_weights(self, path: str | Path) -> None:
-        """Write the weights to a safetensors file, in one step."""
-        save_weights(self.weights, path)
 
 
 class NeedsValues(TilewrightErrors):
@@ -127,12 +95,21 @@ def read_onnx(
     module = _module(lowering, results)
     used = _remove_unused(module, lowering.weights)
     outputs = [
-        TensorSpec(info.name, shape(value), TYPE_NAMES[element_number(element(value))])
+        TensorSpec(info.name, shape(value), str(element(value)))
         for info, value in zip(loaded.model.graph.output, results, strict=True)
     ]
     verify_module(module)
     names = {name: lowering.names.original[name] for name in used}
-    return Imported(module, used, specs, outputs, names, lowering.folded, loaded.opsets[""])
+    return Imported(
+        module,
+        used,
+        tuple(specs),
+        tuple(outputs),
+        loaded.name,
+        weight_names=names,
+        folded=lowering.folded,
+        opset=loaded.opsets[""],
+    )
 
 
 def _start(low: Lowering, fixed: Mapping[str, Array]) -> tuple[Scope, list[TensorSpec]]:
@@ -176,7 +153,7 @@ def _start(low: Lowering, fixed: Mapping[str, Array]) -> tuple[Scope, list[Tenso
         argument.name_hint = identifier(info.name)
         low.depends[argument] = frozenset([info.name])
         scope.values[info.name] = argument
-        specs.append(TensorSpec(info.name, sizes, TYPE_NAMES[number]))
+        specs.append(TensorSpec(info.name, sizes, str(ELEMENTS[number][1])))
     return scope, specs
 
 
@@ -236,31 +213,8 @@ def _remove_unused(module: ModuleOp, weights: dict[str, Array]) -> dict[str, Arr
 
 
 def save_weights(weights: Mapping[str, Array], path: str | Path) -> None:
-    """Write arrays to a safetensors file in one step: all of it or nothing.
-
-    Narrow types that readers of such files rarely know are kept as bytes; the module that names the
-    weight says what they are.
-    """
-    from safetensors.numpy import save_file
-
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.part")
-    try:
-        save_file({name: _plain(array) for name, array in weights.items()}, temporary)
-        os.replace(temporary, target)
-    except (OSError, SafetensorError) as error:
-        text = getattr(error, "strerror", None) or str(error).split("\n")[0]
-        raise TilewrightError(
-            "TW0011", f"cannot write the file: {text}", Location(str(path))
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _plain(array: Array) -> Array:
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    known = array.dtype.isbuiltin == 1 or array.dtype.name in ("bfloat16", "float8_e4m3fn")
-    return array if known else array.view(np.uint8)
+    """Write arrays to a safetensors file in one step: all of it or nothing."""
+    save_safetensors(path, weights)
 
 
 __all__ = ["Imported", "NeedsValues", "TensorSpec", "read_onnx", "save_weights"]

@@ -27,6 +27,7 @@ from tilewright.errors import TilewrightError, each_error
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.pt2 import read_pt2
 from tilewright.reference.executor import run
+from tilewright.transforms.convert_linalg_to_npu_kernel import ConvertLinalgToNPUKernel
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "pt2"
 PROGRAMS = sorted(path.stem for path in DATA.glob("*.pt2"))
@@ -151,6 +152,21 @@ def test_slice_writes_are_one_concat_and_tables_are_folded() -> None:
     assert found["softmax"] == 1 and found["matmul"] == 5
     literals = [name for name in imported.weights if name.startswith("literal.")]
     assert len(literals) == 4  # cos and sin, once as they are and once doubled
+
+
+@pytest.mark.parametrize(
+    "name, family, count", [("rope_block", "rope", 3), ("mlp", "silu_gate", 1)]
+)
+def test_later_passes_recognise_chains(name: str, family: str, count: int) -> None:
+    """Rotations in three spellings and the gate are found, and the numbers stay the same bits."""
+    imported = read_pt2(DATA / f"{name}.pt2")
+    inputs = stored_values(name, "in", imported.inputs)
+    before = run(imported.module, inputs, weights=imported.weights)
+    ConvertLinalgToNPUKernel().apply(make_context(), imported.module)
+    assert families(imported)[family] == count
+    after = run(imported.module, inputs, weights=imported.weights)
+    for a, b in zip(before, after, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_state_goes_in_and_out() -> None:

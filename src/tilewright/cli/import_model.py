@@ -9,26 +9,30 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli import print_json
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.frontend.onnx import Imported
+    from tilewright.frontend.imported import Imported
 
 HELP = """Read MODEL into MLIR, with its weights in a safetensors file beside it.
 
-MODEL is an ONNX file. Its operators become kernel intents; attention, norms and
+MODEL is an ONNX file, a PyTorch program saved by torch.export.save (FILE.pt2,
+which needs no torch), or package.module:factory, a function that returns a torch
+module and example inputs. Operators become kernel intents; attention, norms and
 activations stay whole. Everything that has no mapping is reported at once, and
 then nothing is written. The table shows which kernel each operator became and
 what is left to the host.
 
   tilewright import model.onnx -o model.mlir
   tilewright import model.onnx -o model.mlir --shape batch=1 --shape tokens=64
+  tilewright import model.pt2 -o model.mlir --weights weights.safetensors
+  tilewright import my_models:decoder_block -o block.mlir
   tilewright import model.onnx --check --json
 """
 
 
 @click.command("import", help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("model", metavar="MODEL.onnx")
+@click.argument("model", metavar="MODEL")
 @click.option(
     "-o", "--output", default="-", metavar="OUT.mlir", help="Where the module goes; - prints it."
 )
@@ -54,16 +58,9 @@ def command(
     check: bool,
     as_json: bool,
 ) -> int:
-    from tilewright.frontend.onnx import read_onnx
+    from tilewright.frontend.models import import_model
 
-    if Path(model).suffix != ".onnx":
-        raise TilewrightError(
-            "TW0020",
-            f"files ending in {Path(model).suffix or 'nothing'} are not imported",
-            Location(model),
-            "models end in .onnx; MLIR text is read by tilewright opt as it is",
-        )
-    imported = read_onnx(model, dict(_size(text) for text in sizes))
+    imported = import_model(model, dict(_size(text) for text in sizes))
     place = None if check else _write(imported, output, weights)
     _report(imported, model, output, place, as_json, check)
     return 0
@@ -122,6 +119,7 @@ def _report(
             "weight_names": imported.weight_names,
             "inputs": [spec.to_json() for spec in imported.inputs],
             "outputs": [spec.to_json() for spec in imported.outputs],
+            "state": imported.state,
             "folded": imported.folded,
             "coverage": coverage.to_json(),
         }
@@ -132,7 +130,7 @@ def _report(
 
             click.echo(json.dumps(document, indent=2), err=True)
         return
-    lines = [f"{model}: operator set {imported.opset}"]
+    lines = [model if imported.opset is None else f"{model}: operator set {imported.opset}"]
     for kind, specs in (("input", imported.inputs), ("output", imported.outputs)):
         for spec in specs:
             shape = "x".join(map(str, spec.shape)) or "scalar"

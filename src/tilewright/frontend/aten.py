@@ -156,6 +156,8 @@ class GraphImporter(Importer):
         super().__init__(graph)
         self.names: dict[SSAValue, str] = {}
         self.weights: dict[str, Array] = {}
+        self.folded: list[str] = []
+        self.last_literal: Operation | None = None
 
     def run(self, nodes: Sequence[Node]) -> Imported:
         for node in nodes:
@@ -164,9 +166,12 @@ class GraphImporter(Importer):
         self._constants()
         for node in nodes:
             self.node = node
-            for name, value in zip(node.results, self._lower(node), strict=True):
+            found = self._lower(node)
+            for name, value in zip(node.results, found, strict=True):
                 if value is not None:
                     self.values[name] = value
+            if all(not isinstance(v, SSAValue) or v in self.known for v in found):
+                self.folded.append(node.name)
         self.node = None
         return self._finish(state)
 
@@ -265,6 +270,7 @@ class GraphImporter(Importer):
             tuple(outputs),
             self.graph.source,
             {fqn: f"{fqn}.next" for fqn in state},
+            folded=self.folded,
         )
 
     def _settle_constants(self) -> None:
@@ -311,9 +317,13 @@ class GraphImporter(Importer):
             self.weights[name] = raw
             op = arith.ConstantOp(DenseResourceAttr.from_params(name, type_), type_)
         # Constants stand first, so that equal ones are shared wherever they are read.
-        first = self.block.first_op
-        assert first is not None
-        self.block.insert_op_before(op, first)
+        if self.last_literal is None:
+            first = self.block.first_op
+            assert first is not None
+            self.block.insert_op_before(op, first)
+        else:
+            self.block.insert_op_after(op, self.last_literal)
+        self.last_literal = op
         op.location = before.location
         return op.results[0]
 

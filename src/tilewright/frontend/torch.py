@@ -12,6 +12,10 @@ that cannot be used.
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -272,8 +276,6 @@ def _output_names(torch: Any, program: Any) -> list[str]:
     from tilewright.frontend.pt2 import spec_names
 
     try:
-        import json
-
         text = torch.utils._pytree.treespec_dumps(program.call_spec.out_spec)
         return spec_names(json.loads(text)[1])
     except (KeyError, TypeError, ValueError, AttributeError, NotImplementedError):
@@ -317,16 +319,25 @@ def from_numpy(array: Array) -> Any:
 def import_factory(reference: str) -> Imported:
     """The model a function returns: `package.module:factory` gives (module, example inputs)."""
     load_torch()
-    name, _, attribute = reference.partition(":")
+    name, _, path = reference.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` would have it
+        sys.path.insert(0, os.getcwd())
     try:
-        factory = getattr(importlib.import_module(name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        factory: Any = importlib.import_module(name)
+        for attribute in path.split("."):
+            factory = getattr(factory, attribute)
+    except ModuleNotFoundError as error:
         raise TilewrightError(
             "TW6122",
             f"{reference} cannot be found: {error}",
-            hint="give package.module:function, with the package on PYTHONPATH",
+            hint="give package.module:function, found from this folder or PYTHONPATH",
         ) from None
-    made = factory()
+    except Exception as error:
+        raise _factory_error(reference, error) from error
+    try:
+        made = factory()
+    except Exception as error:
+        raise _factory_error(reference, error) from error
     if not isinstance(made, tuple) or len(made) != 2 or not hasattr(made[0], "forward"):
         raise TilewrightError(
             "TW6122",
@@ -337,6 +348,15 @@ def import_factory(reference: str) -> Imported:
     if isinstance(inputs, Mapping):
         return import_module(module, (), inputs, reference)
     return import_module(module, inputs, None, reference)
+
+
+def _factory_error(reference: str, error: Exception) -> TilewrightError:
+    """What the user's own code raised, at the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [Location(f.filename, f.lineno or 0) for f in frames if f.filename != __file__]
+    own = [place for place in places if not place.file.startswith("<")]
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return TilewrightError("TW6122", f"{reference} failed: {what}", own[-1] if own else None)
 
 
 def compile_backend(graph_module: Any, examples: Sequence[Any]) -> Any:

@@ -28,6 +28,7 @@ from tilewright.frontend.onnx_lowering import (
     unsupported,
 )
 from tilewright.frontend.onnx_ops_elementwise import cast_to
+from tilewright.frontend.onnx_ops_movement import reshaped
 from tilewright.frontend.onnx_ops_products import product
 from tilewright.frontend.onnx_ops_rows import front
 from tilewright.frontend.onnx_ops_windows import convolve
@@ -44,14 +45,12 @@ def along(low: Lowering, value: Value, node: Node, sizes: Sequence[int]) -> Valu
     """A scale or zero point shaped to broadcast over x: one value, one per axis entry, or blocks."""
     own = shape(value)
     if not own or own == (1,):
-        return low.reshape(low.tensor(value), []) if isinstance(value, SSAValue) else Constant(
-            value.array.reshape(()), value.name, value.number, value.weight
-        )  # fmt: skip
+        return reshaped(low, value, [])
     axis = front(node.get("axis", 1), len(sizes))
     block = node.get("block_size", 0)
     if len(own) == 1 and not block:
         column = [own[0] if d == axis else 1 for d in range(len(sizes))]
-        return low.reshape(low.tensor(value), column)
+        return reshaped(low, value, column)
     if not block:
         unsupported("a scale of several dimensions without block_size")
     apart = [*own[: axis + 1], 1, *own[axis + 1 :]]

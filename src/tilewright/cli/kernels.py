@@ -184,9 +184,17 @@ def _timeline(which: Any, profile: str, sizes: dict[str, int], path: str) -> Non
 @click.option("--case", metavar="NAME", help="Only this published program.")
 @click.option("--profile", help="Only this machine profile.")
 @click.option("--shape", metavar="SIZES", help=_SHAPE_HELP)
+@click.option(
+    "--exact", is_flag=True, help="Give short kernels to a solver: better order, proven least."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench(
-    names: tuple[str, ...], case: str | None, profile: str | None, shape: str | None, as_json: bool
+    names: tuple[str, ...],
+    case: str | None,
+    profile: str | None,
+    shape: str | None,
+    exact: bool,
+    as_json: bool,
 ) -> None:
     """Cycles of kernels beside their lower bound and published programs.
 
@@ -196,7 +204,7 @@ def bench(
     from tilewright.kernels.measure import measure, selected
 
     chosen = list(selected(names, case, profile, _sizes(shape)))
-    rows = [measure(e, machine, s, c) for e, machine, s, c in _progress(chosen, "measuring")]
+    rows = [measure(e, machine, s, c, exact) for e, machine, s, c in _progress(chosen, "measuring")]
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
@@ -244,6 +252,32 @@ def _print_rows(rows: list[Measurement]) -> None:
             f"{profile}: {len(own)} rows, geometric mean {mean:.4f} times the bound, "
             f"largest {max(own):.4f}"
         )
+
+
+@command.command("export")
+@click.argument("names", nargs=-1, metavar="[NAME]…")
+@click.option("--profile", default="atlas-v0", show_default=True, help=_PROFILE_HELP)
+@click.option(
+    "-o", "--output", default="-", metavar="FILE", help="Where to write; - is standard output."
+)
+def export(names: tuple[str, ...], profile: str, output: str) -> None:
+    """Write single-tile kernels as a manifest: instructions, patch points, layouts, cycles.
+
+    Every DRAM address of an exported kernel is made by a lui and an addi of its own, so the kernel
+    can be moved anywhere. `tilewright opt` reads such manifests.
+    """
+    import json
+
+    from tilewright.file_access import write_atomically
+    from tilewright.kernels.manifest_export import export_manifest
+    from tilewright.kernels.registry import entry
+
+    chosen = [entry(name).name for name in names]
+    text = json.dumps(export_manifest(profile, chosen), indent=1) + "\n"
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
 
 
 @command.command("check")

@@ -118,7 +118,7 @@ V0_CASES: list[Case] = [
     _v0("reduction_sum", "reduction_sum", 110, M=32, N=32),
     _v0("rope_frequency", "cos", 137, M=32, N=32),
     _v0("requant", "requant", 107, M=32, N=32),
-    _v0("attention", "attention_tile", 463, M=32, D=32, S=32, E=32),
+    _v0("attention", "attention_tile", 463, 0.2, 0.2, M=32, D=32, S=32, E=32),
     _v0("softmax", "softmax", 196, M=32, N=32),
     _v0("rms_norm", "rms_norm", 258, M=32, N=32),
     _v0("matmul_acc_first", "matmul_acc_first", 115),

@@ -3,8 +3,8 @@
 A manifest is a JSON object with `schema_version` 1 and `kernels`: name -> symbol prefix, tile
 shape, layouts, instructions in the text form of the first Atlas machine, and patch points. A
 patch point says which register holds the address of `dram_in_K` or `dram_out_K` and which
-instructions compute it. Two optional fields tie it to a launch: `operand` (which input) and
-`offset` (bytes into it).
+instructions compute it. Optional fields tie it to a launch: `operand` (which input or output),
+`offset` (bytes into it) and `name` (of the operand).
 
 Error codes: TW1320 unreadable manifest, TW1321 a role without an operand, TW1322 a patch that
 cannot be applied.
@@ -66,6 +66,7 @@ class PatchPoint:
     instructions: tuple[int, ...]
     operand: int | None = None
     offset: int = 0
+    name: str = ""  # of the operand
 
 
 @dataclass(frozen=True)
@@ -259,6 +260,7 @@ def from_json(data: Any, source: str) -> Manifest:
                     tuple(int(i) for i in p["instructions"]),
                     None if p.get("operand") is None else int(p["operand"]),
                     int(p.get("offset", 0)),
+                    str(p.get("name", "")),
                 )
                 for p in entry["patch_points"]
             )

@@ -134,9 +134,11 @@ class Tiles:
             inverse = self.unary("recip", self._integer(power))
             result = inverse if result is None else self.mul(result, inverse)
         assert result is not None
-        for part in range(2) if into else ():
+        if into is None:
+            return result
+        for part in range(2):
             self.code.emit("vmov", into.half(part), result.half(part))
-        return into or result
+        return into
 
     def _integer(self, value: int) -> Tile:
         tile = self._narrow()

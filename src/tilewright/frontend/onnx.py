@@ -44,7 +44,8 @@ from tilewright.frontend.imported import SAFETENSORS_TYPES, Imported, TensorSpec
 from tilewright.frontend.imported import Imported, TensorSpec, save_safetensors
 >>>>>>> pt2
 from tilewright.frontend.onnx_file import Source
-from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Scope
 from tilewright.frontend.onnx_values import (
     ELEMENTS,
     TYPE_NAMES,
@@ -52,6 +53,7 @@ from tilewright.frontend.onnx_values import (
     Constant,
     Value,
     element,
+    identifier,
     shape,
     stored,
 )

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from tilewright.dialects.context import make_context
 from tilewright.dialects.locations import location_of
 from tilewright.dialects.parsing import parse_text
-from tilewright.frontend.onnx import read_onnx, save_weights
+from tilewright.frontend.onnx import read_onnx
 from tilewright.reference.executor import run
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -124,7 +124,8 @@ def test_the_text_reads_back_and_runs_with_a_weight_file(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "dtype",
-    [np.float32, np.bool_, np.uint8, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2],
+    [np.float32, np.bool_, np.uint8, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2,
+     ml_dtypes.float8_e4m3fnuz],
 )  # fmt: skip
 def test_weights_of_every_type_survive_the_file(tmp_path: Path, dtype: type) -> None:
     array = np.arange(40).astype(dtype)
@@ -134,7 +135,7 @@ def test_weights_of_every_type_survive_the_file(tmp_path: Path, dtype: type) -> 
     proto = model(nodes, {"x": (FLOAT, [1])}, ["y"])
     proto.graph.initializer.append(tensor)
     imported = read_onnx(proto, fold=False)
-    save_weights(imported.weights, tmp_path / "w.safetensors")
+    imported.save_weights(tmp_path / "w.safetensors")
     got = run(imported.module, [np.zeros(1, np.float32)], weights=tmp_path / "w.safetensors")[0]
     np.testing.assert_array_equal(got.view(np.uint8), array.reshape(8, 5).T.copy().view(np.uint8))
 
@@ -275,7 +276,7 @@ def test_a_branch_with_a_known_condition_is_taken_now() -> None:
         for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
     }
     proto = model(
-        [helper.make_node("If", ["c"], ["y"], **branches)], {"x": (FLOAT, [2])}, ["y"],
+        [helper.make_node("If", ["c"], ["y"], None, None, None, None, **branches)], {"x": (FLOAT, [2])}, ["y"],
         {"c": np.array(False)},
     )  # fmt: skip
     assert kernels(check(proto, normal(2))) == ["elementwise_abs"]

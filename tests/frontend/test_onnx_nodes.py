@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-import onnx_nodes
+import onnx_nodes  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 EXPECTED = json.loads((ROOT / "tests/data/onnx_nodes.json").read_text(encoding="utf-8"))
 SLOW = {"lppool", "maxpool", "averagepool"}  # their data takes seconds to make

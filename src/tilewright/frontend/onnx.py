@@ -17,6 +17,7 @@ TW6008 see `onnx_lowering`; TW6010 a value given for an input does not fit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.frontend import onnx_file
-from tilewright.frontend.imported import Imported, TensorSpec, save_safetensors
+from tilewright.frontend.imported import SAFETENSORS_TYPES, Imported, TensorSpec, save_safetensors
 from tilewright.frontend.onnx_file import Source
 from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
 from tilewright.frontend.onnx_values import (
@@ -58,6 +59,23 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 
 
+@dataclass
+class OnnxModel(Imported):
+    """An imported model with what only ONNX has."""
+
+    weight_names: dict[str, str] = field(default_factory=dict)  # resource -> name in the model
+    folded: tuple[str, ...] = ()  # nodes computed at import
+    opset: int = 0
+
+    def save_weights(self, path: str | Path) -> None:
+        """Write the weights to a safetensors file: all of it or nothing.
+
+        Narrow types that the format has no name for are kept as bytes; the module that names the
+        weight says what they are.
+        """
+        save_safetensors(path, {name: _plain(array) for name, array in self.weights.items()})
+
+
 class NeedsValues(TilewrightErrors):
     """The model's sizes depend on the values of these inputs."""
 
@@ -71,7 +89,7 @@ def read_onnx(
     shapes: Shapes | None = None,
     values: Mapping[str, Any] | None = None,
     fold: bool = True,
-) -> Imported:
+) -> OnnxModel:
     """The model in an ONNX file (or in memory) as kernel intents.
 
     `shapes` gives sizes to symbolic dimensions by their name, or whole shapes to inputs by theirs.
@@ -94,20 +112,20 @@ def read_onnx(
     results = _results(lowering, scope)
     module = _module(lowering, results)
     used = _remove_unused(module, lowering.weights)
-    outputs = [
+    outputs = tuple(
         TensorSpec(info.name, shape(value), str(element(value)))
         for info, value in zip(loaded.model.graph.output, results, strict=True)
-    ]
+    )
     verify_module(module)
     names = {name: lowering.names.original[name] for name in used}
-    return Imported(
+    return OnnxModel(
         module,
         used,
         tuple(specs),
-        tuple(outputs),
+        outputs,
         loaded.name,
         weight_names=names,
-        folded=lowering.folded,
+        folded=tuple(lowering.folded),
         opset=loaded.opsets[""],
     )
 
@@ -212,9 +230,8 @@ def _remove_unused(module: ModuleOp, weights: dict[str, Array]) -> dict[str, Arr
     return {name: weights[name] for name in named}
 
 
-def save_weights(weights: Mapping[str, Array], path: str | Path) -> None:
-    """Write arrays to a safetensors file in one step: all of it or nothing."""
-    save_safetensors(path, weights)
+def _plain(array: Array) -> Array:
+    return array if array.dtype in SAFETENSORS_TYPES else array.view(np.uint8)
 
 
-__all__ = ["Imported", "NeedsValues", "TensorSpec", "read_onnx", "save_weights"]
+__all__ = ["NeedsValues", "OnnxModel", "read_onnx"]

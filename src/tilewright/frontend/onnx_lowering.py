@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -233,15 +233,12 @@ class Lowering(IntentBuilder):
 
     def _attribute(self, value: Constant) -> Any:
         type_ = TensorType(value.element, value.array.shape)
-        plain = value.array.dtype.kind in "iub" or value.array.dtype.type in (
-            np.float32,
-            np.float64,
-        )
-        signed = value.array.dtype.kind != "u"
-        if 0 < value.array.size <= INLINE_ELEMENTS and plain and signed and value.number != 22:
-            if value.array.dtype.kind != "f" or np.isfinite(value.array).all():
-                flat = value.array.reshape(-1).tolist()
-                return DenseIntOrFPElementsAttr.from_list(type_, flat)
+        # Types whose numbers the text of a module holds exactly; 4-bit integers are not among them.
+        plain = value.array.dtype.name in ("bool", "int8", "int16", "int32", "int64", "float32")
+        tiny = 0 < value.array.size <= INLINE_ELEMENTS
+        if tiny and plain and value.number != 22 and np.isfinite(value.array).all():
+            numbers = value.array.reshape(-1).tolist()
+            return DenseIntOrFPElementsAttr.from_list(type_, numbers)  # type: ignore[arg-type]
         name = self.names.name(value.name)
         self.weights[name] = value.array
         return DenseResourceAttr.from_params(name, type_)
@@ -291,7 +288,7 @@ class Lowering(IntentBuilder):
         family: str,
         *operands: Value | float | int,
         to: Attribute | None = None,
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
         over: Sequence[int] | None = None,
     ) -> OpResult:
         """An element-wise intent with numpy's broadcasting; numbers take the operands' type."""
@@ -503,13 +500,13 @@ class Lowering(IntentBuilder):
             return None
         results: list[Value] = []
         for name, array in zip(node.output_names, arrays, strict=True):
-            number = number_of_array(array) if isinstance(array, np.ndarray) else None
-            if number is None and isinstance(array, np.generic):
-                array = np.asarray(array)
-                number = number_of_array(array)
+            if not isinstance(array, np.ndarray | np.generic):
+                return None  # a sequence or nothing
+            array = np.asarray(array)
+            number = number_of_array(array)
             if number is None or array.size > FOLD_ELEMENTS:
                 return None
-            results.append(Constant(stored(np.asarray(array)), name, number))
+            results.append(Constant(stored(array), name, number))
         self.folded.append(node.name)
         return results
 

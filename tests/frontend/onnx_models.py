@@ -9,7 +9,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tilewright.frontend.onnx import Imported, read_onnx
+from tilewright.frontend.onnx import OnnxModel, read_onnx
 from tilewright.reference.executor import run
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -33,7 +33,7 @@ def model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
 
 
-def kernels(imported: Imported) -> list[str]:
+def kernels(imported: OnnxModel) -> list[str]:
     """The kernels of a module in order, without the prefix of their symbols."""
     names = []
     for op in imported.module.walk():
@@ -44,7 +44,7 @@ def kernels(imported: Imported) -> list[str]:
     return names
 
 
-def check(proto: ModelProto, *inputs: Array, rtol: float = 1e-5, atol: float = 1e-6) -> Imported:
+def check(proto: ModelProto, *inputs: Array, rtol: float = 1e-5, atol: float = 1e-6) -> OnnxModel:
     """Import and run a model, and compare with ONNX's own evaluator."""
     imported = read_onnx(proto)
     got = run(imported.module, list(inputs), weights=imported.weights)

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilewright.cli import print_json
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.frontend.onnx import Imported
+    from tilewright.frontend.imported import Imported
 
 HELP = """Read MODEL into MLIR, with its weights in a safetensors file beside it.
 
-MODEL is an ONNX file. Its operators become kernel intents; attention, norms and
-activations stay whole. Everything that has no mapping is reported at once, and
-then nothing is written. The table shows which kernel each operator became and
-what is left to the host.
+MODEL is an ONNX file, a PyTorch program saved by torch.export.save (FILE.pt2,
+which needs no torch), or package.module:factory, a function that returns a torch
+module and example inputs. Operators become kernel intents; attention, norms and
+activations stay whole. What has no mapping is reported, and then nothing is
+written. The table shows which kernels it became and what is left to the host.
 
   tilewright import model.onnx -o model.mlir
   tilewright import model.onnx -o model.mlir --shape batch=1 --shape tokens=64
+  tilewright import model.pt2 -o model.mlir --weights weights.safetensors
+  tilewright import my_models:decoder_block -o block.mlir
   tilewright import model.onnx --check --json
 """
 
 
 @click.command("import", help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("model", metavar="MODEL.onnx")
+@click.argument("model", metavar="MODEL")
 @click.option(
     "-o", "--output", default="-", metavar="OUT.mlir", help="Where the module goes; - prints it."
 )
@@ -54,18 +57,21 @@ def command(
     check: bool,
     as_json: bool,
 ) -> int:
-    from tilewright.frontend.onnx import read_onnx
-
-    if Path(model).suffix != ".onnx":
+    if as_json and output == "-" and not check:
         raise TilewrightError(
             "TW0020",
-            f"files ending in {Path(model).suffix or 'nothing'} are not imported",
-            Location(model),
-            "models end in .onnx; MLIR text is read by tilewright opt as it is",
+            "the module and the JSON would both go to standard output",
+            hint="name a file with -o, or use --check",
         )
-    imported = read_onnx(model, dict(_size(text) for text in sizes))
+    from tilewright.frontend.models import import_model
+
+    imported = import_model(model, dict(_size(text) for text in sizes))
     place = None if check else _write(imported, output, weights)
-    _report(imported, model, output, place, as_json, check)
+    document = describe(imported, None if check else output, place)
+    if as_json:
+        print_json(document)
+    else:
+        _print(imported, document)
     return 0
 
 
@@ -79,8 +85,9 @@ def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
             f"cannot read the size {text!r}",
             hint="write NAME=SIZE, or NAME=2x3x4 for a whole input",
         )
-    numbers = tuple(int(part) for part in parts)
-    return name.strip(), numbers if len(numbers) > 1 else numbers[0]
+    if len(parts) == 1:
+        return name.strip(), int(parts[0])
+    return name.strip(), tuple(int(part) for part in parts)
 
 
 def _write(imported: Imported, output: str, weights: str | None) -> str | None:
@@ -96,7 +103,7 @@ def _write(imported: Imported, output: str, weights: str | None) -> str | None:
 
 
 def module_text(imported: Imported) -> str:
-    """The module with the node of the model that each operation came from."""
+    """The module with the part of the model that each operation came from."""
     from tilewright.dialects.xdsl_api import Printer
 
     stream = io.StringIO()
@@ -104,42 +111,41 @@ def module_text(imported: Imported) -> str:
     return stream.getvalue() + "\n"
 
 
-def _report(
-    imported: Imported, model: str, output: str, weights: str | None, as_json: bool, check: bool
-) -> None:
+def describe(imported: Imported, output: str | None, weights: str | None) -> dict[str, Any]:
+    """What was read and what it became, as one document."""
     from tilewright.transforms.linalg_to_kernel.coverage import coverage_of
     from tilewright.transforms.linalg_to_kernel.emitter import Settings
 
-    coverage = coverage_of(imported.module, Settings())
-    total = sum(array.nbytes for array in imported.weights.values())
-    if as_json:
-        document = {
-            "model": model,
-            "opset": imported.opset,
-            "module": None if check or output == "-" else output,
-            "weights": weights,
-            "weight_bytes": total,
-            "weight_names": imported.weight_names,
-            "inputs": [spec.to_json() for spec in imported.inputs],
-            "outputs": [spec.to_json() for spec in imported.outputs],
-            "folded": imported.folded,
-            "coverage": coverage.to_json(),
-        }
-        if output != "-" or check:
-            print_json(document)
-        else:
-            import json
+    return {
+        "model": imported.source,
+        "module": output,
+        "weights": weights,
+        "weight_count": len(imported.weights),
+        "weight_bytes": sum(array.nbytes for array in imported.weights.values()),
+        "inputs": [spec.to_json() for spec in imported.inputs],
+        "outputs": [spec.to_json() for spec in imported.outputs],
+        "state": imported.state,
+        "opset": getattr(imported, "opset", None),
+        "weight_names": getattr(imported, "weight_names", None),
+        "folded": list(getattr(imported, "folded", ())),
+        "coverage": coverage_of(imported.module, Settings()).to_json(),
+    }
 
-            click.echo(json.dumps(document, indent=2), err=True)
-        return
-    lines = [f"{model}: operator set {imported.opset}"]
-    for kind, specs in (("input", imported.inputs), ("output", imported.outputs)):
-        for spec in specs:
-            shape = "x".join(map(str, spec.shape)) or "scalar"
-            lines.append(f"{kind} {spec.name}: {spec.dtype} {shape}")
+
+def _print(imported: Imported, document: dict[str, Any]) -> None:
+    """The document for a person, on standard error: the module may be on standard output."""
+    lines = [str(imported.source)]
+    lines += [f"input {spec}" for spec in imported.inputs]
+    lines += [f"output {spec}" for spec in imported.outputs]
+    place = f", in {document['weights']}" if document["weights"] else ""
+    lines.append(f"weights: {document['weight_count']}, {document['weight_bytes']} bytes{place}")
+    if document["folded"]:
+        lines.append(f"computed at import: {len(document['folded'])} nodes")
+    coverage = document["coverage"]
+    lines.append("")
+    kernels = sorted(coverage["kernels"].items(), key=lambda item: (-item[1], item[0]))
+    lines += [f"{count:>6}  {name}" for name, count in kernels]
     lines.append(
-        f"weights: {len(imported.weights)}, {total} bytes" + (f", in {weights}" if weights else "")
+        f"{coverage['ops']} tensor ops: {coverage['bound']} for the NPU, {coverage['host']} for the host"
     )
-    lines.append(f"computed at import: {len(imported.folded)} nodes")
     click.echo("\n".join(lines), err=True)
-    click.echo(f"\n{coverage.table()}", err=True)

@@ -50,13 +50,14 @@ class Imported:
     outputs: tuple[TensorSpec, ...]
     source: str
     state: dict[str, str] = field(default_factory=dict)
+    folded: tuple[str, ...] = ()  # nodes of the model that were computed at import
 
     def save_weights(self, path: str | Path) -> None:
         """Write the weights as a safetensors file, in order of their names."""
         save_safetensors(path, self.weights)
 
 
-_SAFETENSORS_TYPES: dict[np.dtype[Any], str] = {
+SAFETENSORS_TYPES: dict[np.dtype[Any], str] = {
     np.dtype(kind): name
     for kind, name in (
         (np.bool_, "BOOL"), (np.uint8, "U8"), (np.int8, "I8"), (np.uint16, "U16"),
@@ -77,7 +78,7 @@ def save_safetensors(path: str | Path, tensors: Mapping[str, Array]) -> None:
     end = 0
     for name in sorted(tensors):
         array = tensors[name]
-        kind = _SAFETENSORS_TYPES.get(array.dtype)
+        kind = SAFETENSORS_TYPES.get(array.dtype)
         if kind is None:
             raise TilewrightError(
                 "TW0014",

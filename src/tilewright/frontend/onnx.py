@@ -16,14 +16,12 @@ TW6008 see `onnx_lowering`; TW6010 a value given for an input does not fit.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from tilewright.dialects.parsing import verify_module
 from tilewright.dialects.xdsl_api import (
@@ -39,8 +37,9 @@ from tilewright.dialects.xdsl_api import (
     func,
     is_side_effect_free,
 )
-from tilewright.errors import Location, TilewrightError, TilewrightErrors
+from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.frontend import onnx_file
+from tilewright.frontend.imported import SAFETENSORS_TYPES, Imported, TensorSpec, save_safetensors
 from tilewright.frontend.onnx_file import Source
 from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
 from tilewright.frontend.onnx_values import (
@@ -50,7 +49,6 @@ from tilewright.frontend.onnx_values import (
     Constant,
     Value,
     element,
-    element_number,
     shape,
     stored,
 )
@@ -61,33 +59,21 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 
 
-@dataclass(frozen=True)
-class TensorSpec:
-    """An input or output: its name in the model, shape, and element type as ONNX names it."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
-
-
 @dataclass
-class Imported:
-    """A model as a module, its weights, and what goes in and out."""
+class OnnxModel(Imported):
+    """An imported model with what only ONNX has."""
 
-    module: ModuleOp
-    weights: dict[str, Array]
-    inputs: list[TensorSpec]
-    outputs: list[TensorSpec]
     weight_names: dict[str, str] = field(default_factory=dict)  # resource -> name in the model
-    folded: list[str] = field(default_factory=list)  # nodes computed at import
+    folded: tuple[str, ...] = ()  # nodes computed at import
     opset: int = 0
 
     def save_weights(self, path: str | Path) -> None:
-        """Write the weights to a safetensors file, in one step."""
-        save_weights(self.weights, path)
+        """Write the weights to a safetensors file: all of it or nothing.
+
+        Narrow types that the format has no name for are kept as bytes; the module that names the
+        weight says what they are.
+        """
+        save_safetensors(path, {name: _plain(array) for name, array in self.weights.items()})
 
 
 class NeedsValues(TilewrightErrors):
@@ -103,7 +89,7 @@ def read_onnx(
     shapes: Shapes | None = None,
     values: Mapping[str, Any] | None = None,
     fold: bool = True,
-) -> Imported:
+) -> OnnxModel:
     """The model in an ONNX file (or in memory) as kernel intents.
 
     `shapes` gives sizes to symbolic dimensions by their name, or whole shapes to inputs by theirs.
@@ -126,13 +112,22 @@ def read_onnx(
     results = _results(lowering, scope)
     module = _module(lowering, results)
     used = _remove_unused(module, lowering.weights)
-    outputs = [
-        TensorSpec(info.name, shape(value), TYPE_NAMES[element_number(element(value))])
+    outputs = tuple(
+        TensorSpec(info.name, shape(value), str(element(value)))
         for info, value in zip(loaded.model.graph.output, results, strict=True)
-    ]
+    )
     verify_module(module)
     names = {name: lowering.names.original[name] for name in used}
-    return Imported(module, used, specs, outputs, names, lowering.folded, loaded.opsets[""])
+    return OnnxModel(
+        module,
+        used,
+        tuple(specs),
+        outputs,
+        loaded.name,
+        weight_names=names,
+        folded=tuple(lowering.folded),
+        opset=loaded.opsets[""],
+    )
 
 
 def _start(low: Lowering, fixed: Mapping[str, Array]) -> tuple[Scope, list[TensorSpec]]:
@@ -176,7 +171,7 @@ def _start(low: Lowering, fixed: Mapping[str, Array]) -> tuple[Scope, list[Tenso
         argument.name_hint = identifier(info.name)
         low.depends[argument] = frozenset([info.name])
         scope.values[info.name] = argument
-        specs.append(TensorSpec(info.name, sizes, TYPE_NAMES[number]))
+        specs.append(TensorSpec(info.name, sizes, str(ELEMENTS[number][1])))
     return scope, specs
 
 
@@ -235,32 +230,8 @@ def _remove_unused(module: ModuleOp, weights: dict[str, Array]) -> dict[str, Arr
     return {name: weights[name] for name in named}
 
 
-def save_weights(weights: Mapping[str, Array], path: str | Path) -> None:
-    """Write arrays to a safetensors file in one step: all of it or nothing.
-
-    Narrow types that readers of such files rarely know are kept as bytes; the module that names the
-    weight says what they are.
-    """
-    from safetensors.numpy import save_file
-
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.part")
-    try:
-        save_file({name: _plain(array) for name, array in weights.items()}, temporary)
-        os.replace(temporary, target)
-    except (OSError, SafetensorError) as error:
-        text = getattr(error, "strerror", None) or str(error).split("\n")[0]
-        raise TilewrightError(
-            "TW0011", f"cannot write the file: {text}", Location(str(path))
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _plain(array: Array) -> Array:
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    known = array.dtype.kind in "biuf" or array.dtype.name in ("bfloat16", "float8_e4m3fn")
-    return array if known else array.view(np.uint8)
+    return array if array.dtype in SAFETENSORS_TYPES else array.view(np.uint8)
 
 
-__all__ = ["Imported", "NeedsValues", "TensorSpec", "read_onnx", "save_weights"]
+__all__ = ["NeedsValues", "OnnxModel", "read_onnx"]

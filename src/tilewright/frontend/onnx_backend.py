@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.frontend.onnx import Imported, NeedsValues, read_onnx
+from tilewright.frontend.onnx import NeedsValues, OnnxModel, read_onnx
 from tilewright.frontend.onnx_file import onnx_package
 from tilewright.frontend.onnx_values import Array, stored
 
@@ -31,7 +31,7 @@ class Prepared:
         initialisers = {tensor.name for tensor in model.graph.initializer}
         self.names = [i.name for i in model.graph.input if i.name not in initialisers]
         self.fixed: set[str] = set()  # inputs found to decide shapes
-        self.programs: dict[Any, Imported] = {}
+        self.programs: dict[Any, OnnxModel] = {}
 
     def run(self, inputs: Sequence[Any] | Mapping[str, Any], **_: Any) -> tuple[Array, ...]:
         """The outputs for inputs given in order or by name."""
@@ -54,7 +54,7 @@ class Prepared:
             raise TilewrightError("TW6010", f"no value was given for {', '.join(missing)}")
         return {name: np.asarray(inputs[name]) for name in self.names}
 
-    def program(self, given: Mapping[str, Array]) -> Imported:
+    def program(self, given: Mapping[str, Array]) -> OnnxModel:
         """The module for inputs of these shapes, with those fixed that decide shapes."""
         while True:
             shapes = {n: tuple(a.shape) for n, a in given.items() if n not in self.fixed}

@@ -56,13 +56,13 @@ class Source:
 def load(source: str | Path | ModelProto) -> Source:
     """The model in a file or in memory, structure only: external data stays outside."""
     onnx = onnx_package()
-    if isinstance(source, onnx.ModelProto):
+    if isinstance(source, str | Path):
+        path = Path(source)
+        loaded = Source(_parse(onnx, path), str(path), path.parent)
+    else:
         copy = onnx.ModelProto()
         copy.CopyFrom(source)
         loaded = Source(copy, "<model>")
-    else:
-        path = Path(source)
-        loaded = Source(_parse(onnx, path), str(path), path.parent)
     _check_versions(onnx, loaded)
     if loaded.model.functions:
         from onnx import inliner

@@ -10,8 +10,9 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import float_attribute, text
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
-from tilewright.frontend.onnx_lowering import Lowering, Node, Problem, is_bool, lowers, unsupported
-from tilewright.frontend.onnx_values import Constant, Value, element, shape
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
+from tilewright.frontend.onnx_values import Constant, Value, element, is_bool, shape
 
 
 @lowers("MatMul")
@@ -22,18 +23,19 @@ def matmul(low: Lowering, node: Node) -> Value:
 
 def product(low: Lowering, left: SSAValue, right: SSAValue, to: Attribute) -> SSAValue:
     """numpy's matmul: vectors get a dimension of size 1, batches are expanded where they differ."""
-    a, b = shape(left), shape(right)
+    a, b = list(shape(left)), list(shape(right))
     if not a or not b:
         raise Problem("TW6009", "a matrix product of scalars is not defined")
-    rows = a[:-1] if len(a) == 1 else a[-2:-1]
-    columns = b[-1:] if len(b) > 1 else ()
+    rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else []
     if len(a) == 1:
-        left, rows, a = low.reshape(left, [1, *a]), (), (1, *a)
+        a = [1, *a]
+        left = low.reshape(left, a)
     if len(b) == 1:
-        right, b = low.reshape(right, [*b, 1]), (*b, 1)
+        b = [*b, 1]
+        right = low.reshape(right, b)
     if a[-1] != b[-2]:
-        raise Problem("TW6009", f"shapes {list(a)} and {list(b)} do not multiply")
-    batch = np.broadcast_shapes(a[:-2], b[:-2])
+        raise Problem("TW6009", f"shapes {a} and {b} do not multiply")
+    batch = np.broadcast_shapes(tuple(a[:-2]), tuple(b[:-2]))
     if math.prod(b[:-2]) == 1:
         # One matrix for the whole batch stays one matrix.
         right = low.reshape(right, b[-2:])

@@ -17,21 +17,23 @@ from tilewright.dialects.xdsl_api import (
     SSAValue,
     TensorType,
 )
-from tilewright.frontend.onnx_lowering import (
-    Lowering,
-    Node,
-    Problem,
-    is_float,
-    is_unsigned,
-    lowers,
-    number_of,
-    unsupported,
-)
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
 from tilewright.frontend.onnx_ops_elementwise import cast_to
+from tilewright.frontend.onnx_ops_movement import reshaped
 from tilewright.frontend.onnx_ops_products import product
 from tilewright.frontend.onnx_ops_rows import front
 from tilewright.frontend.onnx_ops_windows import convolve
-from tilewright.frontend.onnx_values import ELEMENTS, Constant, Value, element, shape
+from tilewright.frontend.onnx_values import (
+    ELEMENTS,
+    Constant,
+    Value,
+    element,
+    is_float,
+    is_unsigned,
+    number_of,
+    shape,
+)
 
 
 def is_zero(value: Value | None) -> bool:
@@ -44,14 +46,12 @@ def along(low: Lowering, value: Value, node: Node, sizes: Sequence[int]) -> Valu
     """A scale or zero point shaped to broadcast over x: one value, one per axis entry, or blocks."""
     own = shape(value)
     if not own or own == (1,):
-        return low.reshape(low.tensor(value), []) if isinstance(value, SSAValue) else Constant(
-            value.array.reshape(()), value.name, value.number, value.weight
-        )  # fmt: skip
+        return reshaped(low, value, [])
     axis = front(node.get("axis", 1), len(sizes))
     block = node.get("block_size", 0)
     if len(own) == 1 and not block:
         column = [own[0] if d == axis else 1 for d in range(len(sizes))]
-        return low.reshape(low.tensor(value), column)
+        return reshaped(low, value, column)
     if not block:
         unsupported("a scale of several dimensions without block_size")
     apart = [*own[: axis + 1], 1, *own[axis + 1 :]]

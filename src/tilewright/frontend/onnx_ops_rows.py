@@ -10,15 +10,9 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import float_attribute, integers, text
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
-from tilewright.frontend.onnx_lowering import (
-    Lowering,
-    Node,
-    Problem,
-    is_float,
-    lowers,
-    unsupported,
-)
-from tilewright.frontend.onnx_values import Constant, Value, element, shape
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
+from tilewright.frontend.onnx_values import Constant, Value, element, is_float, shape
 
 # operator -> (step before, reduction, step after)
 REDUCTIONS = {

@@ -88,11 +88,14 @@ class Entry:
         }
 
     def build(
-        self, profile: str | Profile = "atlas-v1", sizes: Mapping[str, int] | None = None
+        self,
+        profile: str | Profile = "atlas-v1",
+        sizes: Mapping[str, int] | None = None,
+        exact: bool = False,
     ) -> Compiled:
-        """The compiled kernel."""
+        """The compiled kernel; with `exact`, a solver looks at short ones."""
         shapes: dict[str, Any] = dict(self.shapes(sizes))
-        return self.kernel.compile(profile, **shapes)
+        return self.kernel.compile(profile, exact=exact, **shapes)
 
     def sample(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Inputs for a test, as bit patterns."""

@@ -120,6 +120,10 @@ def _random(
         return np.where(np.abs(values) < 0.25, 0.5, values)
     if kind == "half":
         return values * 0.5
+    if kind == "mask":
+        hidden = random.random(shape) < 0.3
+        hidden[0] |= len(shape) == 2  # one row sees nothing
+        return np.where(hidden, -3.0e38, 0.0)
     if kind == "small integers":
         return random.integers(-4, 4, shape).astype(np.float64)
     if kind == "angles":
@@ -140,6 +144,11 @@ _ENTRIES: list[Entry] = [
     *_group("matmul", "matmul matmul_transposed matmul_bias linear linear_gelu", _MKN),
     *_group("matmul", "linear_silu matmul_requant mini_block", _MKN),
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
+    *_group(
+        "attention", "attention attention_causal attention_key_mask attention_mask",
+        {"G": 1, "R": 2, "M": 32, "N": 64, "D": 64, "E": 64},
+        data={**dict.fromkeys(("q", "kt", "v"), "half"), "mask": "mask"},
+    ),
     Entry(
         "attention_tile", "attention_tables", {"M": 32, "D": 32, "S": 32, "E": 32},
         data=dict.fromkeys(("q", "kt", "v"), "small integers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -102,6 +103,13 @@ def test_verify_diagnostics_fails_on_what_is_missing_or_too_much() -> None:
     assert opt("--verify-diagnostics", input=expected + GOOD).return_value == 2
 
 
+def test_resources_of_a_later_part_are_found_at_their_line() -> None:
+    broken = '{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x12"\n    }\n  }\n#-}\n'
+    result = opt("--split-input-file", input=f"{GOOD}// -----\n{GOOD}{broken}")
+    assert (result.return_value, result.stdout) == (2, "")
+    assert result.stderr.startswith("TW1231 <stdin>:13  resource w does not hold bytes")
+
+
 def test_dump_phases_keeps_every_step(tmp_path: Path) -> None:
     folder = tmp_path / "phases"
     opt("-p", "tile-npu-kernel-to-schedule,canonicalize", "--dump-phases", str(folder), input=GOOD)
@@ -153,8 +161,9 @@ def test_malformed_pipelines(text: str) -> None:
 
 
 def test_every_named_pipeline_exists() -> None:
-    for name in PIPELINES:
+    for name, steps in PIPELINES.items():
         assert named_pipeline(name)
+        assert all(step != after for step, after in itertools.pairwise(steps))
 
 
 FILES = sorted((Path(__file__).parents[1] / "filecheck").rglob("*.mlir"))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tilewright.errors import TilewrightError
@@ -26,11 +26,13 @@ def test_goldens(name, profile):
 
 
 @given(
-    st.sampled_from([n for n, e in ENTRIES.items() if e.sizes and not e.related and "acc" not in n]),
+    st.sampled_from(
+        [n for n, e in ENTRIES.items() if e.sizes and not e.related and "acc" not in n]
+    ),
     st.sampled_from(PROFILES),
     st.integers(0, 1 << 30),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.generate))
 def test_random_shapes(name, profile, seed):
     which = ENTRIES[name]
     random = np.random.default_rng(seed)

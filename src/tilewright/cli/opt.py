@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,15 +202,22 @@ def _process(
 
 
 def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings) -> str:
-    """Parse, verify, run the passes, print."""
+    """Parse, verify, run the passes, print.
+
+    Weights written below the module stay text beside the IR and come back with the result, as far
+    as it still names them; what is shown on the way leaves them out.
+    """
     from tilewright.dialects.context import make_context
     from tilewright.dialects.parsing import parse_text, verify_module
+    from tilewright.frontend.mlir import resource_section, split_resources, without_device
     from tilewright.transforms.pass_pipeline import Observer, option_texts, run_passes
 
     context = make_context()
     progress = _progress(settings)
     observer = Observer(verify_each=settings.verify_each, seconds=settings.seconds)
-    module = observer.timed("parse", lambda: parse_text(text, file, context, first_line))
+    body, weights = split_resources(text, file, first_line)
+    body = without_device(body)
+    module = observer.timed("parse", lambda: parse_text(body, file, context, first_line))
     observer.timed("verify", lambda: verify_module(module, observer.memory))  # type: ignore[arg-type]
 
     def show(moment: str, pass_) -> None:
@@ -238,7 +244,8 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     dump(0, "input")
     with progress:
         run_passes(module, settings.passes, context, observer)  # type: ignore[arg-type]
-    return str(observer.timed("print", lambda: _print(module, settings)))
+    result = str(observer.timed("print", lambda: _print(module, settings)))
+    return result + resource_section(result, weights)
 
 
 def _progress(settings: Settings) -> Status:
@@ -253,15 +260,9 @@ def _progress(settings: Settings) -> Status:
 
 
 def _print(module, settings: Settings) -> str:
-    from tilewright.dialects.xdsl_api import Printer
+    from tilewright.dialects.printing import print_module
 
-    stream = io.StringIO()
-    Printer(
-        stream,
-        print_generic_format=settings.generic,
-        print_debuginfo=settings.locations,
-    ).print_op(module)
-    return stream.getvalue() + "\n"
+    return print_module(module, settings.generic, settings.locations)
 
 
 def _make_folder(folder: Path) -> None:

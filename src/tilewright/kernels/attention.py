@@ -66,8 +66,8 @@ def _attend(
 
 @tw.kernel
 def attention(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E],
-    out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """softmax(q @ kt) @ v for every head"""
     for g in tw.each(q.G):
@@ -79,41 +79,41 @@ def attention(
 
 @tw.kernel
 def attention_causal(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E],
-    out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention in which the last query sees all keys, the one before all but the last, …"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=_together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                mask = lambda s, j: tw.causal(s, m, j)  # noqa: B023, E731
+                mask = lambda s, j: tw.causal(s, m, j)
                 out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, mask)
 
 
 @tw.kernel
 def attention_key_mask(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E], mask: tw.bf16[N],
-    out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"], mask: tw.bf16["N"],
+    out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=_together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                seen = lambda s, j: s + mask[j]  # noqa: E731
+                seen = lambda s, j: s + mask[j]
                 out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)
 
 
 @tw.kernel
 def attention_mask(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E],
-    mask: tw.bf16[M, N], out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    mask: tw.bf16["M", "N"], out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=_together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                seen = lambda s, j: s + mask[m, j]  # noqa: B023, E731
+                seen = lambda s, j: s + mask[m, j]
                 out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)

@@ -94,9 +94,7 @@ def export_kernel(which: Entry, profile: str) -> dict[str, Any]:
     }
 
 
-def _patch_points(
-    inputs: list[str], outputs: list[str], moved: Movable
-) -> list[dict[str, Any]]:
+def _patch_points(inputs: list[str], outputs: list[str], moved: Movable) -> list[dict[str, Any]]:
     """Roles are numbered by distinct address in order of first use, as readers expect."""
     numbers: dict[tuple[str, int], str] = {}
     counts = {False: 0, True: 0}

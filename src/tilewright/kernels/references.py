@@ -62,7 +62,7 @@ def row_total(profile: Profile, x: Codes, kind: str) -> Codes:
         fill, combine = 0, arith.add
     else:
         fill = int(arith.f64_to_bf16(np.array([-3.0e38]))[0])
-        combine = lambda a, b: arith.extreme(a, b, larger=True)  # noqa: E731
+        combine = lambda a, b: arith.extreme(a, b, larger=True)
     width = -(-x.shape[1] // SIDE) * SIDE
     wide = np.full((x.shape[0], width), fill, np.uint16)
     wide[:, : x.shape[1]] = x

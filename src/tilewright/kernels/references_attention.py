@@ -84,79 +84,6 @@ def acc_last(
     return arith.multiply(results, _recip(sums))
 
 
-# --- whole heads, all scores on chip ------------------------------------------------------------
-
-LOWEST = -3.0e38
-
-
-def _head(profile: Profile, q: Codes, kt: Codes, v: Codes, mask: Codes | None) -> Codes:
-    """One head: the maximum over tiles of scores first, row sums by a product with ones."""
-    scores = product(q, kt)
-    if mask is not None:
-        scores = arith.add(scores, mask)
-    tiles = [scores[:, k : k + 32] for k in range(0, scores.shape[1], 32)]
-    largest = None
-    for tile in tiles:
-        best = tile if tile.shape[1] == 32 else row_total(profile, tile, "max")
-        if largest is not None:
-            best = arith.extreme(*np.broadcast_arrays(largest, best), larger=True)
-        largest = best
-    assert largest is not None
-    top = row_total(profile, np.broadcast_to(largest, (len(q), 32)), "max")
-    powers = arith.pack(_exp(arith.subtract(scores, top)), 1)
-    ones = np.full((32, 32), 0x38, np.uint8)
-    whole = scores.shape[1] // 32 * 32
-    total = None
-    if whole:
-        total = product(powers[:, :whole], np.tile(ones, (whole // 32, 1)))[:, :1]
-    if whole < scores.shape[1]:
-        rest = row_total(profile, arith.unpack(powers[:, whole:], 1), "sum")
-        total = rest if total is None else arith.add(total, rest)
-    assert total is not None
-    share = _recip(total)
-    if mask is not None:
-        above = arith.relu(arith.subtract(top, constant(LOWEST / 3)))
-        one = np.broadcast_to(constant(1.0), above.shape)
-        share = arith.multiply(share, arith.extreme(above, one, larger=False))
-    return arith.multiply(product(powers, v), share)
-
-
-def attention(profile: Profile, q: Codes, kt: Codes, v: Codes, mask: Codes | None = None) -> Codes:
-    """All heads; the mask is added to the scores."""
-    groups = []
-    for g in range(len(q)):
-        heads = [_head(profile, q[g, r], kt[g], v[g], mask) for r in range(q.shape[1])]
-        groups.append(np.stack(heads))
-    return np.stack(groups)
-
-
-def attention_causal(profile: Profile, q: Codes, kt: Codes, v: Codes) -> Codes:
-    hidden = _causal(q.shape[2], kt.shape[2])
-    return attention(profile, q, kt, v, arith.f64_to_bf16(hidden))
-
-
-def _causal(rows: int, columns: int) -> np.ndarray:
-    """The last row sees the last column."""
-    unseen = np.arange(columns)[None] - np.arange(rows)[:, None] > columns - rows
-    return np.where(unseen, LOWEST, 0.0)
-
-
-def _ideal_heads(
-    q: np.ndarray, kt: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """softmax(q @ kt + mask) @ v for every head; a row that sees nothing is 0."""
-    values, errors = np.zeros((*q.shape[:3], v.shape[2])), np.zeros((*q.shape[:3], v.shape[2]))
-    root = math.sqrt(q.shape[3])
-    for g in range(len(q)):
-        for r in range(q.shape[1]):
-            value, error = ideal_attention(q[g, r] * root, kt[g], v[g], cast=False, mask=mask)
-            values[g, r], errors[g, r] = value, error
-    if mask is not None:
-        blind = np.broadcast_to(mask, (q.shape[2], kt.shape[2])).max(1) < LOWEST / 2
-        values[:, :, blind], errors[:, :, blind] = 0.0, TINY
-    return values, errors
-
-
 # --- ideal ------------------------------------------------------------------------------------
 
 
@@ -201,16 +128,6 @@ ATTENTION_REFERENCES: dict[str, Reference] = {
         attention_tile, lambda q, kt, v: ideal_attention(q, kt, v, cast=False)
     ),
     "flash_attention_bf16": Reference(flash_attention, ideal_attention),
-    "attention": Reference(attention, _ideal_heads),
-    "attention_causal": Reference(
-        attention_causal,
-        lambda q, kt, v: _ideal_heads(q, kt, v, _causal(q.shape[2], kt.shape[2])),
-    ),
-    "attention_key_mask": Reference(
-        lambda profile, q, kt, v, mask: attention(profile, q, kt, v, mask[None]),
-        lambda q, kt, v, mask: _ideal_heads(q, kt, v, mask[None]),
-    ),
-    "attention_mask": Reference(attention, _ideal_heads),
     "attention_acc_first": Reference(acc_first, None),
     "attention_acc_mid": Reference(acc_mid, None),
     "attention_acc_last": Reference(acc_last, None),

@@ -186,6 +186,9 @@ def weight_lookup(weights: Weights) -> Callable[[str], Any]:
         raise TilewrightError("TW1503", f"the weight file {path} does not exist")
     from safetensors import safe_open
 
-    file = safe_open(str(path), framework="numpy")
-    names = set(file.keys())
-    return lambda name: file.get_tensor(name) if name in names else None
+    from tilewright.runtime.tensor_files import read_tensor
+
+    with safe_open(str(path), framework="numpy") as file:
+        names = set(file.keys())
+    # Mapped, not read; safetensors' own reader has no fp8 for numpy.
+    return lambda name: read_tensor(f"{path}#{name}").array if name in names else None

@@ -39,6 +39,7 @@ from tilewright.transforms.linalg_to_kernel.emitter import (
     Unmapped,
     check_element,
     check_static,
+    is_dynamic,
 )
 from tilewright.transforms.linalg_to_kernel.quantised import convert_quantised_matmul
 from tilewright.transforms.linalg_to_kernel.reductions import convert_reduction
@@ -125,9 +126,25 @@ def convert_module(module: ModuleOp, settings: Settings, collect: bool = False) 
                 remove_dead(block)
                 recognise_chains(block, result.sources, settings)
                 remove_dead(block)
+            if not collect and settings.unmapped == "error":
+                _check_signature(op)
             _check_nothing_pending(region, result, collect)
             _check_intents(region, collect)
     return result
+
+
+def _check_signature(function: Operation) -> None:
+    """Refuse dynamic tensors that are only handed through; ops on them were refused before."""
+    for block in function.regions[0].blocks:
+        for kind, values in (("argument", block.args), ("result", block.last_op.operands)):  # type: ignore[union-attr]
+            for index, value in enumerate(values):
+                if is_dynamic(value.type):
+                    raise TilewrightError(
+                        "TW1220",
+                        f"{name_of(function)}: {kind} {index} has the dynamic shape {value.type}",
+                        location_of(function),
+                        "export the model with fixed sizes",
+                    )
 
 
 def _check_intents(region: Region, collect: bool) -> None:

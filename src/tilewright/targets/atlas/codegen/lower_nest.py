@@ -59,13 +59,15 @@ DEFERRED = 2  # stores of an iteration that may still run in the next
 class VmemExceeded(TilewrightError):
     """The kernel's tiles do not fit on the chip."""
 
-    def __init__(self, profile: Profile, bytes: int) -> None:
+    def __init__(self, profile: Profile, bytes: int, source: str) -> None:
         super().__init__(
             "TW1454",
             f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
             f"{profile.vmem_bytes / 2**20:.2f} MiB",
-            hint="use smaller blocks, fewer steps written out (unroll) or less depth",
+            hint="this line's tiles take most of it: use smaller blocks, fewer steps written out "
+            "(unroll) or less depth",
         )
+        self.source = source  # the line whose tiles take most
 
 
 @dataclass
@@ -144,6 +146,7 @@ class _Lowering:
         self.routine = Routine(profile)
         self.ceiling = profile.vmem_bytes  # constants sit above
         self.top = self.peak = 0  # VMEM in use, now and at most
+        self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
         self.slots: dict[Slot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
@@ -160,7 +163,11 @@ class _Lowering:
                 first.dma_load(self._pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
         if self.peak > self.ceiling:
-            raise VmemExceeded(self.profile, self.peak + self.profile.vmem_bytes - self.ceiling)
+            most = max(
+                (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
+            )
+            needed = self.peak + self.profile.vmem_bytes - self.ceiling
+            raise VmemExceeded(self.profile, needed, most[1])
         return self.routine
 
     # --- constants ----------------------------------------------------------------------
@@ -220,7 +227,7 @@ class _Lowering:
         runs = self._runs(reads, min(self._merge_limit(), total // 16))
         where = {id(read): run for run in runs for read in run.reads}
         for run in runs:
-            run.buffer = self._allocate(run.bytes)
+            run.buffer = self._allocate(run.bytes, source=run.reads[0].source)
         # Where loading a register takes the vector unit's time, tiles used again stay in registers.
         registers = sum(run.bytes for run in runs) // REGISTER_BYTES
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
@@ -251,7 +258,7 @@ class _Lowering:
                 self._park(code, tiles, values, s)
             elif isinstance(s, Write):
                 code.source = s.source
-                buffer = self._allocate(s.bytes)
+                buffer = self._allocate(s.bytes, source=s.source)
                 tile = values[s.value]
                 tiles.store(tile, buffer, s.bytes)
                 # The last result leaves register by register, each as soon as it can.
@@ -265,7 +272,7 @@ class _Lowering:
         """Tiles that wait in VMEM."""
         code.source = s.source
         if s.slot not in self.slots:
-            self.slots[s.slot] = self._allocate(s.slot.bytes)
+            self.slots[s.slot] = self._allocate(s.slot.bytes, source=s.source)
         if isinstance(s, Park):
             tiles.store(values[s.value], self.slots[s.slot])
         else:
@@ -314,10 +321,11 @@ class _Lowering:
 
     # --- buffers and transfers ------------------------------------------------------------
 
-    def _allocate(self, bytes: int, align: int = 1024) -> int:
+    def _allocate(self, bytes: int, align: int = 1024, source: str = "") -> int:
         start = -(-self.top // align) * align
         self.top = start + bytes
         self.peak = max(self.peak, self.top)
+        self.by_line[source] = self.by_line.get(source, 0) + bytes
         return start
 
     def _runs(self, reads: Iterable[Read], longest: int | None = None) -> list[Run]:
@@ -372,12 +380,12 @@ class _Lowering:
             )
             code.dma_load(place, self._dram(code, offset.shifted(half)), count)
 
-    def _clear(self, code: Code, address: int, count: int) -> None:
+    def _clear(self, code: Code, place: int | Place, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""
         zero = code.half()
         code.emit("vli.all", zero, 0)
-        for at in range(address, address + count, REGISTER_BYTES):
-            code.vstore(zero, at)
+        for at in range(0, count, REGISTER_BYTES):
+            code.vstore(zero, _moved(place, at))
 
     def _fetch(
         self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place
@@ -403,6 +411,13 @@ class _Outer:
 
     variable: Variable
     out: list[Code | Loop]
+
+
+def _moved(place: int | Place, count: int) -> int | Place:
+    """The place so many bytes further on."""
+    if isinstance(place, Place):
+        return Place(place.pointer, place.buffer, place.offset + count)
+    return place + count
 
 
 def _joined(runs: list[Run]) -> list[Run]:
@@ -451,14 +466,15 @@ class _InnerLoop:
         for run in self.fixed:
             if id(run) in self.places:
                 continue
-            self.places[id(run)] = buffer = self.at._allocate(run.bytes)
+            buffer = self.at._allocate(run.bytes, source=run.reads[0].source)
+            self.places[id(run)] = buffer
             if run.row:
                 self.at._clear(before, buffer, run.bytes)
             self.at._load(before, run, buffer)
         for run in self.moving:
             if run.row:
-                for half in (self.start, self.start + self.half):
-                    self.at._clear(before, half + run.buffer, run.bytes)
+                for pointer, name in ((self.current, "current"), (self.following, "following")):
+                    self.at._clear(before, Place(pointer, name, run.buffer), run.bytes)
         for run in self.moving:
             self.places[id(run)] = Place(self.current, "current", run.buffer)
             self.at._load(before, run, Place(self.current, "current", run.buffer))
@@ -498,6 +514,8 @@ class _InnerLoop:
         for run in self.moving:
             run.buffer = total
             total += -(-run.bytes // 1024) * 1024
+            source = run.reads[0].source
+            self.at.by_line[source] = self.at.by_line.get(source, 0) + 2 * run.bytes
         self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
         self.start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
         if not total:
@@ -508,7 +526,8 @@ class _InnerLoop:
         """The last stores of an iteration run on channels of their own into the next."""
         sites = {}
         for number, write in enumerate(self.writes[-DEFERRED:]):
-            inside = self.routine.pointer(self.at._allocate(write.bytes))
+            buffer = self.at._allocate(write.bytes, source=write.source)
+            inside = self.routine.pointer(buffer)
             outside = self.routine.pointer(0)
             sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
         return sites
@@ -555,7 +574,7 @@ class _InnerLoop:
     def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
         site = self.deferred.get(id(write))
         if site is None:
-            buffer = self.at._allocate(write.bytes)
+            buffer = self.at._allocate(write.bytes, source=write.source)
             tiles.store(tile, buffer, write.bytes)
             code.dma_store(self.at._dram(code, write.offset), buffer, write.bytes)
             return

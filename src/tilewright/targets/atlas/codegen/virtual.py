@@ -64,14 +64,24 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes of a memory that an instruction reads or writes."""
+    """Bytes of a memory that an instruction reads or writes.
+
+    turn: the iteration of a loop, where instructions of two iterations share a piece of code.
+    moving: the address differs between iterations.
+    """
 
     space: str  # vmem, dram
     start: int
     bytes: int
     write: bool
+    turn: int = 0
+    moving: bool = False
 
     def overlaps(self, other: Range) -> bool:
+        if self.turn != other.turn and self.moving and other.moving:
+            # What one iteration calls this buffer may be another buffer of the next.
+            outside = self.space.startswith("dram"), other.space.startswith("dram")
+            return self.space == other.space or outside == (False, False)
         return (
             self.space == other.space
             and self.start < other.start + other.bytes

@@ -125,7 +125,7 @@ def check(source: Source) -> None:
             info.type.tensor_type.shape.SetInParent()
     try:
         onnx.checker.check_model(source.model, skip_opset_compatibility_check=True)
-    except onnx.checker.ValidationError as error:
+    except Exception as error:  # besides ValidationError also errors of decoding names
         text = " ".join(str(error).split("==>")[0].split()).rstrip(".")
         if "external" in text.lower() or "should be stored" in text.lower():
             return  # missing files get an error of their own when the weights are read

@@ -25,6 +25,7 @@ from tilewright.frontend.onnx_file import Source, constant_of
 from tilewright.frontend.onnx_folding import RANDOM, can_fold, fold_node
 from tilewright.frontend.onnx_nodes import (
     OPERATORS,
+    Lower,
     Node,
     Problem,
     Scope,
@@ -111,7 +112,7 @@ class Lowering(Builder):
         if function is not None:
             mark = self.block.last_op
             try:
-                result = function(self, node)
+                result = self.call_mapping(function, node)
                 found = [result] if isinstance(result, Constant | SSAValue) else list(result)
                 node.check_all_seen(len(found), self.defaults(node))
                 return found
@@ -139,6 +140,16 @@ class Lowering(Builder):
             f"there is no mapping for {node.operator}-{node.version}",
             "rewrite it with supported operators, or take it out of the model",
         )
+
+    def call_mapping(self, function: Lower, node: Node) -> Value | Sequence[Value]:
+        """What a mapping returns; inputs of impossible shapes are a mistake of the model."""
+        try:
+            return function(self, node)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            sizes = ", ".join(str(list(shape(v))) for v in node.operands if v is not None)
+            raise Problem(
+                "TW6009", f"its inputs of shapes {sizes} do not fit the operator ({error})"
+            ) from error
 
     def rewind(self, mark: Operation | None) -> None:
         """Remove what was added after `mark`."""

@@ -18,8 +18,12 @@ def loop_period(code: Code, result: Schedule) -> int:
     tensor_end = 0
     first_transfer = None
     places = result.places
+    slots = code.profile.delay_slots
+    late = result.issues[-slots].tick if len(result.issues) >= slots else 0
     for node, tick, done in result.dispatched:
         opcode = node.op.opcode
+        if tick >= late:
+            done += 2  # in the delay slots, behind the counter and the branch
         if node.op.site is not None and opcode.timing == "dma_transfer":
             first_transfer = tick if first_transfer is None else min(first_transfer, tick)
         if node.unit not in ("SCALAR", "DECODE", "DMA"):

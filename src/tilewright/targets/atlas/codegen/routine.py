@@ -232,7 +232,14 @@ class _Compiler:
             choice = best_shift(body, result, trips, self.carried, self._body_setting, self.gain)
         achieved, stages = (choice.interval, 2) if choice else (period, 1)
         self.routine.intervals.append(
-            Interval(trips, period, achieved, bound.ticks, bound.cause, stages)
+            Interval(
+                trips,
+                max(period, bound.ticks),
+                max(achieved, bound.ticks),
+                bound.ticks,
+                bound.cause,
+                stages,
+            )
         )
         if choice is None:
             self._repeat(trips, result, period, counter)

@@ -1,0 +1,223 @@
+"""What lowering keeps track of on the chip: VMEM, pointers, constants, and the bytes that move."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.nest import Affine, Park, Read, Slot, Unpark, Value, Variable
+from tilewright.targets.atlas.codegen.routine import Routine
+from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
+from tilewright.targets.atlas.codegen.virtual import (
+    REGISTER_BYTES,
+    ROW,
+    Code,
+    Place,
+    Register,
+    shifted,
+)
+from tilewright.targets.atlas.profile import Profile
+
+
+class VmemExceeded(TilewrightError):
+    """The kernel's tiles do not fit on the chip."""
+
+    def __init__(self, profile: Profile, bytes: int, source: str) -> None:
+        super().__init__(
+            "TW1454",
+            f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
+            f"{profile.vmem_bytes / 2**20:.2f} MiB",
+            hint="this line's tiles take most of it: use smaller blocks, fewer steps written out "
+            "(unroll) or less depth",
+        )
+        self.source = source  # the line whose tiles take most
+
+
+@dataclass
+class Run:
+    """Bytes that are contiguous in DRAM and move in one transfer."""
+
+    offset: Affine
+    bytes: int
+    reads: list[Read] = field(default_factory=list)
+    buffer: int = 0  # VMEM address (of the first half when doubled)
+    row: bool = False  # only the first row of the tile is loaded, the rest is zero
+
+
+@dataclass
+class ConstantPool:
+    """Constants that no instruction makes: half tiles in DRAM, copied to VMEM at the start."""
+
+    dram: int
+    values: list[float] = field(default_factory=list)
+
+    def data(self) -> bytes:
+        """The bytes to place at `dram`."""
+        halves = [struct.pack("<H", bf16_bits(v)) * (REGISTER_BYTES // 2) for v in self.values]
+        return b"".join(halves)
+
+
+class Chip:
+    """VMEM, pointers and constants of one routine under construction."""
+
+    def __init__(self, profile: Profile, pool: ConstantPool) -> None:
+        self.profile, self.pool = profile, pool
+        self.routine = Routine(profile)
+        self.ceiling = profile.vmem_bytes  # constants sit above
+        self.top = self.peak = 0  # VMEM in use, now and at most
+        self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
+        self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
+        self.slots: dict[Slot, int] = {}
+        self.turned: set[Value] = set()  # tiles that get transposed
+
+    def pooled(self, index: int) -> int:
+        return self.profile.vmem_bytes - (index + 1) * REGISTER_BYTES
+
+    def tiles(self, code: Code) -> Tiles:
+        tiles = Tiles(code)
+        tiles._make_constant = lambda value: self.constant(tiles, value)
+        return tiles
+
+    def constant(self, tiles: Tiles, value: float, into: Tile | None = None) -> Tile:
+        """Fill a tile with a number: by instructions where they can, else from the pool."""
+        if tiles.can_fill(value):
+            return tiles.fill(value, into)
+        if value not in self.pool.values:
+            self.pool.values.append(value)
+            self.ceiling = self.pooled(len(self.pool.values) - 1)
+        tile = into or tiles.new()
+        for part in range(2):
+            tiles.code.vload(tile.half(part), self.pooled(self.pool.values.index(value)))
+        return tile
+
+    def park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
+        """Tiles that wait in VMEM."""
+        code.source = s.source
+        if s.slot not in self.slots:
+            self.slots[s.slot] = self.allocate(s.slot.bytes, source=s.source)
+        if isinstance(s, Park):
+            tiles.store(values[s.value], self.slots[s.slot])
+        else:
+            values[s.result] = tiles.load(self.slots[s.slot], s.result.dtype)
+
+    def base(self, terms: tuple[tuple[Variable, int], ...]) -> Register:
+        """The pointer that follows a combination of loop variables; constants are added to it."""
+        if terms not in self.bases:
+            self.bases[terms] = self.routine.pointer(0)
+        return self.bases[terms]
+
+    def dram(self, code: Code, offset: Affine) -> int | Place:
+        if not offset.terms:
+            return offset.constant
+        return Place(self.base(offset.terms), f"dram {id(offset.terms)}", offset.constant)
+
+    def step_bases(self, code: Code, variable: Variable, times: int = 1) -> None:
+        """Move every pointer that follows the variable by one step."""
+        for terms, pointer in self.bases.items():
+            factor = next((f for v, f in terms if v is variable), 0)
+            if factor:
+                code.advance(pointer, factor * times)
+
+    def allocate(self, bytes: int, align: int = 1024, source: str = "") -> int:
+        start = -(-self.top // align) * align
+        self.top = start + bytes
+        self.peak = max(self.peak, self.top)
+        self.by_line[source] = self.by_line.get(source, 0) + bytes
+        return start
+
+    def runs(self, reads: Iterable[Read], longest: int | None = None) -> list[Run]:
+        """Reads grouped into transfers: the same bytes once, neighbours together."""
+        limit = self.profile.dma.max_bytes or 1 << 30
+        longest = self.merge_limit() if longest is None else longest
+        first: dict[Any, dict[int, Run]] = {}
+        order: list[Run] = []
+        for read in reads:
+            by_constant = first.setdefault((read.offset.terms, read.row), {})
+            run = by_constant.get(read.offset.constant)
+            if run is None:
+                run = Run(read.offset, read.bytes, row=read.row)
+                by_constant[read.offset.constant] = run
+                order.append(run)
+            run.reads.append(read)
+        order = joined(order)
+        merged: list[Run] = []
+        for run in order:
+            last = merged[-1] if merged else None
+            if (
+                last is not None
+                and not (last.row or run.row)
+                and last.offset.terms == run.offset.terms
+                and last.offset.constant + last.bytes == run.offset.constant
+                and last.bytes + run.bytes <= min(limit, longest)
+            ):
+                last.bytes += run.bytes
+                last.reads += run.reads
+            else:
+                merged.append(run)
+        return merged
+
+    def merge_limit(self) -> int:
+        """Longest transfer worth making: long ones keep short ones waiting."""
+        return 4096
+
+    def load(
+        self, code: Code, run: Run, target: int | Place, ahead: int = 0, piece: int = 0
+    ) -> None:
+        """Start the transfers of a run, `ahead` bytes further on, cut into pieces if wanted."""
+        offset = run.offset.shifted(ahead)
+        if not run.row and not piece:
+            code.dma_load(target, self.dram(code, offset), run.bytes)
+            return
+        count = ROW if run.row else REGISTER_BYTES
+        for half in range(0, run.bytes, REGISTER_BYTES):
+            place = (
+                Place(target.pointer, target.buffer, target.offset + half)
+                if isinstance(target, Place)
+                else target + half
+            )
+            code.dma_load(place, self.dram(code, offset.shifted(half)), count)
+
+    def clear(self, code: Code, place: int | Place, count: int) -> None:
+        """Zero bytes of VMEM, for tiles of which only a row is loaded."""
+        zero = code.half()
+        code.emit("vli.all", zero, 0)
+        for at in range(0, count, REGISTER_BYTES):
+            code.vstore(zero, shifted(place, at))
+
+    def fetch(
+        self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place
+    ) -> None:
+        """Bring a tile from its buffer into registers."""
+        code.source = read.source
+        shift = read.offset.constant - run.offset.constant
+        at = (
+            Place(buffer.pointer, buffer.buffer, buffer.offset + shift)
+            if isinstance(buffer, Place)
+            else buffer + shift
+        )
+        if read.result.dtype == "bf16" and read.bytes == REGISTER_BYTES:
+            tile = tiles.load_half(at)
+        else:
+            tile = tiles.load(at, read.result.dtype, pair=read.result in self.turned)
+        values[read.result] = tiles.columns("sum", tile) if read.row else tile
+
+
+def joined(runs: list[Run]) -> list[Run]:
+    """Runs that share bytes (windows over rows) become one that covers them all."""
+    result: list[Run] = []
+    last: dict[Any, Run] = {}  # per pointer, by increasing address
+    for run in sorted(runs, key=lambda r: r.offset.constant):
+        other = last.get(run.offset.terms)
+        if run.row or other is None or run.offset.constant >= other.offset.constant + other.bytes:
+            result.append(run)
+            if not run.row:
+                last[run.offset.terms] = run
+            continue
+        end = run.offset.constant + run.bytes - other.offset.constant
+        other.bytes = max(other.bytes, end)
+        other.reads += run.reads
+    place = {id(run): k for k, run in enumerate(runs)}
+    return sorted(result, key=lambda run: place[id(run)])

@@ -1,0 +1,273 @@
+"""Loops whose body is straight: what is loaded before, ahead and along, and how results leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import TilewrightError
+from tilewright.kernels.bodies import BODIES
+from tilewright.targets.atlas.codegen.chip import Chip, Run
+from tilewright.targets.atlas.codegen.nest import (
+    Compute,
+    For,
+    Park,
+    Read,
+    Unpark,
+    Value,
+    Variable,
+    Write,
+    emit_compute,
+)
+from tilewright.targets.atlas.codegen.routine import Loop
+from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
+from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site
+from tilewright.targets.atlas.isa import Kind
+
+DEFERRED = 2  # stores of an iteration that may still run in the next
+
+
+@dataclass
+class Outer:
+    """The loop around an inner loop, and where code before that loop goes."""
+
+    variable: Variable
+    out: list[Code | Loop]
+
+
+class InnerLoop:
+    """A loop whose body is straight."""
+
+    def __init__(self, chip: Chip, loop: For, out: list[Code | Loop], outer: Outer | None) -> None:
+        self.at, self.loop, self.out, self.outer = chip, loop, out, outer
+        self.routine = chip.routine
+        self.variable = loop.variable
+        for s in loop.body:
+            if isinstance(s, Compute) and s.body is BODIES["transpose"]:
+                chip.turned.update(s.inputs)
+        reads = [s for s in loop.body if isinstance(s, Read)]
+        moving = [r for r in reads if r.offset.factor(self.variable)]
+        self.fixed = chip.runs(r for r in reads if not r.offset.factor(self.variable))
+        self.moving = chip.runs(moving)
+        self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
+        self.writes = [s for s in loop.body if isinstance(s, Write)]
+        self.places: dict[int, int | Place] = {}  # run -> where its bytes are
+
+    def lower(self) -> None:
+        mark = self.at.top
+        self.before = before = self.routine.code()
+        self.ahead = self._ahead()
+        self.current, self.following = self._double_buffer()  # first: it needs alignment
+        for run in self.fixed:
+            if id(run) in self.places:
+                continue
+            buffer = self.at.allocate(run.bytes, source=run.reads[0].source)
+            self.places[id(run)] = buffer
+            if run.row:
+                self.at.clear(before, buffer, run.bytes)
+            self.at.load(before, run, buffer)
+        for run in self.moving:
+            if run.row:
+                for pointer, name in ((self.current, "current"), (self.following, "following")):
+                    self.at.clear(before, Place(pointer, name, run.buffer), run.bytes)
+        for run in self.moving:
+            self.places[id(run)] = Place(self.current, "current", run.buffer)
+            self.at.load(before, run, Place(self.current, "current", run.buffer))
+        self.deferred = self._deferred_stores()
+        self.out.append(before)
+        body = self._body()
+        self.out.append(Loop(self.variable.trips, [body]))
+        after = self.routine.code()
+        self.at.step_bases(after, self.variable, -self.variable.trips)
+        if self.ahead is not None:
+            self.ahead.turn(after)
+        if after.ops:
+            self.out.append(after)
+        if self.outer is None:
+            self.at.top = mark
+
+    def _ahead(self) -> _Ahead | None:
+        """Load what the next iteration of the loop around needs, a slice in each of ours."""
+        if self.outer is None or self.outer.variable.trips < 2 or self.variable.trips < 2:
+            return None
+        runs = [run for run in self.fixed if run.offset.factor(self.outer.variable) and not run.row]
+        regions = _regions(runs)
+        trips = self.variable.trips
+        total = sum(region.bytes for region in regions)
+        half = 1 << max(10, (total - 1).bit_length()) if total else 0
+        rest = sum(r.bytes for r in [*self.fixed, *self.moving, *self.moving, *self.writes])
+        fits = self.at.top + 2 * half + rest + 4 * half // 2 <= self.at.ceiling
+        sizes = [r.bytes // trips for r in regions]
+        even = all(r.bytes % (trips * ROW) == 0 for r in regions)
+        if not regions or not fits or not even or any(n & (n - 1) for n in sizes):
+            return None
+        return _Ahead(self, regions, half)
+
+    def _double_buffer(self) -> tuple[Register, Register]:
+        """Pointers to the two halves that moving tiles alternate between."""
+        total = 0
+        for run in self.moving:
+            run.buffer = total
+            total += -(-run.bytes // 1024) * 1024
+            source = run.reads[0].source
+            self.at.by_line[source] = self.at.by_line.get(source, 0) + 2 * run.bytes
+        self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
+        self.start = self.at.allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
+        if not total:
+            return Register(Kind.X), Register(Kind.X)
+        return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
+
+    def _deferred_stores(self) -> dict[int, Site]:
+        """The last stores of an iteration run on channels of their own into the next."""
+        sites = {}
+        limit = self.at.profile.dma.max_bytes or 1 << 40
+        whole = [write for write in self.writes if write.bytes <= limit]
+        for number, write in enumerate(whole[-DEFERRED:]):
+            buffer = self.at.allocate(write.bytes, source=write.source)
+            inside = self.routine.pointer(buffer)
+            outside = self.routine.pointer(0)
+            sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
+        return sites
+
+    def _body(self) -> Code:
+        code = self.routine.code()
+        tiles, values = Tiles(code, self.constant), dict[Value, Any]()
+        stepping = self.variable.trips > 1
+        if self.moving and stepping:
+            self._prefetch(code)
+        if self.ahead is not None:
+            self.ahead.slice(code)
+        for s in self.loop.body:
+            if isinstance(s, Read):
+                run = self.where[id(s)]
+                self.at.fetch(code, tiles, values, s, run, self.places[id(run)])
+            elif isinstance(s, Compute):
+                code.source = s.source
+                emit_compute(tiles, s, values)
+            elif isinstance(s, Park | Unpark):
+                self.at.park(code, tiles, values, s)
+            elif isinstance(s, Write):
+                code.source = s.source
+                self._store(code, tiles, values[s.value], s)
+        self.at.step_bases(code, self.variable)
+        if self.moving:
+            code.toggle(self.current, self.half)
+            code.toggle(self.following, self.half)
+        return code
+
+    def constant(self, value: float) -> Tile:
+        """Constants of a loop are made before it and stay in registers."""
+        tile = Tile(self.routine.carry(2), "bf16")
+        self.at.constant(Tiles(self.before), value, tile)
+        return tile
+
+    def _prefetch(self, code: Code) -> None:
+        """Start the loads of the next iteration. The last iteration loads what follows in
+        memory; nobody reads it."""
+        for run in self.moving:
+            there = Place(self.following, "following", run.buffer)
+            self.at.load(code, run, there, run.offset.factor(self.variable))
+
+    def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
+        site = self.deferred.get(id(write))
+        if site is None:
+            buffer = self.at.allocate(write.bytes, source=write.source)
+            tiles.store(tile, buffer, write.bytes)
+            code.dma_store(self.at.dram(code, write.offset), buffer, write.bytes)
+            return
+        name = f"out {site.channel}"
+        code.wait(site, (name,))
+        tiles.store(tile, Place(site.vmem, name), write.bytes)
+        base = self.at.base(write.offset.terms)
+        offset = write.offset.constant
+        if -2048 <= offset <= 2047:
+            code.emit("addi", site.dram, base, offset)
+        else:
+            code.emit("add", site.dram, base, code.constant(Kind.X, offset & 0xFFFFFFFF))
+        code.start(site, name)
+
+
+def _regions(runs: list[Run]) -> list[Run]:
+    """Runs that follow each other in DRAM, joined."""
+    regions: list[Run] = []
+    for run in sorted(runs, key=lambda r: (str(r.offset.terms), r.offset.constant)):
+        last = regions[-1] if regions else None
+        if (
+            last is not None
+            and last.offset.terms == run.offset.terms
+            and last.offset.constant + last.bytes == run.offset.constant
+        ):
+            last.bytes += run.bytes
+            last.reads += run.reads
+        else:
+            regions.append(Run(run.offset, run.bytes, list(run.reads)))
+    return regions
+
+
+class _Ahead:
+    """Tiles that change with the loop around: two halves, one in use while the other fills up a
+    slice at a time."""
+
+    def __init__(self, loop: InnerLoop, regions: list[Run], half: int) -> None:
+        self.loop, self.regions, self.size = loop, regions, half
+        at, routine = loop.at, loop.routine
+        assert loop.outer is not None
+        start = at.allocate(2 * half, 2 * half)
+        self.current = routine.pointer(start)
+        # One pointer walks over the half that fills up, one over each region in DRAM.
+        self.filling = routine.pointer(start + half)
+        self.trips = loop.variable.trips
+        self.other = half
+        place = 0
+        first = routine.code()
+        self.sources: list[Register] = []
+        for region in regions:
+            region.buffer = place
+            for run in loop.fixed:
+                if run.reads and any(run.reads[0] is r for r in region.reads):
+                    shift = run.offset.constant - region.offset.constant
+                    loop.places[id(run)] = Place(self.current, "ahead", place + shift)
+            at.load(first, region, start + place)
+            place += -(-region.bytes // 1024) * 1024
+        loop.outer.out.append(first)
+        self.walk = routine.pointer(0)  # slices done so far, times one slice of the first region
+
+    def slice(self, code: Code) -> None:
+        """Load the next slice of every region for the next iteration of the loop around."""
+        outer = self.loop.outer
+        assert outer is not None
+        for region in self.regions:
+            size = region.bytes // self.trips
+            place = self._stepped(code, self.filling, region.buffer, size)
+            source = self._source(code, region, size)
+            code.dma_load(place, source, size)
+        code.advance(self.walk, 1)
+
+    def _stepped(self, code: Code, pointer: Register, offset: int, size: int) -> Place:
+        """pointer + offset + slices done * size, as a place of its own."""
+        return Place(self._sum(code, pointer, offset, size), "filling", 0)
+
+    def _source(self, code: Code, region: Run, size: int) -> Place:
+        outer = self.loop.outer
+        assert outer is not None
+        base = self.loop.at.base(region.offset.terms)
+        ahead = region.offset.constant + region.offset.factor(outer.variable)
+        return Place(self._sum(code, base, ahead, size), f"dram ahead {id(region)}", 0)
+
+    def _sum(self, code: Code, pointer: Register, offset: int, size: int) -> Register:
+        shift = size.bit_length() - 1
+        if size != 1 << shift:
+            raise TilewrightError("TW1456", f"a slice of {size} bytes is not a power of two")
+        walked = Register(Kind.X)
+        code.emit("slli", walked, self.walk, shift)
+        total = Register(Kind.X)
+        code.emit("add", total, walked, pointer)
+        if not offset:
+            return total
+        return code.address(total, offset)
+
+    def turn(self, code: Code) -> None:
+        """The filled half is the one in use from now on."""
+        code.toggle(self.current, self.size)
+        code.toggle(self.filling, self.size)
+        code.advance(self.walk, -self.trips)

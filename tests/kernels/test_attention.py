@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -62,7 +64,8 @@ def test_attention_of_a_vision_block_is_fast() -> None:
     random = np.random.default_rng(0)
     q = random.normal(size=(2, 1, 1024, 64)) / 8
     kt, v = random.normal(size=(2, 64, 1024)), random.normal(size=(2, 1024, 64))
-    compiled = library.attention.compile(**library.attention.shapes_of((q, kt, v)))
+    shapes: dict[str, Any] = dict(library.attention.shapes_of((q, kt, v)))
+    compiled = library.attention.compile(**shapes)
     got = compiled.run(q, kt, v).astype(np.float64)
     assert compiled.cycles is not None and compiled.cycles < 6_000_000 // 6
     scores = q @ kt[:, None]

@@ -40,6 +40,7 @@ def _attend(
         ragged = j.valid(0) < SIDE
         best = tw.row_max(score) if ragged else score
         largest = best if largest is None else tw.maximum(largest, best)
+    assert largest is not None
     top = tw.row_max(largest)
     total, rest, ones = tw.zeros(unit=1), None, tw.ones()
     result = None

@@ -11,6 +11,7 @@ from tilewright.targets.atlas.lint import Report, lint
 from tilewright.targets.atlas.lint.joining import blur
 from tilewright.targets.atlas.lint.stepper import Stepper
 from tilewright.targets.atlas.lint.values import Form
+from tilewright.targets.atlas.machine import PythonMachine
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.text_isa import parse_text_isa
 
@@ -127,3 +128,15 @@ def test_jalr_through_a_small_table_is_followed() -> None:
     )
     report = run(text)
     assert [(e.code, e.may) for e in report.errors] == [("TW2025", True)]
+
+
+def test_a_transfer_in_a_slot_near_the_end_of_a_machine_with_many_slots() -> None:
+    """The first jump leads away in time; the machine refuses the second one all the same."""
+    profile = replace(V0, delay_slots=4)
+    text = "nop\nj -4\nnop\nbeq x0, x0, -8\nnop\nnop\nnop\n"
+    program = assemble(text, profile)
+    machine = PythonMachine(profile)
+    machine.load(program)
+    fault = machine.run(max_cycles=100).fault
+    assert fault is not None and (fault.kind, fault.index) == ("illegal", 3)
+    assert [(e.code, e.index) for e in lint(program, profile).errors] == [("TW2017", 3)]

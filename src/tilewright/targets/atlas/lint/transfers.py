@@ -98,7 +98,10 @@ def _go(
             f"{facts.shown} goes to address {target}, which is no instruction", tick=tick + 1,
         )  # fmt: skip
         return run.follow(state, None)
-    if any(address >= len(run.facts) for address in state.window):
+    # The machine looks ahead in a straight line, whatever an older transfer will do to its slots.
+    count, window = len(run.facts), state.window
+    ahead = window[1] + len(window) - 2 if len(window) > 1 else window[0]
+    if ahead >= count or any(address >= count for address in window):
         if run.repairs is not None:
             run.repairs.slots_missing = True
         run.report(

@@ -131,8 +131,8 @@ def check(make: Any, seed: int, profile: str, loops: bool = False) -> None:
     else:
         shapes = [(m, n), (m, n), (m, n), (n, k), (n,), (m, 1)]
     arrays = [random.normal(size=shape) for shape in shapes]
-    longest = {"STRAIGHT": 1, "BODY": 1} if loops else {}
-    with patch.multiple(lower_nest, **longest) if loops else nullcontext():
+    kept = patch.multiple(lower_nest, STRAIGHT=1, BODY=1) if loops else nullcontext()
+    with kept:
         compiled = kernel.compile(*arrays, target=profile)
     results, wanted = compiled.run(*arrays), kernel.eager(*arrays, profile=profile)
     for got, want in zip(_several(results), _several(wanted), strict=True):

@@ -16,19 +16,11 @@ if TYPE_CHECKING:
 
 HELP = """Read MODEL into MLIR, with its weights in a safetensors file beside it.
 
-<<<<<<< HEAD
-MODEL is an ONNX file, or a program saved by torch.export (.pt2). Its operators
-become kernel intents; attention, norms and activations stay whole. Everything in
-an ONNX model that has no mapping is reported at once, and then nothing is
-written. The table shows which kernels it became and what is left to the host.
-=======
 MODEL is an ONNX file, a PyTorch program saved by torch.export.save (FILE.pt2,
 which needs no torch), or package.module:factory, a function that returns a torch
 module and example inputs. Operators become kernel intents; attention, norms and
-activations stay whole. Everything that has no mapping is reported at once, and
-then nothing is written. The table shows which kernel each operator became and
-what is left to the host.
->>>>>>> pt2
+activations stay whole. What has no mapping is reported, and then nothing is
+written. The table shows which kernels it became and what is left to the host.
 
   tilewright import model.onnx -o model.mlir
   tilewright import model.onnx -o model.mlir --shape batch=1 --shape tokens=64
@@ -65,19 +57,15 @@ def command(
     check: bool,
     as_json: bool,
 ) -> int:
-<<<<<<< HEAD
     if as_json and output == "-" and not check:
         raise TilewrightError(
             "TW0020",
             "the module and the JSON would both go to standard output",
             hint="name a file with -o, or use --check",
         )
-    imported = _read(model, dict(_size(text) for text in sizes))
-=======
     from tilewright.frontend.models import import_model
 
     imported = import_model(model, dict(_size(text) for text in sizes))
->>>>>>> pt2
     place = None if check else _write(imported, output, weights)
     document = describe(imported, None if check else output, place)
     if as_json:
@@ -85,28 +73,6 @@ def command(
     else:
         _print(imported, document)
     return 0
-
-
-def _read(model: str, shapes: dict[str, int | tuple[int, ...]]) -> Imported:
-    suffix = Path(model).suffix
-    if suffix == ".onnx":
-        from tilewright.frontend.onnx import read_onnx
-
-        return read_onnx(model, shapes)
-    if suffix == ".pt2":
-        from tilewright.frontend.pt2 import read_pt2
-
-        if shapes:
-            raise TilewrightError(
-                "TW0020", "a saved torch program has its sizes already", Location(model)
-            )
-        return read_pt2(model)
-    raise TilewrightError(
-        "TW0020",
-        f"files ending in {suffix or 'nothing'} are not imported",
-        Location(model),
-        "models end in .onnx or .pt2; MLIR text is read by tilewright opt as it is",
-    )
 
 
 def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
@@ -119,8 +85,9 @@ def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
             f"cannot read the size {text!r}",
             hint="write NAME=SIZE, or NAME=2x3x4 for a whole input",
         )
-    numbers = tuple(int(part) for part in parts)
-    return name.strip(), numbers if len(numbers) > 1 else numbers[0]
+    if len(parts) == 1:
+        return name.strip(), int(parts[0])
+    return name.strip(), tuple(int(part) for part in parts)
 
 
 def _write(imported: Imported, output: str, weights: str | None) -> str | None:
@@ -149,7 +116,6 @@ def describe(imported: Imported, output: str | None, weights: str | None) -> dic
     from tilewright.transforms.linalg_to_kernel.coverage import coverage_of
     from tilewright.transforms.linalg_to_kernel.emitter import Settings
 
-<<<<<<< HEAD
     return {
         "model": imported.source,
         "module": output,
@@ -179,36 +145,6 @@ def _print(imported: Imported, document: dict[str, Any]) -> None:
     lines.append("")
     kernels = sorted(coverage["kernels"].items(), key=lambda item: (-item[1], item[0]))
     lines += [f"{count:>6}  {name}" for name, count in kernels]
-=======
-    coverage = coverage_of(imported.module, Settings())
-    total = sum(array.nbytes for array in imported.weights.values())
-    if as_json:
-        document = {
-            "model": model,
-            "opset": imported.opset,
-            "module": None if check or output == "-" else output,
-            "weights": weights,
-            "weight_bytes": total,
-            "weight_names": imported.weight_names,
-            "inputs": [spec.to_json() for spec in imported.inputs],
-            "outputs": [spec.to_json() for spec in imported.outputs],
-            "state": imported.state,
-            "folded": imported.folded,
-            "coverage": coverage.to_json(),
-        }
-        if output != "-" or check:
-            print_json(document)
-        else:
-            import json
-
-            click.echo(json.dumps(document, indent=2), err=True)
-        return
-    lines = [model if imported.opset is None else f"{model}: operator set {imported.opset}"]
-    for kind, specs in (("input", imported.inputs), ("output", imported.outputs)):
-        for spec in specs:
-            shape = "x".join(map(str, spec.shape)) or "scalar"
-            lines.append(f"{kind} {spec.name}: {spec.dtype} {shape}")
->>>>>>> pt2
     lines.append(
         f"{coverage['ops']} tensor ops: {coverage['bound']} for the NPU, {coverage['host']} for the host"
     )

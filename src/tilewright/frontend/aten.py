@@ -270,7 +270,7 @@ class GraphImporter(Importer):
             tuple(outputs),
             self.graph.source,
             {fqn: f"{fqn}.next" for fqn in state},
-            folded=self.folded,
+            folded=tuple(self.folded),
         )
 
     def _settle_constants(self) -> None:

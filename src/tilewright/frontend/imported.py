@@ -48,13 +48,9 @@ class Imported:
     weights: dict[str, Array]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    source: str = ""
+    source: str
     state: dict[str, str] = field(default_factory=dict)
-    weight_names: dict[str, str] = field(
-        default_factory=dict
-    )  # resource -> name, where they differ
-    folded: list[str] = field(default_factory=list)  # nodes of the model computed at import
-    opset: int | None = None
+    folded: tuple[str, ...] = ()  # nodes of the model that were computed at import
 
     def save_weights(self, path: str | Path) -> None:
         """Write the weights as a safetensors file, in order of their names."""
@@ -68,6 +64,7 @@ SAFETENSORS_TYPES: dict[np.dtype[Any], str] = {
         (np.int16, "I16"), (np.uint32, "U32"), (np.int32, "I32"), (np.uint64, "U64"),
         (np.int64, "I64"), (np.float16, "F16"), (np.float32, "F32"), (np.float64, "F64"),
         (ml_dtypes.bfloat16, "BF16"), (ml_dtypes.float8_e4m3fn, "F8_E4M3"),
+        (ml_dtypes.float8_e5m2, "F8_E5M2"), (ml_dtypes.float8_e8m0fnu, "F8_E8M0"),
     )
 }  # fmt: skip
 
@@ -81,12 +78,7 @@ def save_safetensors(path: str | Path, tensors: Mapping[str, Array]) -> None:
     end = 0
     for name in sorted(tensors):
         array = tensors[name]
-<<<<<<< HEAD
         kind = SAFETENSORS_TYPES.get(array.dtype)
-=======
-        # Narrow types that few readers know are kept as bytes; the module says what they are.
-        kind = _SAFETENSORS_TYPES.get(array.dtype, "U8" if array.dtype.itemsize == 1 else None)
->>>>>>> pt2
         if kind is None:
             raise TilewrightError(
                 "TW0014",

@@ -17,6 +17,7 @@ TW6008 see `onnx_lowering`; TW6010 a value given for an input does not fit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,7 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.frontend import onnx_file
-<<<<<<< HEAD
 from tilewright.frontend.imported import SAFETENSORS_TYPES, Imported, TensorSpec, save_safetensors
-=======
-from tilewright.frontend.imported import Imported, TensorSpec, save_safetensors
->>>>>>> pt2
 from tilewright.frontend.onnx_file import Source
 from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
 from tilewright.frontend.onnx_values import (
@@ -62,7 +59,6 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 
 
-<<<<<<< HEAD
 @dataclass
 class OnnxModel(Imported):
     """An imported model with what only ONNX has."""
@@ -80,8 +76,6 @@ class OnnxModel(Imported):
         save_safetensors(path, {name: _plain(array) for name, array in self.weights.items()})
 
 
-=======
->>>>>>> pt2
 class NeedsValues(TilewrightErrors):
     """The model's sizes depend on the values of these inputs."""
 
@@ -115,20 +109,16 @@ def read_onnx(
         if lowering.needs:
             raise NeedsValues(lowering.errors(), lowering.needs)
         raise TilewrightErrors(lowering.errors())
-    results = _results(lowering, scope)
-    module = _module(lowering, results)
+    module = _module(lowering, _results(lowering, scope))
+    if fold:
+        name_chains(module)
     used = _remove_unused(module, lowering.weights)
-<<<<<<< HEAD
     outputs = tuple(
-=======
-    outputs = [
->>>>>>> pt2
         TensorSpec(info.name, shape(value), str(element(value)))
-        for info, value in zip(loaded.model.graph.output, results, strict=True)
+        for info, value in zip(loaded.model.graph.output, results_of(module), strict=True)
     )
     verify_module(module)
     names = {name: lowering.names.original[name] for name in used}
-<<<<<<< HEAD
     return OnnxModel(
         module,
         used,
@@ -137,16 +127,6 @@ def read_onnx(
         loaded.name,
         weight_names=names,
         folded=tuple(lowering.folded),
-=======
-    return Imported(
-        module,
-        used,
-        tuple(specs),
-        tuple(outputs),
-        loaded.name,
-        weight_names=names,
-        folded=lowering.folded,
->>>>>>> pt2
         opset=loaded.opsets[""],
     )
 
@@ -235,6 +215,28 @@ def _module(low: Lowering, results: list[SSAValue]) -> ModuleOp:
     return module
 
 
+def name_chains(module: ModuleOp) -> None:
+    """Chains that older exporters take apart get the name of their family back.
+
+    before: x * sigmoid(x)
+    after:  silu(x), the same bits
+    """
+    from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
+    from tilewright.transforms.linalg_to_kernel.emitter import Settings
+
+    for op in module.body.block.ops:
+        for region in op.regions:
+            recognise_chains(region.block, {}, Settings())
+
+
+def results_of(module: ModuleOp) -> list[SSAValue]:
+    """What @main returns."""
+    (main,) = module.body.block.ops
+    last = main.regions[0].block.last_op
+    assert last is not None
+    return list(last.operands)
+
+
 def _remove_unused(module: ModuleOp, weights: dict[str, Array]) -> dict[str, Array]:
     """Operations nobody reads are gone; the weights that are still named."""
     from tilewright.dialects.xdsl_api import DenseResourceAttr, arith
@@ -251,14 +253,8 @@ def _remove_unused(module: ModuleOp, weights: dict[str, Array]) -> dict[str, Arr
     return {name: weights[name] for name in named}
 
 
-<<<<<<< HEAD
 def _plain(array: Array) -> Array:
     return array if array.dtype in SAFETENSORS_TYPES else array.view(np.uint8)
-=======
-def save_weights(weights: Mapping[str, Array], path: str | Path) -> None:
-    """Write arrays to a safetensors file in one step: all of it or nothing."""
-    save_safetensors(path, weights)
->>>>>>> pt2
 
 
 __all__ = ["NeedsValues", "OnnxModel", "read_onnx"]

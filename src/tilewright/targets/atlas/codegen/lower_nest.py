@@ -525,7 +525,9 @@ class _InnerLoop:
     def _deferred_stores(self) -> dict[int, Site]:
         """The last stores of an iteration run on channels of their own into the next."""
         sites = {}
-        for number, write in enumerate(self.writes[-DEFERRED:]):
+        limit = self.at.profile.dma.max_bytes or 1 << 40
+        whole = [write for write in self.writes if write.bytes <= limit]
+        for number, write in enumerate(whole[-DEFERRED:]):
             buffer = self.at._allocate(write.bytes, source=write.source)
             inside = self.routine.pointer(buffer)
             outside = self.routine.pointer(0)

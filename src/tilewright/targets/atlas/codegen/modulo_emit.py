@@ -37,8 +37,9 @@ def best_shift(
     trips: int,
     carried: dict[Register, int],
     setting: Callable[[Code, dict[Register, int]], Setting],
+    gain: float = GAIN,
 ) -> Choice | None:
-    """The fastest shift found; None where the plain loop is as good.
+    """The fastest shift found; None where none takes less than `gain` times the plain interval.
 
     setting: what a piece finds when it starts, with more registers carried.
     """
@@ -47,7 +48,7 @@ def best_shift(
     bound = lower_bound(body).ticks
     # The period leaves out repeated transfers; the engine may take longer than all else.
     period = max(loop_period(body, plain), bound)
-    limit = period * GAIN
+    limit = period * gain
     best = None
     if trips < FEWEST_TRIPS or limit <= bound:
         return None
@@ -57,7 +58,7 @@ def best_shift(
         if choice is None:
             continue
         length = choice.first.finish + (trips - 1) * choice.interval + choice.rest.finish
-        if length < trips * period:
+        if length < trips * period * max(1, gain):
             best, limit = choice, choice.interval
         if limit <= bound * NEAR:
             break

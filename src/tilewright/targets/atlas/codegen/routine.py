@@ -17,7 +17,7 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_emit import best_shift
+from tilewright.targets.atlas.codegen.modulo_emit import GAIN, best_shift
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
@@ -86,21 +86,27 @@ class Routine:
         return Code(self.profile)
 
     def compile(
-        self, source: str = "<kernel>", pipelining: bool = True, exact: bool = False
+        self,
+        source: str = "<kernel>",
+        pipelining: bool = True,
+        gain: float = GAIN,
+        exact: bool = False,
     ) -> Program:
-        """The program; with `pipelining`, loops whose iterations gain from it overlap them.
+        """The program; with `pipelining`, loops overlap their iterations where that brings the
+        interval below `gain` times the plain one.
 
         With `exact`, short straight pieces are also given to a solver: its order is taken where
         it finishes earlier, and `least` is the fewest cycles any order of them takes.
         """
         self.intervals, self.least = [], None
-        return _Compiler(self, pipelining, exact).run(source)
+        return _Compiler(self, gain if pipelining else None, exact).run(source)
 
 
 class _Compiler:
-    def __init__(self, routine: Routine, pipelining: bool = True, exact: bool = False) -> None:
+    def __init__(self, routine: Routine, gain: float | None, exact: bool) -> None:
         self.routine = routine
-        self.pipelining, self.exact = pipelining, exact
+        self.gain = gain  # of overlapped iterations, at least; None: never overlap
+        self.exact = exact
         self.profile = routine.profile
         self.writer = Writer()
 
@@ -222,11 +228,18 @@ class _Compiler:
         period = loop_period(body, result)
         bound = lower_bound(body)
         choice = None
-        if self.pipelining:
-            choice = best_shift(body, result, trips, self.carried, self._body_setting)
+        if self.gain is not None:
+            choice = best_shift(body, result, trips, self.carried, self._body_setting, self.gain)
         achieved, stages = (choice.interval, 2) if choice else (period, 1)
         self.routine.intervals.append(
-            Interval(trips, period, achieved, bound.ticks, bound.cause, stages)
+            Interval(
+                trips,
+                max(period, bound.ticks),
+                max(achieved, bound.ticks),
+                bound.ticks,
+                bound.cause,
+                stages,
+            )
         )
         if choice is None:
             self._repeat(trips, result, period, counter)

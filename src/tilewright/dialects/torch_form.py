@@ -50,5 +50,5 @@ def _types(parser: Parser) -> list[Attribute]:
     """Types separated by commas, perhaps in parentheses."""
     listed = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     if listed is not None:
-        return listed
-    return parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return list(listed)
+    return list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))

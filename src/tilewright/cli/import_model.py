@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import print_json
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
 
 HELP = """Read MODEL into MLIR, with its weights in a safetensors file beside it.
 
-MODEL is an ONNX file, or a program saved by torch.export (.pt2). Its operators
-become kernel intents; attention, norms and activations stay whole. Everything in
-an ONNX model that has no mapping is reported at once, and then nothing is
+MODEL is an ONNX file, a PyTorch program saved by torch.export.save (FILE.pt2,
+which needs no torch), or package.module:factory, a function that returns a torch
+module and example inputs. Operators become kernel intents; attention, norms and
+activations stay whole. What has no mapping is reported, and then nothing is
 written. The table shows which kernels it became and what is left to the host.
 
   tilewright import model.onnx -o model.mlir
   tilewright import model.onnx -o model.mlir --shape batch=1 --shape tokens=64
+  tilewright import model.pt2 -o model.mlir --weights weights.safetensors
+  tilewright import my_models:decoder_block -o block.mlir
   tilewright import model.onnx --check --json
 """
 
@@ -60,7 +63,9 @@ def command(
             "the module and the JSON would both go to standard output",
             hint="name a file with -o, or use --check",
         )
-    imported = _read(model, dict(_size(text) for text in sizes))
+    from tilewright.frontend.models import import_model
+
+    imported = import_model(model, dict(_size(text) for text in sizes))
     place = None if check else _write(imported, output, weights)
     document = describe(imported, None if check else output, place)
     if as_json:
@@ -68,28 +73,6 @@ def command(
     else:
         _print(imported, document)
     return 0
-
-
-def _read(model: str, shapes: dict[str, int | tuple[int, ...]]) -> Imported:
-    suffix = Path(model).suffix
-    if suffix == ".onnx":
-        from tilewright.frontend.onnx import read_onnx
-
-        return read_onnx(model, shapes)
-    if suffix == ".pt2":
-        from tilewright.frontend.pt2 import read_pt2
-
-        if shapes:
-            raise TilewrightError(
-                "TW0020", "a saved torch program has its sizes already", Location(model)
-            )
-        return read_pt2(model)
-    raise TilewrightError(
-        "TW0020",
-        f"files ending in {suffix or 'nothing'} are not imported",
-        Location(model),
-        "models end in .onnx or .pt2; MLIR text is read by tilewright opt as it is",
-    )
 
 
 def _size(text: str) -> tuple[str, int | tuple[int, ...]]:

@@ -30,6 +30,7 @@ from tilewright.dialects.xdsl_api import (
     Operation,
     Region,
     SSAValue,
+    VerifyException,
     arith,
     func,
 )
@@ -60,6 +61,13 @@ IGNORED = frozenset(
 )
 
 
+# What a function of the table meets when arguments are missing or of the wrong kind.
+ILL_FITTING = (
+    KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError, ArithmeticError,
+    MemoryError, VerifyException,
+)  # fmt: skip
+
+
 def load_targets() -> dict[str, Lower]:
     """The table of calls with all its files loaded."""
     for name in OPERATOR_FILES:
@@ -70,6 +78,7 @@ def load_targets() -> dict[str, Lower]:
 def import_graph(graph: ExportedGraph) -> Imported:
     """The graph as a module; raises errors that name the layer and the user's line."""
     load_targets()
+    check_functional(graph.nodes)
     nodes = live_nodes(graph)
     check_targets(nodes)
     return GraphImporter(graph).run(nodes)
@@ -85,6 +94,29 @@ def live_nodes(graph: ExportedGraph) -> list[Node]:
             live.append(node)
             needed.update(node.references())
     return live[::-1]
+
+
+def check_functional(nodes: Sequence[Node]) -> None:
+    """Refuse calls that write in place: what they change may be read where no result leads."""
+    errors: dict[str, TilewrightError] = {}
+    for node in nodes:
+        name = node.target.split(".")[1] if "." in node.target else node.target
+        if name.endswith("_") and not name.startswith("_") and node.target not in TARGETS:
+            errors.setdefault(
+                node.target,
+                node.error(
+                    "TW6106",
+                    f"{node.target} writes in place",
+                    "save the functional form: torch.export.export(…).run_decompositions({})",
+                ),
+            )
+    _raise_all(errors)
+
+
+def _raise_all(errors: dict[str, TilewrightError]) -> None:
+    if errors:
+        found = list(errors.values())
+        raise found[0] if len(found) == 1 else TilewrightErrors(found)
 
 
 DATA_DEPENDENT = frozenset(
@@ -106,12 +138,6 @@ def check_targets(nodes: Sequence[Node]) -> None:
                 f"{node.target} gives a shape that depends on the data",
                 "replace it by a mask of fixed size, such as torch.where",
             )
-        elif name.endswith("_") and not name.startswith("_"):
-            error = node.error(
-                "TW6106",
-                f"{node.target} writes in place",
-                "save the functional form: torch.export.export(…).run_decompositions({})",
-            )
         else:
             error = node.error(
                 "TW6101",
@@ -120,12 +146,7 @@ def check_targets(nodes: Sequence[Node]) -> None:
                 "program.run_decompositions() or run_decompositions({op: function})",
             )
         errors[node.target] = error
-    if errors:
-        raise (
-            next(iter(errors.values()))
-            if len(errors) == 1
-            else TilewrightErrors([*errors.values()])
-        )
+    _raise_all(errors)
 
 
 class GraphImporter(Importer):
@@ -135,6 +156,8 @@ class GraphImporter(Importer):
         super().__init__(graph)
         self.names: dict[SSAValue, str] = {}
         self.weights: dict[str, Array] = {}
+        self.folded: list[str] = []
+        self.last_literal: Operation | None = None
 
     def run(self, nodes: Sequence[Node]) -> Imported:
         for node in nodes:
@@ -143,9 +166,12 @@ class GraphImporter(Importer):
         self._constants()
         for node in nodes:
             self.node = node
-            for name, value in zip(node.results, self._lower(node), strict=True):
+            found = self._lower(node)
+            for name, value in zip(node.results, found, strict=True):
                 if value is not None:
                     self.values[name] = value
+            if all(not isinstance(v, SSAValue) or v in self.known for v in found):
+                self.folded.append(node.name)
         self.node = None
         return self._finish(state)
 
@@ -188,14 +214,7 @@ class GraphImporter(Importer):
             if layer and not error.message.startswith(layer):
                 error.message = f"{layer}{error.message}"
             raise
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            AttributeError,
-            ArithmeticError,
-        ) as error:
+        except ILL_FITTING as error:
             raise node.error(
                 "TW6104",
                 f"the arguments of {node.target} do not fit it ({type(error).__name__}: {error})",
@@ -251,6 +270,7 @@ class GraphImporter(Importer):
             tuple(outputs),
             self.graph.source,
             {fqn: f"{fqn}.next" for fqn in state},
+            folded=tuple(self.folded),
         )
 
     def _settle_constants(self) -> None:
@@ -297,9 +317,13 @@ class GraphImporter(Importer):
             self.weights[name] = raw
             op = arith.ConstantOp(DenseResourceAttr.from_params(name, type_), type_)
         # Constants stand first, so that equal ones are shared wherever they are read.
-        first = self.block.first_op
-        assert first is not None
-        self.block.insert_op_before(op, first)
+        if self.last_literal is None:
+            first = self.block.first_op
+            assert first is not None
+            self.block.insert_op_before(op, first)
+        else:
+            self.block.insert_op_after(op, self.last_literal)
+        self.last_literal = op
         op.location = before.location
         return op.results[0]
 

@@ -42,7 +42,7 @@ from tilewright.dialects.xdsl_api import (
     i1,
     i64,
 )
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.aten_graph import (
     BY_NAME,
     ExportedGraph,
@@ -131,8 +131,10 @@ class Importer(IntentBuilder):
     def value(self, reference: Ref) -> Value:
         found = self.values.get(reference.name)
         if found is None:
-            assert self.node is not None
-            raise self.node.error("TW6104", f"{reference.name} is read before it is computed")
+            message = f"{reference.name} is read but never computed before"
+            if self.node is not None:
+                raise self.node.error("TW6104", message)
+            raise TilewrightError("TW6104", message, Location(self.graph.source))
         return found
 
     def tensor(self, reference: Ref) -> SSAValue:

@@ -7,7 +7,7 @@ The live reader (`torch.py`) and the reader of saved programs (`pt2.py`) both pr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,6 +134,22 @@ class ExportedGraph:
     literals: dict[str, str] = field(default_factory=dict)
     mutated: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, Array] = field(default_factory=dict)
+
+
+def dynamic_size(
+    name: str, sizes: Sequence[object], node: Node | None, source: str
+) -> TilewrightError:
+    """The error for a shape with symbols; torch calls those that depend on data u0, u1, …"""
+    text = "x".join(map(str, sizes))
+    if any(re.search(r"\bu\d+\b", str(size)) for size in sizes):
+        code, message = "TW6102", f"the shape of {name}, {text}, depends on the data"
+        hint = "keep the shape fixed and use a mask, such as torch.where"
+    else:
+        code, message = "TW6105", f"{name} has the dynamic shape {text}"
+        hint = "export with fixed sizes: leave dynamic_shapes out"
+    if node is not None:
+        return node.error(code, message, hint)
+    return TilewrightError(code, message, Location(source), hint)
 
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')

@@ -344,7 +344,7 @@ def log10(importer: Importer, node: Node) -> Lowered:
 
 
 @lowers(
-    "alias", "clone", "detach", "lift", "lift_fresh", "lift_fresh_copy", "contiguous", "view_as_real",
+    "alias", "clone", "detach", "detach_", "lift", "lift_fresh", "lift_fresh_copy", "contiguous",
     "alias_copy", "detach_copy", "positive", "resolve_conj", "resolve_neg",
 )  # fmt: skip
 def identity(importer: Importer, node: Node) -> Lowered:

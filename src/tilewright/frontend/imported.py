@@ -50,6 +50,7 @@ class Imported:
     outputs: tuple[TensorSpec, ...]
     source: str
     state: dict[str, str] = field(default_factory=dict)
+    folded: tuple[str, ...] = ()  # nodes of the model that were computed at import
 
     def save_weights(self, path: str | Path) -> None:
         """Write the weights as a safetensors file, in order of their names."""

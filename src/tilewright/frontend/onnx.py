@@ -41,8 +41,7 @@ from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.frontend import onnx_file
 from tilewright.frontend.imported import SAFETENSORS_TYPES, Imported, TensorSpec, save_safetensors
 from tilewright.frontend.onnx_file import Source
-from tilewright.frontend.onnx_lowering import Lowering
-from tilewright.frontend.onnx_nodes import Scope
+from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
 from tilewright.frontend.onnx_values import (
     ELEMENTS,
     TYPE_NAMES,
@@ -50,7 +49,6 @@ from tilewright.frontend.onnx_values import (
     Constant,
     Value,
     element,
-    identifier,
     shape,
     stored,
 )

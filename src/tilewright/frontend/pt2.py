@@ -27,6 +27,7 @@ from tilewright.frontend.aten_graph import (
     Ref,
     ScalarType,
     TensorInfo,
+    dynamic_size,
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
@@ -36,6 +37,7 @@ MODEL = "models/model.json"
 JSON_LIMIT = 1 << 30
 _DAMAGE = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError,
+    struct.error, MemoryError,
 )  # fmt: skip
 
 
@@ -58,6 +60,8 @@ def read_program(path: str | Path, check_sums: bool = True) -> ExportedGraph:
     except _DAMAGE as error:
         detail = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise damaged(source, f"{MODEL} cannot be read ({detail})") from error
+    finally:
+        archive.zip.close()
 
 
 def damaged(source: str, message: str) -> TilewrightError:
@@ -90,12 +94,11 @@ class _Archive:
         try:
             self.zip = zipfile.ZipFile(source)
             self.data = np.memmap(source, mode="r", dtype=np.uint8)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+        except OSError as error:
             raise TilewrightError(
-                "TW0010", f"cannot read the file: {reason or error}", Location(source)
+                "TW0010", f"cannot read the file: {error.strerror or error}", Location(source)
             ) from None
-        except zipfile.BadZipFile:
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error):
             raise TilewrightError(
                 "TW6110",
                 "this is not a saved PyTorch program, or it is cut off",
@@ -125,7 +128,7 @@ class _Archive:
             raise damaged(self.source, f"{name} claims {info.file_size} bytes")
         try:
             return self.zip.read(info)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
             raise damaged(self.source, f"{name} is damaged ({error})") from None
 
     def json(self, name: str) -> Any:
@@ -263,14 +266,8 @@ class _Reader:
     def _dynamic(
         self, name: str, described: list[dict[str, Any]], node: Node | None
     ) -> TilewrightError:
-        text = "x".join(
-            str(s["as_int"]) if "as_int" in s else str(s["as_expr"]["expr_str"]) for s in described
-        )
-        message = f"{name} has the dynamic shape {text}"
-        hint = "export with fixed sizes: leave dynamic_shapes out"
-        if node is not None:
-            return node.error("TW6105", message, hint)
-        return TilewrightError("TW6105", message, Location(self.source), hint)
+        text = [s["as_int"] if "as_int" in s else s["as_expr"]["expr_str"] for s in described]
+        return dynamic_size(name, text, node, self.source)
 
     def _node(self, entry: dict[str, Any]) -> Node:
         metadata = entry.get("metadata") or {}
@@ -371,9 +368,17 @@ class _Reader:
                 raise damaged(
                     self.source, f"{fqn} is stored as {array.shape} {array.dtype}, not as {info}"
                 )
+        read = [value.name for _, value in graph.outputs if isinstance(value, Ref)]
+        read += [*graph.inputs, *graph.mutated.values()]
         for node in graph.nodes:
-            for name in (*node.results, *node.references()):
-                _ = graph.values[name]
+            read += [*node.results, *node.references()]
+        for name in read:
+            if name not in graph.values:
+                raise damaged(self.source, f"the value {name} has no type")
+        known = {*graph.weights.values(), *graph.literals.values()}
+        for fqn in graph.mutated:
+            if fqn not in known:
+                raise damaged(self.source, f"the model changes {fqn}, which it does not have")
 
 
 class Unreadable:

@@ -12,6 +12,10 @@ that cannot be used.
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +31,7 @@ from tilewright.frontend.aten_graph import (
     Ref,
     ScalarType,
     TensorInfo,
+    dynamic_size,
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
@@ -134,7 +139,7 @@ def graph_of(program: torch.export.ExportedProgram, source: str) -> ExportedGrap
         if node.op == "placeholder":
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
-                graph.values[node.name] = _info(value, node.name, None)
+                graph.values[node.name] = _info(value, node.name, None, source)
         elif node.op == "call_function" and not _is_getitem(node):
             graph.nodes.append(_node(torch, node, graph, parts, aliases))
     _inputs(program, graph)
@@ -179,19 +184,15 @@ def _node(
         if isinstance(item, torch.Tensor):
             alone = not isinstance(value, (list, tuple))
             result = node.name if alone else parts.get((node.name, index), f"{node.name}.{index}")
-            graph.values[result] = _info(item, result, made)
+            graph.values[result] = _info(item, result, made, graph.source)
             results.append(result)
     return Node(made.target, made.name, made.arguments, tuple(results), layer, made.location)
 
 
-def _info(value: Any, name: str, node: Node | None) -> TensorInfo:
+def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
     kind = scalar_type(value.dtype)
     if any(type(size) is not int for size in value.shape):
-        message = f"{name} has the dynamic shape {'x'.join(map(str, value.shape))}"
-        hint = "export with fixed sizes: leave dynamic_shapes out"
-        if node is not None:
-            raise node.error("TW6105", message, hint)
-        raise TilewrightError("TW6105", message, hint=hint)
+        raise dynamic_size(name, list(value.shape), node, source)
     return TensorInfo(tuple(value.shape), kind)
 
 
@@ -275,8 +276,6 @@ def _output_names(torch: Any, program: Any) -> list[str]:
     from tilewright.frontend.pt2 import spec_names
 
     try:
-        import json
-
         text = torch.utils._pytree.treespec_dumps(program.call_spec.out_spec)
         return spec_names(json.loads(text)[1])
     except (KeyError, TypeError, ValueError, AttributeError, NotImplementedError):
@@ -320,16 +319,25 @@ def from_numpy(array: Array) -> Any:
 def import_factory(reference: str) -> Imported:
     """The model a function returns: `package.module:factory` gives (module, example inputs)."""
     load_torch()
-    name, _, attribute = reference.partition(":")
+    name, _, path = reference.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` would have it
+        sys.path.insert(0, os.getcwd())
     try:
-        factory = getattr(importlib.import_module(name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        factory: Any = importlib.import_module(name)
+        for attribute in path.split("."):
+            factory = getattr(factory, attribute)
+    except ModuleNotFoundError as error:
         raise TilewrightError(
             "TW6122",
             f"{reference} cannot be found: {error}",
-            hint="give package.module:function, with the package on PYTHONPATH",
+            hint="give package.module:function, found from this folder or PYTHONPATH",
         ) from None
-    made = factory()
+    except Exception as error:
+        raise _factory_error(reference, error) from error
+    try:
+        made = factory()
+    except Exception as error:
+        raise _factory_error(reference, error) from error
     if not isinstance(made, tuple) or len(made) != 2 or not hasattr(made[0], "forward"):
         raise TilewrightError(
             "TW6122",
@@ -340,6 +348,15 @@ def import_factory(reference: str) -> Imported:
     if isinstance(inputs, Mapping):
         return import_module(module, (), inputs, reference)
     return import_module(module, inputs, None, reference)
+
+
+def _factory_error(reference: str, error: Exception) -> TilewrightError:
+    """What the user's own code raised, at the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [Location(f.filename, f.lineno or 0) for f in frames if f.filename != __file__]
+    own = [place for place in places if not place.file.startswith("<")]
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return TilewrightError("TW6122", f"{reference} failed: {what}", own[-1] if own else None)
 
 
 def compile_backend(graph_module: Any, examples: Sequence[Any]) -> Any:

@@ -88,11 +88,14 @@ class Entry:
         }
 
     def build(
-        self, profile: str | Profile = "atlas-v1", sizes: Mapping[str, int] | None = None
+        self,
+        profile: str | Profile = "atlas-v1",
+        sizes: Mapping[str, int] | None = None,
+        exact: bool = False,
     ) -> Compiled:
-        """The compiled kernel."""
+        """The compiled kernel; with `exact`, a solver looks at short ones."""
         shapes: dict[str, Any] = dict(self.shapes(sizes))
-        return self.kernel.compile(profile, **shapes)
+        return self.kernel.compile(profile, exact=exact, **shapes)
 
     def sample(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Inputs for a test, as bit patterns."""
@@ -120,6 +123,10 @@ def _random(
         return np.where(np.abs(values) < 0.25, 0.5, values)
     if kind == "half":
         return values * 0.5
+    if kind == "mask":
+        hidden = random.random(shape) < 0.3
+        hidden[0] |= len(shape) == 2  # one row sees nothing
+        return np.where(hidden, -3.0e38, 0.0)
     if kind == "small integers":
         return random.integers(-4, 4, shape).astype(np.float64)
     if kind == "angles":
@@ -135,11 +142,21 @@ def _group(module: str, names: str, sizes: Mapping[str, int], **more: Any) -> li
 
 _MN = {"M": 32, "N": 32}
 _MKN = {"M": 32, "K": 32, "N": 32}
+_HEADS = {"G": 1, "R": 1, "M": 32, "N": 64, "D": 64, "E": 64}
 
 _ENTRIES: list[Entry] = [
     *_group("matmul", "matmul matmul_transposed matmul_bias linear linear_gelu", _MKN),
     *_group("matmul", "linear_silu matmul_requant mini_block", _MKN),
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
+    Entry("gemm", "gemm", _MKN),
+    *_group(
+        "attention", "attention attention_causal", _HEADS,
+        data=dict.fromkeys(("q", "kt", "v"), "half"),
+    ),
+    *_group(
+        "attention", "attention_key_mask attention_mask", _HEADS,
+        data={**dict.fromkeys(("q", "kt", "v"), "half"), "mask": "mask"},
+    ),
     Entry(
         "attention_tile", "attention_tables", {"M": 32, "D": 32, "S": 32, "E": 32},
         data=dict.fromkeys(("q", "kt", "v"), "small integers"),
@@ -192,5 +209,11 @@ def entry(name: str) -> Entry:
 def _references() -> dict[str, Reference]:
     from tilewright.kernels.references import REFERENCES
     from tilewright.kernels.references_attention import ATTENTION_REFERENCES
+    from tilewright.kernels.references_heads import HEAD_REFERENCES
 
-    return {**REFERENCES, **ATTENTION_REFERENCES}
+    return {
+        **REFERENCES,
+        **ATTENTION_REFERENCES,
+        **HEAD_REFERENCES,
+        "gemm": REFERENCES["matmul"],
+    }

@@ -345,3 +345,14 @@ def test_chains_of_older_exporters_get_their_names_back_with_the_same_bits() -> 
     assert "gelu_erf" not in kernels(plain)
     got = [run(m.module, [x], weights=m.weights)[0] for m in (imported, plain)]
     np.testing.assert_array_equal(got[0], got[1])
+
+
+@pytest.mark.parametrize("sizes", [[4, 1], [1, 1], [1, 8]])
+def test_norms_over_rows_of_one_element(sizes: list[int]) -> None:
+    nodes = [
+        helper.make_node("RMSNormalization", ["x", "w"], ["n"]),
+        helper.make_node("Mul", ["n", "w"], ["m"]),
+        helper.make_node("Add", ["m", "w"], ["y"]),
+    ]
+    weights = {"w": np.full(sizes[-1], 2, np.float32)}
+    check(model(nodes, {"x": (FLOAT, sizes)}, ["y"], weights), normal(*sizes))

@@ -20,8 +20,9 @@ from tilewright.kernels.registry import entry
 
 RESULTS = Path(__file__).parent / "results" / "kernels.md"
 LARGE = [
-    ("matmul", {"M": 512, "K": 512, "N": 512}),
-    ("matmul", {"M": 816, "K": 2048, "N": 2048}),
+    ("gemm", {"M": 512, "K": 512, "N": 512}),
+    ("gemm", {"M": 816, "K": 2048, "N": 2048}),
+    ("attention", {"G": 12, "R": 1, "M": 1024, "N": 1024, "D": 64, "E": 64}),
     ("linear_gelu", {"M": 256, "K": 512, "N": 512}),
     ("softmax", {"M": 512, "N": 1024}),
     ("layer_norm", {"M": 512, "N": 1024}),

@@ -151,7 +151,7 @@ def difference(test: Any, wanted: Any, got: Any) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="Run the node tests of the onnx package.")
     parser.add_argument("--only", nargs="*", default=[], help="operators or test names to run")
     parser.add_argument("--write", metavar="FILE", help="write the state of every test as JSON")
     parser.add_argument("--json", action="store_true", help="print all results as JSON")

@@ -68,7 +68,7 @@ def test_module_and_weights_run_together(folder: Path) -> None:
     x = np.linspace(-2, 2, 72, dtype=np.float32).reshape(3, 24)
     module = parse_file(str(folder / "out.mlir"))
     got = run(module, [x], weights=folder / "out.safetensors")[0]
-    wanted = ReferenceEvaluator(str(folder / "model.onnx")).run(None, {"x": x})[0]
+    (wanted,) = ReferenceEvaluator(str(folder / "model.onnx")).run(None, {"x": x})
     np.testing.assert_allclose(got, np.asarray(wanted), rtol=1e-5, atol=1e-5)
 
 

@@ -77,6 +77,16 @@ def test_errors_as_json() -> None:
     assert (error["code"], error["file"], error["line"]) == ("TW1210", "<stdin>", 2)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["/nowhere.mlir"], "TW0010"), (["-p", "css"], "TW1301"), (["--pipeline", "x"], "TW1301")],
+)
+def test_early_errors_are_json_too(arguments: list[str], code: str) -> None:
+    result = opt("--json", *arguments, input=GOOD)
+    assert result.return_value == 2
+    assert [error["code"] for error in json.loads(result.stdout)["errors"]] == [code]
+
+
 def test_passes_as_json() -> None:
     listing = json.loads(opt("--list-passes", "--json").stdout)
     (tiling,) = [p for p in listing["passes"] if p["name"] == "tile-npu-kernel-to-schedule"]

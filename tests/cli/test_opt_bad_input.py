@@ -55,6 +55,10 @@ CASES = {
         unary("tensor<4xf32>", '%0 = "foo.bar"(%a) : (tensor<4xf32>) -> tensor<4xf32>'),
         "TW1221", 2, "foo.bar", "does not know",
     ),
+    "unknown op without tensors": (
+        'func.func @f(%a: i32) -> i32 {\n  "foo.beep"() : () -> ()\n  return %a : i32\n}\n',
+        "TW1221", 2, "foo.beep", "does not know",
+    ),
     "f64": (exponential("tensor<4xf64>"), "TW1222", 2, "linalg.exp", "no kernel works on f64"),
     "complex": (
         unary(COMPLEX, f"%0 = linalg.add ins(%a, %a : {COMPLEX}, {COMPLEX}) outs(%a : {COMPLEX}) -> {COMPLEX}"),

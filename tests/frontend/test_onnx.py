@@ -309,3 +309,50 @@ def test_names_that_mlir_does_not_know_are_changed_once_each() -> None:
 def test_importing_is_deterministic() -> None:
     proto = decoder_block()
     assert str(read_onnx(proto).module) == str(read_onnx(proto).module)
+
+
+def test_chains_of_older_exporters_get_their_names_back_with_the_same_bits() -> None:
+    """Sigmoid and Mul, GELU by Erf, and a norm in pieces, as operator set 17 spells them."""
+    node = helper.make_node
+    weights = {
+        "root": np.float32(np.sqrt(2.0)), "one": np.float32(1), "half": np.float32(0.5),
+        "two": np.float32(2), "epsilon": np.float32(1e-5), "w": normal(32),
+    }  # fmt: skip
+    nodes = [
+        node("Pow", ["x", "two"], ["square"]),
+        node("ReduceMean", ["square"], ["mean"], axes=[-1]),
+        node("Add", ["mean", "epsilon"], ["above"]),
+        node("Sqrt", ["above"], ["deviation"]),
+        node("Reciprocal", ["deviation"], ["inverse"]),
+        node("Mul", ["x", "inverse"], ["n"]),
+        node("Mul", ["n", "w"], ["norm"]),
+        node("Sigmoid", ["norm"], ["s"]),
+        node("Mul", ["norm", "s"], ["silu"]),
+        node("Div", ["silu", "root"], ["d"]),
+        node("Erf", ["d"], ["e"]),
+        node("Add", ["e", "one"], ["p"]),
+        node("Mul", ["p", "half"], ["h"]),
+        node("Mul", ["silu", "h"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (FLOAT, [4, 32])}, ["y"], weights, opset=17)
+    x = normal(4, 32)
+    imported = check(proto, x)
+    found = kernels(imported)
+    assert "silu" in found
+    assert "gelu_erf" in found
+    assert "elementwise_erf" not in found
+    plain = read_onnx(proto, fold=False)
+    assert "gelu_erf" not in kernels(plain)
+    got = [run(m.module, [x], weights=m.weights)[0] for m in (imported, plain)]
+    np.testing.assert_array_equal(got[0], got[1])
+
+
+@pytest.mark.parametrize("sizes", [[4, 1], [1, 1], [1, 8]])
+def test_norms_over_rows_of_one_element(sizes: list[int]) -> None:
+    nodes = [
+        helper.make_node("RMSNormalization", ["x", "w"], ["n"]),
+        helper.make_node("Mul", ["n", "w"], ["m"]),
+        helper.make_node("Add", ["m", "w"], ["y"]),
+    ]
+    weights = {"w": np.full(sizes[-1], 2, np.float32)}
+    check(model(nodes, {"x": (FLOAT, sizes)}, ["y"], weights), normal(*sizes))

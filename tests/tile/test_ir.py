@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+import tile_kernels as k
 
 from tilewright.dialects.context import make_context
 from tilewright.dialects.locations import location_of
@@ -16,9 +16,6 @@ from tilewright.dialects.xdsl_api import Parser
 from tilewright.reference.executor import run
 from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.layouts import NUMPY
-
-sys.path.insert(0, str(Path(__file__).parent))
-import kernels as k
 
 RANDOM = np.random.default_rng(5)
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+import tile_kernels as k
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-
-sys.path.insert(0, str(Path(__file__).parent))
-import kernels as k
 
 
 def test_values_can_be_looked_at(capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,8 +85,9 @@ def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
             f"cannot read the size {text!r}",
             hint="write NAME=SIZE, or NAME=2x3x4 for a whole input",
         )
-    numbers = tuple(int(part) for part in parts)
-    return name.strip(), numbers if len(numbers) > 1 else numbers[0]
+    if len(parts) == 1:
+        return name.strip(), int(parts[0])
+    return name.strip(), tuple(int(part) for part in parts)
 
 
 def _write(imported: Imported, output: str, weights: str | None) -> str | None:

@@ -142,12 +142,14 @@ def command(
 
     if pass_text is not None and pipeline_name is not None:
         raise click.UsageError("give passes with -p or a pipeline with --pipeline, not both")
-    passes = []
-    if pass_text is not None:
-        passes = parse_pipeline(pass_text)
-    elif pipeline_name is not None:
-        passes = named_pipeline(pipeline_name)
-    _check_pass_names((*print_ir_before, *print_ir_after), passes)
+    try:
+        passes = parse_pipeline(pass_text or "")
+        if pipeline_name is not None:
+            passes = named_pipeline(pipeline_name)
+        _check_pass_names((*print_ir_before, *print_ir_after), passes)
+        text = read_text(input_file)
+    except TilewrightError as error:
+        return _report([error], as_json)
 
     settings = Settings(
         passes,
@@ -160,7 +162,6 @@ def command(
         print_generic,
         print_locations,
     )
-    text = read_text(input_file)
     file = "<stdin>" if input_file == "-" else input_file
     parts = _split(text) if split_input_file else [(text, 1)]
     outputs, errors, warnings = _process(parts, file, settings)
@@ -171,16 +172,21 @@ def command(
     for warning in warnings:
         click.echo(f"warning {warning}", err=True)
     if errors:
-        if as_json:
-            from tilewright.cli import print_json
-
-            print_json({"errors": [error.to_json() for error in errors]})
-        else:
-            for error in errors:
-                click.echo(str(error), err=True)
-        return 2
+        return _report(errors, as_json)
     write_atomically(output, "// -----\n".join(outputs))
     return 0
+
+
+def _report(errors: list[TilewrightError], as_json: bool) -> int:
+    """Print errors, for people or for programs; returns the exit code of bad input."""
+    if as_json:
+        from tilewright.cli import print_json
+
+        print_json({"errors": [error.to_json() for error in errors]})
+    else:
+        for error in errors:
+            click.echo(str(error), err=True)
+    return 2
 
 
 def _process(

@@ -22,6 +22,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from tilewright.dialects.context import make_context
 from tilewright.dialects.error_hints import parse_hint
+from tilewright.dialects.torch_form import PREFIX, parse_torch_operation
 from tilewright.dialects.verification import verify_module as verify_module
 from tilewright.dialects.xdsl_api import (
     AnyFloat,
@@ -132,13 +133,14 @@ class LocatedParser(Parser):
         name_token = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
         if name_token is not None:
             op_type = self._get_op_by_name(name_token.text)
-            if issubclass(op_type, UnregisteredOp):
+            foreign = issubclass(op_type, UnregisteredOp)
+            if foreign and not name_token.text.startswith(PREFIX):
                 self.raise_error(
                     f"there is no operation {name_token.text} with a custom form",
                     at_position=name_token.span,
                 )
             state.dialect_stack.append(op_type.dialect_name())
-            op = op_type.parse(self)
+            op = parse_torch_operation(self, op_type) if foreign else op_type.parse(self)
             if (location := self.parse_optional_location()) is not None:
                 op.location = location
         else:

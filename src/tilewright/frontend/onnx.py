@@ -109,12 +109,13 @@ def read_onnx(
         if lowering.needs:
             raise NeedsValues(lowering.errors(), lowering.needs)
         raise TilewrightErrors(lowering.errors())
-    results = _results(lowering, scope)
-    module = _module(lowering, results)
+    module = _module(lowering, _results(lowering, scope))
+    if fold:
+        name_chains(module)
     used = _remove_unused(module, lowering.weights)
     outputs = tuple(
         TensorSpec(info.name, shape(value), str(element(value)))
-        for info, value in zip(loaded.model.graph.output, results, strict=True)
+        for info, value in zip(loaded.model.graph.output, results_of(module), strict=True)
     )
     verify_module(module)
     names = {name: lowering.names.original[name] for name in used}
@@ -212,6 +213,28 @@ def _module(low: Lowering, results: list[SSAValue]) -> ModuleOp:
         if isinstance(op, Operation):
             op.location = place
     return module
+
+
+def name_chains(module: ModuleOp) -> None:
+    """Chains that older exporters take apart get the name of their family back.
+
+    before: x * sigmoid(x)
+    after:  silu(x), the same bits
+    """
+    from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
+    from tilewright.transforms.linalg_to_kernel.emitter import Settings
+
+    for op in module.body.block.ops:
+        for region in op.regions:
+            recognise_chains(region.block, {}, Settings())
+
+
+def results_of(module: ModuleOp) -> list[SSAValue]:
+    """What @main returns."""
+    (main,) = module.body.block.ops
+    last = main.regions[0].block.last_op
+    assert last is not None
+    return list(last.operands)
 
 
 def _remove_unused(module: ModuleOp, weights: dict[str, Array]) -> dict[str, Array]:

@@ -56,13 +56,13 @@ class Source:
 def load(source: str | Path | ModelProto) -> Source:
     """The model in a file or in memory, structure only: external data stays outside."""
     onnx = onnx_package()
-    if isinstance(source, onnx.ModelProto):
+    if isinstance(source, str | Path):
+        path = Path(source)
+        loaded = Source(_parse(onnx, path), str(path), path.parent)
+    else:
         copy = onnx.ModelProto()
         copy.CopyFrom(source)
         loaded = Source(copy, "<model>")
-    else:
-        path = Path(source)
-        loaded = Source(_parse(onnx, path), str(path), path.parent)
     _check_versions(onnx, loaded)
     if loaded.model.functions:
         from onnx import inliner
@@ -125,7 +125,7 @@ def check(source: Source) -> None:
             info.type.tensor_type.shape.SetInParent()
     try:
         onnx.checker.check_model(source.model, skip_opset_compatibility_check=True)
-    except onnx.checker.ValidationError as error:
+    except Exception as error:  # besides ValidationError also errors of decoding names
         text = " ".join(str(error).split("==>")[0].split()).rstrip(".")
         if "external" in text.lower() or "should be stored" in text.lower():
             return  # missing files get an error of their own when the weights are read

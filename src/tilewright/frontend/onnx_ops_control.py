@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.onnx_lowering import Lowering, Node, Problem, Scope, lowers, unsupported
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, Scope, lowers, unsupported
 from tilewright.frontend.onnx_values import Constant, Value, shape
 
 MOST_ITERATIONS = 256

@@ -9,18 +9,19 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import float_attribute
 from tilewright.dialects.xdsl_api import FloatAttr, IntegerAttr, SSAValue
-from tilewright.frontend.onnx_lowering import (
-    Lowering,
-    Node,
-    Problem,
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
+from tilewright.frontend.onnx_values import (
+    ELEMENTS,
+    Constant,
+    Value,
+    element,
     is_bool,
     is_float,
     is_unsigned,
-    lowers,
     number_of,
-    unsupported,
+    shape,
 )
-from tilewright.frontend.onnx_values import ELEMENTS, Constant, Value, element, shape
 
 UNARY = {
     "Abs": "elementwise_abs",

@@ -10,8 +10,9 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import float_attribute, text
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
-from tilewright.frontend.onnx_lowering import Lowering, Node, Problem, is_bool, lowers, unsupported
-from tilewright.frontend.onnx_values import Constant, Value, element, shape
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
+from tilewright.frontend.onnx_values import Constant, Value, element, is_bool, shape
 
 
 @lowers("MatMul")

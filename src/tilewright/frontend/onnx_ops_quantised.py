@@ -17,22 +17,23 @@ from tilewright.dialects.xdsl_api import (
     SSAValue,
     TensorType,
 )
-from tilewright.frontend.onnx_lowering import (
-    Lowering,
-    Node,
-    Problem,
-    is_float,
-    is_unsigned,
-    lowers,
-    number_of,
-    unsupported,
-)
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
 from tilewright.frontend.onnx_ops_elementwise import cast_to
 from tilewright.frontend.onnx_ops_movement import reshaped
 from tilewright.frontend.onnx_ops_products import product
 from tilewright.frontend.onnx_ops_rows import front
 from tilewright.frontend.onnx_ops_windows import convolve
-from tilewright.frontend.onnx_values import ELEMENTS, Constant, Value, element, shape
+from tilewright.frontend.onnx_values import (
+    ELEMENTS,
+    Constant,
+    Value,
+    element,
+    is_float,
+    is_unsigned,
+    number_of,
+    shape,
+)
 
 
 def is_zero(value: Value | None) -> bool:

@@ -10,15 +10,9 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import float_attribute, integers, text
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
-from tilewright.frontend.onnx_lowering import (
-    Lowering,
-    Node,
-    Problem,
-    is_float,
-    lowers,
-    unsupported,
-)
-from tilewright.frontend.onnx_values import Constant, Value, element, shape
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
+from tilewright.frontend.onnx_values import Constant, Value, element, is_float, shape
 
 # operator -> (step before, reduction, step after)
 REDUCTIONS = {
@@ -161,12 +155,17 @@ def normalisation(low: Lowering, node: Node) -> Value | list[Value]:
             if math.prod(shape(value)) != width:
                 value = low.expand(value, sizes[axis:])
             operands.append(low.reshape(low.tensor(value), [width]))
-    attributes: dict[str, Attribute] = {"epsilon": float_attribute(node.get("epsilon", 1e-5))}
+    attributes = row_attributes(node, axis)
     result = low.call(family, operands, operands[0].type, attributes)
     results: list[Value] = [low.reshape(result, sizes)]
     if node.has_output(1) or node.has_output(2):
         results += _statistics(low, operands[0], sizes, axis, node.get("epsilon", 1e-5))
     return results
+
+
+def row_attributes(node: Node, axis: int) -> dict[str, Attribute]:
+    """Attributes of a norm along an axis."""
+    return {"epsilon": float_attribute(node.get("epsilon", 1e-5)), **axis_attribute(axis)}
 
 
 def _statistics(
@@ -225,8 +224,7 @@ def _by_group(low: Lowering, node: Node, groups: int) -> SSAValue:
     x = low.tensor(node.required(0))
     batch, channels, *space = sizes = shape(x)
     rows = low.reshape(x, [batch, groups, math.prod(sizes[1:]) // groups])
-    attributes: dict[str, Attribute] = {"epsilon": float_attribute(node.get("epsilon", 1e-5))}
-    flat = low.call("layer_norm", [rows], rows.type, attributes)
+    flat = low.call("layer_norm", [rows], rows.type, row_attributes(node, 2))
     result = low.reshape(flat, sizes)
     column = [channels] + [1] * len(space)
     for index, family in ((1, "elementwise_mul"), (2, "elementwise_add")):

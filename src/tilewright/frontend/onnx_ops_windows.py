@@ -10,9 +10,10 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import integers
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
-from tilewright.frontend.onnx_lowering import Lowering, Node, is_float, lowers, unsupported
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, lowers, unsupported
 from tilewright.frontend.onnx_ops_movement import border, take
-from tilewright.frontend.onnx_values import Value, element, shape
+from tilewright.frontend.onnx_values import Value, element, is_float, shape
 
 
 def image(low: Lowering, x: SSAValue) -> SSAValue:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.frontend.onnx_lowering import Lowering, Node, Problem, unsupported
+from tilewright.frontend.onnx_lowering import Lowering
+from tilewright.frontend.onnx_nodes import Node, Problem, unsupported
 from tilewright.frontend.onnx_ops_movement import take
 from tilewright.frontend.onnx_ops_products import product
 from tilewright.frontend.onnx_values import Array, Constant, element, shape
@@ -41,7 +42,7 @@ def axis_plan(low: Lowering, node: Node, x: SSAValue) -> SSAValue:
 
 
 def low_number(x: SSAValue) -> int:
-    from tilewright.frontend.onnx_lowering import number_of
+    from tilewright.frontend.onnx_values import number_of
 
     return number_of(x)
 

@@ -19,6 +19,8 @@ from tilewright.dialects.xdsl_api import Attribute, IntegerType, SSAValue
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
+
 
 def _unsigned(bits: int) -> IntegerType:
     return IntegerType(bits, builtin.Signedness.UNSIGNED)
@@ -119,3 +121,31 @@ class WeightNames:
             found = f"{base}_{count}"
         self.original[found] = wanted
         return found
+
+
+def number_of(value: Value) -> int:
+    return value.number if isinstance(value, Constant) else element_number(element(value))
+
+
+def is_float(type_: Attribute) -> bool:
+    return isinstance(type_, builtin.AnyFloat)
+
+
+def is_unsigned(type_: Attribute) -> bool:
+    return (
+        isinstance(type_, builtin.IntegerType)
+        and type_.signedness.data == builtin.Signedness.UNSIGNED
+    )
+
+
+def is_bool(type_: Attribute) -> bool:
+    return type_ == builtin.i1
+
+
+def identifier(name: str) -> str | None:
+    """A name for an SSA value, or None when nothing of it can be kept."""
+    text = "".join(c if c.isascii() and (c.isalnum() or c in "_.$-") else "_" for c in name)
+    text = text.strip("_.")
+    if not text:
+        return None
+    return text if not text[0].isdigit() else f"v{text}"

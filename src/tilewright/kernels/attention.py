@@ -66,8 +66,8 @@ def _attend(
 
 @tw.kernel
 def attention(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E],
-    out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """softmax(q @ kt) @ v for every head"""
     for g in tw.each(q.G):
@@ -79,8 +79,8 @@ def attention(
 
 @tw.kernel
 def attention_causal(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E],
-    out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention in which the last query sees all keys, the one before all but the last, …"""
     for g in tw.each(q.G):
@@ -93,8 +93,8 @@ def attention_causal(
 
 @tw.kernel
 def attention_key_mask(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E], mask: tw.bf16[N],
-    out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"], mask: tw.bf16["N"],
+    out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
     for g in tw.each(q.G):
@@ -107,8 +107,8 @@ def attention_key_mask(
 
 @tw.kernel
 def attention_mask(
-    q: tw.fp8[G, R, M, D], kt: tw.fp8[G, D, N].panels(), v: tw.fp8[G, N, E],
-    mask: tw.bf16[M, N], out: tw.bf16[G, R, M, E],
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    mask: tw.bf16["M", "N"], out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
     for g in tw.each(q.G):

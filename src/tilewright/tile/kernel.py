@@ -100,7 +100,7 @@ class Kernel:
                     known[name] = shape
                 else:
                     raise TilewrightError(
-                        "TW1622", f"{name} = {shape!r} is neither a tensor's shape nor a size"
+                        "TW1645", f"{name} = {shape!r} is neither a tensor's shape nor a size"
                     )
         except TilewrightError as error:
             raise error.at(self.location) from None
@@ -121,9 +121,11 @@ class Kernel:
     # --- compiling ----------------------------------------------------------------------
 
     def compile(
-        self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any
+        self, *inputs: Any, target: str | Profile = DEFAULT, exact: bool = False, **shapes: Any
     ) -> CompiledKernel:
         """The program for these inputs: arrays, or shapes and sizes by name.
+
+        With `exact`, a solver looks for a better order of short kernels and proves a bound.
 
         kernel.compile(a, b), kernel.compile(a=(64, 32), b=(32, 96)), kernel.compile(M=64, K=32, N=96)
         """
@@ -131,7 +133,7 @@ class Kernel:
 
         if inputs and isinstance(inputs[0], (str, Profile)):
             target, inputs = inputs[0], inputs[1:]
-        return compile_kernel(self, _profile(target), self._given(inputs, shapes))
+        return compile_kernel(self, _profile(target), self._given(inputs, shapes), exact)
 
     def ir(self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any) -> str:
         """The traced npu_schedule module as text, without compiling it."""

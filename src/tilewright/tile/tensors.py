@@ -194,7 +194,7 @@ class Tensor:
         wanted = 1 if rows is None else rows.size, columns.size
         if self.layout.order == "halves" and value.kind != "column":
             raise self.backend.error(
-                "TW1618",
+                "TW1642",
                 f"{self.name} keeps one number per row, a tile of {value.text} has more",
                 "reduce its rows first: tw.row_sum, tw.row_max",
             )
@@ -202,6 +202,6 @@ class Tensor:
         fits = fits and (value.shape[0] == wanted[0] or value.kind == "row")
         if not fits or (rows is None and value.kind != "row"):
             raise self.backend.error(
-                "TW1618",
+                "TW1642",
                 f"a tile of {value.text} does not fill {wanted[0]}x{wanted[1]} of {self.name}",
             )

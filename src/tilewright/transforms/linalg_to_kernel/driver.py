@@ -25,6 +25,7 @@ from tilewright.dialects.xdsl_api import (
     Region,
     StringAttr,
     TensorType,
+    UnregisteredOp,
     i64,
 )
 from tilewright.errors import TilewrightError
@@ -92,8 +93,11 @@ class Conversion:
 
 
 def is_tensor_compute(op: Operation) -> bool:
-    """Whether an op computes or moves tensor elements, and so needs a kernel or the host."""
-    if isinstance(op, StructuredOp | SoftmaxOp | AttentionOp):
+    """Whether an op computes or moves tensor elements, and so needs a kernel or the host.
+
+    Of an op of an unknown dialect nobody can say, so it counts, whatever types it has.
+    """
+    if isinstance(op, StructuredOp | SoftmaxOp | AttentionOp | UnregisteredOp):
         return True
     if op.name in TENSOR_OPS:
         return not (op.name.endswith("_slice") and movement.has_dynamic_place(op))

@@ -380,12 +380,12 @@ class _Lowering:
             )
             code.dma_load(place, self._dram(code, offset.shifted(half)), count)
 
-    def _clear(self, code: Code, address: int, count: int) -> None:
+    def _clear(self, code: Code, place: int | Place, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""
         zero = code.half()
         code.emit("vli.all", zero, 0)
-        for at in range(address, address + count, REGISTER_BYTES):
-            code.vstore(zero, at)
+        for at in range(0, count, REGISTER_BYTES):
+            code.vstore(zero, _moved(place, at))
 
     def _fetch(
         self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place
@@ -411,6 +411,13 @@ class _Outer:
 
     variable: Variable
     out: list[Code | Loop]
+
+
+def _moved(place: int | Place, count: int) -> int | Place:
+    """The place so many bytes further on."""
+    if isinstance(place, Place):
+        return Place(place.pointer, place.buffer, place.offset + count)
+    return place + count
 
 
 def _joined(runs: list[Run]) -> list[Run]:
@@ -466,8 +473,8 @@ class _InnerLoop:
             self.at._load(before, run, buffer)
         for run in self.moving:
             if run.row:
-                for half in (self.start, self.start + self.half):
-                    self.at._clear(before, half + run.buffer, run.bytes)
+                for pointer, name in ((self.current, "current"), (self.following, "following")):
+                    self.at._clear(before, Place(pointer, name, run.buffer), run.bytes)
         for run in self.moving:
             self.places[id(run)] = Place(self.current, "current", run.buffer)
             self.at._load(before, run, Place(self.current, "current", run.buffer))
@@ -518,7 +525,9 @@ class _InnerLoop:
     def _deferred_stores(self) -> dict[int, Site]:
         """The last stores of an iteration run on channels of their own into the next."""
         sites = {}
-        for number, write in enumerate(self.writes[-DEFERRED:]):
+        limit = self.at.profile.dma.max_bytes or 1 << 40
+        whole = [write for write in self.writes if write.bytes <= limit]
+        for number, write in enumerate(whole[-DEFERRED:]):
             buffer = self.at._allocate(write.bytes, source=write.source)
             inside = self.routine.pointer(buffer)
             outside = self.routine.pointer(0)

@@ -7,19 +7,25 @@ disturbed: units, tensor registers, slots and pointers are checked exactly. Repe
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
+from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
+from tilewright.targets.atlas.codegen.modulo_emit import GAIN, best_shift
+from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
+from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
+FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
 WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
@@ -32,6 +38,22 @@ class Loop:
     body: list[Code | Loop] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Interval:
+    """Ticks per iteration of a loop with a straight body.
+
+    plain: one iteration after the other; achieved: as emitted; bound: of the units and carried
+    values, with its cause; stages: iterations under way at once.
+    """
+
+    trips: int
+    plain: int
+    achieved: int
+    bound: int
+    cause: str
+    stages: int
+
+
 @dataclass
 class Routine:
     """A kernel under construction."""
@@ -40,6 +62,8 @@ class Routine:
     items: list[Code | Loop] = field(default_factory=list)
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
     carried: list[Register] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
+    least: int | None = None  # proven least cycles of a routine that is one short piece
 
     def pointer(self, start: int, name: str = "") -> Register:
         register = Register(Kind.X, carried=True, name=name)
@@ -61,13 +85,28 @@ class Routine:
     def code(self) -> Code:
         return Code(self.profile)
 
-    def compile(self, source: str = "<kernel>") -> Program:
-        return _Compiler(self).run(source)
+    def compile(
+        self,
+        source: str = "<kernel>",
+        pipelining: bool = True,
+        gain: float = GAIN,
+        exact: bool = False,
+    ) -> Program:
+        """The program; with `pipelining`, loops overlap their iterations where that brings the
+        interval below `gain` times the plain one.
+
+        With `exact`, short straight pieces are also given to a solver: its order is taken where
+        it finishes earlier, and `least` is the fewest cycles any order of them takes.
+        """
+        self.intervals, self.least = [], None
+        return _Compiler(self, gain if pipelining else None, exact).run(source)
 
 
 class _Compiler:
-    def __init__(self, routine: Routine) -> None:
+    def __init__(self, routine: Routine, gain: float | None, exact: bool) -> None:
         self.routine = routine
+        self.gain = gain  # of overlapped iterations, at least; None: never overlap
+        self.exact = exact
         self.profile = routine.profile
         self.writer = Writer()
 
@@ -106,20 +145,50 @@ class _Compiler:
         if place > 64:
             raise TilewrightError("TW1455", f"{place} tensor registers are carried, 64 exist")
 
-    def _setting(self, code: Code, entry: bool) -> Setting:
+    def _setting(self, code: Code, entry: bool, more: dict[Register, int] | None = None) -> Setting:
         constants = self.constants.entry() if entry else self.constants
         repeated = {op.site.channel for op in code.ops if op.site is not None}
         channels = [c for c in range(8) if c not in repeated]
         idle = not entry and not repeated
-        return Setting(constants, self.pointers, self.carried, channels, idle)
+        carried = {**self.carried, **(more or {})}
+        return Setting(constants, self.pointers, carried, channels, idle)
+
+    def _body_setting(self, code: Code, more: dict[Register, int]) -> Setting:
+        """What a loop body finds, with more carried registers."""
+        return self._setting(code, True, more)
 
     def _item(self, item: Code | Loop, level: int) -> None:
         if isinstance(item, Code):
-            result = schedule(item, self._setting(item, entry=level > 0))
+            setting = self._setting(item, entry=level > 0)
+            if self.exact and level == 0:
+                result = self._exactly(item, setting)
+            else:
+                result = schedule(item, setting)
             self.writer.piece(result.issues, result.finish)
             self.constants.rest()
         else:
             self._loop(item, level)
+
+    def _exactly(self, code: Code, setting: Setting) -> Schedule:
+        """The better of the list schedule and the solver's plan, and what the solver proves."""
+        before = copy.deepcopy(vars(setting.constants))
+        listed = schedule(code, setting)
+        last = _last(listed)
+        ticks = [t for _, t, _ in sorted(listed.dispatched, key=lambda row: row[0].index)]
+        found = solve(code, last + 1, ticks)
+        if found is None:
+            return listed
+        if len(self.routine.items) == 1:
+            self.routine.least = found.bound + FIRST_TICK
+        if found.finish >= last:
+            return listed
+        after = copy.deepcopy(vars(setting.constants))
+        vars(setting.constants).update(before)
+        planned = schedule(code, setting, plan=found.ticks)
+        if _last(planned) < last:
+            return planned
+        vars(setting.constants).update(after)
+        return listed
 
     def _loop(self, loop: Loop, level: int) -> None:
         if loop.trips <= 0:
@@ -127,22 +196,63 @@ class _Compiler:
         if level == 0:
             self._pin(loop)
         counter = self.counters[level]
-        if loop.trips > 1:
-            for row in load_constant(counter, loop.trips):
-                self.writer.add(row)
-        top = len(self.writer.rows)
         if len(loop.body) == 1 and isinstance(loop.body[0], Code):
-            result = schedule(loop.body[0], self._setting(loop.body[0], entry=True))
-            # The counter and the branch at the end add two ticks.
-            self.writer.piece(result.issues, max(0, _period(result) - 2))
+            self._straight_loop(loop.trips, loop.body[0], counter)
         else:
+            top = self._open(loop.trips, counter)
             for item in loop.body:
                 self._item(item, level + 1)
-        if loop.trips > 1:
-            self._close(top, counter)
+            if loop.trips > 1:
+                self._close(top, counter)
         self._drain(loop)
         if level == 0:
             self.constants = Constants(reserved=self.constants.reserved)
+
+    def _open(self, trips: int, counter: int) -> int:
+        """Set the counter; the place the loop goes back to."""
+        if trips > 1:
+            for row in load_constant(counter, trips):
+                self.writer.add(row)
+        return len(self.writer.rows)
+
+    def _repeat(self, trips: int, result: Schedule, period: int, counter: int) -> None:
+        top = self._open(trips, counter)
+        # The counter and the branch at the end add two ticks.
+        self.writer.piece(result.issues, max(0, period - 2))
+        if trips > 1:
+            self._close(top, counter)
+
+    def _straight_loop(self, trips: int, body: Code, counter: int) -> None:
+        """A loop around one straight piece, its iterations overlapped where that is faster."""
+        result = schedule(body, self._setting(body, entry=True))
+        period = loop_period(body, result)
+        bound = lower_bound(body)
+        choice = None
+        if self.gain is not None:
+            choice = best_shift(body, result, trips, self.carried, self._body_setting, self.gain)
+        achieved, stages = (choice.interval, 2) if choice else (period, 1)
+        self.routine.intervals.append(
+            Interval(
+                trips,
+                max(period, bound.ticks),
+                max(achieved, bound.ticks),
+                bound.ticks,
+                bound.cause,
+                stages,
+            )
+        )
+        if choice is None:
+            self._repeat(trips, result, period, counter)
+            return
+        self.writer.piece(choice.first.issues, choice.first.finish)
+        self._repeat(trips - 1, choice.kernel, choice.interval, counter)
+        for row in fill(self._longest([body])):
+            self.writer.add(row)
+        self.writer.piece(choice.rest.issues, choice.rest.finish)
+
+    def _longest(self, codes: Iterable[Code]) -> int:
+        """The longest time an instruction of the codes is under way."""
+        return max(self.profile.timing_of(op.opcode).latency for code in codes for op in code.ops)
 
     def _pin(self, loop: Loop) -> None:
         """Keep the constants a loop nest uses most in registers for the whole nest; the others
@@ -203,13 +313,19 @@ class _Compiler:
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""
-        for site in _sites(loop):
+        # Loops inside have waited for their own transfers.
+        own = Loop(1, [item for item in loop.body if isinstance(item, Code)])
+        for site in _sites(own):
             self.writer.add(Instruction.of("dma.wait", site.channel))
-        longest = max(
-            self.profile.timing_of(op.opcode).latency for code in _codes(loop) for op in code.ops
-        )
-        for row in fill(longest):
+        for row in fill(self._longest(_codes(loop))):
             self.writer.add(row)
+
+
+def _last(result: Schedule) -> int:
+    """When the last instruction is done: a wait ends the tick after its transfer."""
+    done = {node.index: end for node, _, end in result.dispatched}
+    waits = [done[n.transfer.index] + 1 for n, *_ in result.dispatched if n.transfer is not None]
+    return max([*done.values(), *waits])
 
 
 def _depth(items: list[Code | Loop]) -> int:
@@ -243,41 +359,3 @@ def _constants(code: Code) -> Iterator[Register]:
         for value in op.operands:
             if isinstance(value, Part) and value.register.is_constant:
                 yield value.register
-
-
-def _period(result: Schedule) -> int:
-    """Ticks after which the same piece may start again."""
-    first_unit: dict[str, int] = {}
-    free_unit: dict[str, int] = {}
-    first: dict[tuple[Kind, int | None, int], int] = {}
-    last: dict[tuple[Kind, int | None, int], int] = {}
-    period = 0
-    tensor_end = 0
-    first_transfer = None
-    places = result.places
-    for node, tick, done in result.dispatched:
-        opcode = node.op.opcode
-        if node.op.site is not None and opcode.timing == "dma_transfer":
-            first_transfer = tick if first_transfer is None else min(first_transfer, tick)
-        if node.unit not in ("SCALAR", "DECODE", "DMA"):
-            first_unit[node.unit] = min(first_unit.get(node.unit, tick), tick)
-            free_unit[node.unit] = max(free_unit.get(node.unit, 0), done)
-        if opcode.memory in ("tensor load", "tensor store"):
-            tensor_end = max(tensor_end, done)
-        for register, low, count, _, _ in node.rows:
-            for part in range(low, low + count):
-                if register.kind is Kind.X:
-                    key = (Kind.X, None, id(register))
-                    if not register.carried:
-                        continue
-                else:
-                    key = (register.kind, register.unit, places.physical(register) + part)
-                first[key] = min(first.get(key, tick), tick)
-                last[key] = max(last.get(key, 0), done)
-    for unit, tick in first_unit.items():
-        period = max(period, free_unit[unit] - tick)
-    for key, tick in first.items():
-        period = max(period, last[key] - tick)
-    if first_transfer is not None:
-        period = max(period, tensor_end - first_transfer)
-    return max(period, result.issues[-1].tick + 1 if result.issues else 0)

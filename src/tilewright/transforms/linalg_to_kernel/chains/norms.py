@@ -215,6 +215,8 @@ def _vector(norm: Node, read: Read, root: Node) -> SSAValue | None:
     place = _place(norm.result, _axis(norm.op))
     loops = [d for d, n in enumerate(root.shape) if n != 1]
     size = norm.shape[_axis(norm.op)]
+    if size == 1:  # no loop to line the vector up with
+        return None
     if read.loops != (loops[place],) or shape_of(read.value) != (size,):
         return None
     return read.value if tensor_type(read.value).element_type == root.element else None
@@ -230,7 +232,7 @@ def narrowed(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
     found = node_of(root.reads[0].value, "rms_norm", "layer_norm")
     if found is None or not root.reads[0].covers(root.shape) or found.element != f32:
         return None
-    if len(found.op.operands) != 1:
+    if len(found.op.operands) != 1 or found.shape[_axis(found.op)] == 1:
         return None
     wide = node_of(stem(found.op.operands[0]), "cast")
     if wide is None or not wide.reads[0].covers(wide.shape):

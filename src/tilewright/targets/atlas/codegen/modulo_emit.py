@@ -1,0 +1,90 @@
+"""Choosing the shift of a loop body that saves most, and scheduling its three pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
+from tilewright.targets.atlas.codegen.modulo_schedule import Shift, interleaved, lower_bound, shifts
+from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.virtual import Code, Register
+
+GAIN = 0.97  # an interval this much shorter is worth the longer program
+NEAR = 1.01  # close enough to the bound to stop looking
+FEWEST_TRIPS = 3  # the kernel must run at least twice
+OPS_TRIED = 3000  # instructions scheduled in search of the best shift
+MOST_TRIED = 8
+WORKING = 20  # tensor registers that stay free for values within the kernel
+SPARE = 8  # of these, not counted on when the halves are put side by side
+REGISTERS = 64
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The scheduled pieces of a shifted loop: before it, its body, after it."""
+
+    first: Schedule
+    kernel: Schedule
+    rest: Schedule
+    interval: int  # ticks per iteration
+
+
+def best_shift(
+    body: Code,
+    plain: Schedule,
+    trips: int,
+    carried: dict[Register, int],
+    setting: Callable[[Code, dict[Register, int]], Setting],
+    gain: float = GAIN,
+) -> Choice | None:
+    """The fastest shift found; None where none takes less than `gain` times the plain interval.
+
+    setting: what a piece finds when it starts, with more registers carried.
+    """
+    used = max((place + r.size for r, place in carried.items()), default=0)
+    used += used % 2
+    bound = lower_bound(body).ticks
+    # The period leaves out repeated transfers; the engine may take longer than all else.
+    period = max(loop_period(body, plain), bound)
+    limit = period * gain
+    best = None
+    if trips < FEWEST_TRIPS or limit <= bound:
+        return None
+    tries = max(2, min(MOST_TRIED, OPS_TRIED // max(1, len(body.ops))))
+    for shift in shifts(body, plain, REGISTERS - WORKING - used, tries):
+        choice = _scheduled(shift, used, limit, setting)
+        if choice is None:
+            continue
+        length = choice.first.finish + (trips - 1) * choice.interval + choice.rest.finish
+        if length < trips * period * max(1, gain):
+            best, limit = choice, choice.interval
+        if limit <= bound * NEAR:
+            break
+    return best
+
+
+def _scheduled(
+    shift: Shift,
+    used: int,
+    limit: float,
+    setting: Callable[[Code, dict[Register, int]], Setting],
+) -> Choice | None:
+    """The pieces of the shift, if its kernel takes less than `limit` ticks."""
+    more, place = {}, used
+    for register in shift.crossing:  # pairs first, so they stay aligned
+        more[register] = place
+        place += register.size
+    free = REGISTERS - place - SPARE
+    code = interleaved(shift.kernel, len(shift.rest.ops), free, set(more)) or shift.kernel
+    try:
+        kernel = schedule(code, setting(code, more))
+        interval = loop_period(code, kernel)
+        if interval >= limit:
+            return None
+        first = schedule(shift.first, setting(shift.first, more))
+        rest = schedule(shift.rest, setting(shift.rest, more))
+    except TilewrightError:
+        return None  # too many values under way at once
+    return Choice(first, kernel, rest, interval)

@@ -1,0 +1,220 @@
+"""Overlapped loops give what plain loops give, keep every rule, and are faster where they can be."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tilewright.targets.atlas.codegen import modulo_emit, modulo_schedule
+from tilewright.targets.atlas.codegen.list_schedule import Setting, schedule
+from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
+from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.routine import Loop, Routine
+from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
+from tilewright.targets.atlas.codegen.virtual import Place
+from tilewright.targets.atlas.lint import lint
+from tilewright.targets.atlas.machines import make_machine
+from tilewright.targets.atlas.policy import Policy
+from tilewright.targets.atlas.profile import load_profile
+
+TILE = 2048
+OUT = 1 << 18  # DRAM address of the results
+STATE = 1 << 19
+POLICIES = ("", "poison,dma=late", "poison,dma=early")
+ANY_GAIN = 1e6  # overlap whether it is faster or not
+
+
+def random_loop(profile: str, seed: int, trips: int) -> Routine:
+    """A loop over tiles: double-buffered loads, random work, parked tiles, a running state,
+    products, and stores that wait at once or in the next iteration."""
+    choose = random.Random(seed)
+    routine = Routine(load_profile(profile))
+    count = choose.randint(1, 3)  # tiles per iteration
+    half = 8192
+    current, following = routine.pointer(0), routine.pointer(half)
+    source, target = routine.pointer(0), routine.pointer(OUT)
+    state = Tile(routine.carry(2), "bf16")
+    before = routine.code()
+    Tiles(before).fill(choose.choice([0.0, 1.0, 3.0]), into=state)
+    before.dma_load(Place(current, "current"), Place(source, "dram in"), count * TILE)
+    body = routine.code()
+    tiles = Tiles(body)
+    body.dma_load(
+        Place(following, "following"), Place(source, "dram in", count * TILE), count * TILE
+    )
+    values = [tiles.load(Place(current, "current", k * TILE)) for k in range(count)]
+    parked = 2 * half
+    sites = 0
+    values.append(tiles.maximum(values[0], state))  # a loop keeps the tiles it uses
+    for step in range(choose.randint(3, 14)):
+        a, b = choose.choice(values), choose.choice(values)
+        match choose.randrange(8):
+            case 0:
+                values.append(tiles.add(a, b))
+            case 1:
+                values.append(tiles.maximum(a, state))
+            case 2:
+                values.append(tiles.rows("max", a))
+            case 3:
+                tiles.store(a, parked)
+                values.append(tiles.load(parked))
+                parked += TILE * choose.randrange(2)
+            case 4:
+                unit = choose.randrange(2)
+                acc = tiles.accumulator(unit)
+                weight = tiles.weight(tiles.pack(b), unit)
+                tiles.multiply(acc, tiles.pack(a), weight, True)
+                values.append(tiles.pop(acc))
+            case 5:
+                tiles.add(state, a, into=state)
+            case 6:
+                values.append(tiles.load(Place(current, "current", choose.randrange(count) * TILE)))
+            case _:
+                values.append(tiles.unary("tanh", a))
+        if choose.random() < 0.2:
+            buffer = 0xA000 + step * TILE
+            tiles.store(values[-1], buffer)
+            body.dma_store(Place(target, "dram out", step * TILE), buffer, TILE)
+    if choose.random() < 0.7:
+        inside, outside = routine.pointer(0x1A000), routine.pointer(0)
+        site = routine.site(sites, True, inside, outside, TILE)
+        body.wait(site, ("deferred",))
+        tiles.store(values[-1], Place(inside, "deferred"))
+        body.emit("addi", outside, target, 0)
+        body.start(site, "deferred")
+    body.advance(source, count * TILE)
+    body.advance(target, 16 * TILE)
+    body.toggle(current, half)
+    body.toggle(following, half)
+    after = routine.code()
+    Tiles(after).store(state, 0x1C000)
+    after.dma_store(STATE, 0x1C000, TILE)
+    routine.items += [before, Loop(trips, [body]), after]
+    return routine
+
+
+def results(routine: Routine, policy: str, **options: object) -> tuple[bytes, int]:
+    """Output bytes and cycles; the program must be clean."""
+    program = routine.compile(**options)  # type: ignore[arg-type]
+    serious = [f for f in lint(program, routine.profile).findings if f.severity != "note"]
+    assert not serious, serious[0]
+    machine = make_machine(routine.profile, Policy.parse(policy), None)
+    machine.load(program)
+    codes = np.random.default_rng(1).normal(size=OUT // 2).astype(np.float32)
+    machine.write("dram", 0, (codes.view(np.uint32) >> 16).astype("<u2").tobytes())
+    machine.write("dram", OUT, bytes(STATE - OUT + TILE))
+    outcome = machine.run()
+    assert outcome.fault is None, outcome.fault
+    return machine.read("dram", OUT, STATE - OUT + TILE), outcome.cycles
+
+
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), trips=st.integers(3, 6), which=st.integers(0, 40))
+@example(seed=126, trips=3, which=126 * 7)  # a store in a delay slot before a transfer of its bytes
+def test_overlapped_loops_give_what_plain_loops_give(
+    profile: str, seed: int, trips: int, which: int
+) -> None:
+    plain, _ = results(random_loop(profile, seed, trips), "", pipelining=False)
+    shifts = modulo_schedule.shifts
+
+    def one_shift(body, schedule, free, most):
+        found = list(shifts(body, schedule, free, 100))
+        yield from found[which % len(found) :][:1] if found else []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modulo_emit, "shifts", one_shift)
+        for policy in POLICIES:
+            routine = random_loop(profile, seed, trips)
+            assert results(routine, policy, gain=ANY_GAIN)[0] == plain
+
+
+def chain_loop(profile: str, trips: int = 12, steps: int = 14) -> Routine:
+    """A long chain on one tile per iteration: the vector unit waits for matrix and memory."""
+    routine = Routine(load_profile(profile))
+    source, target = routine.pointer(0), routine.pointer(OUT)
+    body = routine.code()
+    tiles = Tiles(body)
+    body.dma_load(0, Place(source, "dram in"), TILE)
+    value = tiles.load(0)
+    for _ in range(steps):
+        acc = tiles.accumulator(1)
+        tiles.multiply(acc, tiles.pack(value), tiles.weight(tiles.pack(value), 1), True)
+        value = tiles.unary("tanh", tiles.pop(acc))
+    tiles.store(value, 4096)
+    body.dma_store(Place(target, "dram out"), 4096, TILE)
+    body.advance(source, TILE)
+    body.advance(target, TILE)
+    routine.items.append(Loop(trips, [body]))
+    return routine
+
+
+def test_a_chain_overlaps_with_the_next_iteration() -> None:
+    plain, slow = results(chain_loop("atlas-v1"), "", pipelining=False)
+    routine = chain_loop("atlas-v1")
+    overlapped, fast = results(routine, "poison,dma=late")
+    (interval,) = routine.intervals
+    assert overlapped == plain
+    assert interval.stages == 2
+    assert interval.bound <= interval.achieved < 0.8 * interval.plain
+    assert fast < 0.85 * slow
+
+
+def test_few_trips_stay_plain() -> None:
+    routine = chain_loop("atlas-v1", trips=2)
+    results(routine, "", gain=ANY_GAIN)
+    assert [i.stages for i in routine.intervals] == [1]
+
+
+def test_compilation_is_deterministic() -> None:
+    words = [str(list(chain_loop("atlas-v1").compile())) for _ in range(2)]
+    assert words[0] == words[1]
+
+
+def test_the_bound_names_the_busiest_unit_and_recurrences() -> None:
+    profile = load_profile("atlas-v1")
+    routine = Routine(profile)
+    code = routine.code()
+    tiles = Tiles(code)
+    first = tiles.load(0)
+    for _ in range(3):
+        tiles.store(tiles.unary("exp", first), 4096)
+    assert lower_bound(code).cause == "LSU"
+    assert lower_bound(code).ticks == 8 * 34
+    state = Tile(routine.carry(2), "bf16")
+    code = routine.code()
+    tiles = Tiles(code)
+    weight = tiles.weight(tiles.pack(tiles.constant(1.0)), 0)
+    acc = tiles.accumulator(0)
+    tiles.multiply(acc, tiles.pack(state), weight, True)
+    tiles.add(tiles.pop(acc), state, into=state)
+    # pack, product, pop and sum, one after the other, whatever the units do meanwhile
+    assert lower_bound(code).cause == "recurrence"
+    assert lower_bound(code).ticks >= 66 + 96 + 32 + 66 - 4
+
+
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+def test_prefetches_wait_for_readers_of_the_iteration_before(profile: str) -> None:
+    """The buffer filled for the next iteration is the one the iteration before reads."""
+    routine = random_loop(profile, 3, 4)
+    body = routine.items[1].body[0]  # type: ignore[union-attr]
+    moved = modulo_schedule.moving(body)
+    load = next(op for op in body.ops if op.opcode.effect == "dma.load")
+    read = next(op for op in body.ops if op.opcode.memory == "tensor load")
+    there, here = modulo_schedule.aged(load, 1, moved), modulo_schedule.aged(read, 1, moved)
+    assert not there[0].overlaps(here[0])  # of one iteration: two buffers
+    next_one, this_one = modulo_schedule.aged(load, 1, moved), modulo_schedule.aged(read, 0, moved)
+    assert next_one[0].overlaps(this_one[0])
+    assert not next_one[1].overlaps(this_one[0])  # DRAM is another memory
+
+
+def test_plain_period_is_never_below_the_bound_of_its_units() -> None:
+    routine = chain_loop("atlas-v1")
+    body = routine.items[0].body[0]  # type: ignore[union-attr]
+    pointers = {r: 31 - k for k, r in enumerate(routine.pointers)}
+    result = schedule(body, Setting(pointers=pointers))
+    assert loop_period(body, result) >= lower_bound(body).ticks

@@ -222,11 +222,8 @@ class GraphImporter(Importer):
                 f"the arguments of {node.target} do not fit it ({type(error).__name__}: {error})",
                 "the file may be damaged, or made by another version of torch",
             ) from error
-        found: list[Value | None]
-        if isinstance(lowered, (SSAValue, Undefined, Assembly)):
-            found = [lowered]
-        else:
-            found = list(lowered)
+        alone = isinstance(lowered, (SSAValue, Undefined, Assembly))
+        found: list[Value | None] = [lowered] if alone else list(lowered)
         if len(found) != len(node.results):
             raise node.error(
                 "TW6104", f"{node.target} has {len(found)} results, {len(node.results)} are named"

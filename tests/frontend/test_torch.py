@@ -89,8 +89,9 @@ def test_equal_example_inputs_stay_apart() -> None:
 
     x = torch.randn(3)
     imported = import_module(Difference(), (x, x))
-    (result,) = run(imported.module, [np.float32([1, 2, 3]), np.float32([10, 20, 30])])
-    np.testing.assert_array_equal(result, np.float32([-19, -38, -57]))
+    a, b = np.arange(3, dtype=np.float32), np.full(3, 10, np.float32)
+    (result,) = run(imported.module, [a, b])
+    np.testing.assert_array_equal(result, a - 20)
 
 
 def test_tied_weights_and_keyword_inputs() -> None:

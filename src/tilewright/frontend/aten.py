@@ -37,8 +37,10 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.frontend.aten_builder import (
     TARGETS,
+    Assembly,
     Importer,
     Lower,
+    Undefined,
     Value,
     identifier,
     scalar_attribute,
@@ -220,7 +222,8 @@ class GraphImporter(Importer):
                 f"the arguments of {node.target} do not fit it ({type(error).__name__}: {error})",
                 "the file may be damaged, or made by another version of torch",
             ) from error
-        found = list(lowered) if isinstance(lowered, (list, tuple)) else [lowered]
+        alone = isinstance(lowered, (SSAValue, Undefined, Assembly))
+        found: list[Value | None] = [lowered] if alone else list(lowered)
         if len(found) != len(node.results):
             raise node.error(
                 "TW6104", f"{node.target} has {len(found)} results, {len(node.results)} are named"

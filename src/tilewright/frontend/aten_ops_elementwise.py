@@ -36,7 +36,9 @@ def apply(importer: Importer, family: str, *operands: SSAValue | float) -> SSAVa
     """A family on operands in the type and shape the graph gives the current node."""
     info = importer.result()
     if not any(isinstance(o, SSAValue) for o in operands):
-        operands = (importer.filled(operands[0], TensorInfo((), info.dtype)), *operands[1:])
+        first, *rest = operands
+        assert not isinstance(first, SSAValue)
+        operands = (importer.filled(first, TensorInfo((), info.dtype)), *rest)
     return importer.pointwise(family, *operands, kind=info.dtype, shape=info.shape)
 
 

@@ -52,7 +52,8 @@ def matmul(importer: Importer, node: Node) -> Lowered:
 def addmm(importer: Importer, node: Node) -> Lowered:
     """beta * start + alpha * (a x b)"""
     names = ("mat1", "mat2") if "mat1" in node.arguments else ("batch1", "batch2")
-    found = product(importer, *(importer.tensor(node.get(name)) for name in names))
+    a, b = (importer.tensor(node.get(name)) for name in names)
+    found = product(importer, a, b)
     if node.get("alpha", 1) != 1:
         found = importer.pointwise("elementwise_mul", found, node.get("alpha"))
     beta = node.get("beta", 1)

@@ -142,12 +142,12 @@ class _Archive:
         header = info.header_offset
         if header + 30 > self.data.size or bytes(self.data[header : header + 4]) != b"PK\x03\x04":
             raise damaged(self.source, f"{name} does not begin where the directory says")
-        lengths = struct.unpack_from("<HH", self.data, header + 26)
+        lengths = struct.unpack("<HH", bytes(self.data[header + 26 : header + 30]))
         start = header + 30 + sum(lengths)
         if start + info.file_size > self.data.size:
             raise damaged(self.source, f"{name} reaches beyond the end of the file")
         member = self.data[start : start + info.file_size]
-        if self.check_sums and zlib.crc32(member) != info.CRC:
+        if self.check_sums and zlib.crc32(member.data) != info.CRC:
             raise damaged(self.source, f"{name} has changed since it was written")
         return member
 

@@ -17,7 +17,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -36,8 +36,9 @@ from tilewright.frontend.aten_graph import (
 )
 from tilewright.frontend.imported import Array, Imported
 
-if TYPE_CHECKING:
-    import torch  # pyright: ignore[reportMissingImports]
+# torch may be missing, and this file has its name: its types are written as Any.
+Module = Any
+ExportedProgram = Any
 
 
 def load_torch() -> Any:
@@ -53,7 +54,7 @@ def load_torch() -> Any:
 
 
 def import_module(
-    module: torch.nn.Module,
+    module: Module,
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
     source: str | None = None,
@@ -106,9 +107,7 @@ def export_error(error: Exception, source: str) -> TilewrightError:
     return TilewrightError(code, f"torch.export cannot trace the model: {first}", place, hint)
 
 
-def import_program(
-    program: torch.export.ExportedProgram, source: str = "ExportedProgram"
-) -> Imported:
+def import_program(program: ExportedProgram, source: str = "ExportedProgram") -> Imported:
     """An exported program; it is made functional first, nothing else is decomposed."""
     torch = load_torch()
     try:
@@ -122,7 +121,7 @@ def import_program(
 # --------------------------------------------------------------------------- the graph
 
 
-def graph_of(program: torch.export.ExportedProgram, source: str) -> ExportedGraph:
+def graph_of(program: ExportedProgram, source: str) -> ExportedGraph:
     """A functional program in neutral form; weights are views of the tensors, not copies."""
     torch = load_torch()
     graph = ExportedGraph(source, [], {}, [], [])
@@ -183,14 +182,21 @@ def _node(
     for index, item in enumerate(values):
         if isinstance(item, torch.Tensor):
             alone = not isinstance(value, (list, tuple))
-            result = node.name if alone else parts.get((node.name, index), f"{node.name}.{index}")
+            result: str = (
+                node.name if alone else parts.get((node.name, index), f"{node.name}.{index}")
+            )
             graph.values[result] = _info(item, result, made, graph.source)
             results.append(result)
     return Node(made.target, made.name, made.arguments, tuple(results), layer, made.location)
 
 
 def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
-    kind = scalar_type(value.dtype)
+    try:
+        kind = scalar_type(value.dtype)
+    except TilewrightError as error:
+        if node is not None:
+            raise node.error(error.code, f"{node.target}: {error.message}", error.hint) from None
+        raise error.at(Location(source)) from None
     if any(type(size) is not int for size in value.shape):
         raise dynamic_size(name, list(value.shape), node, source)
     return TensorInfo(tuple(value.shape), kind)
@@ -207,9 +213,15 @@ def scalar_type(dtype: Any) -> ScalarType:
     return kind
 
 
-def _argument(torch: Any, argument: Any, node: Node, aliases: dict[str, str]) -> Any:
+def _alias(aliases: dict[str, str], node: Any) -> str:
+    """The name of a value; all that pick the same part of a node have one name."""
+    name = str(node.name)
+    return aliases.get(name, name)
+
+
+def _argument(torch: Any, argument: Any, node: Node | None, aliases: dict[str, str]) -> Any:
     if isinstance(argument, torch.fx.Node):
-        return Ref(aliases.get(argument.name, argument.name))
+        return Ref(_alias(aliases, argument))
     if isinstance(argument, (list, tuple)):
         return [_argument(torch, item, node, aliases) for item in argument]
     if isinstance(argument, torch.dtype):
@@ -217,11 +229,10 @@ def _argument(torch: Any, argument: Any, node: Node, aliases: dict[str, str]) ->
     if isinstance(argument, (torch.device, torch.layout, torch.memory_format)):
         return None
     if isinstance(argument, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        raise node.error(
-            "TW6105",
-            f"{node.target} takes a size that is not a number",
-            "export with fixed sizes: leave dynamic_shapes out",
-        )
+        hint = "export with fixed sizes: leave dynamic_shapes out"
+        if node is None:
+            raise TilewrightError("TW6105", "the model returns a size that is not known", hint=hint)
+        raise node.error("TW6105", f"{node.target} takes a size that is not a number", hint)
     return argument
 
 
@@ -252,9 +263,9 @@ def _outputs(torch: Any, program: Any, graph: ExportedGraph, aliases: dict[str, 
     for spec, value in zip(program.graph_signature.output_specs, returned, strict=True):
         kind = spec.kind.name
         if kind == "BUFFER_MUTATION":
-            graph.mutated[spec.target] = aliases.get(value.name, value.name)
+            graph.mutated[spec.target] = _alias(aliases, value)
         elif kind == "USER_OUTPUT":
-            outputs.append(_argument(torch, value, None, aliases))  # type: ignore[arg-type]
+            outputs.append(_argument(torch, value, None, aliases))
         else:
             raise TilewrightError(
                 "TW6113",

@@ -1,10 +1,12 @@
 """Memory planning on hard instances: greedy and exact peaks, our time against published times.
 
     python benchmarks/memory_planning.py             instances of our own generator
+    python benchmarks/memory_planning.py --hard      larger ones, at the edge of what is solved
     python benchmarks/memory_planning.py DIR         a folder of CSV files (id,lower,upper,size)
 
 A file called NAME.CAPACITY.csv is planned within that capacity; others within their peak live
-bytes. The suite of that form is google/minimalloc, benchmarks/challenging.
+bytes. The suite of that form is google/minimalloc, benchmarks/challenging. The exit code is 1
+when an instance is not solved.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tilewright.planning.bounds import peak_live
 from tilewright.planning.buffers import Buffer, peak_of
 from tilewright.planning.exact import Limits, Work, fit
 from tilewright.planning.first_fit import first_fit
-from tilewright.planning.generate import suite
+from tilewright.planning.generate import HARD_SIZES, SIZES, suite
 from tilewright.planning.minimalloc_csv import read_instance
 from tilewright.planning.orders import ORDERS
 from tilewright.planning.verify import check_plan
@@ -43,10 +45,11 @@ PUBLISHED = {
 }
 
 
-def instances(folder: Path | None) -> list[tuple[str, list[Buffer], int]]:
+def instances(folder: Path | None, hard: bool) -> list[tuple[str, list[Buffer], int]]:
     """(name, buffers, capacity) of a folder, or of the generator."""
     if folder is None:
-        return [(name, buffers, capacity) for name, (buffers, capacity) in suite().items()]
+        made = suite(HARD_SIZES if hard else SIZES)
+        return [(name, buffers, capacity) for name, (buffers, capacity) in made.items()]
     found = []
     for path in sorted(folder.glob("*.csv")):
         buffers, capacity = read_instance(path)
@@ -126,6 +129,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR")
+    parser.add_argument("--hard", action="store_true", help="larger instances of the generator")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--seed", type=int, default=Limits().seed)
     parser.add_argument("--work", type=int, default=Limits().work, help="steps per instance")
@@ -133,7 +137,7 @@ def main() -> int:
     limits = Limits(seed=options.seed, work=options.work)
     try:
         rows = []
-        for name, buffers, capacity in instances(options.folder):
+        for name, buffers, capacity in instances(options.folder, options.hard):
             if sys.stderr.isatty():
                 print(f"{name}…", end="\r", file=sys.stderr, flush=True)
             rows.append(measure(name, buffers, capacity, limits))

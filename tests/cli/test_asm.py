@@ -153,6 +153,27 @@ def test_checked_in_pages_are_current():
     assert written == pages(), "run: tilewright isa --write-docs docs/isa"
 
 
+def test_parameters_are_named_as_in_a_profile_file(tmp_path: Path, capsys):
+    """Each line of the listing, written into a file, is a profile that differs in nothing."""
+    for name in ("atlas-v0", "atlas-v1"):
+        assert run("isa", "--profiles", "--profile", name, "--json") == 0
+        listed = json.loads(capsys.readouterr().out)
+        tables: dict[str, list[str]] = {}
+        for key, value in listed.items():
+            table, dot, key_in_table = key.partition(".")
+            if not dot:
+                continue
+            if table == "timing":
+                unit, ticks = value.split()
+                value = [unit, int(ticks)]
+            tables.setdefault(table, []).append(f"{key_in_table} = {json.dumps(value)}")
+        text = "\n".join(f"[{table}]\n" + "\n".join(rows) for table, rows in tables.items())
+        mine = tmp_path / f"{name}-again.toml"
+        mine.write_text(f'base = "{name}"\n{text}\n')
+        assert run("isa", "--compare", name, mine) == 0
+        assert "do not differ" in capsys.readouterr().out
+
+
 def test_every_instruction_is_on_a_page():
     text = "".join(pages().values())
     assert all(f"## {mnemonic}\n" in text for mnemonic in BY_MNEMONIC)

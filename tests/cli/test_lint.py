@@ -66,6 +66,20 @@ def test_fix_keeps_the_text(
     assert run("lint", fixed) == 0
 
 
+def test_fix_keeps_labels_that_end_in_digits(tmp_path: Path) -> None:
+    text = """    li x1, 3        # rounds
+L1: addi x1, x1, -1
+    vload m0, 0(x0)
+    bne x1, x0, L1  # again
+    nop
+    nop
+"""
+    source, fixed = tmp_path / "loop.S", tmp_path / "fixed.S"
+    source.write_text(text)
+    assert run("lint", source, "--fix", "-o", fixed) == 0
+    assert fixed.read_text() == text.replace("    vload", "    delay 28\n    vload")
+
+
 @pytest.mark.parametrize("suffix", [".hex", ".bin", ".json", ".txt"])
 def test_fix_writes_every_form(wrong: Path, tmp_path: Path, suffix: str) -> None:
     fixed = tmp_path / f"fixed{suffix}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -76,6 +77,16 @@ def test_errors_as_json() -> None:
     assert (error["code"], error["file"], error["line"]) == ("TW1210", "<stdin>", 2)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["/nowhere.mlir"], "TW0010"), (["-p", "css"], "TW1301"), (["--pipeline", "x"], "TW1301")],
+)
+def test_early_errors_are_json_too(arguments: list[str], code: str) -> None:
+    result = opt("--json", *arguments, input=GOOD)
+    assert result.return_value == 2
+    assert [error["code"] for error in json.loads(result.stdout)["errors"]] == [code]
+
+
 def test_passes_as_json() -> None:
     listing = json.loads(opt("--list-passes", "--json").stdout)
     (tiling,) = [p for p in listing["passes"] if p["name"] == "tile-npu-kernel-to-schedule"]
@@ -100,6 +111,13 @@ def test_verify_diagnostics_fails_on_what_is_missing_or_too_much() -> None:
     assert opt("--verify-diagnostics", input=placed).return_value == 0
     assert opt("--verify-diagnostics", input=GOOD).return_value == 0
     assert opt("--verify-diagnostics", input=expected + GOOD).return_value == 2
+
+
+def test_resources_of_a_later_part_are_found_at_their_line() -> None:
+    broken = '{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x12"\n    }\n  }\n#-}\n'
+    result = opt("--split-input-file", input=f"{GOOD}// -----\n{GOOD}{broken}")
+    assert (result.return_value, result.stdout) == (2, "")
+    assert result.stderr.startswith("TW1231 <stdin>:13  resource w does not hold bytes")
 
 
 def test_dump_phases_keeps_every_step(tmp_path: Path) -> None:
@@ -153,8 +171,9 @@ def test_malformed_pipelines(text: str) -> None:
 
 
 def test_every_named_pipeline_exists() -> None:
-    for name in PIPELINES:
+    for name, steps in PIPELINES.items():
         assert named_pipeline(name)
+        assert all(step != after for step, after in itertools.pairwise(steps))
 
 
 FILES = sorted((Path(__file__).parents[1] / "filecheck").rglob("*.mlir"))

@@ -234,11 +234,16 @@ def test_a_profile_of_ones_own(sim) -> None:
         (["copy.S", "--dump", "0:64=no/where.bin"], "TW0023", "no folder"),
         (["copy.S", "--dump", "0:64=x.npy#q"], "TW0025", "unknown element type"),
         (["copy.S", "--dump", "0:64=x.safetensors"], "TW0024", "safetensors"),
+        (["copy.S", "--dump", "0:63=x.npy#bf16"], "TW0026", "no whole number of bf16"),
         (["copy.S", "--expect", "in.npy@0:1"], "TW3030", "rtol,atol"),
         (["copy.S", "--expect", "in.npy@0:x,1"], "TW3031", "'x'"),
         (["copy.S", "--expect", "in.npy@0:-1,0"], "TW3031", "'-1'"),
         (["copy.S", "--expect", "in.npy@0:nan,0"], "TW3031", "'nan'"),
         (["copy.S", "--policy", "hope"], "TW3001", "hope"),
+        (["copy.S", "--policy", "random=18446744073709551616"], "TW3001", "below 2^64"),
+        (["copy.S", "--policy", "stall,poison,fault"], "TW3002", "contradict"),
+        (["copy.S", "--policy", "dma=late", "--policy", "dma=early"], "TW3002", "contradict"),
+        (["copy.S", "--profile", ""], "TW1101", "no profile"),
         (["copy.S", "--machine", "fpga"], "--machine", "fpga"),
         (["copy.S", "--max-cycles", "-1"], "--max-cycles", ""),
         (["copy.S", "--max-cycles", "many"], "--max-cycles", ""),
@@ -248,6 +253,7 @@ def test_a_profile_of_ones_own(sim) -> None:
         (["copy.S", "--break", "again@0"], "TW3020", "LABEL@N"),
         (["copy.S", "--break", "9" * 5000], "TW3021", "no instruction"),
         (["copy.S", "--trace", "no/where.pftrace"], "TW4002", "no folder"),
+        (["copy.S", "--timeline", "picture.png"], "TW4002", ".svg"),
         (["copy.S", "--trace-window", "1:2"], "TW4003", "--trace"),
         (["copy.S", "--trace", "t", "--trace-window", "5:2"], "TW4003", "START:END"),
         (["copy.S", "--trace", "t", "--trace-window", "a:b"], "TW4003", "START:END"),
@@ -258,6 +264,11 @@ def test_a_profile_of_ones_own(sim) -> None:
 )
 def test_refusals(sim, arguments: list[str], code: str, word: str) -> None:
     refused(sim(*arguments), code, word)
+
+
+def test_refusals_as_json(sim) -> None:
+    ran = sim("copy.S", "--mem", "nothing.npy@0", "--json")
+    assert ran.status == 2 and ran.json["errors"][0]["code"] == "TW0020"
 
 
 def test_programs_that_are_no_programs(sim) -> None:

@@ -47,6 +47,10 @@ def random_places(operands, random):
     return places
 
 
+def test_all_kernels_are_exported(exported):
+    assert set(exported[1]["kernels"]) == set(ENTRIES)
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_kernels_run_at_random_addresses(exported, name):
     profile, data, manifest = exported
@@ -69,6 +73,11 @@ def test_kernels_run_at_random_addresses(exported, name):
             before[places[parameter] :][: len(raw)] = np.frombuffer(raw, np.uint8)
         else:
             machine.write_register(SUM, codes.astype("<u2").tobytes())
+    for operand in described["operands"]:
+        if "data" in operand:
+            raw = bytes.fromhex(operand["data"])
+            machine.write("dram", places[operand["name"]], raw)
+            before[places[operand["name"]] :][: len(raw)] = np.frombuffer(raw, np.uint8)
     outcome = machine.run()
     assert outcome.fault is None
     assert outcome.cycles == described["cycles"]

@@ -89,7 +89,10 @@ def matmul(writer: Writer, x: Value) -> Value | None:
     }[kind]  # fmt: skip
     if kind in ("batch", "batch_transpose_b"):
         result = (x.shape[0], x.shape[1], n)
-    y = writer.argument(other, t)
+    if len(other) > 1 and writer.choices.integer(0, 2) == 0:
+        y = _transposed_weight(writer, other, t)
+    else:
+        y = writer.argument(other, t)
     start = _initial(writer, tuple(result), out)
     value = Value(writer.fresh(), tuple(result), out, _result_size(x, depth))
     maps = ""
@@ -100,6 +103,21 @@ def matmul(writer: Writer, x: Value) -> Value | None:
         f"linalg.{name} {maps}ins({x.name}, {y.name} : {x.type}, {y.type}) "
         f"outs({start} : {value.type}) -> {value.type}",
         value,
+    )
+
+
+def _transposed_weight(writer: Writer, shape: tuple[int, ...], element: str) -> Value:
+    """An operand that arrives the other way round and is transposed first, as weights do."""
+    rank = len(shape)
+    order = [*range(rank - 2), rank - 1, rank - 2]
+    source = writer.argument([shape[d] for d in order], element)
+    output = writer.empty(shape, element)
+    result = Value(writer.fresh(), tuple(shape), element)
+    writer.ingredients.append("transposed weight")
+    return writer.line(
+        f"linalg.transpose ins({source.name} : {source.type}) outs({output} : {result.type}) "
+        f"permutation = {order}",
+        result,
     )
 
 

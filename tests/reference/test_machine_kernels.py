@@ -158,3 +158,5 @@ def test_attention_chain_is_near_attention() -> None:
 def test_other_machines_are_an_error() -> None:
     with pytest.raises(TilewrightError, match="no kernels of the machine atlas-v9"):
         execute(launch("silu", ["bf16"], "bf16"), semantics=Semantics(machine="atlas-v9"))
+    with pytest.raises(TilewrightError, match="no way to accumulate called exactly"):
+        execute(launch("silu", ["bf16"], "bf16"), semantics=Semantics(accumulate="exactly"))

@@ -54,8 +54,8 @@ func.func @main(%n: index) -> (index, index, index) {
   }
   return %a, %b, %c : index, index, index
 }"""
-    assert [int(v) for v in unverified(text, np.int64(7))] == [16, 10, 1]
-    assert [int(v) for v in unverified(text, np.int64(3))] == [7, 7, 2]
+    assert [int(v) for v in unverified(text, np.asarray(7))] == [16, 10, 1]
+    assert [int(v) for v in unverified(text, np.asarray(3))] == [7, 7, 2]
 
 
 def test_gather_and_dynamic_shapes() -> None:

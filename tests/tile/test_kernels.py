@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-import kernels as k
+import tile_kernels as k
 
 PROFILES = ("atlas-v1", "atlas-v0")
 FP8, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16

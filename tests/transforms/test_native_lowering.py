@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +16,7 @@ from tilewright.cli import app
 from tilewright.dialects.context import make_context
 from tilewright.dialects.npu_isa import BufferOp
 from tilewright.dialects.parsing import parse_text
+from tilewright.errors import TilewrightError
 from tilewright.reference.executor import run as run_reference
 from tilewright.targets.atlas.machine import PythonMachine
 from tilewright.targets.atlas.profile import load_profile
@@ -79,12 +82,20 @@ def small(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nd
     return rng.integers(-2, 3, shape).astype(np.float32).astype(DTYPES[dtype])
 
 
+def sparse(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Mostly zeros, so that products of products stay exact too."""
+    return small(rng, shape, dtype) * (rng.random(shape) < 0.15).astype(DTYPES[dtype])
+
+
 def compile_and_compare(
-    text: str, arguments: dict[str, tuple[tuple[int, ...], str]], passes: str = NATIVE
+    text: str,
+    arguments: dict[str, tuple[tuple[int, ...], str]],
+    passes: str = NATIVE,
+    make: Callable[..., np.ndarray] = small,
 ) -> list[dict]:
     """Compile, simulate, compare every output with the reference; returns the memory map."""
     rng = np.random.default_rng(7)
-    inputs = {name: small(rng, shape, dtype) for name, (shape, dtype) in arguments.items()}
+    inputs = {name: make(rng, shape, dtype) for name, (shape, dtype) in arguments.items()}
     (want,) = run_reference(parse_text(text), list(inputs.values()))
     module = parse_text(text)
     run_passes(module, parse_pipeline(passes), make_context())
@@ -166,6 +177,34 @@ def test_merged_leading_dimensions_share_the_tiles() -> None:
     compile_and_compare(text, {"a": shape, "b": shape})
 
 
+def test_batches_of_partly_filled_tiles() -> None:
+    """Each batch keeps tiles of its own, also when its rows do not fill them."""
+    text = """func.func @main(%a: tensor<2x40x50xbf16>, %b: tensor<2x40x50xbf16>) -> tensor<2x40x50xbf16> {
+      %0 = npu_kernel.ukernel_generic "npu_uk_elementwise_sub"(%a, %b) : tensor<2x40x50xbf16>, tensor<2x40x50xbf16> -> tensor<2x40x50xbf16>
+      %1 = npu_kernel.ukernel_generic "npu_uk_elementwise_max"(%0, %b) : tensor<2x40x50xbf16>, tensor<2x40x50xbf16> -> tensor<2x40x50xbf16>
+      return %1 : tensor<2x40x50xbf16>
+    }"""
+    shape = ((2, 40, 50), "bf16")
+    compile_and_compare(text, {"a": shape, "b": shape})
+
+
+def test_a_tensor_lives_as_long_as_its_last_other_shape() -> None:
+    """Reshaped twice and read late: nothing may take its place in between."""
+    tile = "tensor<32x32xbf16>"
+    text = f"""func.func @main(%a: {tile}, %b: {tile}) -> {tile} {{
+      %0 = npu_schedule.ukernel_launch "npu_uk_elementwise_add"(%a, %b) : {tile}, {tile} -> {tile}
+      %1 = npu_schedule.ukernel_launch "npu_uk_reshape"(%0) : {tile} -> tensor<1x32x32xbf16>
+      %2 = npu_schedule.ukernel_launch "npu_uk_reshape"(%1) : tensor<1x32x32xbf16> -> {tile}
+      %3 = npu_schedule.ukernel_launch "npu_uk_elementwise_sub"(%a, %b) : {tile}, {tile} -> {tile}
+      %4 = npu_schedule.ukernel_launch "npu_uk_elementwise_mul"(%3, %3) : {tile}, {tile} -> {tile}
+      %5 = npu_schedule.ukernel_launch "npu_uk_elementwise_add"(%4, %2) : {tile}, {tile} -> {tile}
+      return %5 : {tile}
+    }}"""
+    passes = "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0 memory-plan=auto}"
+    shape = ((32, 32), "bf16")
+    compile_and_compare(text, {"a": shape, "b": shape}, passes)
+
+
 def test_slices_of_slices_and_of_batches() -> None:
     """A tile of a column block of one batch is found where it lies."""
     text = """func.func @main(%a: tensor<2x64x96xbf16>) -> tensor<32x32xbf16> {
@@ -195,3 +234,105 @@ def test_the_command_line_makes_the_same_program(tmp_path) -> None:
     run_passes(module, parse_pipeline(NATIVE), make_context())
     assert program.read_text() == text_program(module)
     assert sum(isinstance(op, BufferOp) for op in module.walk()) == 3
+
+
+LINALG = """
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @layer(%x: tensor<40x96xf8E4M3FN>, %w: tensor<96x64xf8E4M3FN>, %r: tensor<40x64xbf16>) -> tensor<40x64xbf16> {
+  %z = arith.constant 0.0 : bf16
+  %e = tensor.empty() : tensor<40x64xbf16>
+  %f = linalg.fill ins(%z : bf16) outs(%e : tensor<40x64xbf16>) -> tensor<40x64xbf16>
+  %0 = linalg.matmul ins(%x, %w : tensor<40x96xf8E4M3FN>, tensor<96x64xf8E4M3FN>) outs(%f : tensor<40x64xbf16>) -> tensor<40x64xbf16>
+  %1 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%0, %r : tensor<40x64xbf16>, tensor<40x64xbf16>) outs(%e : tensor<40x64xbf16>) {
+  ^bb0(%a: bf16, %b: bf16, %o: bf16):
+    %s = arith.addf %a, %b : bf16
+    linalg.yield %s : bf16
+  } -> tensor<40x64xbf16>
+  %2 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%1, %r : tensor<40x64xbf16>, tensor<40x64xbf16>) outs(%e : tensor<40x64xbf16>) {
+  ^bb0(%a: bf16, %b: bf16, %o: bf16):
+    %s = arith.maximumf %a, %b : bf16
+    linalg.yield %s : bf16
+  } -> tensor<40x64xbf16>
+  return %2 : tensor<40x64xbf16>
+}
+"""
+
+
+@pytest.mark.parametrize("machine", ["native", "python"])
+def test_from_linalg_to_the_simulator_by_commands(machine: str, tmp_path: Path) -> None:
+    """opt, translate and sim as a person runs them; sim compares with the reference executor."""
+    if machine == "native":
+        pytest.importorskip("tilewright._native")
+    rng = np.random.default_rng(3)
+    inputs = {
+        "x": small(rng, (40, 96), "f8E4M3FN"),
+        "w": small(rng, (96, 64), "f8E4M3FN"),
+        "r": small(rng, (40, 64), "bf16"),
+    }
+    (want,) = run_reference(parse_text(LINALG), list(inputs.values()))
+    source, isa, program = (tmp_path / name for name in ("l.mlir", "i.mlir", "p.txt"))
+    source.write_text(LINALG)
+    call = CliRunner().invoke
+    lowered = call(app, ["opt", str(source), "--pipeline", "atlas-v0-native", "-o", str(isa)])
+    translated = call(app, ["translate", "--mlir-to-npu-text-isa", str(isa), "-o", str(program)])
+    assert (lowered.exit_code, translated.exit_code) == (0, 0)
+    (buffers,) = json.loads(call(app, ["translate", "--memory-map", str(isa)]).stdout).values()
+    outputs: list[Path] = []
+    arguments = ["sim", "--profile", "atlas-v0", "--machine", machine, str(program), "--no-stats"]
+    for buffer in buffers:
+        file = tmp_path / f"{buffer['name']}.raw"
+        if buffer["role"] == "input":
+            file.write_bytes(pack(inputs[buffer["name"]]))
+            arguments += ["--mem", f"{file}@{buffer['address']}"]
+        elif buffer["role"] == "output":
+            address, rows = buffer["address"], pack(want)
+            assert len(rows) == buffer["size"]
+            arguments += ["--dump", f"{address}:{buffer['size']}={file}"]
+            outputs.append(file)
+    simulated = call(app, arguments, standalone_mode=False)
+    assert simulated.return_value == 0, simulated.output
+    (output,) = outputs
+    have = unpack(output.read_bytes(), want.shape, want.dtype)
+    np.testing.assert_array_equal(have.view(np.uint16), want.view(np.uint16))
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "o"), [(40, 50, 70, 33), (1, 33, 31, 65), (64, 32, 40, 32)]
+)
+def test_partly_filled_tiles_go_on_from_kernel_to_kernel(m: int, k: int, n: int, o: int) -> None:
+    """The zeros beyond a result's last rows and columns are there when the next product reads it."""
+    first, second = f"tensor<{m}x{n}xbf16>", f"tensor<{m}x{o}xbf16>"
+    text = f"""func.func @main(%a: tensor<{m}x{k}xf8E4M3FN>, %b: tensor<{k}x{n}xf8E4M3FN>, %c: tensor<{n}x{o}xf8E4M3FN>, %d: {second}) -> {second} {{
+      %0 = npu_kernel.matmul %a, %b : tensor<{m}x{k}xf8E4M3FN>, tensor<{k}x{n}xf8E4M3FN> -> {first}
+      %1 = npu_kernel.ukernel_generic "npu_uk_requant"(%0) : {first} -> tensor<{m}x{n}xf8E4M3FN>
+      %2 = npu_kernel.matmul %1, %c : tensor<{m}x{n}xf8E4M3FN>, tensor<{n}x{o}xf8E4M3FN> -> {second}
+      %3 = npu_kernel.ukernel_generic "npu_uk_elementwise_sub"(%2, %d) : {second}, {second} -> {second}
+      return %3 : {second}
+    }}"""
+    fp8 = "f8E4M3FN"
+    arguments = {"a": ((m, k), fp8), "b": ((k, n), fp8), "c": ((n, o), fp8), "d": ((m, o), "bf16")}
+    compile_and_compare(text, arguments, make=sparse)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "tensor.extract_slice %a[0, 0] [40, 32] [1, 1] : tensor<64x32xbf16> to tensor<40x32xbf16>",
+        'npu_schedule.ukernel_launch "npu_uk_elementwise_exp"(%b) : tensor<20x32xbf16> -> tensor<20x32xbf16>',
+    ],
+)
+def test_padding_over_other_values_is_refused(made: str) -> None:
+    """Rows of a larger tensor, or ones that exp made of zeros, are no padding."""
+    rows = 40 if "slice" in made else 20
+    text = f"""func.func @main(%a: tensor<64x32xbf16>, %b: tensor<20x32xbf16>) -> tensor<{-(-rows // 32) * 32}x32xbf16> {{
+      %z = arith.constant 0.0 : bf16
+      %0 = {made}
+      %1 = tensor.pad %0 low[0, 0] high[{-rows % 32}, 0] {{
+      ^bb0(%i: index, %j: index):
+        tensor.yield %z : bf16
+      }} : tensor<{rows}x32xbf16> to tensor<{-(-rows // 32) * 32}x32xbf16>
+      return %1 : tensor<{-(-rows // 32) * 32}x32xbf16>
+    }}"""
+    module = parse_text(text)
+    with pytest.raises(TilewrightError, match="zeros that the last tiles are known to hold"):
+        run_passes(module, parse_pipeline(NATIVE), make_context())

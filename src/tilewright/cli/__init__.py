@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import tilewright
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, each_error
 
 # Subcommand -> (module, one line of help). The module's `command` is the click command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sim": ("sim", "run a program on the simulated machine"),
     "kernels": ("kernels", "list, show, measure and check the kernel library"),
     "isa": ("isa", "look up instructions and machine profiles"),
+    "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),
     "translate": ("translate", "turn npu_isa MLIR into a program"),
     "analyze-quant": ("analyze_quant", "count precisions before and after a lowering"),
@@ -66,7 +67,10 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         sys.exit(130)
     except TilewrightError as error:
-        click.echo(str(error), err=True)
+        if "--json" in (sys.argv[1:] if arguments is None else arguments):
+            print_json({"errors": [mistake.to_json() for mistake in each_error(error)]})
+        else:
+            click.echo(str(error), err=True)
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -177,7 +177,9 @@ def _profiles(profile: Profile | None, as_json: bool) -> None:
 
 
 def _shown(value: Any) -> str:
-    return (" ".join(value) or "none") if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return " ".join(value) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _compare(first: Profile, second: Profile, as_json: bool) -> None:

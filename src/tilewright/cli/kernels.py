@@ -184,9 +184,17 @@ def _timeline(which: Any, profile: str, sizes: dict[str, int], path: str) -> Non
 @click.option("--case", metavar="NAME", help="Only this published program.")
 @click.option("--profile", help="Only this machine profile.")
 @click.option("--shape", metavar="SIZES", help=_SHAPE_HELP)
+@click.option(
+    "--exact", is_flag=True, help="Give short kernels to a solver: better order, proven least."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench(
-    names: tuple[str, ...], case: str | None, profile: str | None, shape: str | None, as_json: bool
+    names: tuple[str, ...],
+    case: str | None,
+    profile: str | None,
+    shape: str | None,
+    exact: bool,
+    as_json: bool,
 ) -> None:
     """Cycles of kernels beside their lower bound and published programs.
 
@@ -196,7 +204,7 @@ def bench(
     from tilewright.kernels.measure import measure, selected
 
     chosen = list(selected(names, case, profile, _sizes(shape)))
-    rows = [measure(e, machine, s, c) for e, machine, s, c in _progress(chosen, "measuring")]
+    rows = [measure(e, machine, s, c, exact) for e, machine, s, c in _progress(chosen, "measuring")]
     if as_json:
         print_json([row.to_json() for row in rows])
     else:

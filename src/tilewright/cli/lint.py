@@ -109,7 +109,7 @@ def _explain(code: str, as_json: bool) -> int:
     row = CODES.get(code.upper())
     if row is None:
         raise TilewrightError(
-            "TW0011", f"there is no finding {code!r}", hint=f"codes are {', '.join(CODES)}"
+            "TW0060", f"there is no finding {code!r}", hint=f"codes are {', '.join(CODES)}"
         )
     if as_json:
         print_json({name: getattr(row, name) for name in row.__slots__})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,12 +142,14 @@ def command(
 
     if pass_text is not None and pipeline_name is not None:
         raise click.UsageError("give passes with -p or a pipeline with --pipeline, not both")
-    passes = []
-    if pass_text is not None:
-        passes = parse_pipeline(pass_text)
-    elif pipeline_name is not None:
-        passes = named_pipeline(pipeline_name)
-    _check_pass_names((*print_ir_before, *print_ir_after), passes)
+    try:
+        passes = parse_pipeline(pass_text or "")
+        if pipeline_name is not None:
+            passes = named_pipeline(pipeline_name)
+        _check_pass_names((*print_ir_before, *print_ir_after), passes)
+        text = read_text(input_file)
+    except TilewrightError as error:
+        return _report([error], as_json)
 
     settings = Settings(
         passes,
@@ -161,7 +162,6 @@ def command(
         print_generic,
         print_locations,
     )
-    text = read_text(input_file)
     file = "<stdin>" if input_file == "-" else input_file
     parts = _split(text) if split_input_file else [(text, 1)]
     outputs, errors, warnings = _process(parts, file, settings)
@@ -172,16 +172,21 @@ def command(
     for warning in warnings:
         click.echo(f"warning {warning}", err=True)
     if errors:
-        if as_json:
-            from tilewright.cli import print_json
-
-            print_json({"errors": [error.to_json() for error in errors]})
-        else:
-            for error in errors:
-                click.echo(str(error), err=True)
-        return 2
+        return _report(errors, as_json)
     write_atomically(output, "// -----\n".join(outputs))
     return 0
+
+
+def _report(errors: list[TilewrightError], as_json: bool) -> int:
+    """Print errors, for people or for programs; returns the exit code of bad input."""
+    if as_json:
+        from tilewright.cli import print_json
+
+        print_json({"errors": [error.to_json() for error in errors]})
+    else:
+        for error in errors:
+            click.echo(str(error), err=True)
+    return 2
 
 
 def _process(
@@ -203,15 +208,22 @@ def _process(
 
 
 def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings) -> str:
-    """Parse, verify, run the passes, print."""
+    """Parse, verify, run the passes, print.
+
+    Weights written below the module stay text beside the IR and come back with the result, as far
+    as it still names them; what is shown on the way leaves them out.
+    """
     from tilewright.dialects.context import make_context
     from tilewright.dialects.parsing import parse_text, verify_module
+    from tilewright.frontend.mlir import resource_section, split_resources, without_device
     from tilewright.transforms.pass_pipeline import Observer, option_texts, run_passes
 
     context = make_context()
     progress = _progress(settings)
     observer = Observer(verify_each=settings.verify_each, seconds=settings.seconds)
-    module = observer.timed("parse", lambda: parse_text(text, file, context, first_line))
+    body, weights = split_resources(text, file, first_line)
+    body = without_device(body)
+    module = observer.timed("parse", lambda: parse_text(body, file, context, first_line))
     observer.timed("verify", lambda: verify_module(module, observer.memory))  # type: ignore[arg-type]
 
     def show(moment: str, pass_) -> None:
@@ -238,7 +250,8 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     dump(0, "input")
     with progress:
         run_passes(module, settings.passes, context, observer)  # type: ignore[arg-type]
-    return str(observer.timed("print", lambda: _print(module, settings)))
+    result = str(observer.timed("print", lambda: _print(module, settings)))
+    return result + resource_section(result, weights)
 
 
 def _progress(settings: Settings) -> Status:
@@ -253,15 +266,9 @@ def _progress(settings: Settings) -> Status:
 
 
 def _print(module, settings: Settings) -> str:
-    from tilewright.dialects.xdsl_api import Printer
+    from tilewright.dialects.printing import print_module
 
-    stream = io.StringIO()
-    Printer(
-        stream,
-        print_generic_format=settings.generic,
-        print_debuginfo=settings.locations,
-    ).print_op(module)
-    return stream.getvalue() + "\n"
+    return print_module(module, settings.generic, settings.locations)
 
 
 def _make_folder(folder: Path) -> None:

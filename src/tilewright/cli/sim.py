@@ -167,6 +167,12 @@ def command(
     for output in (trace_file, timeline_file):
         if output is not None:
             _check_output(output)
+    if timeline_file is not None and not timeline_file.endswith(".svg"):
+        raise TilewrightError(
+            "TW4002",
+            f"cannot write {timeline_file!r}: pictures are drawn as SVG only",
+            hint="name a file ending in .svg",
+        )
     traced: bool | tuple[int, int] = trace_file is not None or timeline_file is not None
     if trace_window is not None:
         if not traced:

@@ -402,3 +402,23 @@ def argmax(call: KernelCall) -> None:
     _result_shape(call, (*shape[:axis], *kept, *shape[axis + 1 :]))
     if isinstance(call.result.element_type, AnyFloat):
         call.fail("TW1205", "returns positions, which are integers")
+
+
+def argsort(call: KernelCall) -> None:
+    along_axis(call)
+    if isinstance(call.result.element_type, AnyFloat):
+        call.fail("TW1205", "returns positions, which are integers")
+
+
+def scatter(call: KernelCall) -> None:
+    types = call.types()
+    x, indices, updates = types["x"], types["indices"], types["updates"]
+    if not isinstance(indices.element_type, (IntegerType, IndexType)):
+        call.fail(
+            "TW1205", f"indices have element type {indices.element_type}, integers are needed"
+        )
+    if not x.get_num_dims() or indices.get_num_dims() != 1:
+        call.fail("TW1206", "writes rows of x, which needs a dimension, at a vector of indices")
+    _same_shape(call, updates, (*indices.get_shape(), *x.get_shape()[1:]), "the updates")
+    _same_element(call, x, updates, call.result)
+    _result_shape(call, x.get_shape())

@@ -492,6 +492,28 @@ _HOST = [
         _axis(-1),
         AttributeSpec("descending", "unit", "largest first"),
     ),
+    _host(
+        "scatter",
+        "x with the rows at indices replaced by updates, in order; rows lie along the first axis",
+        "x indices updates",
+        checks.scatter,
+        AttributeSpec(
+            "reduction",
+            "string",
+            "combine with the row that is there instead of replacing it",
+            None,
+            False,
+            ("sum", "prod", "max", "min"),
+        ),
+    ),
+    _host(
+        "argsort",
+        "positions of x's elements in order along axis; equal elements keep theirs",
+        "x",
+        checks.argsort,
+        _axis(-1),
+        AttributeSpec("descending", "unit", "largest first"),
+    ),
 ]
 
 FAMILIES: dict[str, Family] = {

@@ -16,6 +16,8 @@ from tilewright.dialects.xdsl_api import (
     AttrParser,
     Data,
     FloatAttr,
+    IndexType,
+    IntegerType,
     IteratorTypeAttr,
     Operation,
     Parser,
@@ -43,7 +45,7 @@ class ElementwiseOp(NamedOp):
     def compute(cls, add: Adder, unsigned: bool, *arguments: SSAValue) -> SSAValue:
         *inputs, out = arguments
         chosen = cls.PAYLOAD[0 if isinstance(out.type, AnyFloat) else 1]
-        if chosen is None:
+        if chosen is None or not isinstance(out.type, AnyFloat | IntegerType | IndexType):
             raise VerifyException(f"no meaning on {out.type}")
         values = [convert_element(add, value, out.type, unsigned) for value in inputs]
         return add(chosen(*values))

@@ -21,6 +21,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from tilewright.dialects.context import make_context
+from tilewright.dialects.error_hints import parse_hint
+from tilewright.dialects.torch_form import PREFIX, parse_torch_operation
 from tilewright.dialects.verification import verify_module as verify_module
 from tilewright.dialects.xdsl_api import (
     AnyFloat,
@@ -44,7 +46,9 @@ from tilewright.file_access import decode_text, read_bytes
 
 # Weights stay outside the text, so a larger file is a mistake.
 MOST_BYTES = 1 << 30
+BYTECODE = b"ML\xefR"
 
+_OPERATION_NAME = re.compile(r'"?([A-Za-z_][\w$.]*)')
 _REGION_OPENERS = (MLIRTokenKind.CARET_IDENT, MLIRTokenKind.R_BRACE)
 
 
@@ -129,13 +133,14 @@ class LocatedParser(Parser):
         name_token = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
         if name_token is not None:
             op_type = self._get_op_by_name(name_token.text)
-            if issubclass(op_type, UnregisteredOp):
+            foreign = issubclass(op_type, UnregisteredOp)
+            if foreign and not name_token.text.startswith(PREFIX):
                 self.raise_error(
                     f"there is no operation {name_token.text} with a custom form",
                     at_position=name_token.span,
                 )
             state.dialect_stack.append(op_type.dialect_name())
-            op = op_type.parse(self)
+            op = parse_torch_operation(self, op_type) if foreign else op_type.parse(self)
             if (location := self.parse_optional_location()) is not None:
                 op.location = location
         else:
@@ -161,6 +166,16 @@ class LocatedParser(Parser):
             )
             index += count
         return op
+
+    def _parse_dialect_resource_handle(self, dialect_name, interface) -> str:
+        """A resource's name; MLIR writes names that are no identifiers as strings."""
+        quoted = self.parse_optional_str_literal()
+        if quoted is None:
+            return super()._parse_dialect_resource_handle(dialect_name, interface)
+        if (dialect_name, quoted) not in self.dialect_resources:
+            quoted = interface.declare_resource(quoted)
+            self.dialect_resources.add((dialect_name, quoted))
+        return quoted
 
     def parse_optional_region(self, arguments=None) -> Region | None:
         if self.parse_optional_punctuation("{") is None:
@@ -209,7 +224,9 @@ def parse_text(
         # The first token is read while the parser is made.
         start = error.span.start
         line, column = text.count("\n", 0, start) + first_line, start - text.rfind("\n", 0, start)
-        raise TilewrightError("TW1210", _sentence(error), Location(file, line, column)) from None
+        message = _sentence(error)
+        place = Location(file, line, column)
+        raise TilewrightError("TW1210", message, place, parse_hint(message)) from None
     return _guarded(parser, parser.parse_module)
 
 
@@ -223,11 +240,11 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
         message, hint, position = _parse_message(error, parser)
         line, column = parser.place(position)
         place = Location(parser._file.data, line, column)
-        raise TilewrightError("TW1210", message, place, hint) from None
+        raise TilewrightError("TW1210", message, place, hint or parse_hint(message)) from None
     except RecursionError:
-        raise TilewrightError(
-            "TW1210", "the text is nested too deeply", _current_place(parser)
-        ) from None
+        message = f"{_operation_name(parser)}the text is nested too deeply"
+        place = _current_place(parser)
+        raise TilewrightError("TW1210", message, place, parse_hint(message)) from None
     except (
         DiagnosticException,
         ValueError,
@@ -241,9 +258,9 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise TilewrightError(
             "TW1210",
-            f"the operation is malformed: {reason}",
+            f"{_operation_name(parser)}the operation is malformed: {reason}",
             _current_place(parser),
-            "compare it with the generic form printed by tilewright opt --print-generic",
+            parse_hint(reason),
         ) from None
 
 
@@ -255,6 +272,14 @@ def _current_place(parser: LocatedParser) -> Location:
     return Location(parser._file.data, line, column)
 
 
+def _operation_name(parser: LocatedParser) -> str:
+    """The name of the innermost operation being parsed, as the text has it, and a colon."""
+    if not parser.open_operations:
+        return ""
+    found = _OPERATION_NAME.match(parser.lexer.input.content, parser.open_operations[-1])
+    return f"{found[1]}: " if found else ""
+
+
 def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str | None, int]:
     """What a parse error says to the writer of the text: message, hint, and where it is."""
     message, position = _sentence(error), error.span.start
@@ -263,14 +288,16 @@ def _parse_message(error: ParseError, parser: LocatedParser) -> tuple[str, str |
     if message.startswith("values used but not defined"):
         name = next(iter(parser.forward_ssa_references))
         place = _first_use(name, parser.lexer.input.content, position)
-        return f"the value %{name} is used but not defined", None, place
+        hint = "define it above its first use, or correct its name"
+        return f"the value %{name} is used but not defined", hint, place
     if parser._current_token.kind == MLIRTokenKind.EOF:
         if message == "could not parse entire input":
             return "the text holds no operation", None, position
         if "expected" not in message:
             hint = "close all braces"
             return "the text ends in the middle of an operation or region", hint, position
-    return message, None, position
+    name = _operation_name(parser)
+    return message if message.startswith(name) else name + message, None, position
 
 
 def _first_use(name: str, text: str, otherwise: int) -> int:
@@ -285,12 +312,16 @@ def _first_use(name: str, text: str, otherwise: int) -> int:
 def _sentence(error: ParseError) -> str:
     """The first line of a parser's message, as one sentence without its stop."""
     message = error.msg.strip().rstrip(".!").splitlines()[0]
-    return message[:1].lower() + message[1:]
+    return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 
 def read_text(path: str) -> str:
     """The text of a file, or of standard input for `-`."""
-    return decode_text(read_bytes(path, MOST_BYTES), path)
+    content = read_bytes(path, MOST_BYTES)
+    if content.startswith(BYTECODE):
+        hint = "print it as text first, for example with mlir-opt or iree-opt"
+        raise TilewrightError("TW1210", "this is MLIR bytecode, not text", Location(path, 1), hint)
+    return decode_text(content, path)
 
 
 def parse_file(path: str, context: Context | None = None) -> ModuleOp:

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from xdsl.utils.exceptions import DiagnosticException
 
-from tilewright.dialects.locations import location_of
+from tilewright.dialects.error_hints import verify_hint
+from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.xdsl_api import (
     Block,
+    IsTerminator,
     ModuleOp,
     Operation,
     SSAValue,
+    StringAttr,
+    UnregisteredOp,
     VerifyException,
     func,
 )
@@ -30,13 +34,18 @@ Verified = dict[Operation, tuple[object, ...]]
 def verify_module(module: ModuleOp, memory: Verified | None = None) -> None:
     """Raise one TilewrightError, at its operation, unless the whole module verifies.
 
-    Beyond what xDSL checks, every value must be defined before it is used.
+    Beyond what xDSL checks, every value must be defined before it is used, functions must end
+    with a terminator, and a name that is given twice is found at its second place.
     """
     memory = {} if memory is None else memory
     defined: set[SSAValue] = set()
     for op in module.walk():
         _verify_order(op, defined)
-        if not isinstance(op, (ModuleOp, func.FuncOp)):
+        if isinstance(op, func.FuncOp):
+            _verify_ends(op)
+        elif isinstance(op, ModuleOp):
+            _verify_names(op)
+        else:
             look = _look(op)
             if memory.get(op) == look:
                 continue
@@ -47,9 +56,32 @@ def verify_module(module: ModuleOp, memory: Verified | None = None) -> None:
             place = location_of(op)
             raise (error.at(place) if place else error) from None
         except (VerifyException, DiagnosticException, ValueError, AssertionError) as error:
-            raise TilewrightError(
-                "TW1211", f"{op.name}: {_verify_message(error)}", location_of(op)
-            ) from None
+            raise _refused(op, _verify_message(error)) from None
+
+
+def _refused(op: Operation, reason: str) -> TilewrightError:
+    return TilewrightError(
+        "TW1211", f"{name_of(op)}: {reason}", location_of(op), verify_hint(reason)
+    )
+
+
+def _verify_ends(function: func.FuncOp) -> None:
+    """Every block of a body ends with an operation that says where to go on."""
+    for block in function.body.blocks:
+        last = block.last_op
+        if last is None or not (last.has_trait(IsTerminator) or isinstance(last, UnregisteredOp)):
+            raise _refused(last or function, "the body does not end with func.return")
+
+
+def _verify_names(module: ModuleOp) -> None:
+    """No two functions, globals or modules of one module share a name."""
+    met: set[str] = set()
+    for op in module.body.block.ops:
+        name = op.get_attr_or_prop("sym_name")
+        if isinstance(name, StringAttr):
+            if name.data in met:
+                raise _refused(op, f"the name @{name.data} is defined twice")
+            met.add(name.data)
 
 
 def _look(op: Operation) -> tuple[object, ...]:
@@ -87,9 +119,7 @@ def _verify_order(op: Operation, defined: set[SSAValue]) -> None:
             if block is not None and block.parent is not None and len(block.parent.blocks) > 1:
                 continue
             name = f"%{operand.name_hint}" if operand.name_hint else "a value"
-            raise TilewrightError(
-                "TW1211", f"{op.name}: uses {name} before it is defined", location_of(op)
-            )
+            raise _refused(op, f"uses {name} before it is defined")
     defined.update(op.results)
 
 

@@ -24,7 +24,8 @@ from tilewright.dialects.xdsl_api import Context, ModuleOp
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.iree_unwrap import unwrap
 
-RESOURCE_START = re.compile(r"^\{-#", re.MULTILINE)
+RESOURCE_START = re.compile(r"^[ \t]*\{-#", re.MULTILINE)
+RESOURCE_USE = re.compile(r'dense_resource<(?:"((?:[^"\\]|\\.)*)"|([\w.$\-]+))>')
 RESOURCE_ENTRY = re.compile(
     r'^\s*(?:"((?:[^"\\]|\\.)*)"|([\w.$\-]+))\s*:\s*"(0x[0-9A-Fa-f]*)"', re.M
 )
@@ -47,6 +48,10 @@ class Weights(Mapping[str, bytes]):
 
     def __getitem__(self, name: str) -> bytes:
         return bytes.fromhex(self._text[name][10:])
+
+    def hexadecimal(self, name: str) -> str:
+        """A resource as it stood in the text, its alignment included."""
+        return self._text[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._text)
@@ -88,7 +93,7 @@ def read_wrapped(path: str) -> ModuleOp:
     return parse_text(without_device(split_resources(text, name)[0]), name, make_context())
 
 
-def split_resources(text: str, name: str = "<text>") -> tuple[str, Weights]:
+def split_resources(text: str, name: str = "<text>", first_line: int = 1) -> tuple[str, Weights]:
     """The text without its `{-# … #-}` section, and that section's resources.
 
     The section is cut out before parsing: it may hold gigabytes, and it is at the end of the file,
@@ -102,7 +107,7 @@ def split_resources(text: str, name: str = "<text>") -> tuple[str, Weights]:
     for entry in RESOURCE_ANY.finditer(section):
         key, value = entry[1] or entry[2], entry[3]
         if not value.startswith("0x") or len(value) < 10 or len(value) % 2 or key not in found:
-            line = text.count("\n", 0, start.start() + entry.start(3)) + 1
+            line = text.count("\n", 0, start.start() + entry.start(3)) + first_line
             raise TilewrightError(
                 "TW1231",
                 f"resource {key} does not hold bytes",
@@ -111,7 +116,7 @@ def split_resources(text: str, name: str = "<text>") -> tuple[str, Weights]:
             )
     end = section.find("#-}")
     if end < 0:
-        line = text.count("\n", 0, start.start()) + 1
+        line = text.count("\n", 0, start.start()) + first_line
         raise TilewrightError(
             "TW1231",
             "the resource section has no end",
@@ -119,6 +124,20 @@ def split_resources(text: str, name: str = "<text>") -> tuple[str, Weights]:
             "the file may be cut off: the section ends with #-}",
         )
     return text[: start.start()] + section[end + 3 :], Weights(found)
+
+
+def resource_section(text: str, weights: Weights) -> str:
+    """The `{-# … #-}` section with the resources that printed IR still names; may be empty."""
+    used = {m[1] or m[2]: m[0][len("dense_resource<") : -1] for m in RESOURCE_USE.finditer(text)}
+    entries = [
+        f'      {written}: "{weights.hexadecimal(name)}"'
+        for name, written in sorted(used.items())
+        if name in weights
+    ]
+    if not entries:
+        return ""
+    body = ",\n".join(entries)
+    return f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{body}\n    }}\n  }}\n#-}}\n"
 
 
 def without_device(text: str) -> str:

@@ -7,6 +7,7 @@ running sum and the unscaled result.
 
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import math
 
@@ -34,7 +35,7 @@ def _scores(q, kt):
 
 @tw.kernel
 def attention_tile(
-    q: tw.fp8[M, D], kt: tw.fp8[D, S], v: tw.fp8[S, E], out: tw.bf16[M, E]
+    q: tw.fp8["M", "D"], kt: tw.fp8["D", "S"], v: tw.fp8["S", "E"], out: tw.bf16["M", "E"]
 ):  # fmt: skip
     """softmax(q @ kt / sqrt(D)) @ v with the whole row of scores on chip, P cast to fp8"""
     for m in tw.grid(out.M):
@@ -46,8 +47,8 @@ def attention_tile(
 
 @tw.kernel
 def flash_attention_bf16(
-    q: tw.bf16[M, D], kt: tw.bf16[D, S].panels(), v: tw.bf16[S, D],
-    out: tw.bf16[M, D],
+    q: tw.bf16["M", "D"], kt: tw.bf16["D", "S"].panels(), v: tw.bf16["S", "D"],
+    out: tw.bf16["M", "D"],
 ):  # fmt: skip
     """softmax(q @ kt / sqrt(D)) @ v, 32 keys at a time"""
     for m in tw.grid(out.M):
@@ -60,9 +61,9 @@ def flash_attention_bf16(
 
 @tw.kernel
 def attention_acc_first(
-    q: tw.bf16[32, D], kt: tw.bf16[D, 32], v: tw.bf16[32, D],
+    q: tw.bf16[32, "D"], kt: tw.bf16["D", 32], v: tw.bf16[32, "D"],
     out_largest: tw.bf16[32, 16].halves(), out_total: tw.bf16[32, 16].halves(),
-    out_result: tw.bf16[32, D],
+    out_result: tw.bf16[32, "D"],
 ):  # fmt: skip
     """the state after the first 32 keys"""
     out_largest[:, :], out_total[:, :], out_result[:, :] = _block(
@@ -72,10 +73,10 @@ def attention_acc_first(
 
 @tw.kernel
 def attention_acc_mid(
-    q: tw.bf16[32, D], kt: tw.bf16[D, 32], v: tw.bf16[32, D],
-    largest: tw.bf16[32, 16].halves(), total: tw.bf16[32, 16].halves(), result: tw.bf16[32, D],
+    q: tw.bf16[32, "D"], kt: tw.bf16["D", 32], v: tw.bf16[32, "D"],
+    largest: tw.bf16[32, 16].halves(), total: tw.bf16[32, 16].halves(), result: tw.bf16[32, "D"],
     out_largest: tw.bf16[32, 16].halves(), out_total: tw.bf16[32, 16].halves(),
-    out_result: tw.bf16[32, D],
+    out_result: tw.bf16[32, "D"],
 ):  # fmt: skip
     """the state after 32 more keys"""
     state = largest[:, :], total[:, :], result[:, :]
@@ -86,9 +87,9 @@ def attention_acc_mid(
 
 @tw.kernel
 def attention_acc_last(
-    q: tw.bf16[32, D], kt: tw.bf16[D, 32], v: tw.bf16[32, D],
-    largest: tw.bf16[32, 16].halves(), total: tw.bf16[32, 16].halves(), result: tw.bf16[32, D],
-    out: tw.bf16[32, D],
+    q: tw.bf16[32, "D"], kt: tw.bf16["D", 32], v: tw.bf16[32, "D"],
+    largest: tw.bf16[32, 16].halves(), total: tw.bf16[32, 16].halves(), result: tw.bf16[32, "D"],
+    out: tw.bf16[32, "D"],
 ):  # fmt: skip
     """the attention after the last 32 keys"""
     state = largest[:, :], total[:, :], result[:, :]

@@ -2,12 +2,13 @@
 
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
 
 
 @tw.kernel
-def requant(x: tw.bf16[M, N], out: tw.fp8[M, N]):
+def requant(x: tw.bf16["M", "N"], out: tw.fp8["M", "N"]):
     """fp8 of x, saturating at 448"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -15,7 +16,7 @@ def requant(x: tw.bf16[M, N], out: tw.fp8[M, N]):
 
 
 @tw.kernel
-def dequant(x: tw.fp8[M, N], out: tw.bf16[M, N]):
+def dequant(x: tw.fp8["M", "N"], out: tw.bf16["M", "N"]):
     """bf16 of x, exactly"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -23,7 +24,7 @@ def dequant(x: tw.fp8[M, N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def bias_add_cast(x: tw.bf16[M, N], bias: tw.bf16[M, N], out: tw.fp8[M, N]):
+def bias_add_cast(x: tw.bf16["M", "N"], bias: tw.bf16["M", "N"], out: tw.fp8["M", "N"]):
     """fp8 of x + bias"""
     for m in tw.grid(out.M):
         for n in tw.grid(out.N):
@@ -31,7 +32,7 @@ def bias_add_cast(x: tw.bf16[M, N], bias: tw.bf16[M, N], out: tw.fp8[M, N]):
 
 
 @tw.kernel
-def transpose(x: tw.fp8[M, N], out: tw.fp8[N, M]):
+def transpose(x: tw.fp8["M", "N"], out: tw.fp8["N", "M"]):
     """x with rows and columns exchanged"""
     for m in tw.grid(x.M):
         for n in tw.grid(x.N):

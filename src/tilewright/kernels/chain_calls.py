@@ -42,7 +42,9 @@ class ChainCall:
         self.outputs = ["out" if self.ends else "out_sum"]
         self.specs[self.outputs[0]] = _RESULT if self.ends else ACCUMULATOR
 
-    def compile(self, target: str | Profile = "atlas-v1", **_: tuple[int, ...]) -> Compiled:
+    def compile(
+        self, target: str | Profile = "atlas-v1", exact: bool = False, **_: tuple[int, ...]
+    ) -> Compiled:
         profile = load_profile(target) if isinstance(target, str) else target
         routine = Routine(profile)
         code = routine.code()
@@ -65,7 +67,7 @@ class ChainCall:
                 code.dma_store(2048 + half, 2048 + half, 1024)
             layouts["out"], bases["out"] = Layout((32, 32), "bf16"), 2048
         routine.items.append(code)
-        program = routine.compile(self.name)
+        program = routine.compile(self.name, exact=exact)
         return Compiled(self, profile, program, layouts, bases, [], self.outputs)  # type: ignore[arg-type]
 
 

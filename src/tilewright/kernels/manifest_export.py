@@ -26,11 +26,22 @@ from tilewright.targets.atlas.text_isa import find_row, operands_of_record, reco
 SYMBOLS = {name: f"elementwise_{name}" for name in ("cos", "exp", "tanh", "sigmoid", "relu")}
 SYMBOLS["attention_tile"] = "attention"
 ALIGNMENT = 32
+_NOT_MOVABLE = ("TW1330", "TW1331")
 
 
 def export_manifest(profile: str = "atlas-v0", names: Sequence[str] = ()) -> dict[str, Any]:
-    """The manifest of the single-tile kernels of the library, as a JSON object."""
-    kernels = {name: export_kernel(ENTRIES[name], profile) for name in names or ENTRIES}
+    """The manifest of the library at its default sizes, as a JSON object.
+
+    Without names, kernels that cannot be moved (those with loops) are left out. By name, such a
+    kernel is an error.
+    """
+    kernels = {}
+    for name in names or ENTRIES:
+        try:
+            kernels[name] = export_kernel(ENTRIES[name], profile)
+        except TilewrightError as error:
+            if names or error.code not in _NOT_MOVABLE:
+                raise
     return {
         "schema_version": 1,
         "profile": load_profile(profile).name,
@@ -42,12 +53,12 @@ def export_manifest(profile: str = "atlas-v0", names: Sequence[str] = ()) -> dic
 def export_kernel(which: Entry, profile: str) -> dict[str, Any]:
     """One manifest entry, measured as exported."""
     compiled = which.build(profile)
-    if compiled.data:
-        raise TilewrightError("TW1334", f"kernel {which.name} needs constants in DRAM")
+    constants = [(f"constants_{k}", *entry) for k, entry in enumerate(compiled.data)]
     regions = [
         Region(name, name in compiled.outputs, compiled.bases[name], layout.bytes)
         for name, layout in compiled.layouts.items()
     ]
+    regions += [Region(name, False, address, len(raw)) for name, address, raw in constants]
     moved = movable(compiled.program, regions)
     program = Program.from_instructions(moved.instructions, which.name)
     compiled.program = program
@@ -65,10 +76,15 @@ def export_kernel(which: Entry, profile: str) -> dict[str, Any]:
         "cycles": run.cycles,
         "num_instructions": len(records),
         "instructions": records,
-        "patch_points": _patch_points(which, compiled.outputs, moved),
+        "patch_points": _patch_points(
+            [*which.inputs, *(name for name, *_ in constants)], compiled.outputs, moved
+        ),
         "operator": which.operator,
         "doc": which.doc,
-        "operands": [_operand(which, compiled, name) for name in which.kernel.specs],
+        "operands": [
+            *(_operand(which, compiled, name) for name in which.kernel.specs),
+            *(_constants(name, raw) for name, _, raw in constants),
+        ],
         "vmem_bytes": _vmem_bytes(moved),
         "clobbers": _clobbers(moved.instructions, compiled.profile),
         "state": _state(which),
@@ -78,7 +94,7 @@ def export_kernel(which: Entry, profile: str) -> dict[str, Any]:
     }
 
 
-def _patch_points(which: Entry, outputs: list[str], moved: Movable) -> list[dict[str, Any]]:
+def _patch_points(inputs: list[str], outputs: list[str], moved: Movable) -> list[dict[str, Any]]:
     """Roles are numbered by distinct address in order of first use, as readers expect."""
     numbers: dict[tuple[str, int], str] = {}
     counts = {False: 0, True: 0}
@@ -89,7 +105,7 @@ def _patch_points(which: Entry, outputs: list[str], moved: Movable) -> list[dict
             kind = "dram_out" if point.region.output else "dram_in"
             numbers[key] = f"{kind}_{counts[point.region.output]}"
             counts[point.region.output] += 1
-        names = outputs if point.region.output else which.inputs
+        names = outputs if point.region.output else inputs
         rows.append(
             {
                 "role": numbers[key],
@@ -139,6 +155,22 @@ def _operand(which: Entry, compiled: Any, name: str) -> dict[str, Any]:
         "bytes": layout.bytes if layout else 2048,
         "alignment": ALIGNMENT,
         "space": "dram" if layout else "mxu0.acc0",
+    }
+
+
+def _constants(name: str, raw: bytes) -> dict[str, Any]:
+    """Bytes the caller places in DRAM: masks, and numbers no instruction makes."""
+    return {
+        "name": name,
+        "direction": "in",
+        "shape": [len(raw)],
+        "dtype": "u8",
+        "layout": "constants",
+        "order": "bytes",
+        "bytes": len(raw),
+        "alignment": ALIGNMENT,
+        "space": "dram",
+        "data": raw.hex(),
     }
 
 

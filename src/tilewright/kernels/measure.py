@@ -109,6 +109,7 @@ class Measurement:
     reference_cycles: int | None
     instructions: int
     busy: dict[str, int] = field(default_factory=dict)
+    least: int | None = None  # fewest cycles of any order of these instructions, where proven
 
     @property
     def ratio(self) -> float:
@@ -116,8 +117,8 @@ class Measurement:
 
     @property
     def optimal(self) -> bool:
-        """Whether no program can be faster."""
-        return self.cycles == self.bound
+        """Whether no program can be faster, or no order of these instructions."""
+        return self.cycles == self.bound or self.cycles == self.least
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -129,6 +130,7 @@ class Measurement:
             "bound": self.bound,
             "ratio": round(self.ratio, 4),
             "optimal": self.optimal,
+            "least": self.least,
             "binding": self.binding,
             "reference_cycles": self.reference_cycles,
             "instructions": self.instructions,
@@ -137,17 +139,21 @@ class Measurement:
 
 
 def measure(
-    which: Entry, profile: str, sizes: Mapping[str, int] | None = None, case: Case | None = None
+    which: Entry,
+    profile: str,
+    sizes: Mapping[str, int] | None = None,
+    case: Case | None = None,
+    exact: bool = False,
 ) -> Measurement:
-    """Compile, run once, compare with the bound."""
-    compiled = which.build(profile, sizes)
+    """Compile, run once, compare with the bound; `exact` asks the solver about short kernels."""
+    compiled = which.build(profile, sizes, exact)
     run = execute(which, compiled, which.sample(sizes))
     busy = {unit: use.busy for unit, use in run.statistics.units.items()}
     shapes = {name: list(shape) for name, shape in which.shapes(sizes).items()}
     return Measurement(
         which.name, case.name if case else None, compiled.profile.name, shapes, run.cycles,
         run.bound.cycles, run.bound.binding, case.cycles if case else None,
-        len(compiled.program), busy,
+        len(compiled.program), busy, getattr(compiled, "least", None),
     )  # fmt: skip
 
 

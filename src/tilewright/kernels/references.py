@@ -62,7 +62,7 @@ def row_total(profile: Profile, x: Codes, kind: str) -> Codes:
         fill, combine = 0, arith.add
     else:
         fill = int(arith.f64_to_bf16(np.array([-3.0e38]))[0])
-        combine = lambda a, b: arith.extreme(a, b, larger=True)  # noqa: E731
+        combine = lambda a, b: arith.extreme(a, b, larger=True)
     width = -(-x.shape[1] // SIDE) * SIDE
     wide = np.full((x.shape[0], width), fill, np.uint16)
     wide[:, : x.shape[1]] = x
@@ -155,6 +155,35 @@ def rope(profile: Profile, x: Codes, cosines: Codes, sines: Codes) -> Codes:
     return np.concatenate([first, second], axis=1)
 
 
+def rope_angles(profile: Profile, x: Codes, angles: Codes) -> Codes:
+    cosines, sines = _cos(angles), function("sin")(angles)
+    return rope(profile, x, np.tile(cosines, 2), np.tile(sines, 2))
+
+
+def conv2d(profile: Profile, x: Codes, w: Codes) -> Codes:
+    """Taps in reading order, channels in blocks of 32, one accumulator through all of them."""
+    high, wide, channels, filters = w.shape
+    rows = x.shape[0] - high + 1
+    image, weights = _padded(x), _padded(w)
+    width = image.shape[1] - SIDE + 1
+    out = np.zeros((rows, image.shape[1], weights.shape[3]), np.uint16)
+    for r in range(rows):
+        for q in range(0, width, SIDE):
+            for n in range(0, filters, SIDE):
+                total = None
+                for i in range(high):
+                    for j in range(wide):
+                        pixels = image[r + i, q + j : q + j + SIDE]
+                        if len(pixels) < SIDE:
+                            continue
+                        for c in range(0, channels, SIDE):
+                            tap = weights[i, j, c : c + SIDE, n : n + SIDE]
+                            total = arith.matmul(pixels[:, c : c + SIDE], tap, total)
+                assert total is not None
+                out[r, q : q + SIDE, n : n + SIDE] = total
+    return out[:, : x.shape[1] - wide + 1, :filters]
+
+
 def mini_block(profile: Profile, x: Codes, b: Codes, residual: Codes) -> Codes:
     return arith.add(product(arith.pack(rms_norm(profile, x), 1), b), residual)
 
@@ -237,6 +266,23 @@ def ideal_rope(
     return x * cosines + turned * sines, 2.1 * U * size + TINY
 
 
+def ideal_rope_angles(x: np.ndarray, angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    value, error = ideal_rope(x, np.tile(np.cos(angles), 2), np.tile(np.sin(angles), 2))
+    return value, 2 * error
+
+
+def ideal_conv2d(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    high, wide, channels, _ = w.shape
+    rows, columns = x.shape[0] - high + 1, x.shape[1] - wide + 1
+    value = size = np.zeros((rows, columns, w.shape[3]))
+    for i in range(high):
+        for j in range(wide):
+            pixels = x[i : i + rows, j : j + columns]
+            value = value + pixels @ w[i, j]
+            size = size + np.abs(pixels) @ np.abs(w[i, j])
+    return value, 1.3 * U * high * wide * _tiles(channels) * size + TINY
+
+
 def _ideal_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Every 32 columns the sum is rounded to fp16 and bf16; it stays below sum |a| |b|."""
     size = np.abs(a) @ np.abs(b)
@@ -305,6 +351,8 @@ REFERENCES: dict[str, Reference] = {
     "elementwise_min": _elementwise(lambda a, b: arith.extreme(a, b, larger=False), np.minimum, 0),
     "add_row": _elementwise(lambda a, row: arith.add(a, row[None]), np.add, 1),
     "mul_row": _elementwise(lambda a, row: arith.multiply(a, row[None]), np.multiply, 1),
+    "add_column": _elementwise(arith.add, np.add, 1),
+    "mul_column": _elementwise(arith.multiply, np.multiply, 1),
     "silu": _elementwise(_silu, _silu64, 5),
     "silu_gate": _elementwise(
         lambda g, up: arith.multiply(_silu(g), up), lambda g, up: _silu64(g) * up, 6
@@ -320,6 +368,8 @@ REFERENCES: dict[str, Reference] = {
     ),
     "vector_arithmetic": Reference(vector_arithmetic, _relative(lambda x: x**5, 9)),
     "rope": Reference(rope, ideal_rope),
+    "rope_angles": Reference(rope_angles, ideal_rope_angles),
+    "conv2d": Reference(conv2d, ideal_conv2d),
     "reduction_sum": Reference(lambda profile, x: halves(row_total(profile, x, "sum")), _ideal_sum),
     "reduction_max": Reference(
         lambda profile, x: halves(row_total(profile, x, "max")),

@@ -93,7 +93,11 @@ def _spread(x: np.ndarray, cast: bool) -> np.ndarray:
 
 
 def ideal_attention(
-    q: np.ndarray, kt: np.ndarray, v: np.ndarray, cast: bool = True
+    q: np.ndarray,
+    kt: np.ndarray,
+    v: np.ndarray,
+    cast: bool = True,
+    mask: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """softmax(q @ kt / sqrt(D)) @ v.
 
@@ -103,10 +107,13 @@ def ideal_attention(
     root = 1 / math.sqrt(q.shape[1])
     blocks = -(-kt.shape[1] // 32)
     scores = q @ kt * root
+    seen = np.abs(scores).max(1, keepdims=True)
+    if mask is not None:
+        scores = scores + mask
     size = np.abs(q) @ np.abs(kt)
     moved = _spread(q, cast) @ np.abs(kt) + np.abs(q) @ _spread(kt, cast)
     moved = root * (moved + _spread(q, cast) @ _spread(kt, cast) + 4 * U * size)
-    moved = moved.max(1, keepdims=True) + 2 * U * np.abs(scores).max(1, keepdims=True)
+    moved = moved.max(1, keepdims=True) + 2 * U * seen
     powers = np.exp(scores - scores.max(1, keepdims=True))
     total = powers.sum(1, keepdims=True)
     result = (powers / total) @ v

@@ -26,6 +26,7 @@ class Entry:
 
     sizes: defaults for its named sizes. multiples: sizes that must be multiples of a number.
     data: how to make an input for tests, by parameter name ("normal" where nothing is said).
+    related: sizes depend on each other, as those of a window do.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Entry:
     sizes: Mapping[str, int]
     multiples: Mapping[str, int] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
+    related: bool = False
 
     @property
     def kernel(self) -> Kernel:
@@ -86,11 +88,14 @@ class Entry:
         }
 
     def build(
-        self, profile: str | Profile = "atlas-v1", sizes: Mapping[str, int] | None = None
+        self,
+        profile: str | Profile = "atlas-v1",
+        sizes: Mapping[str, int] | None = None,
+        exact: bool = False,
     ) -> Compiled:
-        """The compiled kernel."""
-        shapes = self.shapes(sizes)
-        return self.kernel.compile(profile, **{name: shapes[name] for name in self.inputs})
+        """The compiled kernel; with `exact`, a solver looks at short ones."""
+        shapes: dict[str, Any] = dict(self.shapes(sizes))
+        return self.kernel.compile(profile, exact=exact, **shapes)
 
     def sample(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Inputs for a test, as bit patterns."""
@@ -118,6 +123,10 @@ def _random(
         return np.where(np.abs(values) < 0.25, 0.5, values)
     if kind == "half":
         return values * 0.5
+    if kind == "mask":
+        hidden = random.random(shape) < 0.3
+        hidden[0] |= len(shape) == 2  # one row sees nothing
+        return np.where(hidden, -3.0e38, 0.0)
     if kind == "small integers":
         return random.integers(-4, 4, shape).astype(np.float64)
     if kind == "angles":
@@ -133,11 +142,21 @@ def _group(module: str, names: str, sizes: Mapping[str, int], **more: Any) -> li
 
 _MN = {"M": 32, "N": 32}
 _MKN = {"M": 32, "K": 32, "N": 32}
+_HEADS = {"G": 1, "R": 1, "M": 32, "N": 64, "D": 64, "E": 64}
 
 _ENTRIES: list[Entry] = [
     *_group("matmul", "matmul matmul_transposed matmul_bias linear linear_gelu", _MKN),
     *_group("matmul", "linear_silu matmul_requant mini_block", _MKN),
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
+    Entry("gemm", "gemm", _MKN),
+    *_group(
+        "attention", "attention attention_causal", _HEADS,
+        data=dict.fromkeys(("q", "kt", "v"), "half"),
+    ),
+    *_group(
+        "attention", "attention_key_mask attention_mask", _HEADS,
+        data={**dict.fromkeys(("q", "kt", "v"), "half"), "mask": "mask"},
+    ),
     Entry(
         "attention_tile", "attention_tables", {"M": 32, "D": 32, "S": 32, "E": 32},
         data=dict.fromkeys(("q", "kt", "v"), "small integers"),
@@ -156,12 +175,18 @@ _ENTRIES: list[Entry] = [
     *_group("elementwise", "silu silu_gate gelu_tanh cos exp tanh sigmoid relu", _MN),
     *_group("elementwise", "elementwise_add elementwise_sub elementwise_mul", _MN),
     Entry("elementwise_div", "elementwise", _MN, data={"b": "away from zero"}),
-    *_group("elementwise", "elementwise_max elementwise_min add_row mul_row", _MN),
+    *_group("elementwise", "elementwise_max elementwise_min", _MN),
+    *_group("elementwise", "add_row mul_row add_column mul_column", _MN),
     Entry("norm_scale", "elementwise", _MN, data={"variance": "positive"}),
     Entry("vector_arithmetic", "elementwise", _MN),
     Entry(
         "rope", "elementwise", {"M": 32, "D": 64}, {"D": 64},
         {"cosines": "angles", "sines": "angles"},
+    ),
+    Entry("rope_angles", "elementwise", {"M": 32, "D": 64, "H": 32}, related=True),
+    Entry(
+        "conv2d", "convolution",
+        {"H": 5, "W": 34, "C": 32, "KH": 3, "KW": 3, "N": 32, "R": 3, "Q": 32}, related=True,
     ),
     *_group("casts", "requant dequant bias_add_cast transpose", _MN),
 ]  # fmt: skip
@@ -184,5 +209,11 @@ def entry(name: str) -> Entry:
 def _references() -> dict[str, Reference]:
     from tilewright.kernels.references import REFERENCES
     from tilewright.kernels.references_attention import ATTENTION_REFERENCES
+    from tilewright.kernels.references_heads import HEAD_REFERENCES
 
-    return {**REFERENCES, **ATTENTION_REFERENCES}
+    return {
+        **REFERENCES,
+        **ATTENTION_REFERENCES,
+        **HEAD_REFERENCES,
+        "gemm": REFERENCES["matmul"],
+    }

@@ -2,6 +2,7 @@
 
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
 
@@ -9,28 +10,28 @@ EPSILON = 1e-6
 
 
 @tw.kernel
-def reduction_sum(x: tw.bf16[M, N], out: tw.bf16[M, 16].halves()):
+def reduction_sum(x: tw.bf16["M", "N"], out: tw.bf16["M", 16].halves()):
     """the sum of each row, in 16 equal columns"""
     for m in tw.grid(x.M):
         out[m, :] = tw.row_sum(x[m, :])
 
 
 @tw.kernel
-def reduction_max(x: tw.bf16[M, N], out: tw.bf16[M, 16].halves()):
+def reduction_max(x: tw.bf16["M", "N"], out: tw.bf16["M", 16].halves()):
     """the largest of each row, in 16 equal columns"""
     for m in tw.grid(x.M):
         out[m, :] = tw.row_max(x[m, :])
 
 
 @tw.kernel
-def reduction_mean(x: tw.bf16[M, N], out: tw.bf16[M, 16].halves()):
+def reduction_mean(x: tw.bf16["M", "N"], out: tw.bf16["M", 16].halves()):
     """the mean of each row, in 16 equal columns"""
     for m in tw.grid(x.M):
         out[m, :] = tw.row_sum(x[m, :]) * (1 / x.N)
 
 
 @tw.kernel
-def softmax(x: tw.bf16[M, N], out: tw.bf16[M, N]):
+def softmax(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
     """exp(x - row maximum) over its row sum"""
     for m in tw.grid(x.M):
         row = x[m, :]
@@ -39,7 +40,7 @@ def softmax(x: tw.bf16[M, N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def rms_norm(x: tw.bf16[M, N], out: tw.bf16[M, N]):
+def rms_norm(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
     """x / sqrt(mean of x^2 + 1e-6), row by row"""
     for m in tw.grid(x.M):
         row = x[m, :]
@@ -47,7 +48,7 @@ def rms_norm(x: tw.bf16[M, N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def rms_norm_weight(x: tw.bf16[M, N], weight: tw.bf16[N], out: tw.bf16[M, N]):
+def rms_norm_weight(x: tw.bf16["M", "N"], weight: tw.bf16["N"], out: tw.bf16["M", "N"]):
     """rms_norm(x) * weight"""
     for m in tw.grid(x.M):
         row = x[m, :]
@@ -56,7 +57,9 @@ def rms_norm_weight(x: tw.bf16[M, N], weight: tw.bf16[N], out: tw.bf16[M, N]):
 
 
 @tw.kernel
-def layer_norm(x: tw.bf16[M, N], weight: tw.bf16[N], bias: tw.bf16[N], out: tw.bf16[M, N]):
+def layer_norm(
+    x: tw.bf16["M", "N"], weight: tw.bf16["N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
+):
     """(x - mean) / sqrt(variance + 1e-6) * weight + bias, row by row"""
     for m in tw.grid(x.M):
         row = x[m, :]

@@ -62,11 +62,18 @@ def _position(length: int, chance: random.Random) -> int:
     return min(max(1, round(length * (0.2 + 0.6 * chance.random()))), length - 1)
 
 
-def suite(seeds: Sequence[int] = (1, 2, 3, 4)) -> dict[str, tuple[list[Buffer], int]]:
+# Number of buffers and of steps. The hard ones are where the exact planner may end at its limit.
+SIZES = ((60, 40), (120, 80), (150, 100))
+HARD_SIZES = ((200, 120), (250, 150))
+
+
+def suite(
+    sizes: Sequence[tuple[int, int]] = SIZES, seeds: Sequence[int] = (1, 2, 3, 4)
+) -> dict[str, tuple[list[Buffer], int]]:
     """Named instances of growing size, each with the capacity it fills."""
     capacity = 1 << 20
     return {
         f"cut{count}-{seed}": (cut_rectangle(count, capacity, steps, seed)[0], capacity)
-        for count, steps in ((60, 40), (120, 80), (200, 120))
+        for count, steps in sizes
         for seed in seeds
     }

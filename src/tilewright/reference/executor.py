@@ -75,7 +75,7 @@ class Executor:
             importlib.import_module(f"tilewright.reference.{dialect}")
         self.module = module
         self.semantics = semantics or Semantics()
-        check_machine(self.semantics.machine)
+        check_semantics(self.semantics)
         self.weights = weight_lookup(weights)
         self.functions = functions_of(module)
         self.compiled: dict[str, tuple[Operation, Builder, BlockProgram]] = {}
@@ -114,6 +114,17 @@ class Executor:
             slots[slot] = value
         del arguments
         return program.run(slots)
+
+
+def check_semantics(semantics: Semantics) -> None:
+    """Fail for choices that do not exist."""
+    if semantics.accumulate not in ("wide", "stepwise"):
+        raise TilewrightError(
+            "TW1502",
+            f"there is no way to accumulate called {semantics.accumulate}",
+            hint="use wide or stepwise",
+        )
+    check_machine(semantics.machine)
 
 
 def functions_of(module: builtin.ModuleOp) -> dict[str, Operation]:
@@ -175,6 +186,9 @@ def weight_lookup(weights: Weights) -> Callable[[str], Any]:
         raise TilewrightError("TW1503", f"the weight file {path} does not exist")
     from safetensors import safe_open
 
-    file = safe_open(str(path), framework="numpy")
-    names = set(file.keys())
-    return lambda name: file.get_tensor(name) if name in names else None
+    from tilewright.runtime.tensor_files import read_tensor
+
+    with safe_open(str(path), framework="numpy") as file:
+        names = set(file.keys())
+    # Mapped, not read; safetensors' own reader has no fp8 for numpy.
+    return lambda name: read_tensor(f"{path}#{name}").array if name in names else None

@@ -132,9 +132,18 @@ _UNARY = {
 }
 
 
+_UNSIGNED = {
+    "arith.divsi": "arith.divui",
+    "arith.maxsi": "arith.maxui",
+    "arith.minsi": "arith.minui",
+}
+
+
 def _step(call: Call, names: tuple[str | None, str | None], *arguments: Array) -> Array:
     """One scalar operation in the result's type."""
     name = names[0] if call.target.is_float else names[1]
+    if name and not call.target.signed:
+        name = _UNSIGNED.get(name, name)
     lookup = float_function if call.target.is_float else integer_function
     function = lookup(name, call.target) if name else None
     if function is None:

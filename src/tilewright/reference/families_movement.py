@@ -105,3 +105,31 @@ def cumsum(call: Call) -> Array:
 def sort(call: Call) -> Array:
     ordered = np.sort(call.values["x"], axis=call.axis(), kind="stable")
     return np.flip(ordered, axis=call.axis()) if call.kernel.flag("descending") else ordered
+
+
+@family("argsort")
+def argsort(call: Call) -> Array:
+    x, axis = call.values["x"], call.axis()
+    if not call.kernel.flag("descending"):
+        return np.argsort(x, axis=axis, kind="stable").astype(np.int64)
+    # The stable order of the reversed input, read backwards, keeps equal elements in place.
+    backwards = np.argsort(np.flip(x, axis=axis), axis=axis, kind="stable")
+    return (x.shape[axis] - 1 - np.flip(backwards, axis=axis)).astype(np.int64)
+
+
+_SCATTER = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+@family("scatter")
+def scatter(call: Call) -> Array:
+    result, indices = np.array(call.values["x"]), call.values["indices"].astype(np.int64)
+    if indices.size and (indices.min() < 0 or indices.max() >= result.shape[0]):
+        raise fault(
+            call.op, "TW1505", f"an index leaves axis 0, which has {result.shape[0]} elements"
+        )
+    kind = call.kernel.string("reduction")
+    if kind is None:
+        result[indices] = call.values["updates"]  # of equal indices the last one stays
+    else:
+        _SCATTER[kind].at(result, indices, call.values["updates"])
+    return result

@@ -15,6 +15,7 @@ from tilewright.reference import composites, dtypes
 from tilewright.reference.linalg_generic import Nest, check_nest, evaluate_nest
 from tilewright.reference.program import OPERATIONS, Builder, Evaluate, element_of, operation
 from tilewright.reference.scalar_ops import attribute_of
+from tilewright.reference.views import loop_sizes, operand_view, to_operand
 
 
 def structured(op: Operation, builder: Builder) -> Evaluate:
@@ -35,8 +36,6 @@ def movement(op: Operation, builder: Builder) -> Evaluate:
     """transpose and broadcast without arithmetic: the stored values move as they are."""
     assert isinstance(op, StructuredOp)
     source_map, _ = op.operand_maps
-    from tilewright.reference.views import loop_sizes, operand_view, to_operand
-
     maps = list(op.operand_maps)
 
     def evaluate(source: Any, output: Any, *_: Any) -> Any:

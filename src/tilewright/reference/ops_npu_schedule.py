@@ -18,8 +18,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects.kernel_call import KernelCall
+from tilewright.dialects.kernel_families import kernel_call
 from tilewright.reference import attention, machine_kernels
-from tilewright.reference.dtypes import BF16, Array
+from tilewright.reference.dtypes import BF16, Array, element_type
 from tilewright.reference.families import Call
 from tilewright.reference.families_products import (
     attention_operands,
@@ -69,8 +70,6 @@ def matmul_tile(op: Operation, builder: Builder) -> Evaluate:
 
 @operation("npu_schedule.softmax_fragment")
 def softmax_fragment(op: Operation, builder: Builder) -> Evaluate:
-    from tilewright.dialects.kernel_families import kernel_call
-
     types = [v.type for v in op.operands]
     kernel = kernel_call("npu_uk_softmax", types, op.properties, op.results[0].type)
     assert kernel is not None
@@ -166,14 +165,8 @@ class Transfer:
 @operation("npu_schedule.alloc")
 def alloc(op: Operation, builder: Builder) -> Evaluate:
     tile = op.results[0].type.tile  # pyright: ignore
-    shape, element = tuple(tile.get_shape()), _element(tile)
+    shape, element = tuple(tile.get_shape()), element_type(tile)
     return lambda: Buffer(undefined(shape, element))
-
-
-def _element(tile: Any) -> Any:
-    from tilewright.reference.dtypes import element_type
-
-    return element_type(tile)
 
 
 def _contents(op: Operation, buffer: Buffer) -> Array:

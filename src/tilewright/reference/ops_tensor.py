@@ -176,13 +176,26 @@ def extract_slice(op: Operation, builder: Builder) -> Evaluate:
     return evaluate
 
 
+def _count_of_one_owner() -> int:
+    """What `sys.getrefcount` says of an array that only a local variable holds.
+
+    Measured because it differs between releases of Python; same code as in `_reusable`.
+    """
+    slots: Slots = [np.empty(0)]
+    array = slots[0]
+    slots[0] = None
+    return sys.getrefcount(array)
+
+
+ONE_OWNER = _count_of_one_owner()
+
+
 def _reusable(slots: Slots, slot: int, dies: bool) -> Array:
     """The array of a slot to write into: itself if nothing else refers to it, else a copy."""
     array = slots[slot]
     if dies:
         slots[slot] = None
-        # One reference from this variable, one from the call's argument.
-        if array.base is None and array.flags.writeable and sys.getrefcount(array) == 2:
+        if array.base is None and array.flags.writeable and sys.getrefcount(array) == ONE_OWNER:
             return array
     return np.array(array)
 

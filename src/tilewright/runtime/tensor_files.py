@@ -35,6 +35,8 @@ _SAFETENSORS = {
     "U8": "u8",
     "I8": "i8",
     "F8_E4M3": "fp8",
+    "F8_E5M2": "u8",
+    "F8_E8M0": "u8",
     "BF16": "bf16",
     "F16": "f16",
     "U16": "u16",
@@ -118,11 +120,13 @@ def write_tensor(name: str, data: bytes) -> None:
     write_atomically(str(path), data)
 
 
-def check_writable(name: str) -> None:
-    """Refuse an output file that cannot be written, before any work is done."""
+def check_writable(name: str, count: int) -> None:
+    """Refuse an output file that cannot hold `count` bytes, before any work is done."""
     path, part = _split(name)
     if part is not None and part not in ELEMENT_TYPES:
         raise _unknown_type(part, path)
+    if part is not None and count % ELEMENT_TYPES[part].itemsize:
+        raise _no_whole_number(count, part, path)
     if path.suffix == ".safetensors":
         raise TilewrightError(
             "TW0024",
@@ -171,6 +175,16 @@ def _unknown_type(part: str, path: Path | None = None) -> TilewrightError:
     )
 
 
+def _no_whole_number(count: int, part: str, path: Path) -> TilewrightError:
+    size = ELEMENT_TYPES[part].itemsize
+    return TilewrightError(
+        "TW0026",
+        f"{count} bytes are no whole number of {part} elements",
+        Location(str(path)),
+        hint=f"one element has {size} bytes",
+    )
+
+
 def _as_type(array: np.ndarray, part: str | None, path: Path) -> np.ndarray:
     """The same bytes seen as another element type."""
     if part is None:
@@ -181,11 +195,7 @@ def _as_type(array: np.ndarray, part: str | None, path: Path) -> np.ndarray:
     if array.dtype.itemsize == wanted.itemsize:
         return array.view(wanted)
     if array.nbytes % wanted.itemsize:
-        raise TilewrightError(
-            "TW0026",
-            f"{array.nbytes} bytes are no whole number of {part} elements",
-            Location(str(path)),
-        )
+        raise _no_whole_number(array.nbytes, part, path)
     return np.ascontiguousarray(array).reshape(-1).view(wanted)
 
 

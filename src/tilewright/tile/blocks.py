@@ -20,6 +20,11 @@ class Block:
     tiles: int
     extent: int  # elements of the dimension
     variable: Any = None  # counts elements
+    shift: int | None = None  # elements further on, for windows over rows
+
+    def __add__(self, elements: int) -> Block:
+        """The same block so many elements further on: `x[m + 1, :]` under a window."""
+        return replace(self, shift=(self.shift or 0) + elements)
 
     @property
     def size(self) -> int:

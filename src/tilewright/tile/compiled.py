@@ -33,6 +33,7 @@ class CompiledKernel:
     module: ModuleOp | None = None
     constants: dict[str, np.ndarray] = field(default_factory=dict)  # further arguments of the IR
     statistics: Any = None  # of the last run
+    least: int | None = None  # fewest cycles of any order of its instructions, where proven
     _cycles: int | None = None
 
     @property

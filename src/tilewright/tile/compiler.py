@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
 from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, VmemExceeded, lower
 from tilewright.targets.atlas.profile import Profile
@@ -34,7 +34,9 @@ def trace(
     return tracer
 
 
-def compile_kernel(kernel: Kernel, profile: Profile, layouts: dict[str, Layout]) -> CompiledKernel:
+def compile_kernel(
+    kernel: Kernel, profile: Profile, layouts: dict[str, Layout], exact: bool = False
+) -> CompiledKernel:
     """The program of a kernel on tensors of these layouts.
 
     Steps are written out as far as VMEM has room for their tiles.
@@ -47,10 +49,10 @@ def compile_kernel(kernel: Kernel, profile: Profile, layouts: dict[str, Layout])
             # With fewer steps written out, variables may have to be states.
             raise exceeded or error from None
         try:
-            return _compile_trace(kernel, profile, layouts, tracer)
+            return _compile_trace(kernel, profile, layouts, tracer, exact)
         except VmemExceeded as error:
-            exceeded = exceeded or error
-            exceeded.at(kernel.location)
+            line = int(error.source) if error.source else kernel.location.line
+            exceeded = exceeded or error.at(Location(kernel.location.file, line))  # pyright: ignore
             if not tracer.written_steps:
                 break
     assert exceeded is not None
@@ -58,7 +60,11 @@ def compile_kernel(kernel: Kernel, profile: Profile, layouts: dict[str, Layout])
 
 
 def _compile_trace(
-    kernel: Kernel, profile: Profile, layouts: dict[str, Layout], tracer: Tracer
+    kernel: Kernel,
+    profile: Profile,
+    layouts: dict[str, Layout],
+    tracer: Tracer,
+    exact: bool,
 ) -> CompiledKernel:
     constants = {name: numbers for name, (_, numbers) in tracer.constants.items()}
     all_layouts = {**layouts, **{n: tensor.layout for n, (tensor, _) in tracer.constants.items()}}
@@ -77,7 +83,8 @@ def _compile_trace(
     pool = ConstantPool(end)
     try:
         statements = tile_program(tracer.function, placed)
-        program = lower(statements, profile, pool).compile(kernel.code.co_filename)
+        routine = lower(statements, profile, pool)
+        program = routine.compile(kernel.code.co_filename, exact=exact)
     except VmemExceeded:
         raise
     except TilewrightError as error:
@@ -86,6 +93,8 @@ def _compile_trace(
     if pool.values:
         data.append((pool.dram, pool.data()))
     places = {name: bases[name] for name in layouts}
-    return CompiledKernel(
+    compiled = CompiledKernel(
         kernel, profile, program, layouts, places, data, kernel.outputs, tracer.module, constants
     )
+    compiled.least = routine.least
+    return compiled

@@ -47,7 +47,17 @@ class Kernel:
 
     def _specs(self) -> dict[str, TensorSpec]:
         specs = {}
-        for name, parameter in inspect.signature(self.function, eval_str=True).parameters.items():
+        names = inspect.getclosurevars(self.function).nonlocals
+        try:
+            signature = inspect.signature(self.function, eval_str=True, locals=names)
+        except (NameError, SyntaxError, TypeError) as error:
+            raise TilewrightError(
+                "TW1621",
+                f"the parameter types of {self.name} cannot be read: {error}",
+                self.location,
+                'write them as tw.bf16["M", "N"]',
+            ) from None
+        for name, parameter in signature.parameters.items():
             if not isinstance(parameter.annotation, TensorSpec):
                 raise TilewrightError(
                     "TW1621",
@@ -90,7 +100,7 @@ class Kernel:
                     known[name] = shape
                 else:
                     raise TilewrightError(
-                        "TW1622", f"{name} = {shape!r} is neither a tensor's shape nor a size"
+                        "TW1645", f"{name} = {shape!r} is neither a tensor's shape nor a size"
                     )
         except TilewrightError as error:
             raise error.at(self.location) from None
@@ -111,9 +121,11 @@ class Kernel:
     # --- compiling ----------------------------------------------------------------------
 
     def compile(
-        self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any
+        self, *inputs: Any, target: str | Profile = DEFAULT, exact: bool = False, **shapes: Any
     ) -> CompiledKernel:
         """The program for these inputs: arrays, or shapes and sizes by name.
+
+        With `exact`, a solver looks for a better order of short kernels and proves a bound.
 
         kernel.compile(a, b), kernel.compile(a=(64, 32), b=(32, 96)), kernel.compile(M=64, K=32, N=96)
         """
@@ -121,9 +133,16 @@ class Kernel:
 
         if inputs and isinstance(inputs[0], (str, Profile)):
             target, inputs = inputs[0], inputs[1:]
-        if inputs:
-            shapes = {**self.shapes_of(inputs), **shapes}
-        return compile_kernel(self, _profile(target), self.layouts(shapes))
+        return compile_kernel(self, _profile(target), self._given(inputs, shapes), exact)
+
+    def ir(self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any) -> str:
+        """The traced npu_schedule module as text, without compiling it."""
+        from tilewright.tile.compiler import trace
+
+        return str(trace(self, _profile(target), self._given(inputs, shapes)).module)
+
+    def _given(self, inputs: tuple[Any, ...], shapes: dict[str, Any]) -> dict[str, Layout]:
+        return self.layouts({**self.shapes_of(inputs), **shapes} if inputs else shapes)
 
     def __call__(self, *arrays: np.ndarray, target: str | Profile = DEFAULT) -> Any:
         """Compile for these arrays, once per shape, and run on the simulator."""

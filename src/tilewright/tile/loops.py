@@ -19,7 +19,7 @@ def _check_size(backend: Backend, size: int) -> None:
 
 def _check_extent(backend: Backend, extent: Any) -> None:
     if not isinstance(extent, int) or extent < 1:
-        raise backend.error("TW1622", f"{extent!r} is not the size of a dimension")
+        raise backend.error("TW1644", f"{extent!r} is not the size of a dimension")
 
 
 def _check_unroll(backend: Backend, unroll: Any) -> None:

@@ -32,11 +32,11 @@ def causal(scores: Operand, rows: Block, columns: Block, offset: int | None = No
     x = as_tiles(scores)
     backend = x.backend
     if not isinstance(rows, Block) or not isinstance(columns, Block):
-        raise backend.error("TW1605", "causal takes the blocks that index rows and columns")
+        raise backend.error("TW1643", "causal takes the blocks that index rows and columns")
     shift = columns.extent - rows.extent if offset is None else offset
     if x.grid != (rows.tiles, columns.tiles):
         raise backend.error(
-            "TW1618", f"scores of {x.text} for blocks of {rows.size}x{columns.size}"
+            "TW1643", f"scores of {x.text} for blocks of {rows.size}x{columns.size}"
         )
     add = backend.launcher("elementwise_add", "bf16", "full")
 

@@ -18,7 +18,7 @@ def zeros(unit: int | None = None) -> Accumulation:
     With a matrix unit (0 or 1) products are added as they come, otherwise when the sum is used.
     """
     if unit not in (None, 0, 1):
-        raise active().error("TW1639", f"there is no matrix unit {unit}", "use 0 or 1")
+        raise active().error("TW1641", f"there is no matrix unit {unit}", "use 0 or 1")
     return Accumulation(active(), unit)
 
 

@@ -66,7 +66,7 @@ class Tensor:
             self._single(i, extent)
             for i, extent in zip(index[:-count], self.shape[:-count], strict=True)
         ]
-        rows = None if self.is_vector else self._block(index[-2], self.shape[-2])
+        rows = None if self.is_vector else self._block(index[-2], self.shape[-2], rows=True)
         return leading, rows, self._block(index[-1], self.shape[-1])
 
     def _single(self, index: Any, extent: int) -> Single:
@@ -84,7 +84,7 @@ class Tensor:
             )
         return index
 
-    def _block(self, index: Any, extent: int) -> Block:
+    def _block(self, index: Any, extent: int, rows: bool = False) -> Block:
         if isinstance(index, slice) and index == slice(None):
             return whole(extent)
         if not isinstance(index, Block):
@@ -93,11 +93,31 @@ class Tensor:
                 f"{index!r} does not index a tile dimension of {self.name}",
                 "use tw.grid, tw.steps or :",
             )
+        if index.shift is not None:
+            return self._window(index, extent, rows)
         if index.extent != extent:
             raise self.backend.error(
                 "TW1604",
                 f"a block of a dimension of {index.extent} indexes a dimension of {extent} "
                 f"of {self.name}",
+            )
+        return index
+
+    def _window(self, index: Block, extent: int, rows: bool) -> Block:
+        """A block of another dimension, moved along the rows of this tensor."""
+        if not rows or self.output or self.dtype != "fp8" or self.layout.order != "panels":
+            raise self.backend.error(
+                "TW1639",
+                f"{self.name} cannot be read between tiles",
+                "only rows of fp8 inputs stored in panels can: tw.fp8[...].panels()",
+            )
+        shift = index.shift or 0
+        last = -(-index.extent // SIDE) * SIDE + shift
+        if shift < 0 or last > self.layout.padded[-2]:
+            raise self.backend.error(
+                "TW1604",
+                f"a window up to element {last} leaves a dimension of {extent} of {self.name}",
+                f"make it at least {last} long",
             )
         return index
 
@@ -108,7 +128,7 @@ class Tensor:
         place: list[Any] = list(leading)
         for block, step in ((rows, r), (columns, c)):
             if block is not None:
-                start = (block.start + step) * SIDE
+                start = (block.start + step) * SIDE + (block.shift or 0)
                 terms = ((block.variable, 1),) if block.variable is not None else ()
                 place.append(Single(start, terms) if terms else start)
         return place
@@ -174,7 +194,7 @@ class Tensor:
         wanted = 1 if rows is None else rows.size, columns.size
         if self.layout.order == "halves" and value.kind != "column":
             raise self.backend.error(
-                "TW1618",
+                "TW1642",
                 f"{self.name} keeps one number per row, a tile of {value.text} has more",
                 "reduce its rows first: tw.row_sum, tw.row_max",
             )
@@ -182,6 +202,6 @@ class Tensor:
         fits = fits and (value.shape[0] == wanted[0] or value.kind == "row")
         if not fits or (rows is None and value.kind != "row"):
             raise self.backend.error(
-                "TW1618",
+                "TW1642",
                 f"a tile of {value.text} does not fill {wanted[0]}x{wanted[1]} of {self.name}",
             )

@@ -4,7 +4,7 @@ A function is executed symbolically: loops are walked, slices become places in D
 launch appends its kernel's instructions with each address bound to the tile it reads or writes.
 Tensors lie in DRAM tile by tile (32x32, row of tiles after row of tiles), so that one transfer
 moves one tile; partly filled tiles at the border are padded with zeros by whoever writes the
-inputs.
+inputs, and it is followed through the kernels where zeros stay.
 
 Error codes: TW1331 a construct without a native form, TW1333 a slice off the tile grid, TW1334 a write that would need a copy, TW1335 out of memory,
 TW1336 too many instructions, TW1314 no kernel for a symbol.
@@ -47,6 +47,7 @@ from tilewright.transforms.native_tiles import (
     View,
     bind_input,
     check_fit,
+    filled_by,
 )
 from tilewright.transforms.tile_emitter import DYNAMIC
 
@@ -59,6 +60,8 @@ class _Lowering:
     launches: list[Launch] = field(default_factory=list)
     aliases: list[tuple[Buffer, Buffer]] = field(default_factory=list)
     instruction_count: int = 0
+    # What the launches of an unfinished chain leave in the accumulator.
+    chain_filled: tuple[int, int] = (0, 0)
 
     # Values
 
@@ -216,7 +219,7 @@ class _Lowering:
         values[op.result] = into
 
     def pad(self, op: tensor.PadOp, values: dict[SSAValue, View | int]) -> View:
-        """Padding up to the next tile is already in memory when the buffer is an input."""
+        """Padding up to the next tile is already in memory where the tiles end in zeros."""
         source = self.view(op, op.source, values)
         shape = tuple(op.result.type.get_shape())
         last = op.region.block.last_op
@@ -231,15 +234,15 @@ class _Lowering:
         if (
             not zero
             or any(op.static_low.get_values())
-            or grid != source.buffer.grid
+            or grid != tuple(-(-n // TILE) for n in source.shape[-2:])
             or shape[:-2] != source.shape[:-2]
-            or source.buffer.role not in ("input", "constant")
+            or not source.ends_in_zeros()
         ):
             raise error_at(
                 op,
                 "TW1331",
-                "pads more than the zeros at the border of an input's last tiles",
-                "pad on the host",
+                "pads more than the zeros that the last tiles are known to hold",
+                "pad on the host, or apply kernels that do not keep zeros to whole tiles",
             )
         return replace(source, shape=shape)
 
@@ -274,10 +277,15 @@ class _Lowering:
                 f'the kernel manifest {self.manifest.source} has no kernel for "{call.symbol}"',
             )
         check_fit(op, call, kernel, inputs)
+        filled = filled_by(call, inputs)
+        rows, columns = self.chain_filled
+        self.chain_filled = max(rows, filled[0]), max(columns, filled[1])
         output = None
         if kernel.roles("dram_out"):
             output = self.destination(op, values)
             values[op.results[0]] = output
+            output.buffer.written[output.batch, output.row, output.column] = self.chain_filled
+            self.chain_filled = (0, 0)
         self.instruction_count += len(kernel.instructions)
         if self.instruction_count > self.machine.max_instructions:
             raise error_at(
@@ -301,8 +309,10 @@ class _Lowering:
             grid,
             source.buffer.layout,
             source.buffer.tile_bytes,
+            origin=source.buffer,
         )
-        self.aliases.append((alias, source.buffer))
+        root = dict(self.aliases).get(source.buffer, source.buffer)
+        self.aliases.append((alias, root))
         return View(alias, new)
 
     def destination(self, op: Operation, values: dict[SSAValue, View | int]) -> View:

@@ -19,6 +19,16 @@ from tilewright.planning import buffers as planning
 
 TILE = 32
 ALIGNMENT = 64
+# Kernels that turn zeros into zeros, element by element.
+KEEPS_ZEROS = {
+    *(f"elementwise_{name}" for name in ("add", "sub", "mul", "max", "min", "relu", "abs", "neg")),
+    *(f"elementwise_{name}" for name in ("square", "cube", "sqrt", "tanh", "sin")),
+    "silu",
+    "silu_gate",
+    "gelu_tanh",
+    "gelu_erf",
+    "requant",
+}
 TILE_LAYOUTS = {"f8E4M3FN": ("fp8_tile", 1024), "bf16": ("bf16_split_halves", 2048)}
 
 
@@ -35,6 +45,21 @@ class Buffer:
     address: int = 0
     value: Attribute | None = None
     steps: list[int] = field(default_factory=list)
+    # Rows and columns of each written tile beyond which it is known to hold zeros.
+    written: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict)
+    origin: Buffer | None = None  # the buffer whose tiles these are, under another shape
+
+    def filled(self, batch: int, row: int, column: int) -> tuple[int, int]:
+        """Rows and columns of a tile beyond which it holds zeros; all of them if nobody knows."""
+        if self.role in ("input", "constant"):
+            rows, columns = (1, 1, *self.type.get_shape())[-2:]
+            return clamped(rows - TILE * row), clamped(columns - TILE * column)
+        if self.origin is None or (batch, row, column) in self.written:
+            return self.written.get((batch, row, column), (TILE, TILE))
+        rows, columns = self.origin.grid
+        number = (batch * self.grid[0] + row) * self.grid[1] + column
+        batch, inside = divmod(number, rows * columns)
+        return self.origin.filled(batch, *divmod(inside, columns))
 
     @property
     def size(self) -> int:
@@ -59,9 +84,46 @@ class View:
     row: int = 0
     column: int = 0
 
+    def filled(self) -> tuple[int, int]:
+        """Rows and columns of the view's first tile beyond which it holds zeros."""
+        return self.buffer.filled(self.batch, self.row, self.column)
+
+    def ends_in_zeros(self) -> bool:
+        """Whether the tiles under the view hold zeros wherever the view itself ends before them."""
+        *leading, height, width = (1, 1, *self.shape)
+        for batch in range(prod(leading)):
+            for row in range(-(-height // TILE)):
+                for column in range(-(-width // TILE)):
+                    rows, columns = self.buffer.filled(
+                        self.batch + batch, self.row + row, self.column + column
+                    )
+                    inside = rows <= height - TILE * row and columns <= width - TILE * column
+                    if rows and columns and not inside:
+                        return False
+        return True
+
     def address(self) -> int:
         tile = (self.batch * self.buffer.grid[0] + self.row) * self.buffer.grid[1] + self.column
         return self.buffer.address + tile * self.buffer.tile_bytes
+
+
+def clamped(size: int) -> int:
+    """As much of a size as lies in one tile."""
+    return max(0, min(TILE, size))
+
+
+def filled_by(call: KernelCall, inputs: Sequence[View]) -> tuple[int, int]:
+    """Rows and columns of a launch's result beyond which its operands' zeros make zeros.
+
+    A product has the rows of its left and the columns of its right operand. (A row with NaN is NaN
+    beyond them too, but so is then all that is computed from that row.)
+    """
+    if call.family.kind == "matmul" and len(inputs) == 2:
+        return inputs[0].filled()[0], inputs[1].filled()[1]
+    if call.family.name not in KEEPS_ZEROS or call.attributes:
+        return TILE, TILE
+    rows, columns = zip(*(view.filled() for view in inputs), strict=True)
+    return max(rows), max(columns)
 
 
 @dataclass
@@ -146,8 +208,7 @@ def check_fit(op: Operation, call: KernelCall, kernel: Kernel, inputs: Sequence[
         partial = shape != tile
         if len(shape) != 2 or shape[0] > tile[0] or shape[1] > tile[1]:
             raise _wrong_tile(op, kernel, shape)
-        known_zero = view.buffer.role in ("input", "constant")
-        if partial and (row_wise or (call.family.kind == "matmul" and not known_zero)):
+        if partial and (row_wise or (call.family.kind == "matmul" and not view.ends_in_zeros())):
             raise _wrong_tile(op, kernel, shape)
 
 

@@ -44,6 +44,7 @@ class NPUCoverage(ModulePass):
             raise TilewrightError(
                 "TW1227",
                 f"{missing} of {len(coverage.rows)} tensor ops have no kernel; the first is "
-                f"{first.op} at {first.place}: {first.reason}",
-                hint=first.hint,
+                f"{first.op}: {first.reason}",
+                first.location,
+                first.hint,
             )

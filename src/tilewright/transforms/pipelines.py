@@ -7,7 +7,6 @@ PIPELINES: dict[str, list[str]] = {
     # Linalg to tile loops and launches for the Atlas machines.
     "atlas": [
         "unwrap-iree",
-        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "npu-verify-ukernel-symbols",
@@ -20,7 +19,6 @@ PIPELINES: dict[str, list[str]] = {
     # The same down to real machine instructions of the first Atlas machine.
     "atlas-v0-native": [
         "unwrap-iree",
-        "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",
         "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0}",
@@ -30,7 +28,6 @@ PIPELINES: dict[str, list[str]] = {
     ],
     # The same down to the abstract instruction stream, with planned addresses.
     "atlas-abstract": [
-        "unwrap-iree",
         "unwrap-iree",
         "canonicalize",
         "convert-linalg-to-npu-kernel",

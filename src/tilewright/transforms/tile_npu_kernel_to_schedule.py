@@ -99,7 +99,10 @@ class TileNPUKernelToSchedule(ModulePass):
             if window is not None:
                 value = emit_window(window, call, operands, emitter)
         else:
-            value = _emit_parallel(call, operands, sizes, emitter)
+            # Kernels of a manifest find tensors tile by tile, a batch never sharing a tile.
+            rows = call.result.get_shape()[-2:-1]
+            mergeable = manifest is None or not rows or rows[0] % sizes.m == 0
+            value = _emit_parallel(call, operands, sizes, emitter, mergeable)
         if value is not None:
             emitter.finish(kernel, value)
 
@@ -113,13 +116,17 @@ class TileNPUKernelToSchedule(ModulePass):
 
 
 def _emit_parallel(
-    call: KernelCall, operands: list[SSAValue], sizes: TileSizes, emitter: Emitter
+    call: KernelCall,
+    operands: list[SSAValue],
+    sizes: TileSizes,
+    emitter: Emitter,
+    mergeable: bool = True,
 ) -> SSAValue | None:
     """Tiles of a kernel with independent elements or rows, or None when it stays as it is."""
     plan = plan_call(call, (sizes.m, sizes.n), sizes.pad_small)
     if plan is None or plan.is_one_tile:
         return None
-    merged = merge_leading(call, emitter, operands)
+    merged = merge_leading(call, emitter, operands) if mergeable else None
     if merged is None:
         return emit_plan(plan, call, operands, emitter)
     merged_plan = plan_call(merged, (sizes.m, sizes.n), sizes.pad_small)

@@ -80,7 +80,7 @@ def plan_call(call: KernelCall, tile: tuple[int, int], pad_small: bool = False) 
 
 
 def _plan(call: KernelCall, tile: tuple[int, int]) -> Plan | None:
-    if call.family.kind == "elementwise":
+    if call.family.kind == "elementwise" or _scales_all_alike(call):
         return _elementwise(call, tile)
     if call.family.name == "transpose":
         return _transpose(call, tile)
@@ -89,6 +89,12 @@ def _plan(call: KernelCall, tile: tuple[int, int]) -> Plan | None:
     if call.family.kind in ("rows", "quant"):
         return _rows(call, tile)
     return None
+
+
+def _scales_all_alike(call: KernelCall) -> bool:
+    """Whether a (de)quantisation treats its elements one by one: no scale operand, no blocks."""
+    alone = call.family.kind == "quant" and len(call.operand_types) == 1
+    return alone and "block" not in call.attributes
 
 
 def _cut(

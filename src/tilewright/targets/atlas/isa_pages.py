@@ -7,6 +7,7 @@ from tilewright.targets.atlas.bitfields import FORMATS, immediates
 from tilewright.targets.atlas.isa import OPCODES, RECORD_KEYS, Opcode
 from tilewright.targets.atlas.isa_reference import (
     GROUPS,
+    PARAMETER_MEANING,
     compare,
     describe,
     encoding_picture,
@@ -163,13 +164,23 @@ def _profiles(profiles: list[Profile]) -> str:
     tables = [parameters(profile) for profile in profiles]
     keys = list(dict.fromkeys(key for table in tables for key in table))
     rows = [
-        [f"`{key}`", *(_shown(table.get(key)) for table in tables)] for key in keys if key != "name"
+        [f"`{key}`", *(_shown(table.get(key)) for table in tables), PARAMETER_MEANING[key]]
+        for key in keys
+        if key not in ("name", "description")
     ]
     parts = [
-        "A machine is a profile: numbers and choices over one instruction table. A file such as",
-        '```toml\nbase = "atlas-v1"\n[timing]\nmatmul_mxu0 = ["MXU", 64]\n```',
-        "given as `--profile my.toml` derives another one.",
-        _table(["parameter", *(p.name for p in profiles)], rows),
+        "A machine is a profile: numbers and choices over one instruction table.",
+        _table(["profile", "machine"], [[p.name, p.description] for p in profiles]),
+        "A file of your own names a base, and what differs from it:",
+        '```toml\nbase = "atlas-v1"\n\n[memory]\nvmem_bytes = 2_097_152\n\n[timing]\n'
+        'matmul_mxu0 = ["MXU", 64]         # the unit, and the ticks an operation takes\n'
+        'vector = ["VPU", 66, 16]          # the next one may start after 16 ticks\n```',
+        "Every command takes it as `--profile my.toml`; assembler, lint, simulators, traces and "
+        "this manual (`tilewright isa --profile my.toml`) follow it. A base may be another file. "
+        "`tilewright isa --compare atlas-v1 my.toml` shows what changed.",
+        "In the table, what stands before the dot is the table of the file and what stands "
+        "behind it the key; in `[timing]`, MXU is the matrix unit the instruction names.",
+        _table(["parameter", *(p.name for p in profiles), "meaning"], rows),
     ]
     if len(profiles) == 2:
         rows = [[f"`{k}`", *v] for k, v in compare(*profiles)["instructions"].items()]
@@ -181,7 +192,7 @@ def _profiles(profiles: list[Profile]) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return " ".join(value) or "none"
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _pseudo() -> str:

@@ -12,7 +12,7 @@ from tilewright.targets.atlas.assembly.statements import MNEMONICS
 from tilewright.targets.atlas.disassembler import disassemble
 from tilewright.targets.atlas.encoding import LAYOUTS, encode, operand_range
 from tilewright.targets.atlas.isa import BY_MNEMONIC, OPCODES, Kind, Opcode, Operand
-from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.profile import TABLES, Profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.targets.atlas.text_isa import print_text_isa
 
@@ -159,14 +159,69 @@ def operand_letter(operand: Operand) -> str:
 # --- profiles -------------------------------------------------------------------------
 
 
+# What the parameters of a profile mean, by the name they have in its file.
+PARAMETER_MEANING = {
+    "units": "the units, in the order in which they act within a tick",
+    "features": "groups of instructions the machine has",
+    "pipeline.pc_step": "how far pc moves per instruction: 4 counts bytes, 1 counts instructions",
+    "pipeline.delay_slots": "instructions behind a control transfer that are still executed",
+    "pipeline.halts": "whether ecall and ebreak stop the machine",
+    "hazards.busy_unit": "an instruction for a busy unit: fault, or stall",
+    "hazards.conflict": "registers or VMEM that an operation in flight holds: fault, stall, or "
+    "ignore",
+    "hazards.delay_slot_transfer": "a control transfer in a delay slot: fault, or accept",
+    "memory.vmem_bytes": "size of VMEM",
+    "memory.dram_bytes": "size of DRAM",
+    "memory.imem_bytes": "size of instruction memory; lint warns about larger programs",
+    "numbers.tile_registers": "registers of a bf16 vector operand: 2 is 32x32, 1 is 32x16",
+    "numbers.fill": "immediate of vli.all: bits of a bf16, or an integer",
+    "numbers.pop_fp8": "vmatpop.fp8: divide by the scale register and truncate, or cast",
+    "numbers.row_sum": "order in which vredsum.row adds",
+    "numbers.column_sum": "order in which vredsum adds",
+    "numbers.unit_scale": "value of a scale register that means 1",
+    "dma.minimum": "least ticks of a transfer",
+    "dma.link_bytes": "bytes per beat of the link; 0: the link never limits",
+    "dma.link_ticks": "ticks per beat",
+    "dma.command_bytes": "bytes the link carries in front of every transfer",
+    "dma.vmem_bytes": "bytes per tick on the side of VMEM",
+    "dma.config": "ticks of dma.config",
+    "dma.max_bytes": "longest transfer; 0: no limit",
+    "compat.link_from_fetch": "link of jal and jalr, relative to the fetch address",
+    "compat.auipc_from_fetch": "result of auipc, relative to the fetch address",
+    "compat.branch_from_fetch": "whether branch targets count from the fetch address",
+    "compat.jalr_offset": "added to the target of jalr",
+    "compat.sra_unbounded": "whether sra and srai shift numbers wider than 32 bits",
+    "compat.zero_byte_store_faults": "whether dma.store of 0 bytes faults",
+    "timing.scalar": "scalar arithmetic",
+    "timing.branch": "branches and jumps",
+    "timing.delay": "delay, apart from its count",
+    "timing.scalar_load": "lb lh lw lbu lhu seld",
+    "timing.scalar_store": "sb sh sw",
+    "timing.tensor_load": "vload",
+    "timing.tensor_store": "vstore",
+    "timing.push": "vmatpush.weight, vmatpush.acc.fp8",
+    "timing.push_wide": "vmatpush.acc.bf16",
+    "timing.pop": "vmatpop.fp8",
+    "timing.pop_wide": "vmatpop.bf16",
+    "timing.matmul_mxu0": "vmatmul and vmatmul.acc on MXU0",
+    "timing.matmul_mxu1": "vmatmul and vmatmul.acc on MXU1",
+    "timing.vector": "vector operations not named below",
+    "timing.reduce_columns": "vredsum vredmin vredmax",
+    "timing.sum_rows": "vredsum.row",
+    "timing.extreme_rows": "vredmin.row vredmax.row",
+    "timing.fill": "vli",
+}
+
+
 def parameters(profile: Profile) -> dict[str, Any]:
-    """Every number and choice of a profile, under dotted names."""
+    """Every number and choice of a profile, by table and key of a profile file."""
     result: dict[str, Any] = {}
     for entry in fields(profile):
         value = getattr(profile, entry.name)
         if is_dataclass(value):
+            table = "compat" if entry.name == "accidents" else entry.name
             for part in fields(value):
-                result[f"{entry.name}.{part.name}"] = getattr(value, part.name)
+                result[f"{table}.{part.name}"] = getattr(value, part.name)
         elif entry.name == "timing":
             for key, timing in value.items():
                 text = f"{timing.unit} {timing.latency}"
@@ -178,7 +233,8 @@ def parameters(profile: Profile) -> dict[str, Any]:
         elif entry.name == "units":
             result["units"] = list(value)
         else:
-            result[entry.name] = value
+            table = TABLES.get(entry.name)
+            result[f"{table}.{entry.name}" if table else entry.name] = value
     return result
 
 

@@ -86,8 +86,9 @@ def parse_dump(text: str) -> Dump:
     match = _DUMP.fullmatch(text)
     if not match:
         raise _malformed("--dump", text, "ADDR:BYTES=FILE", "0x2000:2048=result.npy")
-    check_writable(match["file"])
-    return Dump(_place(match), _integer(match["count"]), match["file"])
+    place, count = _place(match), _integer(match["count"])
+    check_writable(match["file"], count)
+    return Dump(place, count, match["file"])
 
 
 def parse_expectation(text: str) -> Expectation:

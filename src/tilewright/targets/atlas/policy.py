@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from tilewright.errors import TilewrightError
 
@@ -41,27 +42,41 @@ class Policy:
     def parse(cls, text: str) -> Policy:
         """Read words such as `stall,poison,dma=late,random=7,compat`."""
         policy = cls()
+        chosen: dict[str, str] = {}  # what is settled, and by which word
         for word in filter(None, (w.strip() for w in text.split(","))):
-            key, _, value = word.replace("dma-", "dma=").partition("=")
-            if key == "dma" and value in _VALUES["dma"]:
-                policy = replace(policy, dma=value)
-            elif key == "random" and value.isdigit() and len(value) < 20:
-                policy = replace(policy, initial="random", seed=int(value) & (2**64 - 1))
-            elif not value and key in _VALUES["hazards"]:
-                policy = replace(policy, hazards=key)
-            elif not value and key in _VALUES["initial"]:
-                policy = replace(policy, initial=key)
-            elif not value and key == "compat":
-                policy = replace(policy, compat=True)
-            else:
-                raise TilewrightError(
-                    "TW3001",
-                    f"unknown policy {word!r}",
-                    hint="use fault, stall, record, zero, poison, random[=SEED], dma=exact, "
-                    "dma=early, dma=late, compat; separate several with commas",
-                )
+            setting = _setting(word)
+            for name in setting:
+                other = chosen.setdefault(name, word)
+                if other != word:
+                    raise TilewrightError(
+                        "TW3002",
+                        f"the policies {other!r} and {word!r} contradict each other",
+                        hint="keep one of them",
+                    )
+            policy = replace(policy, **setting)
         return policy
 
     def __str__(self) -> str:
         shown = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name)]
         return ", ".join(shown)
+
+
+def _setting(word: str) -> dict[str, Any]:
+    """`dma=late` → the fields of a policy it settles."""
+    key, _, value = word.replace("dma-", "dma=").partition("=")
+    if key == "dma" and value in _VALUES["dma"]:
+        return {"dma": value}
+    if key == "random" and value.isdecimal() and len(value) <= 20 and int(value) < 1 << 64:
+        return {"initial": "random", "seed": int(value)}
+    if word in _VALUES["hazards"]:
+        return {"hazards": word}
+    if word in _VALUES["initial"]:
+        return {"initial": word}
+    if word == "compat":
+        return {"compat": True}
+    raise TilewrightError(
+        "TW3001",
+        f"unknown policy {word!r}",
+        hint="use fault, stall, record, zero, poison, random[=SEED] (below 2^64), dma=exact, "
+        "dma=early, dma=late, compat; separate several with commas",
+    )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.file_access import decode_text, read_bytes
 from tilewright.targets.atlas.isa import OPCODES, Opcode, Operand, Span
 
 _FOLDER = Path(__file__).parent / "profiles"
@@ -26,6 +27,7 @@ _UNITS = ("SCALAR", "MXU0", "MXU1", "VPU", "DMA", "LSU")
 MAX_TICKS = 1 << 20  # longest latency a profile may name
 MAX_VMEM = 1 << 30
 MAX_DRAM = 1 << 44
+MAX_FILE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,12 @@ _CHOICE = {
         "column_sum": ("two_halves", "four_strides"),
     },
 }
+# The table of a profile file that holds a field of `Profile`.
+TABLES = {
+    key: table
+    for table in ("pipeline", "hazards", "memory", "numbers")
+    for key in (*_NUMBER.get(table, ()), *_CHOICE.get(table, ()), *_SWITCH.get(table, ()))
+}
 _TIMING_CLASSES = tuple(
     dict.fromkeys(row.timing for row in OPCODES if not row.timing.startswith("dma"))
 )
@@ -197,11 +205,11 @@ def profile_names() -> list[str]:
 @lru_cache(maxsize=64)
 def load_profile(name_or_path: str) -> Profile:
     """A built-in profile by name, or one of the user's own by the path of its file."""
-    data = _layers(name_or_path, [])
+    data = _layers(name_or_path, {})
     return _build(data, name_or_path)
 
 
-def _layers(name_or_path: str, seen: list[str]) -> dict[str, Any]:
+def _layers(name_or_path: str, seen: dict[Path, str]) -> dict[str, Any]:
     """The file's tables laid over those of its base."""
     built_in = _FOLDER / f"{name_or_path}.toml"
     if name_or_path in profile_names():
@@ -215,14 +223,17 @@ def _layers(name_or_path: str, seen: list[str]) -> dict[str, Any]:
                 f"there is no profile {name_or_path!r}",
                 hint=f"built-in profiles are {known}; a profile file ends in .toml",
             )
-    if name_or_path in seen:
-        chain = " -> ".join([*seen, name_or_path])
+    real = path.resolve()  # one file may be spelled in many ways
+    if real in seen:
+        chain = " -> ".join([*seen.values(), name_or_path])
         raise TilewrightError("TW1102", f"profiles are based on each other: {chain}")
+    text = decode_text(read_bytes(str(path), MAX_FILE), str(path))
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also numbers too long to convert
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise TilewrightError(
-            "TW1103", f"the profile is not readable as TOML: {error}", Location(str(path))
+            "TW1103", f"the profile is not readable as TOML: {reason}", Location(str(path))
         ) from None
     base = data.pop("base", None)
     if base is None:
@@ -231,7 +242,7 @@ def _layers(name_or_path: str, seen: list[str]) -> dict[str, Any]:
         raise _bad(name_or_path, "base", base, "the name of a profile")
     if base not in profile_names():
         base = str(path.parent / base)
-    merged = _layers(base, [*seen, name_or_path])
+    merged = _layers(base, {**seen, real: name_or_path})
     for key, value in data.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = {**merged[key], **value}
@@ -242,6 +253,10 @@ def _layers(name_or_path: str, seen: list[str]) -> dict[str, Any]:
 
 def _bad(source: str, key: str, value: object, expected: str) -> TilewrightError:
     return TilewrightError("TW1104", f"{key} is {value!r}, must be {expected}", Location(source))
+
+
+def _is_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def _check_keys(source: str, where: str, given: dict[str, Any], known: tuple[str, ...]) -> None:
@@ -295,13 +310,13 @@ def _build(data: dict[str, Any], source: str) -> Profile:
         raise _bad(source, "memory sizes", "not aligned", "multiples of 32 bytes")
     units, features = data["units"], data["features"]
     if (
-        not isinstance(units, list)
+        not _is_words(units)
         or units[:1] != ["SCALAR"]
-        or len(set(map(str, units))) != len(units)
+        or len(set(units)) != len(units)
         or not {"SCALAR", "MXU0", "MXU1", "VPU", "DMA"} <= set(units) <= set(_UNITS)
     ):
         raise _bad(source, "units", units, f"an order of {', '.join(_UNITS)}, SCALAR first")
-    if not isinstance(features, list) or not set(features) <= set(_FEATURES):
+    if not _is_words(features) or not set(features) <= set(_FEATURES):
         raise _bad(source, "features", features, f"a list out of {', '.join(_FEATURES)}")
     return Profile(
         name=name,

@@ -19,6 +19,7 @@ from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, StringAttr, TensorType
+from tilewright.errors import Location
 from tilewright.transforms.linalg_to_kernel.driver import HOST_ATTRIBUTE, convert_module
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
 
@@ -31,7 +32,7 @@ class Row:
 
     op: str
     types: str
-    place: str
+    location: Location | None
     state: str
     kernels: list[str] = field(default_factory=list)
     reason: str | None = None
@@ -41,7 +42,7 @@ class Row:
         return {
             "op": self.op,
             "types": self.types,
-            "location": self.place,
+            "location": str(self.location or "?"),
             "state": self.state,
             "kernels": self.kernels,
             "reason": self.reason,
@@ -115,7 +116,7 @@ def coverage_of(module: ModuleOp, settings: Settings) -> Coverage:
     on_host = settings.unmapped == "host"
     rows = []
     for op in result.compute_ops:
-        row = Row(name_of(op), _types(op), str(location_of(op) or "?"), "bound")
+        row = Row(name_of(op), _types(op), location_of(op), "bound")
         made = kernels.get(op, [])
         problem = problems.get(op)
         if problem is not None:
@@ -134,12 +135,12 @@ def coverage_of(module: ModuleOp, settings: Settings) -> Coverage:
     for op in module.walk():
         if isinstance(op, UKernelGenericOp | MatmulOp):
             state = "host" if _runs_on_host(op) else "bound"
-            place = str(location_of(op) or "?")
+            place = location_of(op)
             rows.append(Row(name_of(op), _types(op), place, state, [kernel_name(op)]))
         elif HOST_ATTRIBUTE in op.attributes and op not in result.compute_ops:
             reason = op.attributes[HOST_ATTRIBUTE]
             text = reason.data if isinstance(reason, StringAttr) else None
-            rows.append(Row(name_of(op), _types(op), str(location_of(op) or "?"), "host", [], text))
+            rows.append(Row(name_of(op), _types(op), location_of(op), "host", [], text))
     return Coverage(rows, dict(sorted(used.items())))
 
 

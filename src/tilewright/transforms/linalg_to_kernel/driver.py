@@ -25,6 +25,7 @@ from tilewright.dialects.xdsl_api import (
     Region,
     StringAttr,
     TensorType,
+    UnregisteredOp,
     i64,
 )
 from tilewright.errors import TilewrightError
@@ -39,6 +40,7 @@ from tilewright.transforms.linalg_to_kernel.emitter import (
     Unmapped,
     check_element,
     check_static,
+    is_dynamic,
 )
 from tilewright.transforms.linalg_to_kernel.quantised import convert_quantised_matmul
 from tilewright.transforms.linalg_to_kernel.reductions import convert_reduction
@@ -91,8 +93,11 @@ class Conversion:
 
 
 def is_tensor_compute(op: Operation) -> bool:
-    """Whether an op computes or moves tensor elements, and so needs a kernel or the host."""
-    if isinstance(op, StructuredOp | SoftmaxOp | AttentionOp):
+    """Whether an op computes or moves tensor elements, and so needs a kernel or the host.
+
+    Of an op of an unknown dialect nobody can say, so it counts, whatever types it has.
+    """
+    if isinstance(op, StructuredOp | SoftmaxOp | AttentionOp | UnregisteredOp):
         return True
     if op.name in TENSOR_OPS:
         return not (op.name.endswith("_slice") and movement.has_dynamic_place(op))
@@ -125,9 +130,25 @@ def convert_module(module: ModuleOp, settings: Settings, collect: bool = False) 
                 remove_dead(block)
                 recognise_chains(block, result.sources, settings)
                 remove_dead(block)
+            if not collect and settings.unmapped == "error":
+                _check_signature(op)
             _check_nothing_pending(region, result, collect)
             _check_intents(region, collect)
     return result
+
+
+def _check_signature(function: Operation) -> None:
+    """Refuse dynamic tensors that are only handed through; ops on them were refused before."""
+    for block in function.regions[0].blocks:
+        for kind, values in (("argument", block.args), ("result", block.last_op.operands)):  # type: ignore[union-attr]
+            for index, value in enumerate(values):
+                if is_dynamic(value.type):
+                    raise TilewrightError(
+                        "TW1220",
+                        f"{name_of(function)}: {kind} {index} has the dynamic shape {value.type}",
+                        location_of(function),
+                        "export the model with fixed sizes",
+                    )
 
 
 def _check_intents(region: Region, collect: bool) -> None:

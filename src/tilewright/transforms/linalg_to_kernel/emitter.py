@@ -32,10 +32,12 @@ from tilewright.dialects.xdsl_api import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    NoneAttr,
     Operation,
     OpResult,
     SSAValue,
     TensorType,
+    UnrankedTensorType,
     arith,
     f64,
     i64,
@@ -202,16 +204,28 @@ def check_element(element: Attribute) -> None:
     )
 
 
+def is_dynamic(type_: Attribute) -> bool:
+    """Whether a tensor type leaves a size, or how many there are, open."""
+    if isinstance(type_, UnrankedTensorType):
+        return True
+    return isinstance(type_, TensorType) and any(n < 0 for n in type_.get_shape())
+
+
 def check_static(op: Operation) -> None:
-    """Refuse dynamic shapes, named by the first operand or result that has one."""
+    """Refuse dynamic shapes and encodings, named by the first operand or result with one."""
     for kind, values in (("operand", op.operands), ("result", op.results)):
         for index, value in enumerate(values):
-            type_ = value.type
-            if isinstance(type_, TensorType) and any(n < 0 for n in type_.get_shape()):
+            if is_dynamic(value.type):
                 raise Unmapped(
                     "TW1220",
-                    f"{kind} {index} has the dynamic shape {type_}",
+                    f"{kind} {index} has the dynamic shape {value.type}",
                     "export the model with fixed sizes",
+                )
+            if isinstance(value.type, TensorType) and not isinstance(value.type.encoding, NoneAttr):
+                raise Unmapped(
+                    "TW1222",
+                    f"{kind} {index} has the encoding {value.type.encoding}",
+                    "store tensors densely",
                 )
 
 

@@ -107,6 +107,42 @@ def test_between_two_slots_there_is_no_place() -> None:
     assert result.program.same_code(assemble(text, V1))
 
 
+def test_what_has_no_place_does_not_hide_what_has() -> None:
+    """The wait the second slot lacks cannot be inserted; the hazard behind it still is cured."""
+    text = """\
+    li x1, 64
+    beq x0, x0, 12
+    dma.store.ch1 x0, x0, x1
+    addi x0, x1, 0
+    dma.store.ch0 x0, x0, x1
+    dma.wait.ch0
+"""
+    changed = text.replace("addi x0", "addi x1")
+    assert fix(assemble(text, V1), V1).after.clean
+    result = fix(assemble(changed, V1), V1)
+    assert [f.code for f in result.after.errors] == ["TW2009"]
+    assert "both stand in the delay slots" in str(result.after.errors[0].hint)
+    assert len(result.program) == len(assemble(text, V1)) + 1
+
+
+def test_a_jump_that_needs_waiting_twice() -> None:
+    """Waiting before the branch changes how much its target lacks on the way of the jump."""
+    text = """\
+    li x3, 1
+    vload m0, 32(x0)
+    bne x3, x0, over
+    vadd.bf16 m8, m10, m8
+    sw x3, 4(x0)
+    nop
+over:
+    vmatpush.weight.mxu0 w0, m8
+    vmatmul.mxu0 acc0, m0, w0
+"""
+    lines = [line.strip() for line in repaired(text).split("\n")]
+    assert lines[2] == "delay 30"  # before the branch: the LSU is busy for the store
+    assert lines[lines.index("over:") + 1] == "delay 63"
+
+
 def test_numeric_offsets_and_labels_follow() -> None:
     text = """\
     li x5, 2

@@ -45,7 +45,8 @@ class Writer:
             self.add(row)
 
     def program(self, source: str = "<kernel>") -> Program:
-        lines = {name: k + 1 for k, name in enumerate(dict.fromkeys(filter(None, self.sources)))}
+        """The program; sources are lines of the author's file."""
         program = Program.from_instructions(self.rows, source)
-        program.lines = np.array([lines.get(s, 0) for s in self.sources], np.int32)
+        lines = [int(s) if s.isdigit() else 0 for s in self.sources]
+        program.lines = np.array(lines, np.int32)
         return program

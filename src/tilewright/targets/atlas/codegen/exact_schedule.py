@@ -1,21 +1,21 @@
 """Exact scheduling of short straight code with a constraint solver.
 
 The model has the machine's rules for issue slots, units, the DMA engine, waits, shared
-registers, slots and channels; it leaves out the scalar instructions that make constants, which
-fit into idle ticks. Its bound is therefore a true lower bound for this list of instructions,
-and its order is a plan that the list scheduler then follows with all details.
+registers, slots and channels. Of the scalar instructions that make constants it knows only that
+an instruction comes after its own. Its bound is therefore a true lower bound for this list of
+instructions, and its order is a plan that the list scheduler then follows with all details.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
-from ortools.sat.python import cp_model
-
+from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
-from tilewright.targets.atlas.codegen.virtual import Code, Register
+from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind
 
 MAX_NODES = 120
@@ -53,8 +53,18 @@ def solve(code: Code, finish: int, hint: list[int], work: float = WORK) -> Exact
     return _Model(code, nodes, finish, hint).solve(work)
 
 
+def _making(node: Node) -> int:
+    """Instructions that make the constants of a node, at least."""
+    held = {p.register for p in node.op.operands if isinstance(p, Part) and p.register.is_constant}
+    x = {r.constant or 0 for r in held if r.kind is Kind.X} - {0}
+    return sum(len(load_constant(1, value)) for value in x) + sum(r.kind is Kind.E for r in held)
+
+
 class _Model:
     def __init__(self, code: Code, nodes: list[Node], finish: int, hint: list[int]) -> None:
+        from ortools.sat.python import cp_model  # slow to import
+
+        self.solver = cp_model
         self.profile, self.nodes = code.profile, nodes
         self.distances = Distances(code.profile)
         self.horizon = finish
@@ -65,6 +75,7 @@ class _Model:
         for node in nodes:
             self.model.add(self.total >= self.done[node.index])
             self.model.add_hint(self.start[node.index], hint[node.index])
+            self.model.add(self.start[node.index] >= _making(node))
         self._dependences()
         self._issue_and_units()
         self._engine()
@@ -72,7 +83,7 @@ class _Model:
         self._capacities()
         self.model.minimize(self.total)
 
-    def _completion(self, node: Node) -> cp_model.IntVar:
+    def _completion(self, node: Node) -> Any:
         """When the node's operation completes; decode counts from its own tick."""
         if node.unit == "DMA":
             return self.model.new_int_var(0, self.horizon, f"c{node.index}")
@@ -185,13 +196,13 @@ class _Model:
         return self.model.new_interval_var(self.start[transfer], size, self.start[wait], "")
 
     def solve(self, work: float) -> Exact | None:
-        solver = cp_model.CpSolver()
+        solver = self.solver.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
         solver.parameters.max_deterministic_time = work
         status = solver.solve(self.model)
         bound = int(solver.best_objective_bound)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        if status not in (self.solver.OPTIMAL, self.solver.FEASIBLE):
             return None
         ticks = [solver.value(t) for t in self.start]
         return Exact(ticks, solver.value(self.total), bound)

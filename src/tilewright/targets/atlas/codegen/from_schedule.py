@@ -132,6 +132,11 @@ class _Reader:
         units = (1,) * (len(strides) - 2) + (SIDE, SIDE // 2 if _is_half(placed, op) else SIDE)
         if len(static) == len(strides) - 1:  # a vector is one row of tiles
             strides, units = (*strides[:-2], strides[-1]), (*units[:-2], units[-1])
+        elif strides[-2] == placed.layout.tile_bytes == SIDE * SIDE:
+            # Rows of 32 bytes follow each other down the tiles, so a tile may start at any row.
+            strides = (*strides[:-2], strides[-2] // SIDE, strides[-1])
+            units = (*units[:-2], 1, units[-1])
+            sizes[-2] = 1
         constant, terms = placed.base, dict[Variable, int]()
         for offset, size, stride, unit in zip(static, sizes, strides, units, strict=True):
             if size not in (1, unit):

@@ -62,8 +62,11 @@ class Schedule:
     places: Places
 
 
-def schedule(code: Code, setting: Setting | None = None, spread: int = 0) -> Schedule:
-    """Schedule the code; `spread` varies the order among near equals (0: none).
+def schedule(
+    code: Code, setting: Setting | None = None, spread: int = 0, plan: list[int] | None = None
+) -> Schedule:
+    """Schedule the code; `spread` varies the order among near equals (0: none). A plan gives
+    the tick at which each node of the graph should issue, and so the order.
 
     Where work that runs ahead takes the registers of the work it waits for, it is done again
     with less running ahead.
@@ -72,7 +75,7 @@ def schedule(code: Code, setting: Setting | None = None, spread: int = 0) -> Sch
     before = copy.deepcopy(vars(setting.constants))
     for reserve in (0, 16, 32, 64):
         try:
-            return _Scheduler(code, setting, spread, reserve).run()
+            return _Scheduler(code, setting, spread, reserve, plan).run()
         except OutOfRegisters:
             if reserve == 64:
                 raise
@@ -92,7 +95,15 @@ class OutOfRegisters(TilewrightError):
 
 
 class _Scheduler:
-    def __init__(self, code: Code, setting: Setting, spread: int, reserve: int = 0) -> None:
+    def __init__(
+        self,
+        code: Code,
+        setting: Setting,
+        spread: int,
+        reserve: int = 0,
+        plan: list[int] | None = None,
+    ) -> None:
+        self.plan = plan
         self.reserve = reserve  # tensor registers that work running ahead leaves free
         self.code, self.profile, self.setting = code, code.profile, setting
         self.distances = Distances(code.profile)
@@ -103,7 +114,7 @@ class _Scheduler:
         self.constants = setting.constants
         self.constants.expect(r for node in self.nodes for r in _constants(node))
         self.unit_free: dict[str, int] = {}
-        self.earliest = [0] * len(self.nodes)
+        self.earliest = list(plan) if plan is not None else [0] * len(self.nodes)
         self.missing = [len(node.before) for node in self.nodes]
         self.dispatch = [-1] * len(self.nodes)
         self.completion = [0] * len(self.nodes)
@@ -176,6 +187,8 @@ class _Scheduler:
         return best, soonest
 
     def _rank(self, node: Node) -> tuple:
+        if self.plan is not None:
+            return (-self.plan[node.index],)
         dma = node.op.opcode.timing == "dma_transfer"
         path = node.path
         if dma and node.op.opcode.effect == "dma.load":
@@ -192,6 +205,9 @@ class _Scheduler:
         tick = max(self.tick, self.earliest[node.index])
         if not self.work_left and node.transfer is not None:
             return self.tick  # nothing else to do: wait as long as it really takes
+        tick = max(tick, self.unit_free.get(node.unit, 0))
+        if tick > self.tick:
+            return tick  # the rest is looked at when that tick has come
         op, timing = node.op, self.profile.timing_of(node.op.opcode)
         if op.site is not None:
             if op.opcode.timing == "dma_wait" and op.site.store and not self._last_missing(node):
@@ -206,7 +222,6 @@ class _Scheduler:
             return tick if room else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
             return FAR
-        tick = max(tick, self.unit_free.get(timing.unit, 0))
         opens = []
         for register, first, count, _, _ in node.rows:
             if register.kind is Kind.X:

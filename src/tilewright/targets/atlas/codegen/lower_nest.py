@@ -59,13 +59,15 @@ DEFERRED = 2  # stores of an iteration that may still run in the next
 class VmemExceeded(TilewrightError):
     """The kernel's tiles do not fit on the chip."""
 
-    def __init__(self, profile: Profile, bytes: int) -> None:
+    def __init__(self, profile: Profile, bytes: int, source: str) -> None:
         super().__init__(
             "TW1454",
             f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
             f"{profile.vmem_bytes / 2**20:.2f} MiB",
-            hint="use smaller blocks, fewer steps written out (unroll) or less depth",
+            hint="this line's tiles take most of it: use smaller blocks, fewer steps written out "
+            "(unroll) or less depth",
         )
+        self.source = source  # the line whose tiles take most
 
 
 @dataclass
@@ -129,7 +131,9 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
             continue
         mark_loops(statement.body, share, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
-        if statement.unroll is None:
+        if statement.variable.trips == 1:
+            statement.unroll = True
+        elif statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
             around = size_of(statements)
             short = whole * share <= STRAIGHT if top else around * share <= BODY
@@ -142,6 +146,7 @@ class _Lowering:
         self.routine = Routine(profile)
         self.ceiling = profile.vmem_bytes  # constants sit above
         self.top = self.peak = 0  # VMEM in use, now and at most
+        self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
         self.slots: dict[Slot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
@@ -158,7 +163,11 @@ class _Lowering:
                 first.dma_load(self._pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
         if self.peak > self.ceiling:
-            raise VmemExceeded(self.profile, self.peak + self.profile.vmem_bytes - self.ceiling)
+            most = max(
+                (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
+            )
+            needed = self.peak + self.profile.vmem_bytes - self.ceiling
+            raise VmemExceeded(self.profile, needed, most[1])
         return self.routine
 
     # --- constants ----------------------------------------------------------------------
@@ -218,7 +227,7 @@ class _Lowering:
         runs = self._runs(reads, min(self._merge_limit(), total // 16))
         where = {id(read): run for run in runs for read in run.reads}
         for run in runs:
-            run.buffer = self._allocate(run.bytes)
+            run.buffer = self._allocate(run.bytes, source=run.reads[0].source)
         # Where loading a register takes the vector unit's time, tiles used again stay in registers.
         registers = sum(run.bytes for run in runs) // REGISTER_BYTES
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
@@ -249,7 +258,7 @@ class _Lowering:
                 self._park(code, tiles, values, s)
             elif isinstance(s, Write):
                 code.source = s.source
-                buffer = self._allocate(s.bytes)
+                buffer = self._allocate(s.bytes, source=s.source)
                 tile = values[s.value]
                 tiles.store(tile, buffer, s.bytes)
                 # The last result leaves register by register, each as soon as it can.
@@ -263,7 +272,7 @@ class _Lowering:
         """Tiles that wait in VMEM."""
         code.source = s.source
         if s.slot not in self.slots:
-            self.slots[s.slot] = self._allocate(s.slot.bytes)
+            self.slots[s.slot] = self._allocate(s.slot.bytes, source=s.source)
         if isinstance(s, Park):
             tiles.store(values[s.value], self.slots[s.slot])
         else:
@@ -312,10 +321,11 @@ class _Lowering:
 
     # --- buffers and transfers ------------------------------------------------------------
 
-    def _allocate(self, bytes: int, align: int = 1024) -> int:
+    def _allocate(self, bytes: int, align: int = 1024, source: str = "") -> int:
         start = -(-self.top // align) * align
         self.top = start + bytes
         self.peak = max(self.peak, self.top)
+        self.by_line[source] = self.by_line.get(source, 0) + bytes
         return start
 
     def _runs(self, reads: Iterable[Read], longest: int | None = None) -> list[Run]:
@@ -332,6 +342,7 @@ class _Lowering:
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
+        order = _joined(order)
         merged: list[Run] = []
         for run in order:
             last = merged[-1] if merged else None
@@ -369,12 +380,12 @@ class _Lowering:
             )
             code.dma_load(place, self._dram(code, offset.shifted(half)), count)
 
-    def _clear(self, code: Code, address: int, count: int) -> None:
+    def _clear(self, code: Code, place: int | Place, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""
         zero = code.half()
         code.emit("vli.all", zero, 0)
-        for at in range(address, address + count, REGISTER_BYTES):
-            code.vstore(zero, at)
+        for at in range(0, count, REGISTER_BYTES):
+            code.vstore(zero, _moved(place, at))
 
     def _fetch(
         self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place
@@ -400,6 +411,31 @@ class _Outer:
 
     variable: Variable
     out: list[Code | Loop]
+
+
+def _moved(place: int | Place, count: int) -> int | Place:
+    """The place so many bytes further on."""
+    if isinstance(place, Place):
+        return Place(place.pointer, place.buffer, place.offset + count)
+    return place + count
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    """Runs that share bytes (windows over rows) become one that covers them all."""
+    result: list[Run] = []
+    last: dict[Any, Run] = {}  # per pointer, by increasing address
+    for run in sorted(runs, key=lambda r: r.offset.constant):
+        other = last.get(run.offset.terms)
+        if run.row or other is None or run.offset.constant >= other.offset.constant + other.bytes:
+            result.append(run)
+            if not run.row:
+                last[run.offset.terms] = run
+            continue
+        end = run.offset.constant + run.bytes - other.offset.constant
+        other.bytes = max(other.bytes, end)
+        other.reads += run.reads
+    place = {id(run): k for k, run in enumerate(runs)}
+    return sorted(result, key=lambda run: place[id(run)])
 
 
 class _InnerLoop:
@@ -430,14 +466,15 @@ class _InnerLoop:
         for run in self.fixed:
             if id(run) in self.places:
                 continue
-            self.places[id(run)] = buffer = self.at._allocate(run.bytes)
+            buffer = self.at._allocate(run.bytes, source=run.reads[0].source)
+            self.places[id(run)] = buffer
             if run.row:
                 self.at._clear(before, buffer, run.bytes)
             self.at._load(before, run, buffer)
         for run in self.moving:
             if run.row:
-                for half in (self.start, self.start + self.half):
-                    self.at._clear(before, half + run.buffer, run.bytes)
+                for pointer, name in ((self.current, "current"), (self.following, "following")):
+                    self.at._clear(before, Place(pointer, name, run.buffer), run.bytes)
         for run in self.moving:
             self.places[id(run)] = Place(self.current, "current", run.buffer)
             self.at._load(before, run, Place(self.current, "current", run.buffer))
@@ -477,6 +514,8 @@ class _InnerLoop:
         for run in self.moving:
             run.buffer = total
             total += -(-run.bytes // 1024) * 1024
+            source = run.reads[0].source
+            self.at.by_line[source] = self.at.by_line.get(source, 0) + 2 * run.bytes
         self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
         self.start = self.at._allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
         if not total:
@@ -486,8 +525,11 @@ class _InnerLoop:
     def _deferred_stores(self) -> dict[int, Site]:
         """The last stores of an iteration run on channels of their own into the next."""
         sites = {}
-        for number, write in enumerate(self.writes[-DEFERRED:]):
-            inside = self.routine.pointer(self.at._allocate(write.bytes))
+        limit = self.at.profile.dma.max_bytes or 1 << 40
+        whole = [write for write in self.writes if write.bytes <= limit]
+        for number, write in enumerate(whole[-DEFERRED:]):
+            buffer = self.at._allocate(write.bytes, source=write.source)
+            inside = self.routine.pointer(buffer)
             outside = self.routine.pointer(0)
             sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
         return sites
@@ -534,7 +576,7 @@ class _InnerLoop:
     def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
         site = self.deferred.get(id(write))
         if site is None:
-            buffer = self.at._allocate(write.bytes)
+            buffer = self.at._allocate(write.bytes, source=write.source)
             tiles.store(tile, buffer, write.bytes)
             code.dma_store(self.at._dram(code, write.offset), buffer, write.bytes)
             return

@@ -28,7 +28,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Write,
 )
 
-ROOM = 36  # tensor registers a piece may fill with tiles that are still needed
+ROOM = 28  # tensor registers a piece may fill with tiles that are still needed
 
 WEIGHT = {"bf16": 2, "fp8": 1}
 BYTES = {"bf16": 2048, "fp8": 1024}
@@ -136,6 +136,7 @@ class _Piece:
     ) -> None:
         self.at, self.source, self.stored = placement, rows, stored
         self.out: list[Statement] = []
+        self.line = ""  # of the author, where we are
         self.held: dict[Value, Value] = {}  # known tile -> its name in a register
         self.uses: dict[Value, list[int]] = {}
         for index, s in enumerate(rows):
@@ -154,6 +155,7 @@ class _Piece:
             if isinstance(s, Compute) and not s.inputs:  # made anew where it is used
                 self.at.origin[s.results[0]] = s
                 continue
+            self.line = s.source
             inputs = tuple(self._fetch(v, _inputs(s)) for v in _inputs(s))
             self._forget_used(_inputs(s), index)
             self.out.append(_with_inputs(s, inputs))
@@ -163,7 +165,7 @@ class _Piece:
         last = len(self.source)
         names = [self._fetch(value, tuple(v for v, _ in self.stored)) for value, _ in self.stored]
         for name, (_, slot) in zip(names, self.stored, strict=True):
-            self.out.append(Park(name, slot))
+            self.out.append(Park(name, slot, self.line))
         self._forget_used(tuple(v for v, _ in self.stored), last)
         return self.out
 
@@ -186,7 +188,7 @@ class _Piece:
         elif isinstance(origin, Compute):
             self.out.append(replace(origin, results=(name,)))
         else:
-            self.out.append(Unpark(name, origin))
+            self.out.append(Unpark(name, origin, self.line))
         self.held[value] = name
         return name
 
@@ -215,7 +217,7 @@ class _Piece:
     def _park(self, value: Value, name: Value) -> None:
         slot = self.at.slot_for(value)
         self.at.origin[value] = slot
-        self.out.append(Park(name, slot))
+        self.out.append(Park(name, slot, self.line))
 
 
 def _inputs(s: Simple) -> tuple[Value, ...]:

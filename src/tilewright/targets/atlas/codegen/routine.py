@@ -7,6 +7,7 @@ disturbed: units, tensor registers, slots and pointers are checked exactly. Repe
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
+from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.modulo_emit import GAIN, best_shift
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
@@ -23,6 +25,7 @@ from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
+FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
 WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
@@ -60,6 +63,7 @@ class Routine:
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
     carried: list[Register] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
+    least: int | None = None  # proven least cycles of a routine that is one short piece
 
     def pointer(self, start: int, name: str = "") -> Register:
         register = Register(Kind.X, carried=True, name=name)
@@ -82,18 +86,27 @@ class Routine:
         return Code(self.profile)
 
     def compile(
-        self, source: str = "<kernel>", pipelining: bool = True, gain: float = GAIN
+        self,
+        source: str = "<kernel>",
+        pipelining: bool = True,
+        gain: float = GAIN,
+        exact: bool = False,
     ) -> Program:
         """The program; with `pipelining`, loops overlap their iterations where that brings the
-        interval below `gain` times the plain one."""
-        self.intervals = []
-        return _Compiler(self, gain if pipelining else None).run(source)
+        interval below `gain` times the plain one.
+
+        With `exact`, short straight pieces are also given to a solver: its order is taken where
+        it finishes earlier, and `least` is the fewest cycles any order of them takes.
+        """
+        self.intervals, self.least = [], None
+        return _Compiler(self, gain if pipelining else None, exact).run(source)
 
 
 class _Compiler:
-    def __init__(self, routine: Routine, gain: float | None) -> None:
+    def __init__(self, routine: Routine, gain: float | None, exact: bool) -> None:
         self.routine = routine
         self.gain = gain  # of overlapped iterations, at least; None: never overlap
+        self.exact = exact
         self.profile = routine.profile
         self.writer = Writer()
 
@@ -146,11 +159,36 @@ class _Compiler:
 
     def _item(self, item: Code | Loop, level: int) -> None:
         if isinstance(item, Code):
-            result = schedule(item, self._setting(item, entry=level > 0))
+            setting = self._setting(item, entry=level > 0)
+            if self.exact and level == 0:
+                result = self._exactly(item, setting)
+            else:
+                result = schedule(item, setting)
             self.writer.piece(result.issues, result.finish)
             self.constants.rest()
         else:
             self._loop(item, level)
+
+    def _exactly(self, code: Code, setting: Setting) -> Schedule:
+        """The better of the list schedule and the solver's plan, and what the solver proves."""
+        before = copy.deepcopy(vars(setting.constants))
+        listed = schedule(code, setting)
+        last = _last(listed)
+        ticks = [t for _, t, _ in sorted(listed.dispatched, key=lambda row: row[0].index)]
+        found = solve(code, last + 1, ticks)
+        if found is None:
+            return listed
+        if len(self.routine.items) == 1:
+            self.routine.least = found.bound + FIRST_TICK
+        if found.finish >= last:
+            return listed
+        after = copy.deepcopy(vars(setting.constants))
+        vars(setting.constants).update(before)
+        planned = schedule(code, setting, plan=found.ticks)
+        if _last(planned) < last:
+            return planned
+        vars(setting.constants).update(after)
+        return listed
 
     def _loop(self, loop: Loop, level: int) -> None:
         if loop.trips <= 0:
@@ -275,10 +313,19 @@ class _Compiler:
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""
-        for site in _sites(loop):
+        # Loops inside have waited for their own transfers.
+        own = Loop(1, [item for item in loop.body if isinstance(item, Code)])
+        for site in _sites(own):
             self.writer.add(Instruction.of("dma.wait", site.channel))
         for row in fill(self._longest(_codes(loop))):
             self.writer.add(row)
+
+
+def _last(result: Schedule) -> int:
+    """When the last instruction is done: a wait ends the tick after its transfer."""
+    done = {node.index: end for node, _, end in result.dispatched}
+    waits = [done[n.transfer.index] + 1 for n, *_ in result.dispatched if n.transfer is not None]
+    return max([*done.values(), *waits])
 
 
 def _depth(items: list[Code | Loop]) -> int:

@@ -12,7 +12,14 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Part, Place, Register
+from tilewright.targets.atlas.codegen.virtual import (
+    REGISTER_BYTES,
+    Code,
+    Part,
+    Place,
+    Register,
+    shifted,
+)
 
 SIDE = 32
 LARGEST_FILL = 32767  # integers a fill instruction takes
@@ -94,7 +101,7 @@ class Tiles:
         """
         tile = Tile(self.code.tile(), dtype) if pair else self.new(dtype)
         for part in range(tile.parts):
-            self.code.vload(tile.register.part(part), _shifted(at, part))
+            self.code.vload(tile.register.part(part), shifted(at, part * REGISTER_BYTES))
         return tile
 
     def load_half(self, at: int | Place) -> Tile:
@@ -107,7 +114,7 @@ class Tiles:
     def store(self, tile: Tile, at: int | Place, bytes: int = 2048) -> None:
         """Tile to VMEM; with 1024 bytes only the left half of a bf16 tile."""
         for part in range(min(tile.parts, bytes // REGISTER_BYTES)):
-            self.code.vstore(tile.half(part), _shifted(at, part))
+            self.code.vstore(tile.half(part), shifted(at, part * REGISTER_BYTES))
 
     def constant(self, value: float) -> Tile:
         """A tile filled with one number, made once per piece of code."""
@@ -134,9 +141,11 @@ class Tiles:
             inverse = self.unary("recip", self._integer(power))
             result = inverse if result is None else self.mul(result, inverse)
         assert result is not None
-        for part in range(2) if into else ():
+        if into is None:
+            return result
+        for part in range(2):
             self.code.emit("vmov", into.half(part), result.half(part))
-        return into or result
+        return into
 
     def _integer(self, value: int) -> Tile:
         tile = self._narrow()
@@ -284,9 +293,3 @@ class Tiles:
         result = self.new()
         self.code.emit(f"vmatpop.bf16.acc.mxu{acc.unit}", result.register, acc.register)
         return result
-
-
-def _shifted(at: int | Place, part: int) -> int | Place:
-    if isinstance(at, Place):
-        return Place(at.pointer, at.buffer, at.offset + part * REGISTER_BYTES)
-    return at + part * REGISTER_BYTES

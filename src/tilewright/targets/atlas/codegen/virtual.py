@@ -131,6 +131,13 @@ class Place:
     offset: int = 0
 
 
+def shifted(at: int | Place, bytes: int) -> int | Place:
+    """The place some bytes further on."""
+    if isinstance(at, Place):
+        return Place(at.pointer, at.buffer, at.offset + bytes)
+    return at + bytes
+
+
 @dataclass
 class Code:
     """A straight piece of virtual code under construction."""
@@ -207,18 +214,27 @@ class Code:
         base, rows = self._base(at)
         return base, rows, Range("vmem", at, REGISTER_BYTES, write)
 
-    def dma_load(self, vmem: int | Place, dram: int | Place, count: int) -> Op:
-        """Start a transfer; readers of the bytes wait for it by themselves."""
-        inside, held = self._byte_place("vmem", vmem, count, write=True)
-        outside, read = self._byte_place("dram", dram, count, write=False)
-        size = self.constant(Kind.X, count)
-        return self.emit("dma.load", inside, outside, size, 0, ranges=(held, read))
+    def dma_load(self, vmem: int | Place, dram: int | Place, count: int) -> None:
+        """Start a transfer, in pieces where the machine limits its length; readers of the bytes
+        wait for it by themselves."""
+        for at, piece in self._pieces(count):
+            inside, held = self._byte_place("vmem", shifted(vmem, at), piece, write=True)
+            outside, read = self._byte_place("dram", shifted(dram, at), piece, write=False)
+            size = self.constant(Kind.X, piece)
+            self.emit("dma.load", inside, outside, size, 0, ranges=(held, read))
 
-    def dma_store(self, dram: int | Place, vmem: int | Place, count: int) -> Op:
-        inside, held = self._byte_place("vmem", vmem, count, write=False)
-        outside, written = self._byte_place("dram", dram, count, write=True)
-        size = self.constant(Kind.X, count)
-        return self.emit("dma.store", outside, inside, size, 0, ranges=(held, written))
+    def dma_store(self, dram: int | Place, vmem: int | Place, count: int) -> None:
+        """Start a transfer out, in pieces where the machine limits its length."""
+        for at, piece in self._pieces(count):
+            inside, held = self._byte_place("vmem", shifted(vmem, at), piece, write=False)
+            outside, written = self._byte_place("dram", shifted(dram, at), piece, write=True)
+            size = self.constant(Kind.X, piece)
+            self.emit("dma.store", outside, inside, size, 0, ranges=(held, written))
+
+    def _pieces(self, count: int) -> list[tuple[int, int]]:
+        """(offset, bytes) of the transfers that move `count` bytes."""
+        limit = self.profile.dma.max_bytes // ROW * ROW or count
+        return [(at, min(limit, count - at)) for at in range(0, count, limit)]
 
     def _byte_place(
         self, space: str, at: int | Place, count: int, write: bool

@@ -66,8 +66,8 @@ def _unit_free(run: Session, state: State, facts: Facts, index: int, tick: int) 
     )  # fmt: skip
     what = f" with {older.facts.shown} at {run.place(older.index)}" if older else ""
     need = high - tick
-    if run.repairs is not None:
-        if older is not None:
+    if run.repairs_at(index):
+        if older is not None and run.repairs is not None:
             run.repairs.others.setdefault(index, set()).add(older.index)
         return run.add_delay(state, high)
     run.settle(state, tick, FAR)
@@ -93,7 +93,7 @@ def _channel_free(run: Session, state: State, facts: Facts, index: int, tick: in
     low, high = state.clear[facts.channel]
     if high <= tick:
         return tick
-    if run.repairs is not None:
+    if run.repairs_at(index):
         return run.add_wait(state, tick, facts.channel)
     run.settle(state, tick, FAR)
     older = next(

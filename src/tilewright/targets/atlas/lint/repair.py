@@ -56,6 +56,16 @@ class Edits:
 
 
 @dataclass
+class Tried:
+    """What earlier rounds of a repair learned, by instruction of the original."""
+
+    # No place to wait in front of them: later rounds must not count on a cure.
+    hopeless: set[int] = field(default_factory=set)
+    # Ticks and waits last put on the way that does not jump.
+    falling: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)
+
+
+@dataclass
 class Fixed:
     """A repaired program, what was done, and what lint says before and after."""
 
@@ -80,10 +90,12 @@ def fix(program: Program, profile: Profile, limit: int = STEP_LIMIT) -> Fixed:
     frozen = _moved_addresses(program)
     if not before.clean:
         undecided = any(f.code in UNDECIDED for f in before.findings)
+        tried = Tried()
         for _ in range(3 if undecided else MAX_ROUNDS):
-            repairs = Repairs()
+            positions = _positions(program, edits)
+            repairs = Repairs(hopeless={positions[index] for index in tried.hopeless})
             lint(fixed, profile, limit, repairs)
-            if not repairs or not _adopt(edits, program, profile, repairs, frozen):
+            if not repairs or not _adopt(edits, program, profile, repairs, frozen, tried):
                 break
             fixed = apply(program, edits)
         after = lint(fixed, profile, limit)
@@ -102,9 +114,14 @@ def _moved_addresses(program: Program) -> bool:
 
 
 def _adopt(
-    edits: Edits, program: Program, profile: Profile, repairs: Repairs, frozen: bool
+    edits: Edits,
+    program: Program,
+    profile: Profile,
+    repairs: Repairs,
+    frozen: bool,
+    tried: Tried,
 ) -> bool:
-    """Add what a round of lint asked for; False if nothing could be added."""
+    """Add what a round of lint asked for; False if that changed nothing."""
     positions = _positions(program, edits)
     origin = {position: index for index, position in positions.items()}
     changed = False
@@ -120,18 +137,29 @@ def _adopt(
         others = {origin[o] for o in repairs.others.get(position, ()) if o in origin}
         ticks = repairs.delays.get((position, jumped), 0)
         waits = repairs.waits.get((position, jumped), set())
-        changed |= _pause(
-            edits,
-            program,
-            profile,
-            index,
-            jumped and index in targets,
-            ticks,
-            waits,
-            others,
-            frozen,
-        )
+        entered = index in targets and (jumped or _in_vain(edits, tried, index, ticks, waits))
+        if _pause(edits, program, profile, index, entered, ticks, waits, others, frozen):
+            changed = True
+        elif index < len(program) and index not in tried.hopeless:
+            tried.hopeless.add(index)
+            changed = True
     return changed
+
+
+def _in_vain(edits: Edits, tried: Tried, index: int, ticks: int, waits: set[int]) -> bool:
+    """Whether the same waiting was put on the way that does not jump, and did not help.
+
+    Behind waiting that all ways share, lint cannot tell which way lacks more. Then the
+    waiting is taken back, to join what they share.
+    """
+    wanted = (ticks, frozenset(waits))
+    if index not in edits.shared or tried.falling.get(index) != wanted:
+        tried.falling[index] = wanted
+        return False
+    if index in edits.falling:
+        edits.falling[index].ticks -= ticks
+        edits.falling[index].waits -= waits
+    return True
 
 
 def _pause(

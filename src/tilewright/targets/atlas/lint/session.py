@@ -39,6 +39,8 @@ class Repairs:
     # The older instructions to wait for; where in delay slots the waiting may go.
     others: dict[int, set[int]] = field(default_factory=dict)
     slots_missing: bool = False  # a control transfer stands too near the end
+    # Instructions in front of which nothing can wait: their hazards stay.
+    hopeless: set[int] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.delays or self.waits or self.slots_missing)
@@ -113,6 +115,8 @@ class Session:
                 hint = hint.replace("before it", "before the branch whose delay slot it is in")
         else:
             hint = self.delay_hint(state, need)
+        if state.since < self.profile.delay_slots and index - state.since <= other.index < index:
+            hint = "both stand in the delay slots of one branch: move one of them out"
         self.report(
             state, problem.code, index, message, certain=problem.certain, other=other.index,
             hint=hint, need=need, detail=problem.detail,
@@ -214,7 +218,7 @@ class Session:
             problems = find(state, facts, tick)
             if not problems:
                 return tick
-            if self.repairs is not None:
+            if self.repairs_at(state.pc):
                 later = self._repair(state, problems, tick, waited)
                 if later is not None:
                     tick = later
@@ -242,6 +246,10 @@ class Session:
         return problem.code in ("TW2002", "TW2003") and self.profile.conflict == "stall"
 
     # --- repairs -----------------------------------------------------------------
+
+    def repairs_at(self, index: int) -> bool:
+        """Whether hazards of the instruction are to be cured instead of reported."""
+        return self.repairs is not None and index not in self.repairs.hopeless
 
     def _repair(
         self, state: State, problems: list[Problem], tick: int, waited: set[int]

@@ -15,7 +15,9 @@ from tilewright.targets.atlas.program import Program
 
 _LABELS = re.compile(r"\s*(?:[A-Za-z_.$][\w.$]*\s*:\s*)+")
 _DELAY = re.compile(r"(delay\s+)(.*?)(\s*)$", re.IGNORECASE)
-_OFFSET = re.compile(r"([-+]?\s*(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|[0-9]+))(\s*)$")
+_OFFSET = re.compile(
+    r"(?<=[\s,])([-+]?\s*(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|[0-9]+))(\s*)$"
+)
 
 
 def fixed_source(text: str, program: Program, fixed: Fixed, profile: Profile) -> tuple[str, bool]:

@@ -1,0 +1,378 @@
+"""Element-wise ATen calls: arithmetic, comparisons, choices, activations, casts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.dialects.xdsl_api import Attribute, SSAValue
+from tilewright.frontend.aten_builder import (
+    Importer,
+    Lowered,
+    lowers,
+    promoted,
+    scalar_attribute,
+)
+from tilewright.frontend.aten_graph import BY_NAME, Node, Ref, ScalarType, TensorInfo, element_type
+
+BOOL = BY_NAME["i1"]
+
+
+def operand(importer: Importer, argument: Any) -> SSAValue | float | int | bool:
+    """A tensor or number argument."""
+    return importer.tensor(argument) if isinstance(argument, Ref) else argument
+
+
+def common_kind(importer: Importer, *operands: SSAValue | float | int | bool) -> ScalarType:
+    """The type torch compares in."""
+    described = [
+        (importer.kind(o), len(importer.info(o).shape)) if isinstance(o, SSAValue) else o
+        for o in operands
+    ]
+    return promoted(described)
+
+
+def apply(importer: Importer, family: str, *operands: SSAValue | float) -> SSAValue:
+    """A family on operands in the type and shape the graph gives the current node."""
+    info = importer.result()
+    if not any(isinstance(o, SSAValue) for o in operands):
+        operands = (importer.filled(operands[0], TensorInfo((), info.dtype)), *operands[1:])
+    return importer.pointwise(family, *operands, kind=info.dtype, shape=info.shape)
+
+
+# --------------------------------------------------------------------------- two operands
+
+
+def scaled(importer: Importer, value: SSAValue | float, factor: float) -> SSAValue | float:
+    """value * factor, in the result's type."""
+    if factor == 1:
+        return value
+    if not isinstance(value, SSAValue):
+        return value * factor
+    kind = importer.result().dtype
+    return importer.pointwise("elementwise_mul", value, factor, kind=kind)
+
+
+@lowers("add.Tensor", "add.Scalar")
+def add(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    if importer.result().dtype == BOOL:
+        return apply(importer, "logical_or", a, b)
+    return apply(importer, "elementwise_add", a, scaled(importer, b, node.get("alpha", 1)))
+
+
+@lowers("sub.Tensor", "sub.Scalar")
+def sub(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    return apply(importer, "elementwise_sub", a, scaled(importer, b, node.get("alpha", 1)))
+
+
+@lowers("rsub.Tensor", "rsub.Scalar")
+def rsub(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    return apply(importer, "elementwise_sub", b, scaled(importer, a, node.get("alpha", 1)))
+
+
+@lowers("mul.Tensor", "mul.Scalar")
+def mul(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    family = "logical_and" if importer.result().dtype == BOOL else "elementwise_mul"
+    return apply(importer, family, a, b)
+
+
+@lowers("div.Tensor", "div.Scalar", "true_divide.Tensor")
+def div(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    return apply(importer, "elementwise_div", a, b)
+
+
+@lowers("div.Tensor_mode", "div.Scalar_mode", "floor_divide", "floor_divide.Scalar")
+def div_mode(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    mode = node.get("rounding_mode", "floor" if "floor_divide" in node.target else None)
+    if mode is None:
+        return apply(importer, "elementwise_div", a, b)
+    return _rounded_quotient(importer, a, b, mode)
+
+
+def _rounded_quotient(importer: Importer, a: Any, b: Any, mode: str) -> SSAValue:
+    info = importer.result()
+    quotient = apply(importer, "elementwise_div", a, b)
+    if info.dtype.is_float:
+        if mode == "floor":
+            return importer.unary("elementwise_floor", quotient)
+        negative = importer.compare("lt", quotient, 0)
+        up, down = (importer.unary(f"elementwise_{n}", quotient) for n in ("ceil", "floor"))
+        return importer.select(negative, up, down, info)
+    if mode == "trunc":
+        return quotient
+    # Integer division truncates; one less where the signs differ and something is left over.
+    rest = apply(importer, "elementwise_sub", a, apply(importer, "elementwise_mul", quotient, b))
+    left_over = importer.compare("ne", rest, 0)
+    opposite = importer.compare("lt", apply(importer, "logical_xor", rest, b), 0)
+    lower = importer.pointwise("logical_and", left_over, opposite)
+    return importer.select(lower, apply(importer, "elementwise_sub", quotient, 1), quotient, info)
+
+
+@lowers("remainder.Tensor", "remainder.Scalar")
+def remainder(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    quotient = _rounded_quotient(importer, a, b, "floor")
+    return apply(importer, "elementwise_sub", a, apply(importer, "elementwise_mul", quotient, b))
+
+
+@lowers("maximum", "minimum", "max.other", "min.other")
+def extreme(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    return apply(importer, f"elementwise_{'max' if '.max' in node.target else 'min'}", a, b)
+
+
+_POWERS = {2: "square", 3: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1: "recip"}
+
+
+@lowers("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar", "square")
+def power(importer: Importer, node: Node) -> Lowered:
+    base = operand(importer, node.get("self"))
+    exponent = operand(importer, node.get("exponent", 2))
+    kind = importer.result().dtype
+    if isinstance(base, SSAValue) and not isinstance(exponent, SSAValue):
+        base = importer.cast(base, kind)
+        if exponent == 1:
+            return base
+        if exponent in _POWERS and (kind.is_float or exponent in (2, 3)):
+            return importer.unary(f"elementwise_{_POWERS[exponent]}", base)
+    return apply(importer, "elementwise_pow", base, exponent)
+
+
+@lowers("addcmul")
+def addcmul(importer: Importer, node: Node) -> Lowered:
+    start, a, b = (importer.tensor(node.get(n)) for n in ("self", "tensor1", "tensor2"))
+    product = importer.pointwise("elementwise_mul", a, b, kind=importer.result().dtype)
+    return apply(
+        importer, "elementwise_add", start, scaled(importer, product, node.get("value", 1))
+    )
+
+
+@lowers("lerp.Scalar", "lerp.Tensor")
+def lerp(importer: Importer, node: Node) -> Lowered:
+    a, b = importer.tensor(node.get("self")), importer.tensor(node.get("end"))
+    weight = operand(importer, node.get("weight"))
+    step = apply(importer, "elementwise_sub", b, a)
+    return apply(importer, "elementwise_add", a, apply(importer, "elementwise_mul", step, weight))
+
+
+# --------------------------------------------------------------------------- comparisons, logic
+
+
+@lowers(
+    *(f"{name}.{overload}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for overload in ("Tensor", "Scalar"))
+)  # fmt: skip
+def comparison(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    assert isinstance(a, SSAValue)
+    kind = common_kind(importer, a, b)
+    if kind == BOOL:  # as integers, where the order of false and true is plain
+        kind = BY_NAME["i32"]
+    return importer.compare(node.target.split(".")[1], a, b, kind)
+
+
+_LOGIC = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
+
+
+@lowers(
+    *(f"{pattern.format(name)}.{overload}"
+      for name in _LOGIC for pattern in ("__{}__", "bitwise_{}") for overload in ("Tensor", "Scalar"))
+)  # fmt: skip
+def bitwise(importer: Importer, node: Node) -> Lowered:
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    name = node.target.split(".")[1].strip("_").removeprefix("bitwise_")
+    return apply(importer, _LOGIC[name], a, b)
+
+
+@lowers("logical_and", "logical_or", "logical_xor")
+def logical(importer: Importer, node: Node) -> Lowered:
+    a, b = (importer.cast(importer.tensor(node.get(n)), BOOL) for n in ("self", "other"))
+    return apply(importer, node.target.split(".")[1], a, b)
+
+
+@lowers("logical_not", "bitwise_not")
+def negation(importer: Importer, node: Node) -> Lowered:
+    x = importer.tensor(node.get("self"))
+    if "logical" in node.target:
+        x = importer.cast(x, BOOL)
+    return importer.unary("logical_not", x)
+
+
+@lowers("isnan")
+def isnan(importer: Importer, node: Node) -> Lowered:
+    x = importer.tensor(node.get("self"))
+    return importer.compare("ne", x, x)
+
+
+@lowers("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(importer: Importer, node: Node) -> Lowered:
+    condition = importer.tensor(node.get("condition"))
+    a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    return importer.select(condition, a, b, importer.result())
+
+
+@lowers("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(importer: Importer, node: Node) -> Lowered:
+    x, mask = importer.tensor(node.get("self")), importer.tensor(node.get("mask"))
+    return importer.select(mask, operand(importer, node.get("value")), x, importer.result())
+
+
+@lowers("clamp", "clamp_min", "clamp_max", "hardtanh", "relu6")
+def clamp(importer: Importer, node: Node) -> Lowered:
+    info = importer.result()
+    x = importer.cast(importer.tensor(node.get("self")), info.dtype)
+    bounds = {"hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0)}
+    low, high = bounds.get(node.target.split(".")[1], (None, None))
+    return bounded(
+        importer,
+        x,
+        node.get("min", node.get("min_val", low)),
+        node.get("max", node.get("max_val", high)),
+    )
+
+
+def bounded(importer: Importer, x: SSAValue, low: float | None, high: float | None) -> SSAValue:
+    """x held between bounds, either of which may be missing."""
+    element = element_type(importer.kind(x))
+    given: dict[str, Attribute] = {}
+    if low is not None:
+        given["min"] = scalar_attribute(low, element)
+    if high is not None:
+        given["max"] = scalar_attribute(high, element)
+    return importer.call("clamp", [x], x.type, given)
+
+
+@lowers("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
+def clamp_tensors(importer: Importer, node: Node) -> Lowered:
+    x: SSAValue = importer.tensor(node.get("self"))
+    for name, family in (("min", "elementwise_max"), ("max", "elementwise_min")):
+        if node.get(name) is not None:
+            x = apply(importer, family, x, importer.tensor(node.get(name)))
+    return x
+
+
+# --------------------------------------------------------------------------- one operand
+
+_UNARY = {
+    "neg": "neg", "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2",
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "reciprocal": "recip", "tanh": "tanh", "sin": "sin",
+    "cos": "cos", "erf": "erf", "relu": "relu", "sigmoid": "sigmoid", "floor": "floor",
+    "ceil": "ceil", "round": "round",
+}  # fmt: skip
+
+
+@lowers(*_UNARY)
+def unary(importer: Importer, node: Node) -> Lowered:
+    x = importer.cast(importer.tensor(node.get("self")), importer.result().dtype)
+    return importer.unary(f"elementwise_{_UNARY[node.target.split('.')[1]]}", x)
+
+
+@lowers("silu")
+def silu(importer: Importer, node: Node) -> Lowered:
+    return importer.unary("silu", importer.tensor(node.get("self")))
+
+
+@lowers("gelu")
+def gelu(importer: Importer, node: Node) -> Lowered:
+    family = "gelu_tanh" if node.get("approximate", "none") == "tanh" else "gelu_erf"
+    return importer.unary(family, importer.tensor(node.get("self")))
+
+
+@lowers("leaky_relu")
+def leaky_relu(importer: Importer, node: Node) -> Lowered:
+    x = importer.tensor(node.get("self"))
+    slope = importer.pointwise("elementwise_mul", x, node.get("negative_slope", 0.01))
+    return importer.select(importer.compare("gt", x, 0), x, slope, importer.result())
+
+
+@lowers("elu")
+def elu(importer: Importer, node: Node) -> Lowered:
+    x = importer.tensor(node.get("self"))
+    alpha, scale = node.get("alpha", 1.0), node.get("scale", 1.0)
+    inner = importer.pointwise("elementwise_mul", x, node.get("input_scale", 1.0))
+    curve = importer.pointwise("elementwise_sub", importer.unary("elementwise_exp", inner), 1.0)
+    low = importer.pointwise("elementwise_mul", curve, alpha * scale)
+    high = importer.pointwise("elementwise_mul", x, scale)
+    return importer.select(importer.compare("gt", x, 0), high, low, importer.result())
+
+
+@lowers("softplus")
+def softplus(importer: Importer, node: Node) -> Lowered:
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
+    x = importer.tensor(node.get("self"))
+    beta, threshold = node.get("beta", 1), node.get("threshold", 20)
+    inner = importer.pointwise("elementwise_mul", x, beta) if beta != 1 else x
+    grown = importer.pointwise("elementwise_add", importer.unary("elementwise_exp", inner), 1.0)
+    curve = importer.unary("elementwise_log", grown)
+    curve = importer.pointwise("elementwise_div", curve, beta) if beta != 1 else curve
+    straight = importer.compare("gt", inner, threshold)
+    return importer.select(straight, x, curve, importer.result())
+
+
+@lowers("hardsigmoid", "hardswish")
+def hard(importer: Importer, node: Node) -> Lowered:
+    """clamp(x + 3, 0, 6) / 6, times x for hardswish."""
+    x = importer.tensor(node.get("self"))
+    gate = bounded(importer, importer.pointwise("elementwise_add", x, 3.0), 0.0, 6.0)
+    if "hardswish" in node.target:
+        gate = importer.pointwise("elementwise_mul", x, gate)
+    return importer.pointwise("elementwise_div", gate, 6.0)
+
+
+@lowers("log1p", "expm1")
+def near_zero(importer: Importer, node: Node) -> Lowered:
+    x = importer.cast(importer.tensor(node.get("self")), importer.result().dtype)
+    if "log1p" in node.target:
+        return importer.unary("elementwise_log", importer.pointwise("elementwise_add", x, 1.0))
+    return importer.pointwise("elementwise_sub", importer.unary("elementwise_exp", x), 1.0)
+
+
+@lowers("log10")
+def log10(importer: Importer, node: Node) -> Lowered:
+    x = importer.cast(importer.tensor(node.get("self")), importer.result().dtype)
+    return importer.pointwise(
+        "elementwise_mul", importer.unary("elementwise_log2", x), math.log10(2.0)
+    )
+
+
+# --------------------------------------------------------------------------- same values
+
+
+@lowers(
+    "alias", "clone", "detach", "detach_", "lift", "lift_fresh", "lift_fresh_copy", "contiguous",
+    "alias_copy", "detach_copy", "positive", "resolve_conj", "resolve_neg",
+)  # fmt: skip
+def identity(importer: Importer, node: Node) -> Lowered:
+    return importer.value(node.get("self"))
+
+
+@lowers("dropout", "feature_dropout", "native_dropout", "alpha_dropout")
+def dropout(importer: Importer, node: Node) -> Lowered:
+    if node.get("train", False) and node.get("p", 0):
+        raise node.error("TW6107", f"{node.target} is in training mode", "call model.eval() first")
+    value = importer.value(node.get("input"))
+    return value if len(node.results) == 1 else [value, None]
+
+
+@lowers(
+    "_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as", "to.prim_Device"
+)
+def to(importer: Importer, node: Node) -> Lowered:
+    info = importer.result()
+    value = importer.value(node.get("self"))
+    if importer.info(value) == info:
+        return value
+    return importer.cast(importer.tensor(node.get("self")), info.dtype)
+
+
+@lowers("copy")
+def copy(importer: Importer, node: Node) -> Lowered:
+    """src in the shape and type of the tensor it is written over."""
+    info = importer.result()
+    source = importer.cast(importer.tensor(node.get("src")), info.dtype)
+    return importer.broadcast_to(source, info.shape)

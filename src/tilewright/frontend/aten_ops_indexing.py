@@ -1,0 +1,122 @@
+"""ATen calls that look values up by index: embeddings, gathers, indexed writes. Most run on the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.intents import shape_of
+from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.frontend.aten_builder import (
+    Importer,
+    Lowered,
+    broadcast_shape,
+    integer,
+    lowers,
+    wrapped,
+)
+from tilewright.frontend.aten_graph import BY_NAME, Node, TensorInfo
+
+
+@lowers("embedding")
+def embedding(importer: Importer, node: Node) -> Lowered:
+    table, indices = importer.tensor(node.get("weight")), importer.tensor(node.get("indices"))
+    return looked_up(importer, "embedding", table, indices, 0)
+
+
+def looked_up(
+    importer: Importer, family: str, x: SSAValue, indices: SSAValue, axis: int
+) -> SSAValue:
+    shape = shape_of(x)
+    result = (*shape[:axis], *shape_of(indices), *shape[axis + 1 :])
+    type_ = importer.type_of(TensorInfo(result, importer.kind(x)))
+    return importer.call(family, [x, indices], type_, {"axis": integer(axis)})
+
+
+@lowers("index_select")
+def index_select(importer: Importer, node: Node) -> Lowered:
+    x, indices = importer.tensor(node.get("self")), importer.tensor(node.get("index"))
+    axis = wrapped(node.get("dim"), len(shape_of(x)))
+    return looked_up(
+        importer, "gather", x, importer.reshape(indices, [math.prod(shape_of(indices))]), axis
+    )
+
+
+@lowers("index.Tensor")
+def index(importer: Importer, node: Node) -> Lowered:
+    """x[.., i, j, ..]: neighbouring indexed dimensions are merged and looked up as one."""
+    x = importer.tensor(node.get("self"))
+    places = _integer_indices(importer, node, node.get("indices"))
+    axes = [axis for axis, place in enumerate(places) if place is not None]
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        raise importer.unsupported("indexes dimensions that are not neighbours", "permute first")
+    shape = shape_of(x)
+    first, last = axes[0], axes[-1]
+    flat: Any = None
+    chosen = [place for place in places if place is not None]
+    common = broadcast_shape(*(shape_of(place) for place in chosen))
+    for axis, place in zip(axes, chosen, strict=True):
+        place = _not_negative(importer, place, shape[axis])
+        if flat is None:
+            flat = place
+            continue
+        scaled = importer.pointwise("elementwise_mul", flat, shape[axis])
+        flat = importer.pointwise("elementwise_add", scaled, place)
+    flat = importer.broadcast_to(flat, common)
+    merged = importer.reshape(
+        x, [*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]]
+    )
+    return looked_up(importer, "gather", merged, flat, first)
+
+
+def _integer_indices(
+    importer: Importer, node: Node, references: Sequence[Any]
+) -> list[SSAValue | None]:
+    """Index tensors per dimension; a known mask is the positions where it holds."""
+    found: list[SSAValue | None] = []
+    for reference in references:
+        place = None if reference is None else importer.tensor(reference)
+        if place is not None and importer.kind(place).name in ("i1", "ui8"):
+            if place not in importer.known:
+                raise node.error(
+                    "TW6102",
+                    f"{node.target} with a mask gives a shape that depends on the data",
+                    "keep the shape and use torch.where",
+                )
+            for part in np.nonzero(importer.known[place]):
+                found.append(importer.constant(part.astype(np.int64)))
+            continue
+        found.append(None if place is None else importer.cast(place, BY_NAME["i64"]))
+    return found
+
+
+def _not_negative(importer: Importer, place: SSAValue, size: int) -> SSAValue:
+    """Indices counted from the front."""
+    if place in importer.known and (importer.known[place] >= 0).all():
+        return place
+    info = importer.info(place)
+    later = importer.pointwise("elementwise_add", place, size)
+    return importer.select(importer.compare("lt", place, 0), later, place, info)
+
+
+@lowers("index_copy")
+def index_copy(importer: Importer, node: Node) -> Lowered:
+    """Writes at positions along a dimension: one choice per position, by comparing indices."""
+    x = importer.tensor(node.get("self"))
+    info = importer.info(x)
+    dim = wrapped(node.get("dim"), len(info.shape))
+    places, source = importer.tensor(node.get("index")), importer.tensor(node.get("source"))
+    count = shape_of(source)[dim]
+    if count > 16:
+        raise importer.unsupported(f"writes {count} positions", "write a slice, or use torch.where")
+    numbers = np.arange(info.shape[dim], dtype=np.int64)
+    numbers = numbers.reshape([-1 if d == dim else 1 for d in range(len(info.shape))])
+    for position in range(count):
+        place = importer.cast(importer.cut(places, 0, position, 1), BY_NAME["i64"])
+        place = importer.reshape(place, [1] * len(info.shape))
+        here = importer.compare("eq", importer.constant(numbers), place)
+        x = importer.select(here, importer.cut(source, dim, position, 1), x, info)
+    return x

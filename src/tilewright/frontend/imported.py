@@ -1,0 +1,113 @@
+"""What every model front end returns: a module, its weights beside it, and what goes in and out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.dialects.xdsl_api import ModuleOp
+from tilewright.errors import Location, TilewrightError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input or output: its name, shape, and element type as MLIR spells it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'x'.join([*map(str, self.shape), self.dtype])}"
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
+
+
+@dataclass
+class Imported:
+    """A model as one function `@main`; `dense_resource<name>` in it stands for `weights[name]`.
+
+    `state` names the inputs that are the model's own memory, such as caches kept in buffers, and
+    the output that holds each one's next value; their first values are in `weights`.
+    """
+
+    module: ModuleOp
+    weights: dict[str, Array]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    source: str
+    state: dict[str, str] = field(default_factory=dict)
+    folded: tuple[str, ...] = ()  # nodes of the model that were computed at import
+
+    def save_weights(self, path: str | Path) -> None:
+        """Write the weights as a safetensors file, in order of their names."""
+        save_safetensors(path, self.weights)
+
+
+SAFETENSORS_TYPES: dict[np.dtype[Any], str] = {
+    np.dtype(kind): name
+    for kind, name in (
+        (np.bool_, "BOOL"), (np.uint8, "U8"), (np.int8, "I8"), (np.uint16, "U16"),
+        (np.int16, "I16"), (np.uint32, "U32"), (np.int32, "I32"), (np.uint64, "U64"),
+        (np.int64, "I64"), (np.float16, "F16"), (np.float32, "F32"), (np.float64, "F64"),
+        (ml_dtypes.bfloat16, "BF16"), (ml_dtypes.float8_e4m3fn, "F8_E4M3"),
+        (ml_dtypes.float8_e5m2, "F8_E5M2"), (ml_dtypes.float8_e8m0fnu, "F8_E8M0"),
+    )
+}  # fmt: skip
+
+
+def save_safetensors(path: str | Path, tensors: Mapping[str, Array]) -> None:
+    """Write tensors one by one, so that mapped weights are never in memory all at once.
+
+    The file has either its old content or all of the new one.
+    """
+    header: dict[str, object] = {}
+    end = 0
+    for name in sorted(tensors):
+        array = tensors[name]
+        kind = SAFETENSORS_TYPES.get(array.dtype)
+        if kind is None:
+            raise TilewrightError(
+                "TW0014",
+                f"safetensors cannot hold {name}, which is {array.dtype}",
+                Location(str(path)),
+            )
+        header[name] = {
+            "dtype": kind,
+            "shape": list(array.shape),
+            "data_offsets": [end, end + array.nbytes],
+        }
+        end += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # data starts at a multiple of 8
+    target = Path(os.path.realpath(path))
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(struct.pack("<Q", len(text)) + text)
+                for name in sorted(tensors):
+                    file.write(np.ascontiguousarray(tensors[name]).tobytes())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise TilewrightError(
+            "TW0011", f"cannot write the file: {error.strerror or error}", Location(str(path))
+        ) from None

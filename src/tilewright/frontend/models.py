@@ -1,0 +1,47 @@
+"""One way to name a model on a command line: a file, or a function that makes one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.imported import Imported
+
+Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
+FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+FORMS = "models are FILE.onnx, FILE.pt2 or package.module:factory"
+
+
+def import_model(model: str, shapes: Shapes | None = None) -> Imported:
+    """The model in `FILE.onnx` or `FILE.pt2`, or made by `package.module:factory`.
+
+    `shapes` gives sizes to symbolic dimensions, which only ONNX files have.
+    """
+    suffix = Path(model).suffix
+    if suffix == ".onnx":
+        from tilewright.frontend.onnx import read_onnx
+
+        return read_onnx(model, shapes)
+    if shapes:
+        raise TilewrightError(
+            "TW0020",
+            "only ONNX models have sizes to set",
+            Location(model),
+            "export with fixed sizes",
+        )
+    if suffix == ".pt2":
+        from tilewright.frontend.pt2 import read_pt2
+
+        return read_pt2(model)
+    if FACTORY.fullmatch(model):
+        from tilewright.frontend.torch import import_factory
+
+        return import_factory(model)
+    raise TilewrightError(
+        "TW0020",
+        f"files ending in {suffix or 'nothing'} are not imported",
+        Location(model),
+        f"{FORMS}; MLIR text is read by tilewright opt as it is",
+    )

@@ -1,0 +1,377 @@
+"""Importing live PyTorch modules: export, make functional, hand the graph to the ATen importer.
+
+    imported = import_module(model, (x,))
+    imported = import_program(torch.export.export(model, (x,)))
+
+Needs `pip install tilewright[torch]`; torch is imported when a function here is called.
+
+Error codes: TW6120 torch is not installed, TW6121 the model cannot be exported, TW6122 a factory
+that cannot be used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.aten import import_graph
+from tilewright.frontend.aten_graph import (
+    BY_TORCH,
+    ExportedGraph,
+    Node,
+    Ref,
+    ScalarType,
+    TensorInfo,
+    dynamic_size,
+    place_of,
+)
+from tilewright.frontend.imported import Array, Imported
+
+if TYPE_CHECKING:
+    import torch  # pyright: ignore[reportMissingImports]
+
+
+def load_torch() -> Any:
+    """The torch package, or an error that says how to get it."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        raise TilewrightError(
+            "TW6120",
+            f"PyTorch models need torch, which cannot be imported ({error})",
+            hint="pip install tilewright[torch]; saved .pt2 programs need no torch",
+        ) from None
+
+
+def import_module(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    source: str | None = None,
+) -> Imported:
+    """The module as it runs on these example inputs, in eval mode.
+
+    The module itself is not changed for the caller: its mode is put back afterwards.
+    """
+    torch = load_torch()
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            args, kwargs = distinct(torch, (tuple(args), dict(kwargs or {})))
+            program = torch.export.export(module, args, kwargs)
+    except TilewrightError:
+        raise
+    except Exception as error:
+        raise export_error(error, source or type(module).__qualname__) from error
+    finally:
+        for part, mode in modes:
+            part.training = mode
+    return import_program(program, source or type(module).__qualname__)
+
+
+def distinct(torch: Any, tree: Any) -> Any:
+    """The inputs with every tensor an object of its own: export merges equal objects."""
+    seen: set[int] = set()
+
+    def copy(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            if id(leaf) in seen:
+                return leaf.clone()
+            seen.add(id(leaf))
+        return leaf
+
+    return torch.utils._pytree.tree_map(copy, tree)
+
+
+def export_error(error: Exception, source: str) -> TilewrightError:
+    """What torch.export said, in one sentence, at the user's line."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = lines[0] if lines else type(error).__name__
+    code, hint = "TW6121", "torch.export must be able to trace the model; see the chained error"
+    if "data-dependent" in text or "unbacked" in text.lower():
+        code = "TW6102"
+        hint = "a shape or branch depends on data; use a mask of fixed size, such as torch.where"
+    place = place_of(text) or Location(source)
+    return TilewrightError(code, f"torch.export cannot trace the model: {first}", place, hint)
+
+
+def import_program(
+    program: torch.export.ExportedProgram, source: str = "ExportedProgram"
+) -> Imported:
+    """An exported program; it is made functional first, nothing else is decomposed."""
+    torch = load_torch()
+    try:
+        with torch.no_grad():
+            functional = program.run_decompositions({})
+    except Exception as error:
+        raise export_error(error, source) from error
+    return import_graph(graph_of(functional, source))
+
+
+# --------------------------------------------------------------------------- the graph
+
+
+def graph_of(program: torch.export.ExportedProgram, source: str) -> ExportedGraph:
+    """A functional program in neutral form; weights are views of the tensors, not copies."""
+    torch = load_torch()
+    graph = ExportedGraph(source, [], {}, [], [])
+    parts: dict[tuple[str, int], str] = {}  # (node, index) -> the getitem that reads it
+    for node in program.graph.nodes:
+        if node.op == "call_function" and _is_getitem(node):
+            parts.setdefault((node.args[0].name, node.args[1]), node.name)
+    aliases = {
+        node.name: parts[node.args[0].name, node.args[1]]
+        for node in program.graph.nodes
+        if node.op == "call_function" and _is_getitem(node)
+    }
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                graph.values[node.name] = _info(value, node.name, None, source)
+        elif node.op == "call_function" and not _is_getitem(node):
+            graph.nodes.append(_node(torch, node, graph, parts, aliases))
+    _inputs(program, graph)
+    _outputs(torch, program, graph, aliases)
+    return graph
+
+
+def _is_getitem(node: Any) -> bool:
+    return getattr(node.target, "__name__", "") == "getitem" and not hasattr(node.target, "_schema")
+
+
+def _node(
+    torch: Any,
+    node: Any,
+    graph: ExportedGraph,
+    parts: dict[tuple[str, int], str],
+    aliases: dict[str, str],
+) -> Node:
+    stack = node.meta.get("nn_module_stack") or {}
+    layer = next(reversed(stack.values()))[0] if stack else ""
+    target = node.target
+    schema = getattr(target, "_schema", None)
+    name = str(target) if schema is not None else getattr(target, "__qualname__", str(target))
+    made = Node(
+        name,
+        node.name,
+        {},
+        (),
+        layer,
+        place_of(node.meta.get("stack_trace")) or Location(graph.source),
+    )
+    names = [a.name for a in schema.arguments] if schema is not None else []
+    for position, argument in enumerate(node.args):
+        key = names[position] if position < len(names) else f"argument_{position}"
+        made.arguments[key] = _argument(torch, argument, made, aliases)
+    for key, argument in node.kwargs.items():
+        made.arguments[key] = _argument(torch, argument, made, aliases)
+    value = node.meta.get("val")
+    results: list[str] = []
+    values = value if isinstance(value, (list, tuple)) else [value]
+    for index, item in enumerate(values):
+        if isinstance(item, torch.Tensor):
+            alone = not isinstance(value, (list, tuple))
+            result = node.name if alone else parts.get((node.name, index), f"{node.name}.{index}")
+            graph.values[result] = _info(item, result, made, graph.source)
+            results.append(result)
+    return Node(made.target, made.name, made.arguments, tuple(results), layer, made.location)
+
+
+def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
+    kind = scalar_type(value.dtype)
+    if any(type(size) is not int for size in value.shape):
+        raise dynamic_size(name, list(value.shape), node, source)
+    return TensorInfo(tuple(value.shape), kind)
+
+
+def scalar_type(dtype: Any) -> ScalarType:
+    kind = BY_TORCH.get(str(dtype).removeprefix("torch."))
+    if kind is None:
+        raise TilewrightError(
+            "TW6113",
+            f"{dtype} has no counterpart",
+            hint="use f32, bf16, f16, fp8 or integers; complex and quantised tensors are not read",
+        )
+    return kind
+
+
+def _argument(torch: Any, argument: Any, node: Node, aliases: dict[str, str]) -> Any:
+    if isinstance(argument, torch.fx.Node):
+        return Ref(aliases.get(argument.name, argument.name))
+    if isinstance(argument, (list, tuple)):
+        return [_argument(torch, item, node, aliases) for item in argument]
+    if isinstance(argument, torch.dtype):
+        return scalar_type(argument)
+    if isinstance(argument, (torch.device, torch.layout, torch.memory_format)):
+        return None
+    if isinstance(argument, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise node.error(
+            "TW6105",
+            f"{node.target} takes a size that is not a number",
+            "export with fixed sizes: leave dynamic_shapes out",
+        )
+    return argument
+
+
+def _inputs(program: Any, graph: ExportedGraph) -> None:
+    """Sort the placeholders into inputs, weights and literals, and find the tensors."""
+    for spec in program.graph_signature.input_specs:
+        name = getattr(spec.arg, "name", "")
+        kind = spec.kind.name
+        if kind == "USER_INPUT":
+            if name in graph.values:
+                graph.inputs.append(name)
+            continue
+        literal = kind == "CONSTANT_TENSOR" or (kind == "BUFFER" and spec.persistent is False)
+        if kind not in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+            raise TilewrightError(
+                "TW6113", f"the program has an input of kind {kind}", Location(graph.source)
+            )
+        (graph.literals if literal else graph.weights)[name] = spec.target
+        tensor = program.state_dict.get(spec.target)
+        tensor = program.constants[spec.target] if tensor is None else tensor
+        graph.tensors[spec.target] = to_numpy(tensor)
+
+
+def _outputs(torch: Any, program: Any, graph: ExportedGraph, aliases: dict[str, str]) -> None:
+    (returned,) = next(n for n in program.graph.nodes if n.op == "output").args
+    names = _output_names(torch, program)
+    outputs: list[Any] = []
+    for spec, value in zip(program.graph_signature.output_specs, returned, strict=True):
+        kind = spec.kind.name
+        if kind == "BUFFER_MUTATION":
+            graph.mutated[spec.target] = aliases.get(value.name, value.name)
+        elif kind == "USER_OUTPUT":
+            outputs.append(_argument(torch, value, None, aliases))  # type: ignore[arg-type]
+        else:
+            raise TilewrightError(
+                "TW6113",
+                f"the program has an output of kind {kind}",
+                Location(graph.source),
+                "export a model in eval mode that does not write to its inputs",
+            )
+    if len(names) != len(outputs):
+        names = [f"output_{i}" for i in range(len(outputs))]
+    graph.outputs = [
+        (name, value)
+        for name, value in zip(names, outputs, strict=True)
+        if isinstance(value, (Ref, bool, int, float))
+    ]
+
+
+def _output_names(torch: Any, program: Any) -> list[str]:
+    """Names from the shape of what the model returns, as for a saved program."""
+    from tilewright.frontend.pt2 import spec_names
+
+    try:
+        text = torch.utils._pytree.treespec_dumps(program.call_spec.out_spec)
+        return spec_names(json.loads(text)[1])
+    except (KeyError, TypeError, ValueError, AttributeError, NotImplementedError):
+        return []
+
+
+# --------------------------------------------------------------------------- tensors
+
+
+_RAW = {
+    "bfloat16": ("int16", ml_dtypes.bfloat16),
+    "float8_e4m3fn": ("uint8", ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": ("uint8", ml_dtypes.float8_e5m2),
+    "float8_e8m0fnu": ("uint8", ml_dtypes.float8_e8m0fnu),
+}
+
+
+def to_numpy(tensor: Any) -> Array:
+    """A tensor's values as numpy sees them; on the CPU without a copy."""
+    torch = load_torch()
+    tensor = tensor.detach().cpu()
+    raw = _RAW.get(str(tensor.dtype).removeprefix("torch."))
+    if raw is None:
+        return tensor.numpy()
+    return tensor.contiguous().view(getattr(torch, raw[0])).numpy().view(raw[1])
+
+
+def from_numpy(array: Array) -> Any:
+    """A tensor with the values of an array."""
+    torch = load_torch()
+    for name, (integer, kind) in _RAW.items():
+        if array.dtype == np.dtype(kind):
+            raw = np.ascontiguousarray(array).view(integer)
+            return torch.from_numpy(raw.copy()).view(getattr(torch, name))
+    return torch.from_numpy(np.array(array))
+
+
+# --------------------------------------------------------------------------- factories
+
+
+def import_factory(reference: str) -> Imported:
+    """The model a function returns: `package.module:factory` gives (module, example inputs)."""
+    load_torch()
+    name, _, path = reference.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` would have it
+        sys.path.insert(0, os.getcwd())
+    try:
+        factory: Any = importlib.import_module(name)
+        for attribute in path.split("."):
+            factory = getattr(factory, attribute)
+    except ModuleNotFoundError as error:
+        raise TilewrightError(
+            "TW6122",
+            f"{reference} cannot be found: {error}",
+            hint="give package.module:function, found from this folder or PYTHONPATH",
+        ) from None
+    except Exception as error:
+        raise _factory_error(reference, error) from error
+    try:
+        made = factory()
+    except Exception as error:
+        raise _factory_error(reference, error) from error
+    if not isinstance(made, tuple) or len(made) != 2 or not hasattr(made[0], "forward"):
+        raise TilewrightError(
+            "TW6122",
+            f"{reference} returns {type(made).__name__}, a pair is needed",
+            hint="return (module, example_inputs); the inputs are a tuple, or a dict by name",
+        )
+    module, inputs = made
+    if isinstance(inputs, Mapping):
+        return import_module(module, (), inputs, reference)
+    return import_module(module, inputs, None, reference)
+
+
+def _factory_error(reference: str, error: Exception) -> TilewrightError:
+    """What the user's own code raised, at the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [Location(f.filename, f.lineno or 0) for f in frames if f.filename != __file__]
+    own = [place for place in places if not place.file.startswith("<")]
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return TilewrightError("TW6122", f"{reference} failed: {what}", own[-1] if own else None)
+
+
+def compile_backend(graph_module: Any, examples: Sequence[Any]) -> Any:
+    """`torch.compile(model, backend="tilewright")`: the graph on the reference executor.
+
+    Placeholders that are parameters stay inputs, so that later changes to them are seen.
+    """
+    torch = load_torch()
+    from tilewright.reference.executor import Executor
+
+    imported = import_module(graph_module, tuple(examples), source="torch.compile")
+    executor = Executor(imported.module, imported.weights)
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        tensors = [to_numpy(x) for x in inputs if isinstance(x, torch.Tensor)]
+        return tuple(from_numpy(result) for result in executor.run(tensors))
+
+    return run

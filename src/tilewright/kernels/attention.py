@@ -1,0 +1,119 @@
+"""Attention over whole heads: softmax(Q K^T + mask) V.
+
+The scores of 32 queries stay on chip until their maximum is known, so nothing is rescaled; a
+matrix unit makes the row sums. Grouped heads: G heads of keys and values, each for R heads of
+queries. Q comes scaled by 1/sqrt(D), K transposed as [D, N] in column panels, both fp8, as the
+projections before can make them. A fully masked row gives 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tilewright.tile as tw
+from tilewright.tile.blocks import Block
+from tilewright.tile.layouts import SIDE
+from tilewright.tile.masks import LOWEST
+
+G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
+TILES = 128  # tiles of scores in one loop body, over several blocks of queries
+
+
+def _together(keys: int) -> int:
+    """Blocks of queries in a loop body: while one is summed up the next is scored."""
+    return max(1, min(4, TILES // -(-keys // SIDE)))
+
+
+def _attend(
+    q: Any,
+    keys: Callable[[Block], Any],
+    values: Callable[[Block], Any],
+    count: int,
+    seen: Callable[[Any, Block], Any] | None = None,
+) -> Any:
+    """One block of queries against all keys; `seen` applies a mask to a block of scores."""
+    scores, largest = [], None
+    for j in tw.steps(count, unroll=True):
+        score = (q @ keys(j)).tiles() if seen is None else seen(q @ keys(j), j)
+        scores.append((j, score))
+        ragged = j.valid(0) < SIDE
+        best = tw.row_max(score) if ragged else score
+        largest = best if largest is None else tw.maximum(largest, best)
+    top = tw.row_max(largest)
+    total, rest, ones = tw.zeros(unit=1), None, tw.ones()
+    result = None
+    for j, score in scores:
+        power = tw.to_fp8(tw.exp(score - top))
+        value = values(j)
+        if result is None:  # a unit accumulates two tiles as they come, more at the end
+            result = tw.zeros(unit=0 if value.shape[1] <= 2 * SIDE else None)
+        result += power @ value
+        if j.valid(0) < SIDE:
+            rest = tw.row_sum(tw.to_bf16(power))
+        else:
+            total += power @ ones
+    if rest is None:
+        share = tw.recip(tw.row_max(total))
+    else:
+        share = tw.recip(rest if count < SIDE else tw.row_max(total) + rest)
+    if seen is not None:
+        # A row that sees nothing has a maximum near LOWEST; its share becomes 0.
+        share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
+    assert result is not None
+    return result * share
+
+
+@tw.kernel
+def attention(
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    out: tw.bf16["G", "R", "M", "E"],
+):  # fmt: skip
+    """softmax(q @ kt) @ v for every head"""
+    for g in tw.each(q.G):
+        for r in tw.each(q.R):
+            for m in tw.grid(q.M, unroll=_together(kt.N)):
+                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
+                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N)
+
+
+@tw.kernel
+def attention_causal(
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    out: tw.bf16["G", "R", "M", "E"],
+):  # fmt: skip
+    """Attention in which the last query sees all keys, the one before all but the last, …"""
+    for g in tw.each(q.G):
+        for r in tw.each(q.R):
+            for m in tw.grid(q.M, unroll=_together(kt.N)):
+                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
+                mask = lambda s, j: tw.causal(s, m, j)
+                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, mask)
+
+
+@tw.kernel
+def attention_key_mask(
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"], mask: tw.bf16["N"],
+    out: tw.bf16["G", "R", "M", "E"],
+):  # fmt: skip
+    """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
+    for g in tw.each(q.G):
+        for r in tw.each(q.R):
+            for m in tw.grid(q.M, unroll=_together(kt.N)):
+                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
+                seen = lambda s, j: s + mask[j]
+                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)
+
+
+@tw.kernel
+def attention_mask(
+    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
+    mask: tw.bf16["M", "N"], out: tw.bf16["G", "R", "M", "E"],
+):  # fmt: skip
+    """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
+    for g in tw.each(q.G):
+        for r in tw.each(q.R):
+            for m in tw.grid(q.M, unroll=_together(kt.N)):
+                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
+                seen = lambda s, j: s + mask[m, j]
+                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)

@@ -1,0 +1,127 @@
+"""What attention over whole heads must compute, bit for bit and ideally."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.kernels.references import Codes, Reference, row_total
+from tilewright.reference import arithmetic as arith
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE, to_codes
+
+HIDDEN = -3.0e38
+_ONES = np.full((SIDE, SIDE), 0x38, np.uint8)
+
+
+def _whole(codes: Codes) -> Codes:
+    """Zeros added until both sizes are whole tiles."""
+    rows, columns = (-(-n // SIDE) * SIDE for n in codes.shape)
+    padded = np.zeros((rows, columns), codes.dtype)
+    padded[: codes.shape[0], : codes.shape[1]] = codes
+    return padded
+
+
+def _row_max(tile: Codes) -> Codes:
+    return arith.reduce_extreme(tile, 1, larger=True)
+
+
+def _filled(value: float) -> Codes:
+    return np.full((SIDE, SIDE), to_codes(np.array([value]), "bf16")[0], np.uint16)
+
+
+def block(profile: Profile, q: Codes, kt: Codes, v: Codes, mask: Codes | None) -> Codes:
+    """Up to 32 queries of one head: fp8 q [m, D], kt [D, N], v [N, E]; bf16 mask [m, N]."""
+    keys, width = v.shape
+    queries, q, kt, v = len(q), _whole(q), _whole(kt), _whole(v)
+    added = None if mask is None else _whole(mask)
+    scores, largest = [], None
+    for j in range(0, kt.shape[1], SIDE):
+        score = None
+        for d in range(0, q.shape[1], SIDE):
+            score = arith.matmul(q[:, d : d + SIDE], kt[d : d + SIDE, j : j + SIDE], score)
+        assert score is not None
+        if added is not None:
+            score = arith.add(score, added[:, j : j + SIDE])
+        scores.append(score)
+        best = score
+        if keys - j < SIDE:
+            inside = score.copy()
+            inside[:, keys - j :] = _filled(HIDDEN)[0, 0]
+            best = _row_max(inside)
+        largest = best if largest is None else arith.extreme(largest, best, larger=True)
+    assert largest is not None
+    top = _row_max(largest)
+    results, sums = _sums(profile, scores, top, v, keys)
+    whole = sums[0] if len(sums) == 1 else arith.add(sums[0], sums[1])
+    share = arith.unary_table("vrecip")[whole]
+    if mask is not None:
+        height = arith.relu(arith.subtract(top, _filled(HIDDEN / 3)))
+        share = arith.multiply(share, arith.extreme(height, _filled(1.0), larger=False))
+    return np.concatenate([arith.multiply(r, share) for r in results], axis=1)[:queries, :width]
+
+
+def _sums(
+    profile: Profile, scores: list[Codes], top: Codes, v: Codes, keys: int
+) -> tuple[list[Codes], list[Codes]]:
+    """The weighted sums of V, and the one or two parts of the sum of weights."""
+    total = rest = None
+    results: list[Codes | None] = [None] * (v.shape[1] // SIDE)
+    for index, score in enumerate(scores):
+        weights = arith.pack(arith.unary_table("vexp")[arith.subtract(score, top)], 1)
+        rows = v[SIDE * index : SIDE * (index + 1)]
+        for e, known in enumerate(results):
+            results[e] = arith.matmul(weights, rows[:, SIDE * e : SIDE * (e + 1)], known)
+        left = keys - SIDE * index
+        if left < SIDE:
+            seen = arith.unpack(weights, 1)
+            rest = row_total(profile, seen[:, :left], "sum")
+        else:
+            total = arith.matmul(weights, _ONES, total)
+    parts = [None if total is None else _row_max(total), rest]
+    return [r for r in results if r is not None], [p for p in parts if p is not None]
+
+
+Mask = Callable[[tuple[int, int], tuple[Codes, ...]], Codes | None]
+
+
+def _heads(mask_of: Mask) -> Callable[..., Codes]:
+    def exact(profile: Profile, q: Codes, kt: Codes, v: Codes, *more: Codes) -> Codes:
+        groups, repeats, rows, _ = q.shape
+        mask = mask_of((rows, v.shape[1]), more)
+        out = np.zeros((groups, repeats, rows, v.shape[2]), np.uint16)
+        for g, r in np.ndindex(groups, repeats):
+            for m in range(0, rows, SIDE):
+                part = None if mask is None else mask[m : m + SIDE]
+                queries = q[g, r, m : m + SIDE]
+                out[g, r, m : m + SIDE] = block(profile, queries, kt[g], v[g], part)
+        return out
+
+    return exact
+
+
+def _no_mask(shape: tuple[int, int], more: tuple[Codes, ...]) -> Codes | None:
+    return None
+
+
+def _causal(shape: tuple[int, int], more: tuple[Codes, ...]) -> Codes:
+    rows, keys = shape
+    hidden = np.arange(keys)[None] > np.arange(rows)[:, None] + keys - rows
+    return to_codes(np.where(hidden, HIDDEN, 0.0), "bf16")
+
+
+def _key_mask(shape: tuple[int, int], more: tuple[Codes, ...]) -> Codes:
+    return np.broadcast_to(more[0], shape)
+
+
+def _full_mask(shape: tuple[int, int], more: tuple[Codes, ...]) -> Codes:
+    return more[0]
+
+
+HEAD_REFERENCES: dict[str, Reference] = {
+    "attention": Reference(_heads(_no_mask)),
+    "attention_causal": Reference(_heads(_causal)),
+    "attention_key_mask": Reference(_heads(_key_mask)),
+    "attention_mask": Reference(_heads(_full_mask)),
+}

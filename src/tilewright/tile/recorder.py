@@ -1,0 +1,309 @@
+"""Recording npu_schedule operations: launches, slices of tensors, index arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.kernel_families import symbol_for
+from tilewright.dialects.npu_schedule import UKernelLaunchOp
+from tilewright.dialects.xdsl_api import (
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineMap,
+    AffineMapAttr,
+    ArrayAttr,
+    Attribute,
+    BlockArgument,
+    DenseArrayBase,
+    FileLineColLoc,
+    FloatAttr,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    Operation,
+    Region,
+    SSAValue,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    arith,
+    bf16,
+    f8E4M3FN,
+    f64,
+    func,
+    i32,
+    i64,
+    tensor,
+)
+from tilewright.dialects.xdsl_api import (
+    Block as IRBlock,
+)
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.backend import Backend, Launch
+from tilewright.tile.blocks import Single
+from tilewright.tile.layouts import SIDE, Layout
+from tilewright.tile.states import Carrier
+from tilewright.tile.tensors import Tensor
+from tilewright.tile.types import TensorSpec
+
+ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN}
+SHAPES = {"full": (SIDE, SIDE), "row": (SIDE,), "column": (SIDE, 1), "half": (SIDE, SIDE // 2)}
+INDEX = IndexType()
+DYNAMIC = -(2**63)
+
+
+@dataclass(eq=False)
+class Scope:
+    """The function, or a loop of it, while it is traced."""
+
+    block: IRBlock
+    parent: Scope | None = None
+    number: int = 0
+    carriers: list[Carrier] = field(default_factory=list)
+    # What the loop changes: block argument -> the value before the loop.
+    arguments: list[tuple[BlockArgument, SSAValue]] = field(default_factory=list)
+    outputs: dict[str, SSAValue] = field(default_factory=dict)  # as they are now, by name
+    written: dict[str, BlockArgument] = field(default_factory=dict)  # outputs the loop changes
+    sums: dict[tuple[SSAValue, int, type], SSAValue] = field(default_factory=dict)
+
+    def chain(self) -> Iterator[Scope]:
+        """This scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+
+class Recorder(Backend):
+    """Appends operations to the scope we are in."""
+
+    def __init__(self, profile: Profile, code: CodeType, name: str) -> None:
+        super().__init__(profile, code)
+        self.name = name
+        self.top = Scope(IRBlock())
+        self.inner = self.top  # where the author is
+        self.current = self.top  # where operations go
+        self.constants: dict[str, tuple[Tensor, np.ndarray]] = {}
+        self.arguments: dict[str, SSAValue] = {}
+        self._index: dict[int, SSAValue] = {}
+        self.loops = 0  # opened so far
+        self._line: int | None = None
+        self.written_steps = 0  # the most steps written out
+
+    # --- the function -------------------------------------------------------------------
+
+    def bind(self, tensor: Tensor) -> None:
+        """Make a tensor an argument of the function."""
+        shape = tensor.layout.padded
+        kind = TensorType(ELEMENTS[tensor.dtype], shape)
+        argument = self.top.block.insert_arg(kind, len(self.top.block.args))
+        argument.name_hint = tensor.name
+        self.arguments[tensor.name] = argument
+        if tensor.output:
+            self.top.outputs[tensor.name] = argument
+
+    def finish(self) -> None:
+        """Complete the function, which returns its output arguments changed, and its module."""
+        if self.inner is not self.top:
+            raise self.error(
+                "TW1633",
+                "a loop of the program was left early",
+                "loops run to their end: do not break or return inside them, or use unroll=True",
+            )
+        block = self.top.block
+        results = list(self.top.outputs.values())
+        block.add_op(func.ReturnOp(*results))
+        kinds = ([a.type for a in block.args], [v.type for v in results])
+        self.function = func.FuncOp(self.name, kinds, Region(block))
+        self.function.location = self._location(self.code.co_firstlineno)
+        self.module = ModuleOp([self.function])
+        self.module.verify()
+
+    def _location(self, line: int) -> FileLineColLoc:
+        name = StringAttr(self.code.co_filename)
+        return FileLineColLoc(name, IntAttr(line), IntAttr(0))
+
+    def _emit(self, op: Operation, line: int | None = None) -> Any:
+        op.location = self._location(line or self._line or self.line())
+        self.current.block.add_op(op)
+        return op.results[0] if op.results else None
+
+    def _constant(self, value: int) -> SSAValue:
+        """An index constant; they stand at the top of the function."""
+        if value not in self._index:
+            op = arith.ConstantOp.create(
+                result_types=[INDEX], properties={"value": IntegerAttr(value, INDEX)}
+            )
+            block, first = self.top.block, self.top.block.first_op
+            if first is None:
+                block.add_op(op)
+            else:
+                block.insert_op_before(op, first)
+            op.results[0].name_hint = f"c{value}" if value >= 0 else f"minus{-value}"
+            self._index[value] = op.results[0]
+        return self._index[value]
+
+    # --- operations ---------------------------------------------------------------------
+
+    def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
+        result = TensorType(ELEMENTS[dtype], SHAPES[kind])
+        given = {name: _attribute(value) for name, value in attributes.items()}
+        if family.startswith("reduction_") and kind == "column":
+            given["keepdims"] = UnitAttr()
+        line = self._line or self.line()
+
+        def launch(*inputs: SSAValue) -> SSAValue:
+            return self._launch(family, inputs, result, given, line)
+
+        return launch
+
+    def _launch(
+        self,
+        family: str,
+        inputs: tuple[SSAValue, ...],
+        result: TensorType,
+        attributes: dict[str, Attribute],
+        line: int,
+    ) -> SSAValue:
+        shape = tuple(result.get_shape())
+        shapes = [_shape(v) for v in inputs]
+        if family.startswith(("elementwise_", "cast")) and any(s != shape for s in shapes):
+            maps = [AffineMapAttr(_map(s, shape)) for s in shapes]
+            attributes = {**attributes, "operand_maps": ArrayAttr(maps)}
+        op = UKernelLaunchOp.create(
+            operands=list(inputs),
+            result_types=[result],
+            properties={"symbol": StringAttr(symbol_for(family))},
+            attributes=attributes,
+        )
+        return self._emit(op, line)
+
+    def multiply(
+        self, a: Any, b: Any, start: Any, first: bool, last: bool, slot: int, unit: int, line: int
+    ) -> SSAValue:
+        part = {(True, True): "", (True, False): "_acc_first", (False, True): "_acc_last"}
+        inputs = (a, b) if start is None else (a, b, start)
+        attributes: dict[str, Attribute] = {}
+        if not (first and last):
+            attributes["slot"] = IntegerAttr(slot, i64)
+        if first:
+            attributes["unit"] = IntegerAttr(unit, i64)
+        family = "matmul" + part.get((first, last), "_acc_mid")
+        return self._launch(family, inputs, TensorType(bf16, SHAPES["full"]), attributes, line)
+
+    # --- tensors ------------------------------------------------------------------------
+
+    def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:
+        if name not in self.constants:
+            numbers = array()
+            spec = TensorSpec("bf16", numbers.shape)
+            made = Tensor(self, name, spec, Layout(numbers.shape, "bf16"))
+            self.constants[name] = (made, numbers)
+            self.bind(made)
+        return self.constants[name][0]
+
+    def _offsets(self, index: list[Any]) -> tuple[list[int], list[SSAValue]]:
+        static, dynamic = [], []
+        for place in index:
+            if isinstance(place, Single) and place.terms:
+                static.append(DYNAMIC)
+                dynamic.append(self._sum(place))
+            else:
+                static.append(place.start if isinstance(place, Single) else place)
+        return static, dynamic
+
+    def _sum(self, place: Single) -> SSAValue:
+        """start + the sum of factor * loop variable."""
+        total: SSAValue | None = None
+        for variable, factor in place.terms:
+            value = variable if factor == 1 else self._operated(arith.MuliOp, variable, factor)
+            total = value if total is None else self._emit(arith.AddiOp(total, value))
+        assert total is not None
+        return self._operated(arith.AddiOp, total, place.start) if place.start else total
+
+    def _operated(self, kind: type, value: SSAValue, number: int) -> SSAValue:
+        """value + number or value * number, once per scope."""
+        key = (value, number, kind)
+        for scope in self.current.chain():
+            if key in scope.sums:
+                return scope.sums[key]
+        made = self._emit(kind(value, self._constant(number)))
+        self.current.sums[key] = made
+        return made
+
+    def _slice(self, index: list[Any], shape: tuple[int, ...]) -> tuple[dict, list[SSAValue]]:
+        static, dynamic = self._offsets(index)
+        sizes = [1] * (len(index) - len(shape)) + list(shape)
+        return {
+            "static_offsets": DenseArrayBase.from_list(i64, static),
+            "static_sizes": DenseArrayBase.from_list(i64, sizes),
+            "static_strides": DenseArrayBase.from_list(i64, [1] * len(sizes)),
+        }, dynamic
+
+    def read(self, target: Tensor, index: list[Any], kind: str) -> SSAValue:
+        shape = SHAPES[kind]
+        properties, dynamic = self._slice(index, shape)
+        segments = (1, len(dynamic), 0, 0)
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+        op = tensor.ExtractSliceOp.create(
+            operands=[self.arguments[target.name], *dynamic],
+            result_types=[TensorType(ELEMENTS[target.dtype], shape)],
+            properties=properties,
+        )
+        return self._emit(op)
+
+    def write(self, target: Tensor, index: list[Any], kind: str, value: SSAValue) -> None:
+        into = self._output(target.name, self.inner)
+        properties, dynamic = self._slice(index, _shape(value))
+        segments = (1, 1, len(dynamic), 0, 0)
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+        op = tensor.InsertSliceOp.create(
+            operands=[value, into, *dynamic], result_types=[into.type], properties=properties
+        )
+        self.inner.outputs[target.name] = self._emit(op)
+
+    def _output(self, name: str, scope: Scope) -> SSAValue:
+        """An output as it is now; loops that write to it carry it."""
+        if name not in scope.outputs:
+            assert scope.parent is not None
+            before = self._output(name, scope.parent)
+            scope.written[name] = self._argument(scope, before, name)
+            scope.outputs[name] = scope.written[name]
+        return scope.outputs[name]
+
+    def _argument(self, scope: Scope, before: SSAValue, name: str) -> BlockArgument:
+        argument = scope.block.insert_arg(before.type, len(scope.block.args))
+        argument.name_hint = name
+        scope.arguments.append((argument, before))
+        return argument
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return tuple(value.type.get_shape())
+
+
+def _map(shape: tuple[int, ...], result: tuple[int, ...]) -> AffineMap:
+    """How an operand of this shape is read for a result of that shape."""
+    rank = len(result)
+    if shape == result:
+        return AffineMap.identity(rank)
+    d0, d1 = AffineDimExpr(0), AffineDimExpr(1)
+    expressions = (d1,) if len(shape) == 1 else (d0, AffineConstantExpr(0))
+    return AffineMap(rank, 0, expressions)
+
+
+def _attribute(value: Any) -> Attribute:
+    if value is True:
+        return UnitAttr()
+    if isinstance(value, tuple):
+        return DenseArrayBase.from_list(i64, value)
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    return IntegerAttr(value, i64)

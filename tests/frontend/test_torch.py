@@ -1,0 +1,183 @@
+"""Live PyTorch modules; these tests run where torch is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.errors import TilewrightError
+from tilewright.frontend.pt2 import read_pt2
+from tilewright.frontend.torch import (
+    compile_backend,
+    from_numpy,
+    import_factory,
+    import_module,
+    import_program,
+    to_numpy,
+)
+from tilewright.reference.executor import run
+
+torch: Any = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own deprecations
+
+
+def load_models() -> Any:
+    path = Path(__file__).parent / "torch_models.py"
+    spec = importlib.util.spec_from_file_location("torch_models", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["torch_models"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+MODELS = load_models().MODELS
+leaves = torch.utils._pytree.tree_leaves
+
+
+def arrays(values: Any) -> list[np.ndarray]:
+    found = [v for v in leaves(values) if v is not None]
+    return [to_numpy(v).copy() if isinstance(v, torch.Tensor) else np.asarray(v) for v in found]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_live_and_saved_are_the_same_module_with_torchs_values(name: str, tmp_path: Path) -> None:
+    module, inputs = MODELS[name]()
+    live = import_module(module, inputs)
+    program = torch.export.export(module, inputs).run_decompositions({})
+    torch.export.save(program, tmp_path / "saved.pt2")
+    saved = read_pt2(tmp_path / "saved.pt2")
+    assert str(saved.module) == str(live.module)
+    assert saved.inputs == live.inputs and saved.outputs == live.outputs
+    assert saved.weights.keys() == live.weights.keys()
+    for key, array in live.weights.items():
+        np.testing.assert_array_equal(array, saved.weights[key])
+    given = arrays(inputs) + [live.weights[key].copy() for key in live.state]
+    with torch.no_grad():
+        expected = arrays(module(*inputs))
+    expected += [to_numpy(module.state_dict()[key]) for key in live.state]
+    for spec, result, wanted in zip(
+        live.outputs, run(live.module, given, weights=live.weights), expected, strict=True
+    ):
+        assert result.dtype == wanted.dtype and result.shape == wanted.shape
+        tolerance = {"f32": 1e-5, "f64": 1e-6, "f16": 2e-3, "bf16": 2e-2}.get(spec.dtype, 0.0)
+        wide = wanted.astype(np.float64)
+        scale = np.max(np.abs(wide), initial=1.0, where=np.isfinite(wide))
+        np.testing.assert_allclose(
+            result.astype(np.float64), wide, tolerance, tolerance * scale, err_msg=spec.name
+        )
+
+
+def test_module_is_left_as_it_was() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout(0.5)).train()
+    module[1].eval()
+    import_module(module, (torch.randn(2, 3),))
+    assert module.training and module[0].training and not module[1].training
+
+
+def test_equal_example_inputs_stay_apart() -> None:
+    """Export would merge two inputs that are one object."""
+
+    class Difference(torch.nn.Module):
+        def forward(self, a: Any, b: Any) -> Any:
+            return a - 2 * b
+
+    x = torch.randn(3)
+    imported = import_module(Difference(), (x, x))
+    (result,) = run(imported.module, [np.float32([1, 2, 3]), np.float32([10, 20, 30])])
+    np.testing.assert_array_equal(result, np.float32([-19, -38, -57]))
+
+
+def test_tied_weights_and_keyword_inputs() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = torch.nn.Embedding(5, 4)
+            self.head = torch.nn.Linear(4, 5, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, tokens: Any, scale: Any = None) -> Any:
+            return self.head(self.embed(tokens) * scale)
+
+    module = Tied()
+    tokens, scale = torch.tensor([1, 4]), torch.tensor(2.0)
+    imported = import_module(module, (tokens,), {"scale": scale})
+    assert [s.name for s in imported.inputs] == ["tokens", "scale"]
+    (result,) = run(imported.module, arrays((tokens, scale)), weights=imported.weights)
+    expected = module(tokens, scale).detach().numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "function, code",
+    [
+        (lambda x: x[x > 0], "TW6102"),
+        (lambda x: x.nonzero(), "TW6102"),
+        (lambda x: x + 1 if x.sum() > 0 else x - 1, "TW6102"),
+        (lambda x: torch.fft.fft(x).real, "TW6113"),
+        (lambda x: torch.linalg.qr(x)[0], "TW6101"),
+        (lambda x: torch.nn.functional.dropout(x, 0.5, True), "TW6107"),
+    ],
+)
+def test_models_that_cannot_be_imported(function: Any, code: str) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return function(x)
+
+    with pytest.raises(TilewrightError) as caught:
+        import_module(Model(), (torch.randn(4, 4),))
+    assert caught.value.code == code, str(caught.value)
+
+
+def test_dynamic_sizes() -> None:
+    module = torch.nn.Linear(3, 4)
+    size = torch.export.Dim("rows", min=2, max=9)
+    program = torch.export.export(module, (torch.randn(5, 3),), dynamic_shapes=({0: size},))
+    with pytest.raises(TilewrightError) as caught:
+        import_program(program)
+    assert caught.value.code == "TW6105" and "x3" in caught.value.message
+
+
+def test_factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_models_for_test.py").write_text(
+        "import torch\n"
+        "def good():\n    return torch.nn.Linear(3, 4), (torch.randn(2, 3),)\n"
+        "def named():\n    return torch.nn.Linear(3, 4), {'input': torch.randn(2, 3)}\n"
+        "def lonely():\n    return torch.nn.Linear(3, 4)\n"
+        "def broken():\n    return 1 / 0\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert list(import_factory("my_models_for_test:good").weights) == ["weight", "bias"]
+    assert import_factory("my_models_for_test:named").inputs[0].shape == (2, 3)
+    for name, words in (
+        ("lonely", "a pair is needed"),
+        ("broken", "ZeroDivisionError"),
+        ("no", "no"),
+    ):
+        with pytest.raises(TilewrightError) as caught:
+            import_factory(f"my_models_for_test:{name}")
+        assert caught.value.code == "TW6122" and words in caught.value.message
+    with pytest.raises(TilewrightError, match="cannot be found"):
+        import_factory("no_such_module_for_test:good")
+
+
+def test_torch_compile() -> None:
+    module, inputs = MODELS["mlp"]()
+    compiled = torch.compile(module, backend=compile_backend)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*inputs), module(*inputs), rtol=1e-5, atol=1e-5)
+        module.fc1.bias += 1.0  # parameters are read at every call
+        torch.testing.assert_close(compiled(*inputs), module(*inputs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float8_e4m3fn", "float32", "int64", "bool"])
+def test_tensors_to_numpy_and_back(kind: str) -> None:
+    tensor = torch.arange(-4, 4).to(getattr(torch, kind))
+    back = from_numpy(to_numpy(tensor))
+    assert back.dtype == tensor.dtype and (back.float() == tensor.float()).all()

@@ -1,0 +1,321 @@
+"""Mistakes are reported at the author's line, with the numbers involved."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import TilewrightError
+
+SIZES = {"M": 64, "N": 96, "K": 40}
+A = tw.bf16["M", "N"]
+B = tw.bf16["M", "K"]
+F = tw.fp8["M", "N"]
+V = tw.bf16["N"]
+
+
+def broadcast(x: A, y: B, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :] + y[m, :]  # here
+
+
+def product_of_bf16(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :] @ x[m, :]  # here
+
+
+def product_shapes(a: F, b: tw.fp8["K", "M"], out: tw.bf16["M", "M"]):
+    for m in tw.grid(a.M):
+        out[m, m] = a[m, :] @ b[:, m]  # here
+
+
+def accumulator_shapes(a: F, b: tw.fp8["N", "K"], out: tw.bf16["M", "K"]):
+    for m in tw.grid(a.M):
+        acc = tw.zeros()
+        acc += a[m, :] @ b[:, :]
+        for k in tw.steps(b.K):
+            acc += a[m, :] @ b[:, k]  # here
+        out[m, :] = acc
+
+
+def unset_accumulator(x: A, out: A):
+    acc = tw.zeros()
+    for m in tw.grid(x.M):
+        out[m, :] = acc + x[m, :]  # here
+
+
+def unset_state(x: A, out: A):
+    total = tw.state()
+    for m in tw.grid(x.M):
+        out[m, :] = total + x[m, :]  # here
+
+
+def state_changes_shape(x: A, y: B, out: A):
+    for m in tw.grid(x.M):
+        kept = tw.state(x[m, :])
+        kept.set(y[m, :])  # here
+        out[m, :] = kept
+
+
+def scale(x: A, out: F):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.to_fp8(x[m, :], scale=256)  # here
+
+
+def wrong_dtype(x: A, f: F, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.exp(f[m, :])  # here
+
+
+def wrong_output(x: A, out: F):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :]  # here
+
+
+def transposed_bf16(x: A, out: tw.bf16["N", "M"]):
+    for m in tw.grid(x.M):
+        out[:, m] = x[m, :].T  # here
+
+
+def carried_by_hand(x: A, out: A):
+    for m in tw.grid(x.M):
+        total = x[m, :]
+        for _ in tw.grid(x.N):  # here
+            total = total + x[m, :]
+        out[m, :] = total
+
+
+def left_loop(x: A, out: A):
+    for m in tw.grid(x.M):
+        for n in tw.grid(x.N):
+            last = tw.exp(x[m, n])
+        out[m, n] = last  # pyright: ignore  # here
+
+
+def block_size(x: A, out: A):
+    for m in tw.grid(x.M, 48):  # here
+        out[m, :] = x[m, :]
+
+
+def wrong_block(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[:, m]  # here
+
+
+def wrong_index(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, 0:32]  # here
+
+
+def too_few_indices(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m]  # here
+
+
+def read_output(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :] + out[m, :]  # here
+
+
+def write_input(x: A, out: A):
+    for m in tw.grid(x.M):
+        x[m, :] = x[m, :]  # here
+
+
+def does_not_fill(x: A, y: B, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = y[m, :]  # here
+
+
+def number_as_tile(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = 1.0  # here
+
+
+def values_while_traced(x: A, out: A):
+    for m in tw.grid(x.M):
+        print(np.asarray(x[m, :]))  # here
+        out[m, :] = x[m, :]
+
+
+def head_outside(q: tw.fp8[2, "M", "N"], out: tw.bf16[2, "M", "M"]):
+    for m in tw.grid(q.M):
+        out[1, m, :] = q[0, m, :] @ q[2, :, :].T  # here
+
+
+def divided_index(q: tw.fp8[4, "M", "N"], k: tw.fp8[2, "M", "N"], out: tw.bf16[4, "M", "M"]):
+    for h in tw.each(4):
+        out[h, :, :] = q[h, :, :] @ k[h // 2, :, :].T  # here
+
+
+def bad_unit(x: A, out: A):
+    tw.options(units=2)  # here
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :]
+
+
+def bad_stationary(x: A, out: A):
+    tw.options(stationary="rows")  # here
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :]
+
+
+def bad_depth(x: A, out: A):
+    tw.options(depth=3)  # here
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :]
+
+
+def vmem(x: tw.bf16["M", 8192], out: tw.bf16["M", 8192]):
+    for m in tw.grid(x.M, 64):
+        powers = tw.exp(x[m, :])  # here
+        out[m, :] = powers / tw.row_sum(powers)
+
+
+def rows_of_vector(x: A, out: V):
+    for m in tw.grid(x.M):
+        out[:] = x[m, :]  # here
+
+
+MISTAKES: list[tuple[Callable[..., None], str, str]] = [
+    (broadcast, "TW1618", "tiles of 32x96 and 32x40 do not broadcast"),
+    (product_of_bf16, "TW1611", "a matrix product takes fp8 tiles, this one is bf16"),
+    (product_shapes, "TW1612", "a product of 32x96 and 40x32 tiles does not fit"),
+    (accumulator_shapes, "TW1614", "a product of 32x32 in an accumulator of 32x40"),
+    (unset_accumulator, "TW1615", "the accumulator is used before anything is added"),
+    (unset_state, "TW1625", "the state is used before it is set"),
+    (
+        state_changes_shape,
+        "TW1626",
+        "the state is a bf16 tile of 32x96, it cannot become a bf16 tile of 32x40",
+    ),
+    (scale, "TW1624", "scale 256 is outside 1 to 255"),
+    (wrong_dtype, "TW1617", "this operation takes bf16 tiles, not fp8"),
+    (wrong_output, "TW1609", "out holds fp8, the tile is bf16"),
+    (transposed_bf16, "TW1610", "only fp8 tiles can be transposed, this one is bf16"),
+    (carried_by_hand, "TW1632", "total changes from one step of the loop to the next"),
+    (left_loop, "TW1631", "this tile was computed in a loop that has ended"),
+    (block_size, "TW1623", "a block of 48 elements is not a multiple of 32"),
+    (wrong_block, "TW1604", "a block of a dimension of 64 indexes a dimension of 96 of x"),
+    (wrong_index, "TW1605", "slice(0, 32, None) does not index a tile dimension of x"),
+    (too_few_indices, "TW1607", "x has 2 dimensions, 1 indices given"),
+    (read_output, "TW1629", "out is an output and cannot be read"),
+    (write_input, "TW1630", "x is an input and cannot be assigned"),
+    (does_not_fill, "TW1642", "a tile of 32x40 does not fill 32x96 of out"),
+    (number_as_tile, "TW1616", "a tile is needed here, not 1.0"),
+    (values_while_traced, "TW1628", "tiles have no numbers while a kernel is traced"),
+    (head_outside, "TW1608", "index 2 is outside a dimension of 2 of q"),
+    (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),
+    (bad_unit, "TW1635", "units 2 do not name matrix units"),
+    (bad_stationary, "TW1636", 'stationary is "weights" or "activations", not \'rows\''),
+    (bad_depth, "TW1637", "depth is an even number from 2 on, not 3"),
+    (rows_of_vector, "TW1642", "a tile of 32x96 does not fill 1x96 of out"),
+]
+
+
+def line_of(function: Callable[..., None]) -> int:
+    """The line marked `# here`."""
+    lines, start = inspect.getsourcelines(function)
+    (found,) = [start + k for k, line in enumerate(lines) if line.endswith("# here\n")]
+    return found
+
+
+def sizes_of(kernel: Any) -> dict[str, Any]:
+    names = {s for spec in kernel.specs.values() for s in spec.sizes if isinstance(s, str)}
+    return {name: size for name, size in SIZES.items() if name in names}
+
+
+@pytest.mark.parametrize(("function", "code", "message"), MISTAKES, ids=lambda x: str(x)[:30])
+def test_mistakes(function: Callable[..., None], code: str, message: str) -> None:
+    kernel = tw.kernel(function)
+    with pytest.raises(TilewrightError) as caught:
+        kernel.compile(**sizes_of(kernel))
+    error = caught.value
+    assert (error.code, error.message) == (code, message)
+    assert error.location is not None
+    assert (error.location.file, error.location.line) == (__file__, line_of(function))
+
+
+EAGER = [m for m in MISTAKES if m[1] not in ("TW1631", "TW1632", "TW1627", "TW1628")]
+
+
+@pytest.mark.parametrize(("function", "code", "message"), EAGER, ids=lambda x: str(x)[:30])
+def test_eager_runs_report_the_same(function: Callable[..., None], code: str, message: str) -> None:
+    kernel = tw.kernel(function)
+    layouts = kernel.layouts(sizes_of(kernel))
+    with pytest.raises(TilewrightError) as caught:
+        kernel.eager(*(np.zeros(layouts[name].shape) for name in kernel.inputs))
+    error = caught.value
+    assert (error.code, error.message) == (code, message)
+    assert error.location is not None and error.location.line == line_of(function)
+
+
+def test_tiles_that_exceed_vmem() -> None:
+    with pytest.raises(TilewrightError) as caught:
+        tw.kernel(vmem).compile(M=640)
+    error = caught.value
+    assert error.code == "TW1454"
+    assert re.fullmatch(r"needs [1-9]\.\d\d MiB of VMEM, atlas-v1 has 1\.00 MiB", error.message)
+    assert error.location is not None and error.location.line == line_of(vmem)
+
+
+def test_loops_left_early() -> None:
+    @tw.kernel
+    def stops(x: A, out: A):
+        for m in tw.grid(x.M):
+            out[m, :] = x[m, :]
+            break
+
+    with pytest.raises(TilewrightError, match="a loop of the program was left early"):
+        stops.compile(M=64, N=32)
+
+
+def test_outside_of_kernels() -> None:
+    with pytest.raises(TilewrightError, match=r"work inside a @tw\.kernel function only"):
+        tw.state(0.0)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "code", "message"),
+    [
+        ((), "TW1619", "softmax takes 1 arrays (x), 0 given"),
+        ((np.zeros(3),), "TW1601", "x has 1 dimensions, the kernel wants 2"),
+        ((np.zeros((0, 3)),), "TW1603", "x is empty: its shape is (0, 3)"),
+    ],
+)
+def test_wrong_arrays(arrays: tuple[Any, ...], code: str, message: str) -> None:
+    @tw.kernel
+    def softmax(x: A, out: A):
+        raise AssertionError("not reached")
+
+    with pytest.raises(TilewrightError) as caught:
+        softmax(*arrays)
+    assert (caught.value.code, caught.value.message) == (code, message)
+    assert caught.value.location is not None and caught.value.location.file == __file__
+
+
+def test_wrong_sizes() -> None:
+    @tw.kernel
+    def add(x: A, y: A, out: A):
+        raise AssertionError("not reached")
+
+    with pytest.raises(TilewrightError, match="y has size 5 where the kernel wants N = 4"):
+        add.compile(x=(3, 4), y=(3, 5))
+    with pytest.raises(TilewrightError, match="N is missing"):
+        add.compile(M=3)
+    with pytest.raises(TilewrightError, match="neither a tensor's shape nor a size"):
+        add.compile(M=3, N=3, Q=2)
+
+
+def test_parameters_need_types() -> None:
+    with pytest.raises(TilewrightError, match="parameter x of plain needs a tensor type"):
+
+        @tw.kernel
+        def plain(x, out: A):
+            pass

@@ -160,7 +160,7 @@ def test_a_chain_overlaps_with_the_next_iteration() -> None:
     (interval,) = routine.intervals
     assert overlapped == plain
     assert interval.stages == 2
-    assert interval.bound <= interval.achieved < 0.9 * interval.plain
+    assert interval.bound <= interval.achieved < 0.85 * interval.plain
     assert fast < 0.9 * slow
 
 
@@ -188,13 +188,13 @@ def test_the_bound_names_the_busiest_unit_and_recurrences() -> None:
     state = Tile(routine.carry(2), "bf16")
     code = routine.code()
     tiles = Tiles(code)
-    weight = tiles.weight(tiles.pack(tiles.constant(1.0)), 0)
+    weight = tiles.weight(tiles.load(0, "fp8"), 0)
     acc = tiles.accumulator(0)
     tiles.multiply(acc, tiles.pack(state), weight, True)
     tiles.add(tiles.pop(acc), state, into=state)
-    # pack, product, pop and sum, one after the other, whatever the units do meanwhile
+    # pack, product (the pop may complete one tick after it), pop and sum, back to the pack
     assert lower_bound(code).cause == "recurrence"
-    assert lower_bound(code).ticks >= 66 + 96 + 32 + 66 - 4
+    assert lower_bound(code).ticks == 66 + 65 + 31 + 66
 
 
 @pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])

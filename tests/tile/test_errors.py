@@ -231,7 +231,12 @@ def sizes_of(kernel: Any) -> dict[str, Any]:
     return {name: size for name, size in SIZES.items() if name in names}
 
 
-@pytest.mark.parametrize(("function", "code", "message"), MISTAKES, ids=lambda x: str(x)[:30])
+def shown(value: Any) -> str:
+    """A name for a test that is the same in every process."""
+    return getattr(value, "__name__", str(value)[:30])
+
+
+@pytest.mark.parametrize(("function", "code", "message"), MISTAKES, ids=shown)
 def test_mistakes(function: Callable[..., None], code: str, message: str) -> None:
     kernel = tw.kernel(function)
     with pytest.raises(TilewrightError) as caught:
@@ -245,7 +250,7 @@ def test_mistakes(function: Callable[..., None], code: str, message: str) -> Non
 EAGER = [m for m in MISTAKES if m[1] not in ("TW1631", "TW1632", "TW1627", "TW1628")]
 
 
-@pytest.mark.parametrize(("function", "code", "message"), EAGER, ids=lambda x: str(x)[:30])
+@pytest.mark.parametrize(("function", "code", "message"), EAGER, ids=shown)
 def test_eager_runs_report_the_same(function: Callable[..., None], code: str, message: str) -> None:
     kernel = tw.kernel(function)
     layouts = kernel.layouts(sizes_of(kernel))

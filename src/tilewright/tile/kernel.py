@@ -150,7 +150,8 @@ class Kernel:
         shapes = self.shapes_of(arrays)
         key = (profile.name, id(profile), tuple(shapes.items()))
         if key not in self._cache:
-            self._cache[key] = self.compile(target=profile, **shapes)
+            given: dict[str, Any] = dict(shapes)
+            self._cache[key] = self.compile(target=profile, **given)
         return self._cache[key].run(*arrays)
 
     # --- eager --------------------------------------------------------------------------

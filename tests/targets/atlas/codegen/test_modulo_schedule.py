@@ -15,7 +15,7 @@ from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
-from tilewright.targets.atlas.codegen.virtual import Place
+from tilewright.targets.atlas.codegen.virtual import Code, Place
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
@@ -197,11 +197,17 @@ def test_the_bound_names_the_busiest_unit_and_recurrences() -> None:
     assert lower_bound(code).ticks == 66 + 65 + 31 + 66
 
 
+def body_of(item: Code | Loop) -> Code:
+    """The straight body of a loop."""
+    assert isinstance(item, Loop) and isinstance(item.body[0], Code)
+    return item.body[0]
+
+
 @pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
 def test_prefetches_wait_for_readers_of_the_iteration_before(profile: str) -> None:
     """The buffer filled for the next iteration is the one the iteration before reads."""
     routine = random_loop(profile, 3, 4)
-    body = routine.items[1].body[0]  # type: ignore[union-attr]
+    body = body_of(routine.items[1])
     moved = modulo_schedule.moving(body)
     load = next(op for op in body.ops if op.opcode.effect == "dma.load")
     read = next(op for op in body.ops if op.opcode.memory == "tensor load")
@@ -214,7 +220,7 @@ def test_prefetches_wait_for_readers_of_the_iteration_before(profile: str) -> No
 
 def test_plain_period_is_never_below_the_bound_of_its_units() -> None:
     routine = chain_loop("atlas-v1")
-    body = routine.items[0].body[0]  # type: ignore[union-attr]
+    body = body_of(routine.items[0])
     pointers = {r: 31 - k for k, r in enumerate(routine.pointers)}
     result = schedule(body, Setting(pointers=pointers))
     assert loop_period(body, result) >= lower_bound(body).ticks

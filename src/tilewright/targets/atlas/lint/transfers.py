@@ -100,7 +100,7 @@ def _go(
         return run.follow(state, None)
     # The machine looks ahead in a straight line, whatever an older transfer will do to its slots.
     count, window = len(run.facts), state.window
-    ahead = window[1] + len(window) - 2 if len(window) > 1 else window[0]
+    ahead = window[1] + len(window) - 2 if len(window) > 1 else min(window)
     if ahead >= count or any(address >= count for address in window):
         if run.repairs is not None:
             run.repairs.slots_missing = True

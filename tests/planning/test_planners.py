@@ -185,3 +185,10 @@ def test_cp_sat_gives_the_same_plan_twice():
     buffers, _ = cut_rectangle(25, 1 << 16, 20, 3)
     limits = Limits(engines=("cp-sat",), cp_sat_time=2)
     assert fit(buffers, 1 << 16, limits) == fit(buffers, 1 << 16, limits)
+
+
+def test_a_fixed_place_beyond_the_capacity_never_fits() -> None:
+    """Not even for a buffer without bytes."""
+    empty = Buffer("b0", 0, 0, 1, offset=11)
+    for engine in ("search", "cp-sat"):
+        assert fit([empty], 10, Limits(engines=(engine,)))[0] == "infeasible"

@@ -69,7 +69,8 @@ def fit(
     """
     work = work if work is not None else Work()
     work.attempts += 1
-    if lower_bound(buffers) > capacity:
+    fixed_ends = (b.offset + b.size for b in buffers if b.offset is not None)
+    if lower_bound(buffers) > capacity or any(end > capacity for end in fixed_ends):
         return INFEASIBLE, {}
     problem = make_problem(buffers, capacity)
     if problem is None:

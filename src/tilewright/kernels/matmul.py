@@ -71,6 +71,16 @@ def linear(
 
 
 @tw.kernel
+def linear_residual(
+    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], residual: tw.bf16["M", "N"],
+    out: tw.bf16["M", "N"],
+):  # fmt: skip
+    """a @ b + bias + residual"""
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = (a[m, :] @ b[:, n]) + bias[n] + residual[m, n]
+
+
+@tw.kernel
 def linear_gelu(
     a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], bias: tw.bf16["N"], out: tw.bf16["M", "N"]
 ):  # fmt: skip

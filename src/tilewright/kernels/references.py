@@ -305,6 +305,14 @@ def _ideal_linear(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> tuple[np.nd
     return result, error + U * (np.abs(result) + error)
 
 
+def _ideal_residual(
+    a: np.ndarray, b: np.ndarray, bias: np.ndarray, residual: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    linear, error = _ideal_linear(a, b, bias)
+    total = linear + residual
+    return total, error + U * (np.abs(total) + error)
+
+
 def _ideal_sum(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     size = np.abs(x).sum(1, keepdims=True)
     error = (_tiles(x.shape[1]) + 2) * U * size + TINY
@@ -412,6 +420,12 @@ REFERENCES: dict[str, Reference] = {
     ),
     "linear": Reference(
         lambda profile, a, b, bias: arith.add(product(a, b), bias[None]), _ideal_linear
+    ),
+    "linear_residual": Reference(
+        lambda profile, a, b, bias, residual: arith.add(
+            arith.add(product(a, b), bias[None]), residual
+        ),
+        lambda a, b, bias, residual: _ideal_residual(a, b, bias, residual),
     ),
     "linear_gelu": Reference(
         lambda profile, a, b, bias: _gelu(arith.add(product(a, b), bias[None])),

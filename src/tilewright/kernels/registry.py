@@ -146,7 +146,7 @@ _HEADS = {"G": 1, "R": 1, "M": 32, "N": 64, "D": 64, "E": 64}
 
 _ENTRIES: list[Entry] = [
     *_group("matmul", "matmul matmul_transposed matmul_bias linear linear_gelu", _MKN),
-    *_group("matmul", "linear_silu matmul_requant mini_block", _MKN),
+    *_group("matmul", "linear_silu linear_residual matmul_requant mini_block", _MKN),
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
     Entry("gemm", "gemm", _MKN),
     *_group(

@@ -203,3 +203,24 @@ def test_editor_grammar(tmp_path: Path, capsys):
     for mnemonic in BY_MNEMONIC:
         name = mnemonic + (".ch0" if BY_MNEMONIC[mnemonic].has_channel else "")
         assert scope(name) is not None, mnemonic
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("shift.S", "slli x1, x2, 40"),
+        ("delay.S", "delay 9999"),
+        ("twice.txt", "addi rd=1, rd=2, imm=5"),
+        ("channel.txt", "dma.wait.ch<N> channel=9"),
+        ("word.hex", "ffffffff"),
+    ],
+)
+def test_ranges_repeated_keys_and_unknown_words_come_with_a_hint(name, text, tmp_path, capsys) -> None:
+    from tilewright.cli import main
+
+    file = tmp_path / name
+    file.write_text(text + "\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["asm", str(file), "-o", str(tmp_path / "out.S")])
+    assert stop.value.code == 2
+    assert "hint:" in capsys.readouterr().err

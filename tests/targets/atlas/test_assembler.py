@@ -317,7 +317,7 @@ MISTAKES = [
     ("addi x1,, x2, 3", "TW1002 k.S:1:9  an operand is missing after the comma", "addi xD, xA, imm"),
     ("nop ; add one", "TW1003 k.S:1:11  add takes a scalar register (x0 to x31) here, not 'one'", "write add xD, xA, xB"),
     ("nop ; increments", "TW1001 k.S:1:7  there is no instruction 'increments'", "; separates instructions, comments start with #"),
-    ("slli x1, x1, 32", "TW1006 k.S:1:14  32 is out of range for slli, which takes 0 to 31", None),
+    ("slli x1, x1, 32", "TW1006 k.S:1:14  32 is out of range for slli, which takes 0 to 31", "registers have 32 bits"),
     ("li x1, 0x100000000", "TW1006 k.S:1:8  4294967296 does not fit into 32 bits", "li loads 32-bit numbers"),
     ("addi x1, x0, 010", "TW1014 k.S:1:14  010 is not a number", "write 10 or, for octal, 0o10"),
     ("addi x1, x0, 0xZZ", "TW1014 k.S:1:14  0xZZ is not a number", "write 12, 0x1F, 0b101 or 0o17"),

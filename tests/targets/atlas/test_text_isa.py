@@ -87,7 +87,7 @@ def test_parse_inverts_print(program: Program):
 MISTAKES = [
     ("addx rd=1", "TW1001 k.txt:1:1  there is no instruction 'addx'", "did you mean add?"),
     ("addi rd=1, vd=2", "TW1021 k.txt:1:12  addi has no key 'vd'", "the keys of its record are rd, rs1, rs2, imm"),
-    ("addi rd=1, rd=2", "TW1022 k.txt:1:12  the key 'rd' is given twice", None),
+    ("addi rd=1, rd=2", "TW1022 k.txt:1:12  the key 'rd' is given twice", "keep one of them"),
     ("addi rd=32", "TW1005 k.txt:1:6  there is no register x32 for rd of addi", "registers are x0 to x31"),
     ("vload vd=64", "TW1005 k.txt:1:7  there is no register m64 for vd of vload", "registers are m0 to m63"),
     ("addi rd=one", "TW1014 k.txt:1:9  'one' is not an integer", None),
@@ -96,7 +96,7 @@ MISTAKES = [
     ("bne imm=2000", "TW1006 k.txt:1:5  the target is 8000 bytes away, bne reaches -4096 to 4094", "branch the other way around a jal to the target"),
     ("addi x1, x0, 5", "TW1020 k.txt:1:6  expected key=value, not 'x1'", "write addi key=value, … with keys rd, rs1, rs2, imm; assembly files end in .S"),
     ("dma.load.ch3 channel=4", "TW1024 k.txt:1:14  the name says channel 3, the key says 4", None),
-    ("dma.wait.ch<N> channel=8", "TW1006 k.txt:1:16  8 is out of range for dma.wait, which takes 0 to 7", None),
+    ("dma.wait.ch<N> channel=8", "TW1006 k.txt:1:16  8 is out of range for dma.wait, which takes 0 to 7", "there are eight DMA channels"),
     ("dma.load rd=2, base=111, size=4, flag=9", "TW1023 k.txt:1:1  'dma.load' belongs to the compiler's abstract notation, which no machine executes", "print the program in its native form, with registers and channels assigned"),
     ("matmul.mxu0 rd=1, rs1=2, rs2=3", "TW1023 k.txt:1:1  'matmul.mxu0' belongs to the compiler's abstract notation, which no machine executes", "print the program in its native form, with registers and channels assigned"),
 ]  # fmt: skip

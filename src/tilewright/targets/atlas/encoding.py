@@ -266,7 +266,12 @@ def _explain(word: int, index: int, program: Program, profile: Profile | None) -
         if best is None and (word & strong) == (layout.match & strong):
             best = row
     if best is None:
-        return TilewrightError("TW1042", f"{which} is not an instruction", place)
+        return TilewrightError(
+            "TW1042",
+            f"{which} is not an instruction",
+            place,
+            "the file holds little-endian 32-bit words of code only; see tilewright isa",
+        )
     layout = LAYOUTS[best.index]
     wrong = ((word ^ layout.match) & layout.mask) | (word & layout.reserved)
     if wrong:

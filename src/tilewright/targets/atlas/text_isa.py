@@ -279,7 +279,9 @@ def _read_carefully(
             where = Location(source, number, value_column)
             raise TilewrightError("TW1014", f"{text[:40]!r} is not an integer", where)
         if key in values:
-            raise TilewrightError("TW1022", f"the key {key!r} is given twice", place)
+            raise TilewrightError(
+                "TW1022", f"the key {key!r} is given twice", place, "keep one of them"
+            )
         values[key] = value
         operands_of_record(row, channel, {key: value}, place)
         at += 3

@@ -88,7 +88,9 @@ def _repeat(unit: Unit, parser: Parser, name: str) -> None:
     count = _known(unit, parser)
     if not 0 <= count <= MAX_DATA_BYTES or (name == ".balign" and count not in _POWERS):
         expected = "a power of two" if name == ".balign" else f"from 0 to {MAX_DATA_BYTES}"
-        raise TilewrightError("TW1006", f"{count} must be {expected}", where)
+        raise TilewrightError(
+            "TW1006", f"{count} must be {expected}", where, f"{name} takes {expected}"
+        )
     value = b"\0"
     if name == ".fill" or (name == ".zero" and parser.token.text == ","):
         if not parser.accept(","):

@@ -231,4 +231,11 @@ def check_operand(row: Opcode, operand: Operand, value: int, place: Location) ->
             hint = "the number is an integer; only vli.all takes a bit pattern"
         elif row.mnemonic == "addi":
             hint = "li loads any 32-bit number"
+        elif name == "shamt5":
+            hint = "registers have 32 bits"
+        elif name == "channel3":
+            hint = "there are eight DMA channels"
+        elif name == "delay12":
+            hint = "use several delays for a longer wait"
+    hint = hint or f"use a number from {low} to {high}, or put it into a register"
     raise TilewrightError("TW1006", message, place, hint)

@@ -215,7 +215,9 @@ def test_editor_grammar(tmp_path: Path, capsys):
         ("word.hex", "ffffffff"),
     ],
 )
-def test_ranges_repeated_keys_and_unknown_words_come_with_a_hint(name, text, tmp_path, capsys) -> None:
+def test_ranges_repeated_keys_and_unknown_words_come_with_a_hint(
+    name, text, tmp_path, capsys
+) -> None:
     from tilewright.cli import main
 
     file = tmp_path / name

@@ -24,6 +24,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Results that are larger than this and larger than what they are made of are not computed.
 EXPANSION_LIMIT = 1 << 24
 
+# Quantised weights stay quantised: decoding them is for the kernels that read them.
+OPAQUE = frozenset(["dequant"])
+
 
 def resource_name(op: Operation) -> str | None:
     """The weight that a constant stands for."""
@@ -60,7 +63,7 @@ class KnownValues:
             if name is None:
                 return True
             return name in self.weights and self.weights[name].shape == shape_of(value)
-        if not isinstance(op, UKernelGenericOp | MatmulOp) or not family_name(op):
+        if not isinstance(op, UKernelGenericOp | MatmulOp) or family_name(op) in ("", *OPAQUE):
             return False
         if not all(self.is_known(operand) for operand in op.operands):
             return False

@@ -9,12 +9,15 @@ from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
 from tilewright.transforms.canonicalize import remove_dead
 from tilewright.transforms.cse import CommonSubexpressions
+from tilewright.transforms.fold_constants import read_weights
 from tilewright.transforms.kernel_rewriting import blocks_of, family_name, replace_value
 from tilewright.transforms.known_values import Array, KnownValues
 from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
+from tilewright.transforms.raising.affine import fold_all_affine
 from tilewright.transforms.raising.attention import raise_attention
 from tilewright.transforms.raising.masks import simplify_attention_mask
+from tilewright.transforms.raising.rotary import halve_tables
 from tilewright.transforms.raising.spellings import SPELLINGS
 from tilewright.transforms.simplify_kernels import simplify_kernels
 
@@ -40,9 +43,13 @@ class RaiseComposites(ModulePass):
         default=False,
         metadata={"meaning": "keep attention in pieces unless every query is known to see a key"},
     )
+    weights: str = field(
+        default="", metadata={"meaning": "safetensors file with the weights the module names"}
+    )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        raise_composites(op, exact_masked_rows=self.exact_masked_rows)
+        weights = read_weights(self.weights) if self.weights else None
+        raise_composites(op, weights, self.exact_masked_rows)
 
 
 def raise_composites(
@@ -71,7 +78,8 @@ def raise_composites(
             if isinstance(op, MatmulOp):
                 raise_attention(op, known, exact_masked_rows)
             elif isinstance(op, UKernelGenericOp):
-                simplify_attention_mask(op, known)
+                _ = simplify_attention_mask(op, known) or halve_tables(op, known)
+        fold_all_affine(list(module.walk()), known)
         remove_dead(module)
         known.forget()
 

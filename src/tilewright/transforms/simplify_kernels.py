@@ -214,8 +214,11 @@ def insert_slice(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     """Slices written side by side until nothing of the original is left: a concat
 
     before: insert b at [.., 32] into (insert a at [.., 0] into anything), both 32 wide of 64
-    after:  concat(a, b)
+    after:  concat(a, b); where every other element is written: their concat pair by pair
     """
+    alternating = _alternating(op)
+    if alternating is not None:
+        return alternating
     rank, shape = len(shape_of(op.result)), shape_of(op.result)
     parts: dict[int, SSAValue] = {}
     axis: int | None = None
@@ -239,6 +242,27 @@ def insert_slice(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
             return BuilderBefore(op).concat([parts[s] for s in sorted(parts)], axis)
         current = maker(current.operands[1], "insert_slice")
     return None
+
+
+def _alternating(op: UKernelGenericOp) -> SSAValue | None:
+    """Even and odd elements of the last dimension, written one after the other."""
+    inner, shape = maker(op.operands[1], "insert_slice"), shape_of(op.result)
+    if inner is None or not shape or shape[-1] % 2:
+        return None
+    half, rank = (*shape[:-1], shape[-1] // 2), len(shape)
+    parts: dict[int, SSAValue] = {}
+    for write in (op, inner):
+        offsets = integers_of(write, "offsets") or ()
+        if integers_of(write, "strides") != (*([1] * (rank - 1)), 2) or any(offsets[:-1]):
+            return None
+        if integers_of(write, "sizes") != half or shape_of(write.operands[0]) != half:
+            return None
+        parts[offsets[-1]] = write.operands[0]
+    if set(parts) != {0, 1}:
+        return None
+    builder = BuilderBefore(op)
+    pairs = [builder.reshape(parts[start], (*half, 1)) for start in (0, 1)]
+    return builder.reshape(builder.concat(pairs, rank), shape)
 
 
 # -------------------------------------------------------------------------------- element-wise

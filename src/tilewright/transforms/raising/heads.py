@@ -34,19 +34,16 @@ class Heads:
     group: int
 
     def build(self, builder: BuilderBefore) -> SSAValue:
-        """The heads as a value: one transpose where that is enough."""
-        sizes = shape_of(self.source)
-        wide = [d for d, n in enumerate(sizes) if n != 1]
-        units = iter([d for d, n in enumerate(sizes) if n == 1])
-        moved = [wide[place] for place in self.order]
-        if len(sizes) == len(self.shape) and [sizes[d] for d in moved] == [
-            n for n in self.shape if n != 1
-        ]:
-            rest = iter(moved)
-            order = [next(units) if n == 1 else next(rest) for n in self.shape]
-            return builder.transpose(self.source, order)
-        narrow = builder.reshape(self.source, [sizes[d] for d in wide])
-        return builder.reshape(builder.transpose(narrow, self.order), self.shape)
+        """The heads as a value: one reshape and one transpose at most where that is enough."""
+        sizes = [n for n in shape_of(self.source) if n != 1]
+        if [sizes[place] for place in self.order] != [n for n in self.shape if n != 1]:
+            moved = builder.transpose(builder.reshape(self.source, sizes), self.order)
+            return builder.reshape(moved, self.shape)
+        units = len(self.shape) - len(sizes)
+        aligned = builder.reshape(self.source, [1] * units + sizes)
+        rest, ones = iter([units + place for place in self.order]), iter(range(units))
+        order = [next(ones) if n == 1 else next(rest) for n in self.shape]
+        return builder.transpose(aligned, order)
 
 
 def repeated_heads(value: SSAValue, known: KnownValues) -> Heads | None:

@@ -23,6 +23,7 @@ from tilewright.transforms.kernel_rewriting import (
     operand_reads,
     reads_plainly,
 )
+from tilewright.transforms.raising.rotary import interleaved_whole
 
 Spelling = Callable[[UKernelGenericOp], SSAValue | None]
 
@@ -363,7 +364,7 @@ SPELLINGS: dict[str, list[Spelling]] = {
     "elementwise_div": [inverse_root, mean, divided_by_root, logistic, halved_last],
     "elementwise_recip": [inverse_root],
     "elementwise_sqrt": [inverse_root],
-    "elementwise_add": [added_negative],
+    "elementwise_add": [interleaved_whole, added_negative],
     "elementwise_sub": [variance],
     "elementwise_max": [variance],
     "elementwise_relu": [variance],

@@ -126,9 +126,24 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "gelu_tanh": tw.gelu,
     **{
         n: getattr(tw, n)
-        for n in (
-            "abs exp exp2 log log2 sqrt rsqrt recip tanh sin cos relu sigmoid square cube silu"
-        ).split()
+        for n in [
+            "abs",
+            "exp",
+            "exp2",
+            "log",
+            "log2",
+            "sqrt",
+            "rsqrt",
+            "recip",
+            "tanh",
+            "sin",
+            "cos",
+            "relu",
+            "sigmoid",
+            "square",
+            "cube",
+            "silu",
+        ]
     },
 }
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -176,10 +191,57 @@ def pointwise(o: Options):
                         known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
                         function = (UNARY if len(known) == 1 else BINARY)[operation]
                         values[result] = function(*known)
-                    last = values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
+                    last = (
+                        values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
+                    )
                     out[b, m, n] = tw.to_fp8(last) if o["out"] == "fp8" else last
 
     return specs, body
+
+
+@maker
+def quantise(o: Options):
+    """fp8 of x * factor"""
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x = t["x"]
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    y = x[b, m, n]
+                    t["out"][b, m, n] = tw.to_fp8(y if factor == 1.0 else y * factor)
+
+    return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
+
+
+@maker
+def split_heads(o: Options):
+    """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` as for
+    project."""
+    factor, kind = o.get("factor", 1.0), o["out"]
+    heads = o["heads"]
+    spec = {
+        "heads": tw.fp8["B", heads, "M", "D"],
+        "columns": tw.fp8["B", heads, "D", "M"].panels(),
+        "values": tw.fp8["B", heads, "M", "D"],
+    }[kind]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+        width = x.C // heads // SIDE
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for h in range(heads):
+                    for d in whole(out.D).parts():
+                        y = x[b, m, Block(h * width + d.start, 1, x.C)]
+                        y = tw.to_fp8(y if factor == 1.0 else y * factor)
+                        if kind == "columns":
+                            out[b, h, d, m] = y.T
+                        else:
+                            out[b, h, m, d] = y
+
+    return given(x=tw.bf16["B", "M", "C"], out=spec), body
 
 
 # --- products ---------------------------------------------------------------------------------
@@ -210,7 +272,7 @@ def _row_blocks(rows: int, deep: int) -> int:
 
 @maker
 def linear(o: Options):
-    """activation(a @ w * scale + bias) + residual.
+    """activation(a @ w * scale + bias) * factor + residual.
 
     heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
     the other. stream: "weights" passes over all rows for one panel of w after the other;
@@ -238,6 +300,8 @@ def linear(o: Options):
             for part, columns in _contraction(a, b, m, w.K, heads):
                 acc += part @ w[columns, n]
             y = _activated(o, _finish(t, o, acc, n, ("scale", "bias")))
+            if o.get("factor", 1.0) != 1.0:
+                y = y * o["factor"]
             if "residual" in t:
                 y = y + t["residual"][b, m, n]
             out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
@@ -398,7 +462,13 @@ def attention(o: Options):
                 for r in tw.each(q.H // kt.G):
                     h = g * (q.H // kt.G) + r
                     for m in tw.grid(q.M, unroll=together(kt.N)):
-                        keys, values = (lambda j: kt[b, g, :, j]), (lambda j: v[b, g, j, :])
+
+                        def keys(j: Any, b: Any = b, g: Any = g) -> Any:
+                            return kt[b, g, :, j]
+
+                        def values(j: Any, b: Any = b, g: Any = g) -> Any:
+                            return v[b, g, j, :]
+
                         y = attend(q[b, h, m, :], keys, values, kt.N, seen(b, m))
                         out[b, h, m, :] = tw.to_fp8(y)
 

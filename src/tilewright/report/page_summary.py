@@ -77,7 +77,8 @@ def _accuracy(data: ReportData) -> str:
     ranked = [layer for layer in found.layers if layer.errors.relative is not None]
     if ranked:
         worst_layer = max(ranked, key=lambda layer: layer.errors.relative or 0.0).errors
-        lines.append(("worst layer", f"{worst_layer.name}, {worst_layer.relative:.2e}"))
+        lines.append(("worst layer", worst_layer.name))
+        lines.append(("its relative error", f"{worst_layer.relative:.3e}"))
     big = f'<span class="{kind}">{text}</span> <small>against the quantised reference</small>'
     return _card("Accuracy", big, lines)
 
@@ -149,7 +150,7 @@ def _origin(data: ReportData) -> str:
     lines += flat(data.provenance)
     lines.append(("report written by", f"tilewright {data.version}"))
     lines += [(f"{name} took", f"{seconds:.2f} s") for name, seconds in data.timing.items()]
-    return f'<div class="card origin"><h3>Where it came from</h3>{_lines(lines)}</div>'
+    return f'<div class="card"><h3>Where it came from</h3>{_lines(lines)}</div>'
 
 
 def flat(values: dict[str, Any]) -> list[Line]:

@@ -19,6 +19,7 @@ const byId = (id) => document.getElementById(id);
 
 const count = (value) => Math.round(value).toLocaleString("en-US");
 const percent = (share) => (100 * share).toFixed(1) + " %";
+const points = (share) => (100 * share).toFixed(1);
 const hex = (value) => "0x" + value.toString(16);
 const ratio = (value) => value.toFixed(value < 10 ? 3 : 1);
 function small(value) {

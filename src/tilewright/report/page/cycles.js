@@ -8,7 +8,8 @@ function drawCycles() {
 
   function chart() {
     if (!width || !order.length) return;
-    const left = Math.min(300, Math.max(150, width * 0.24)), right = 130, bar = 9, each = 3, gap = 12, top = 24;
+    const longest = Math.max(6, ...order.map((row) => row.name.length));
+    const left = Math.min(width * 0.24, longest * 6.8 + 16), right = 130, bar = 9, each = 3, gap = 12, top = 24;
     const high = Math.max(1, ...order.map((row) => Math.max(row.cycles || 0, row.bound)));
     const used = units.map((_, at) => at).filter((at) => order.some((row) => row.busy[at]));
     const tall = bar + (measured ? used.length * each + 2 : 0) + gap;
@@ -51,8 +52,8 @@ function drawCycles() {
     { title: "step", value: (row) => row.name, show: (row) => el("span", { title: row.step === undefined ? null : data.steps[row.step].name }, row.name) },
     { title: "kernel", value: (row) => row.kernel },
     { title: "cycles", number: true, value: (row) => row.cycles, show: (row) => row.cycles === null ? null : count(row.cycles) },
-    { title: "of all", number: true, hint: "share of the cycles of the model", value: (row) => row.cycles,
-      show: (row) => row.cycles === null || !total ? null : percent(row.cycles / total) },
+    { title: "of all %", number: true, hint: "share of the cycles of the model, in percent", value: (row) => row.cycles,
+      show: (row) => row.cycles === null || !total ? null : points(row.cycles / total) },
     { title: "bound", number: true, hint: "cycles no program for the step can beat", value: (row) => row.bound || null,
       show: (row) => row.bound ? count(row.bound) : null },
     { title: "ratio", number: true, hint: "cycles over bound", value: (row) => row.bound && row.cycles !== null ? row.cycles / row.bound : null,
@@ -63,19 +64,19 @@ function drawCycles() {
     { title: "bound by", hint: "the busiest unit; latency where none is busy for half of the time",
       value: (row) => row.binding ? row.binding.unit : null,
       show: (row) => row.binding ? el("span", {}, swatch(row.binding.unit), row.binding.unit) : null },
-    ...units.map((name, at) => ({ title: name, number: true, hint: `share of the cycles in which ${name} is busy`,
+    ...units.map((name, at) => ({ title: name, number: true, hint: `share of the cycles in which ${name} is busy, in percent`,
       value: (row) => row.cycles ? row.busy[at] / row.cycles : null,
       show: (row) => row.cycles ? el("span", { class: "cell", title: `${count(row.busy[at])} ticks`,
         style: `--color: var(--${name}); --share: ${percent(Math.min(1, row.busy[at] / row.cycles)).replace(" ", "")}` },
-        percent(row.busy[at] / row.cycles)) : null })),
-    { title: "DRAM bytes", number: true, value: (row) => row.bytes, show: (row) => row.bytes === null ? null : count(row.bytes) },
-    { title: "MACs", number: true, value: (row) => row.macs, show: (row) => count(row.macs) },
-    ...(measured ? [{ title: "timeline", value: (row) => row.calls[0]?.start ?? null, show: (row) => row.calls.length
-      ? el("button", { type: "button", "aria-label": `show ${row.name} in the timeline`, onclick: () => zoomTimeline(row.calls) }, "show") : null }] : []),
-  ].filter((column) => measured || !["cycles", "of all", "ratio", "above", "bound by", "DRAM bytes", ...units].includes(column.title));
+        points(row.busy[at] / row.cycles)) : null })),
+    { title: "DRAM bytes", number: true, hint: "bytes read from and written to DRAM", value: (row) => row.bytes, show: (row) => row.bytes === null ? null : count(row.bytes) },
+    { title: "MACs", number: true, value: (row) => row.macs, show: (row) => el("span", { title: count(row.macs) }, short(row.macs)) },
+    ...(measured ? [{ title: "time", hint: "show it in the timeline", value: (row) => row.calls[0]?.start ?? null, show: (row) => row.calls.length
+      ? el("button", { type: "button", class: "link", "aria-label": `show ${row.name} in the timeline`, onclick: () => zoomTimeline(row.calls) }, "show") : null }] : []),
+  ].filter((column) => measured || !["cycles", "of all %", "ratio", "above", "bound by", "DRAM bytes", ...units].includes(column.title));
 
   const table = makeTable(byId("cycles-table"), {
-    columns, rows: rowsBySteps(), children: singleRows, label: (row) => row.name,
+    columns, caption: measured ? "Columns of units: percent of the row's cycles in which the unit is busy." : "", rows: rowsBySteps(), children: singleRows, label: (row) => row.name,
     ordered: (rows) => { order = rows; chart(); },
   });
   if (calls.length && loops.length) {

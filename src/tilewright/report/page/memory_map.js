@@ -2,6 +2,12 @@
 
 const KINDS = ["input", "output", "weight", "constant", "activation"];
 
+// Round addresses as sizes, others exactly.
+function addressText(at) {
+  if (at % 2 ** 20 === 0 || at < 2 ** 10) return size(at);
+  return at % 2 ** 10 === 0 ? `${count(at / 2 ** 10)} KiB` : hex(at);
+}
+
 function drawMemory(memory) {
   const regions = data.regions.filter((region) => region.space === memory.space && region.bytes);
   const title = `${memory.space.toUpperCase()}: ${count(regions.length)} tensors up to ${size(memory.top)} of ${size(memory.capacity)}, `
@@ -23,7 +29,7 @@ function drawMemory(memory) {
   let scale = "steps";
   const x = { low: 0, high: steps, from: 0, to: steps, least: Math.min(steps, 1) };
   const y = { low: 0, high: memory.top * 1.02, from: 0, to: memory.top * 1.02, least: Math.min(memory.top, 256) };
-  const left = 84, right = 14, top = 10, height = 340, curve = 56, foot = 46;
+  const left = 84, right = 14, top = 10, height = 340, curve = 56, foot = loops.length ? 46 : 24;
   const shown = new Set(KINDS);
   let width = 0;
   const picture = svg("svg", { class: "interactive", tabindex: 0, height: top + height + curve + foot, role: "application",
@@ -61,7 +67,7 @@ function drawMemory(memory) {
     }
     for (const at of ticks(y.from, y.to, 8, 2)) parts.push(
       svg("line", { class: "grid", x1: left, x2: width - right, y1: py(at), y2: py(at) }),
-      svg("text", { class: "axis", x: left - 6, y: py(at) + 4, "text-anchor": "end" }, size(at)));
+      svg("text", { class: "axis", x: left - 6, y: py(at) + 4, "text-anchor": "end" }, addressText(at)));
     for (const region of regions) {
       if (!shown.has(region.kind)) continue;
       const from = px(edge(region.first)), to = px(edge(region.last + 1));

@@ -49,7 +49,7 @@ function searchable(id) {
       });
       item.pre.replaceChildren(...(hits.length ? shown : [item.text]));
     }
-    found.textContent = word ? `${count(total)} lines in ${count(places)} of ${count(texts.length)} texts` : "";
+    found.textContent = word ? `${count(total)} ${total === 1 ? "line" : "lines"} in ${count(places)} of ${count(texts.length)} texts` : "";
   }
   input.addEventListener("input", search);
   byId(`${id}-open`)?.addEventListener("click", () => { for (const item of texts) item.details.open = true; });

@@ -21,7 +21,13 @@ FLAGS = (
     "--remote-debugging-pipe",
 )  # fmt: skip
 # The browser reads commands from descriptor 3 and answers on 4.
-LAUNCH = "import os, sys; r, w = map(int, sys.argv[1:3]); r = os.dup(r); w = os.dup(w); os.dup2(r, 3); os.dup2(w, 4); os.execv(sys.argv[3], sys.argv[3:])"  # noqa: E501
+LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find_browser() -> str | None:
@@ -57,18 +63,28 @@ class Browser:
         self._session: str | None = None
         self.problems: list[str] = []
         self.requests: list[str] = []
+        try:
+            self._attach()
+            self.resize(width, height)
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self) -> None:
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(target for target in targets if target["type"] == "page")
         attached = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.resize(width, height)
 
     def __enter__(self) -> Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         os.close(self._write)  # the browser leaves when its pipe closes
         try:
             self._process.wait(10)
@@ -188,7 +204,7 @@ class Browser:
         self.settle()
 
     def press(self, key: str) -> None:
-        text = key if len(key) == 1 else ""
+        text = "\r" if key == "Enter" else key if len(key) == 1 else ""
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
         self.settle()

@@ -83,7 +83,7 @@ def test_pieces_agree_with_the_trace() -> None:
         traced = [int(exact[n * 32 : (n + 1) * 32].sum()) for n in range(len(pieces))]
         # Sampling knows the piece an operation was issued in, not where in the piece.
         assert np.abs(np.cumsum(traced) - np.cumsum(pieces)).max() <= 32
-        assert abs(sum(traced) - sum(pieces)) <= 2
+        assert abs(sum(traced) - sum(pieces)) <= 4
 
 
 def test_programs_after_each_other_share_a_time_line() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tilewright
+from tilewright.report.layer_formats import with_formats
 from tilewright.report.model_report import (
     AccuracyFigures,
     MemoryUse,
@@ -74,7 +75,7 @@ def collect(
         bound_of=bound_of,
         run=run,
         accuracy=accuracy,
-        quantisation=dict(model.quantisation),
+        layers=with_formats(model, accuracy.layers if accuracy else []),
         phases=[shortened(name, text) for name, text in model.phases.items()],
         timing=dict(model.timing),
     )
@@ -109,6 +110,8 @@ def _bound(model: CompiledModel, turns: Sequence[int]) -> tuple[int, str]:
     whole = model.provenance.get("bound")
     if isinstance(whole, int) and whole > 0:
         return whole, "whole model"
+    if not all(step.bound for step in model.steps):
+        return 0, "not known for every step"
     total = sum(step.bound * count for step, count in zip(model.steps, turns, strict=True))
     return total, "sum of the steps"
 

@@ -125,7 +125,7 @@ def _packed(activity: Activity, cycles: int, units: list[str]) -> dict[str, Any]
 
 def _layers(data: ReportData) -> list[dict[str, Any]]:
     rows = []
-    for layer in data.accuracy.layers if data.accuracy else []:
+    for layer in data.layers:
         errors = layer.errors
         turn = data.turn_name(layer.step, layer.turn) if layer.step is not None else ""
         rows.append(
@@ -198,7 +198,8 @@ def _memory_text(data: ReportData) -> str:
 def _accuracy(data: ReportData) -> str:
     found = data.accuracy
     if found is None:
-        return '<p class="dim">The model was not verified for this report.</p>'
+        known = " Errors are those seen at calibration." if data.layers else ""
+        return f'<p class="dim">The model was not verified for this report.{known}</p>'
     rows = [
         [
             escape(output.name),
@@ -216,7 +217,7 @@ def _accuracy(data: ReportData) -> str:
         parts.append(f'<p class="dim">Errors are against {escape(found.against)}.</p>')
     heads = ("output", "equal to the quantised reference", "relative error", "largest error", "cosine")
     parts.append(_table(heads, rows, numbers={2, 3, 4}))
-    if not found.layers:
+    if not data.layers:
         parts.append('<p class="dim">Layers were not compared one by one.</p>')
     return "\n".join(parts)
 

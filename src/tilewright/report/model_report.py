@@ -91,7 +91,7 @@ class AccuracyFigures:
 
     exact: bool | None
     outputs: list[Errors]
-    layers: list[LayerErrors] = field(default_factory=list)
+    layers: list[LayerErrors] = field(default_factory=list)  # in the order of execution
     against: str = ""  # what the float32 values came from
     difference: str = ""  # the first step that differs, when not exact
 
@@ -216,11 +216,11 @@ class ReportData:
     code_limit: int
     macs: int
     macs_per_cycle: float  # the most the machine can do
-    bound: int
+    bound: int  # 0 if that of a step is not known
     bound_of: str  # what the bound stands on
     run: RunFigures | None
     accuracy: AccuracyFigures | None
-    quantisation: dict[str, Any]
+    layers: list[LayerErrors]  # of the verification, or what is known from quantisation
     phases: list[Text]
     timing: dict[str, float]
 

@@ -74,7 +74,7 @@ def _accuracy(data: ReportData) -> str:
             lines.append((label, f"{max(values):.3e}"))
     if found.difference:
         lines.append(("first difference", found.difference))
-    ranked = [layer for layer in found.layers if layer.errors.relative is not None]
+    ranked = [layer for layer in data.layers if layer.errors.relative is not None]
     if ranked:
         worst_layer = max(ranked, key=lambda layer: layer.errors.relative or 0.0).errors
         lines.append(("worst layer", worst_layer.name))

@@ -21,7 +21,7 @@ function drawAccuracy() {
     for (let power = low; power <= high; power++) picture.append(
       svg("line", { class: "grid", x1: left, x2: width - right, y1: y(10 ** power), y2: y(10 ** power) }),
       svg("text", { class: "axis", x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, `1e${power}`));
-    picture.append(svg("text", { class: "axis", x: left, y: 12 }, names[measure] + ", logarithmic; layers in the order of execution"));
+    picture.append(svg("text", { class: "axis", x: left, y: 12 }, fitting(names[measure] + ", logarithmic; layers in the order of execution", width - left - right, 6.4)));
     let before = null;
     layers.forEach((layer, at) => {
       if (layer.layer && layer.layer !== before) {
@@ -45,7 +45,7 @@ function drawAccuracy() {
     const worst = [...layers].map((layer, at) => ({ layer, at })).sort((a, b) => worstFirst(a.layer, b.layer))[0];
     const near = x(worst.at) > width / 2;
     picture.append(svg("text", { class: "halo", x: x(worst.at) + (near ? -9 : 9), y: y(worst.layer[measure]) + 4, "text-anchor": near ? "end" : "start" },
-      `worst: ${worst.layer.name}`));
+      fitting(`worst: ${worst.layer.name}`, near ? x(worst.at) - left : width - x(worst.at), 7)));
     place.replaceChildren(picture, el("div", { class: "legend" },
       ...(layers.some((layer) => layer.fp8) ? [el("span", {}, swatch("fp8"), "fp8 operands"), el("span", {}, swatch("bf16"), "bf16 only")] : []),
       ...(layers.some((layer) => layer.exact === false) ? [el("span", { class: "bad" }, "× differs from the quantised reference")] : [])));

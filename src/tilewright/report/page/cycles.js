@@ -9,7 +9,7 @@ function drawCycles() {
   function chart() {
     if (!width || !order.length) return;
     const longest = Math.max(6, ...order.map((row) => row.name.length));
-    const left = Math.min(width * 0.24, longest * 6.8 + 16), right = 130, bar = 9, each = 3, gap = 12, top = 24;
+    const left = Math.min(Math.max(110, width * 0.24), longest * 7 + 16), right = 130, bar = 9, each = 3, gap = 12, top = 24;
     const high = Math.max(1, ...order.map((row) => Math.max(row.cycles || 0, row.bound)));
     const used = units.map((_, at) => at).filter((at) => order.some((row) => row.busy[at]));
     const tall = bar + (measured ? used.length * each + 2 : 0) + gap;
@@ -24,7 +24,7 @@ function drawCycles() {
     order.forEach((row, at) => {
       const y = top + at * tall;
       const parts = [svg("rect", { x: 0, y: y - gap / 2, width, height: tall, fill: "transparent" }),
-        svg("text", { x: left - 8, y: y + tall / 2 - 2, "text-anchor": "end" }, fitting(row.name, left - 8, 6.4))];
+        svg("text", { x: left - 8, y: y + tall / 2 - 2, "text-anchor": "end" }, fitting(row.name, left - 8, 7))];
       if (measured) {
         parts.push(svg("rect", { x: left, y, width: x(row.cycles) - left, height: bar, fill: "var(--measured)" }));
         used.forEach((unit, line) => parts.push(svg("rect", { x: left, y: y + bar + 2 + line * each,

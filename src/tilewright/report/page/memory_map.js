@@ -12,9 +12,9 @@ function drawMemory(memory) {
   const regions = data.regions.filter((region) => region.space === memory.space && region.bytes);
   const title = `${memory.space.toUpperCase()}: ${count(regions.length)} tensors up to ${size(memory.top)} of ${size(memory.capacity)}, `
     + `at most ${size(memory.peak_live)} live at once (step ${memory.peak_step}, ${data.steps[memory.peak_step]?.name || "–"})`;
-  const place = el("div", { class: "chart" });
-  const controls = el("div", { class: "controls" });
-  const legend = el("div", { class: "legend" });
+  const place = el("div", { class: "chart", id: `memory-${memory.space}` });
+  const controls = el("div", { class: "controls", id: `memory-${memory.space}-controls` });
+  const legend = el("div", { class: "legend", id: `memory-${memory.space}-legend` });
   if (!regions.length) {
     byId("memory-maps").append(el("h3", {}, memory.space.toUpperCase()), el("p", { class: "dim" }, "No tensor is kept here from one step to the next."));
     return;

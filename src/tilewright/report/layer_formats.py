@@ -1,0 +1,88 @@
+"""The formats and scales of each layer, from what the compiler notes about quantisation.
+
+The compiler keeps a small table per layer: strings are formats, what is called a scale is one, and
+errors seen at calibration have the names they have everywhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tilewright.report.model_report import Errors, LayerErrors
+from tilewright.runtime.compiled_model import CompiledModel
+
+_ERRORS = ("max_abs", "relative", "cosine")
+
+
+def with_formats(model: CompiledModel, layers: list[LayerErrors]) -> list[LayerErrors]:
+    """The layers with their formats and scales; without layers, those the compiler quantised."""
+    notes = {_plain(name): note for name, note in model.quantisation.items()}
+    if not layers:
+        return [_noted(name, note) for name, note in model.quantisation.items()]
+    filled = []
+    for layer in layers:
+        note = _note_of(model, notes, layer)
+        if note is not None and not layer.formats and not layer.scales:
+            formats, scales = described(note)
+            layer = replace(layer, formats=formats, scales=scales)
+        filled.append(layer)
+    return filled
+
+
+def _note_of(model: CompiledModel, notes: dict[str, Any], layer: LayerErrors) -> Any:
+    """A layer may be noted under its own name, or once for all rounds."""
+    names = [layer.errors.name]
+    if layer.step is not None and layer.step < len(model.steps):
+        names.append(model.steps[layer.step].name)
+    return next((notes[_plain(name)] for name in names if _plain(name) in notes), None)
+
+
+def _plain(name: str) -> str:
+    return name.replace("/", ".")
+
+
+def _noted(name: str, note: Any) -> LayerErrors:
+    formats, scales = described(note)
+    numbers = {}
+    if isinstance(note, dict):
+        numbers = {key: note[key] for key in _ERRORS if _is_number(note.get(key))}
+    return LayerErrors(Errors(name, **numbers), formats=formats, scales=scales)
+
+
+def described(note: Any) -> tuple[str, str]:
+    """{"x": "fp8", "x_scale": [0.1, 0.3]} -> "x fp8", "x_scale 2 from 0.1 to 0.3"."""
+    if not isinstance(note, dict):
+        return str(note), ""
+    formats: list[str] = []
+    scales: list[str] = []
+    for key, value in note.items():
+        if key in _ERRORS:
+            continue
+        if "scale" in key:
+            scales += _scales(key, value)
+        elif isinstance(value, dict):
+            inner_formats, inner_scales = described(value)
+            formats += [f"{key} {inner_formats}"] if inner_formats else []
+            scales += [f"{key} {inner_scales}"] if inner_scales else []
+        elif isinstance(value, bool):
+            formats += [key] if value else []
+        elif _is_number(value):
+            formats.append(f"{key} {value:.4g}")
+        elif value is not None:
+            formats.append(f"{key} {value}")
+    return ", ".join(formats), ", ".join(scales)
+
+
+def _scales(key: str, value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for name, inner in value.items() for text in _scales(name, inner)]
+    if _is_number(value):
+        return [f"{key} {value:.4g}"]
+    if isinstance(value, list | tuple) and value and all(_is_number(item) for item in value):
+        return [f"{key} {len(value):,} from {min(value):.4g} to {max(value):.4g}"]
+    return [f"{key} {value}"]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

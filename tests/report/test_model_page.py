@@ -115,6 +115,9 @@ def test_names_from_outside_stay_text() -> None:
     assert data_of(page)["steps"][0]["name"] == evil
     assert data_of(page)["layers"][0]["relative"] == 1e300
     assert data_of(page)["layers"][0]["cosine"] is None
+    assert "The model was not verified for this report: it was not asked for." in model_page(
+        collect(examples.mlp())
+    )
 
 
 def test_json_inside_a_script_cannot_end_it() -> None:

@@ -41,6 +41,7 @@ def collect(
     model: CompiledModel,
     run: RunFigures | None = None,
     accuracy: AccuracyFigures | None = None,
+    not_verified: str = "it was not asked for",
 ) -> ReportData:
     """What a page says about the model; without a run the measured columns stay empty."""
     host, device = _operations(model)
@@ -75,6 +76,7 @@ def collect(
         bound_of=bound_of,
         run=run,
         accuracy=accuracy,
+        not_verified="" if accuracy else not_verified,
         layers=with_formats(model, accuracy.layers if accuracy else []),
         phases=[shortened(name, text) for name, text in model.phases.items()],
         timing=dict(model.timing),

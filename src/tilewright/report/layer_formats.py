@@ -34,7 +34,11 @@ def _note_of(model: CompiledModel, notes: dict[str, Any], layer: LayerErrors) ->
     """A layer may be noted under its own name, or once for all rounds."""
     names = [layer.errors.name]
     if layer.step is not None and layer.step < len(model.steps):
-        names.append(model.steps[layer.step].name)
+        step = model.steps[layer.step]
+        for rounds in model.rounds:
+            if rounds.first <= layer.step < rounds.end and rounds.names:
+                names.append(f"{rounds.names[layer.turn]}.{step.name}")
+        names += [step.name, *step.sources]
     return next((notes[_plain(name)] for name in names if _plain(name) in notes), None)
 
 

@@ -23,6 +23,7 @@ from tilewright.report.model_report import (
 )
 from tilewright.report.page_summary import shape_text, summary
 
+HUGE = 1e300  # stands for errors that are no number
 _FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
     "basics", "table", "view", "calls", "cycles", "timeline", "memory_map", "accuracy", "regions",
@@ -133,9 +134,10 @@ def _layers(data: ReportData) -> list[dict[str, Any]]:
                 "name": errors.name,
                 "layer": turn,
                 "exact": errors.exact,
+                "status": layer.status,
                 "max_abs": _finite(errors.max_abs),
                 "relative": _finite(errors.relative),
-                "cosine": _finite(errors.cosine),
+                "cosine": None if errors.cosine != errors.cosine else errors.cosine,
                 "formats": layer.formats,
                 "scales": layer.scales,
                 "fp8": "fp8" in layer.formats,
@@ -145,10 +147,10 @@ def _layers(data: ReportData) -> list[dict[str, Any]]:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON has no infinity; the largest number sorts and plots as the worst."""
-    if value is None or value != value:
+    """JSON has no infinity and no NaN; a huge number sorts and plots as the worst."""
+    if value is None:
         return None
-    return max(min(float(value), 1e300), -1e300)
+    return min(float(value), HUGE) if value == value else HUGE
 
 
 # --- what is read as text ---------------------------------------------------------------
@@ -199,7 +201,8 @@ def _accuracy(data: ReportData) -> str:
     found = data.accuracy
     if found is None:
         known = " Errors are those seen at calibration." if data.layers else ""
-        return f'<p class="dim">The model was not verified for this report.{known}</p>'
+        text = f"The model was not verified for this report: {data.not_verified}.{known}"
+        return f'<p class="dim">{escape(text)}</p>'
     rows = [
         [
             escape(output.name),
@@ -213,6 +216,7 @@ def _accuracy(data: ReportData) -> str:
     parts = []
     if found.difference:
         parts.append(f'<p class="note bad">First difference: {escape(found.difference)}</p>')
+    parts += [f'<p class="dim">Note: {escape(note)}.</p>' for note in found.notes]
     if found.against:
         parts.append(f'<p class="dim">Errors are against {escape(found.against)}.</p>')
     heads = ("output", "equal to the quantised reference", "relative error", "largest error", "cosine")

@@ -7,6 +7,7 @@ machine, sizes are bytes, shares are between 0 and 1, None means not known.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -83,6 +84,7 @@ class LayerErrors:
     turn: int = 0
     formats: str = ""
     scales: str = ""
+    status: str = ""  # what the comparison says, where yes and no are not enough
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class AccuracyFigures:
     layers: list[LayerErrors] = field(default_factory=list)  # in the order of execution
     against: str = ""  # what the float32 values came from
     difference: str = ""  # the first step that differs, when not exact
+    notes: list[str] = field(default_factory=list)
 
 
 # --- what the page shows ----------------------------------------------------------------
@@ -220,12 +223,14 @@ class ReportData:
     bound_of: str  # what the bound stands on
     run: RunFigures | None
     accuracy: AccuracyFigures | None
+    not_verified: str  # why there is no accuracy
     layers: list[LayerErrors]  # of the verification, or what is known from quantisation
     phases: list[Text]
     timing: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        return {"format": FORMAT, **asdict(self)}
+        """Plain data; numbers that JSON does not have are text."""
+        return {"format": FORMAT, **_plain(asdict(self))}
 
     @property
     def ratio(self) -> float | None:
@@ -240,6 +245,14 @@ class ReportData:
             if rounds.first <= step < rounds.end:
                 return rounds.names[turn]
         return ""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def binding_of(busy: dict[str, int], cycles: int) -> tuple[str, float]:

@@ -10,13 +10,13 @@ function drawAccuracy() {
   const worstFirst = (a, b) => (b[measure] ?? -1) - (a[measure] ?? -1);
 
   function chart(width) {
-    const values = layers.map((layer) => layer[measure]).filter((value) => value > 0);
+    const values = layers.map((layer) => layer[measure]).filter((value) => value > 0 && value < 1e300);
     if (!values.length) return;
     const left = 78, right = 20, top = 22, height = 190;
     let low = Math.floor(Math.log10(Math.min(...values))), high = Math.ceil(Math.log10(Math.max(...values)));
     if (low === high) low -= 1;
     const x = (at) => left + ((at + 0.5) / layers.length) * (width - left - right);
-    const y = (value) => top + height - ((Math.log10(Math.max(value, 10 ** low)) - low) / (high - low)) * height;
+    const y = (value) => top + height - ((Math.log10(Math.min(Math.max(value, 10 ** low), 10 ** high)) - low) / (high - low)) * height;
     const picture = svg("svg", { height: top + height + 26, role: "img", "aria-label": `${names[measure]}, layer by layer` });
     for (let power = low; power <= high; power++) picture.append(
       svg("line", { class: "grid", x1: left, x2: width - right, y1: y(10 ** power), y2: y(10 ** power) }),
@@ -40,7 +40,7 @@ function drawAccuracy() {
         ? svg("path", { d: `M${x(at) - 5} ${y(layer[measure]) - 5}l10 10m0 -10l-10 10`, stroke: "var(--bad)", "stroke-width": 2.5 })
         : svg("circle", { class: "hot", cx: x(at), cy: y(layer[measure]), r: 3.5, fill: layer.fp8 ? "var(--fp8)" : "var(--bf16)" });
       picture.append(tipped(dot, [layer.name, `relative ${small(layer.relative)}, largest ${small(layer.max_abs)}, cosine ${cosine(layer.cosine)}`,
-        layer.exact === null ? "" : wrong ? "differs from the quantised reference" : "equal to the quantised reference", layer.formats].filter(Boolean).join("\n")));
+        layer.exact === null ? "" : wrong ? `${layer.status || "no"}: differs from the quantised reference` : "equal to the quantised reference", layer.formats].filter(Boolean).join("\n")));
     });
     const worst = [...layers].map((layer, at) => ({ layer, at })).sort((a, b) => worstFirst(a.layer, b.layer))[0];
     const near = x(worst.at) > width / 2;
@@ -56,7 +56,7 @@ function drawAccuracy() {
     columns: [
       { title: "layer", value: (layer) => layer.name },
       { title: "exact", hint: "equal to the quantised reference in every bit", value: (layer) => layer.exact === null ? null : layer.exact ? "yes" : "no",
-        show: (layer) => layer.exact === null ? null : el("span", { class: layer.exact ? "good" : "bad" }, layer.exact ? "yes" : "no") },
+        show: (layer) => layer.exact === null ? null : el("span", { class: layer.exact ? "good" : "bad" }, layer.status || (layer.exact ? "yes" : "no")) },
       { title: "relative error", number: true, hint: "norm of the difference to float32 over norm of the values", value: (layer) => layer.relative, show: (layer) => small(layer.relative) },
       { title: "largest error", number: true, hint: "largest absolute difference to float32", value: (layer) => layer.max_abs, show: (layer) => small(layer.max_abs) },
       { title: "cosine", number: true, hint: "cosine similarity to float32", value: (layer) => layer.cosine, show: (layer) => cosine(layer.cosine) },

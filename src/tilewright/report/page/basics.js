@@ -25,6 +25,7 @@ const ratio = (value) => value.toFixed(value < 10 ? 3 : 1);
 function small(value) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
+  if (value >= 1e300) return "∞";
   return Math.abs(value) >= 0.001 && Math.abs(value) < 10000 ? value.toPrecision(4) : value.toExponential(2);
 }
 function size(bytes) {

@@ -180,7 +180,7 @@ def test_zooming_shows_the_names_of_steps(browser: Browser) -> None:
     browser.press("p")
     browser.press("Enter")
     assert "input_norm" in texts(browser, label)
-    assert "bound by VPU" in texts(browser, "#timeline-details")[0]
+    assert "limited by VPU" in texts(browser, "#timeline-details")[0]
 
 
 def test_pointing_shows_a_tooltip(browser: Browser) -> None:

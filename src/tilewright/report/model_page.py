@@ -179,7 +179,7 @@ def _cycles_text(data: ReportData) -> str:
         return "The model was not run for this report: only bounds and work are known."
     return (
         "Measured cycles of each step against its bound, with the ticks each unit is busy. "
-        "A step is bound by its busiest unit, or by latency (dependences, waiting, issue) where no "
+        "A step is limited by its busiest unit, or by latency (dependences, waiting, issue) where no "
         "unit is busy for half of the time. The chart follows the order of the table."
     )
 

@@ -38,7 +38,7 @@ def _time(data: ReportData) -> str:
         lines.append((f"bound, {data.bound_of}", f"{data.bound:,}"))
         lines.append(("cycles over bound", f"{data.ratio:.3f}"))
     unit, share = binding_of(run.busy, run.cycles)
-    lines.append(("bound by", "latency, no unit half busy" if unit == LATENCY else f"{unit}, {_percent(share)}"))
+    lines.append(("limited by", "latency, no unit half busy" if unit == LATENCY else f"{unit}, {_percent(share)}"))
     slow = _widest_gap(data)
     if slow:
         lines.append(("furthest from its bound", slow))

@@ -94,6 +94,6 @@ function callText(call) {
     `${count(call.cycles)} cycles` + (bound ? `, bound ${count(bound)} (${ratio(call.cycles / bound)} times)` : ""),
     `DRAM: ${count(call.loaded)} B in, ${count(call.stored)} B out`,
     units.map((name, at) => `${name} ${percent(call.cycles ? call.busy[at] / call.cycles : 0)}`).join(", "),
-    unit === "latency" ? `bound by latency (${busiest} busy ${percent(share)})` : `bound by ${unit}`,
+    unit === "latency" ? `limited by latency (${busiest} busy ${percent(share)})` : `limited by ${unit}`,
   ].join("\n");
 }

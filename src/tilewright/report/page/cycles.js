@@ -61,7 +61,7 @@ function drawCycles() {
     { title: "above", number: true, hint: "cycles above the bound: what is there to win",
       value: (row) => row.bound && row.cycles !== null ? row.cycles - row.bound : null,
       show: (row) => row.bound && row.cycles !== null ? count(row.cycles - row.bound) : null },
-    { title: "bound by", hint: "the busiest unit; latency where none is busy for half of the time",
+    { title: "limited by", hint: "the busiest unit; latency where none is busy for half of the time",
       value: (row) => row.binding ? row.binding.unit : null,
       show: (row) => row.binding ? el("span", {}, swatch(row.binding.unit), row.binding.unit) : null },
     ...units.map((name, at) => ({ title: name, number: true, hint: `share of the cycles in which ${name} is busy, in percent`,
@@ -69,11 +69,12 @@ function drawCycles() {
       show: (row) => row.cycles ? el("span", { class: "cell", title: `${count(row.busy[at])} ticks`,
         style: `--color: var(--${name}); --share: ${percent(Math.min(1, row.busy[at] / row.cycles)).replace(" ", "")}` },
         points(row.busy[at] / row.cycles)) : null })),
-    { title: "DRAM bytes", number: true, hint: "bytes read from and written to DRAM", value: (row) => row.bytes, show: (row) => row.bytes === null ? null : count(row.bytes) },
+    { title: "DRAM", number: true, hint: "bytes read from and written to DRAM", value: (row) => row.bytes,
+      show: (row) => row.bytes === null ? null : el("span", { title: `${count(row.bytes)} B` }, size(row.bytes)) },
     { title: "MACs", number: true, value: (row) => row.macs, show: (row) => el("span", { title: count(row.macs) }, short(row.macs)) },
     ...(measured ? [{ title: "time", hint: "show it in the timeline", value: (row) => row.calls[0]?.start ?? null, show: (row) => row.calls.length
       ? el("button", { type: "button", class: "link", "aria-label": `show ${row.name} in the timeline`, onclick: () => zoomTimeline(row.calls) }, "show") : null }] : []),
-  ].filter((column) => measured || !["cycles", "of all %", "ratio", "above", "bound by", "DRAM bytes", ...units].includes(column.title));
+  ].filter((column) => measured || !["cycles", "of all %", "ratio", "above", "limited by", "DRAM", ...units].includes(column.title));
 
   const table = makeTable(byId("cycles-table"), {
     columns, caption: measured ? "Columns of units: percent of the row's cycles in which the unit is busy." : "", rows: rowsBySteps(), children: singleRows, label: (row) => row.name,

@@ -15,6 +15,8 @@ from tilewright.errors import TilewrightError, each_error
 
 # Subcommand -> (module, one line of help). The module's `command` is the click command.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "run a compiled model"),
+    "verify": ("verify", "prove that a compiled model computes what it should"),
     "asm": ("asm", "assemble a program into another form"),
     "disasm": ("disasm", "print a program as assembly"),
     "lint": ("lint", "find hazards in a program without running it"),

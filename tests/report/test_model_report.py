@@ -8,7 +8,7 @@ from dataclasses import replace
 import example_models as examples
 import pytest
 
-from tilewright.report.collect_report import ASSEMBLY_LINES, collect, shortened
+from tilewright.report.collect_report import ASSEMBLY_LINES, collect, phase_texts, shortened
 from tilewright.report.layer_formats import described
 from tilewright.report.model_report import AccuracyFigures, Errors, LayerErrors, binding_of
 
@@ -104,8 +104,21 @@ def test_formats_come_from_the_compiler_where_verification_has_none() -> None:
     }
     layer = LayerErrors(Errors("layers.1/self_attn.q_proj", True, 0.1, 0.2, 0.99), 2, 1)
     data = collect(model, None, AccuracyFigures(True, [], [layer]))
-    assert data.layers[0].formats == "x fp8"
+    assert data.layers[0].formats == "w fp8"  # of its operands only the weight has a place
     assert data.layers[0].scales == "x_scale 0.125, w_scale 2 from 0.25 to 0.5"
+    weight = "layers.*.self_attn.q_proj.weight"
+    model.quantisation = {weight: {"layer": "q", "format": "f8E4M3FN", "scale": 0.5}}
+    data = collect(model, None, AccuracyFigures(True, [], [layer]))
+    assert data.layers[0].scales == "w 0.5"
+
+
+def test_many_phases_share_the_room() -> None:
+    phases = {"short": "a\n" * 10, "long": "b\n" * 3000, "longer": "c\n" * 9000}
+    texts = phase_texts(phases, budget=1020)
+    assert [text.left_out for text in texts] == [0, 2750, 8750]
+    assert sum(len(text.text) for text in texts) <= 1020
+    assert [text.left_out for text in phase_texts(phases)] == [0, 2400, 8400]  # by lines
+    assert phase_texts({}) == []
 
 
 def test_layers_without_a_verification_are_those_of_calibration() -> None:

@@ -17,6 +17,7 @@ from tilewright.errors import TilewrightError, each_error
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "run a compiled model"),
     "verify": ("verify", "prove that a compiled model computes what it should"),
+    "report": ("report", "write a page about a compiled model"),
     "asm": ("asm", "assemble a program into another form"),
     "disasm": ("disasm", "print a program as assembly"),
     "lint": ("lint", "find hazards in a program without running it"),

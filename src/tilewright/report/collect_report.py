@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tilewright
 from tilewright.report.layer_formats import with_formats
@@ -30,9 +30,11 @@ from tilewright.targets.atlas.program import Program
 from tilewright.targets.atlas.text import WORD, instruction_text, label_names
 
 LANES = ("MXU0", "MXU1", "VPU", "LSU", "DMA", "SCALAR")  # as people read them
-ASSEMBLY_LINES = 60  # of each step
+ASSEMBLY_LINES = 60  # of each step, fewer if there are many steps
+ALL_ASSEMBLY_LINES = 8_000
 PHASE_LINES = 600  # of each phase
 PHASE_BYTES = 80_000
+ALL_PHASE_BYTES = 600_000  # a page stays small enough to be mailed
 LINE_WIDTH = 400  # longer lines are cut
 TILE_MACS = 32 * 32 * 32
 
@@ -78,7 +80,7 @@ def collect(
         accuracy=accuracy,
         not_verified="" if accuracy else not_verified,
         layers=with_formats(model, accuracy.layers if accuracy else []),
-        phases=[shortened(name, text) for name, text in model.phases.items()],
+        phases=phase_texts(model.phases),
         timing=dict(model.timing),
     )
 
@@ -98,6 +100,19 @@ def shortened(
             break
         kept.append(row)
     return Text(name, "\n".join(kept), len(rows), len(rows) - len(kept))
+
+
+def phase_texts(phases: Mapping[str, str], budget: int = ALL_PHASE_BYTES) -> list[Text]:
+    """The beginnings of the phases; all together keep to the budget, short ones stay whole."""
+    sizes = sorted(min(len(text), PHASE_BYTES) for text in phases.values())
+    limit, left = PHASE_BYTES, budget
+    for number, size in enumerate(sizes):
+        limit = left // (len(sizes) - number)
+        if size > limit:
+            break
+        left -= size
+        limit = PHASE_BYTES
+    return [shortened(name, text, size=limit) for name, text in phases.items()]
 
 
 def _turns(model: CompiledModel) -> list[int]:
@@ -125,6 +140,7 @@ def _macs_per_cycle(profile: Profile) -> float:
 
 def _steps(model: CompiledModel) -> list[StepRow]:
     names = [label_names(segment) for segment in model.segments]
+    shown = min(ASSEMBLY_LINES, max(4, ALL_ASSEMBLY_LINES // max(1, len(model.steps))))
     return [
         StepRow(
             name=step.name,
@@ -143,15 +159,18 @@ def _steps(model: CompiledModel) -> list[StepRow]:
                 step.first_word,
                 step.end_word,
                 names[step.segment],
+                shown,
             ),
         )
         for step in model.steps
     ]
 
 
-def _assembly(name: str, program: Program, first: int, end: int, labels: dict[int, str]) -> Text:
+def _assembly(
+    name: str, program: Program, first: int, end: int, labels: dict[int, str], most: int
+) -> Text:
     """The first instructions of a step, each with its byte address and the label before it."""
-    shown = min(end, first + ASSEMBLY_LINES)
+    shown = min(end, first + most)
     lines: list[str] = []
     for index in range(first, shown):
         if index in labels:

@@ -1,11 +1,12 @@
-"""The formats and scales of each layer, from what the compiler notes about quantisation.
+"""The formats and scales of each layer: from the tensors of its step, and from calibration.
 
-The compiler keeps a small table per layer: strings are formats, what is called a scale is one, and
-errors seen at calibration have the names they have everywhere else.
+The compiler notes a small table for every tensor, or layer, that it quantised: strings are formats,
+what is called a scale is one, and errors have the names they have everywhere else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,30 +17,65 @@ _ERRORS = ("max_abs", "relative", "cosine")
 
 
 def with_formats(model: CompiledModel, layers: list[LayerErrors]) -> list[LayerErrors]:
-    """The layers with their formats and scales; without layers, those the compiler quantised."""
-    notes = {_plain(name): note for name, note in model.quantisation.items()}
+    """The layers with their formats and scales; without layers, what the compiler quantised."""
     if not layers:
         return [_noted(name, note) for name, note in model.quantisation.items()]
-    filled = []
-    for layer in layers:
-        note = _note_of(model, notes, layer)
-        if note is not None and not layer.formats and not layer.scales:
-            formats, scales = described(note)
-            layer = replace(layer, formats=formats, scales=scales)
-        filled.append(layer)
-    return filled
+    notes = {_plain(name): note for name, note in model.quantisation.items()}
+    return [
+        replace(
+            layer,
+            formats=layer.formats or _formats(model, layer),
+            scales=layer.scales or ", ".join(_scales_of(model, notes, layer)),
+        )
+        for layer in layers
+    ]
 
 
-def _note_of(model: CompiledModel, notes: dict[str, Any], layer: LayerErrors) -> Any:
-    """A layer may be noted under its own name, or once for all rounds."""
+def _formats(model: CompiledModel, layer: LayerErrors) -> str:
+    """`a fp8, b fp8, out bf16`: how the operands of the step are kept."""
+    if layer.step is None:
+        return ""
+    operands = model.steps[layer.step].operands
+    return ", ".join(
+        f"{parameter} {model.regions[region].layout.dtype}"
+        for parameter, region in operands.items()
+        if region in model.regions
+    )
+
+
+def _scales_of(
+    model: CompiledModel, notes: dict[str, Any], layer: LayerErrors
+) -> Iterator[str]:
+    """Scales of the operands' tensors, else what is noted for the layer by one of its names."""
     names = [layer.errors.name]
-    if layer.step is not None and layer.step < len(model.steps):
+    found = False
+    if layer.step is not None:
         step = model.steps[layer.step]
+        for parameter, region in step.operands.items():
+            note = notes.get(_plain(region))
+            if isinstance(note, dict):
+                for scale in _all_scales(note):
+                    found = True
+                    yield f"{parameter} {scale}"
         for rounds in model.rounds:
             if rounds.first <= layer.step < rounds.end and rounds.names:
                 names.append(f"{rounds.names[layer.turn]}.{step.name}")
         names += [step.name, *step.sources]
-    return next((notes[_plain(name)] for name in names if _plain(name) in notes), None)
+    note = next((notes[_plain(name)] for name in names if _plain(name) in notes), None)
+    if note is not None and not found:
+        scales = described(note)[1]
+        if scales:
+            yield scales
+
+
+def _all_scales(note: dict[str, Any]) -> list[str]:
+    """The scales of a tensor's own note, without their name."""
+    return [
+        text.removeprefix("scale ")
+        for key, value in note.items()
+        if "scale" in key
+        for text in _scales(key, value)
+    ]
 
 
 def _plain(name: str) -> str:
@@ -79,6 +115,8 @@ def described(note: Any) -> tuple[str, str]:
 
 
 def _scales(key: str, value: Any) -> list[str]:
+    if value is None:
+        return []
     if isinstance(value, dict):
         return [text for name, inner in value.items() for text in _scales(name, inner)]
     if _is_number(value):

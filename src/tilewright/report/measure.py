@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from tilewright.report.model_report import (
     RunFigures,
 )
 from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs
 from tilewright.runtime.session import Session
 from tilewright.runtime.values import named_inputs
@@ -27,8 +28,6 @@ from tilewright.runtime.verification import Accuracy, LayerCheck, Verification
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.machines import Machine
 
-# What is done, steps done of how many, ticks so far.
-Progress = Callable[[str, int, int, int], None]
 _STATUS = {"inherits": "no, as its inputs", "unread": ""}
 
 
@@ -40,17 +39,18 @@ def report_data(
     verified: bool = True,
     original: Any = None,
     machine: str | None = None,
-    progress: Progress | None = None,
+    running: Progress | None = None,
+    verifying: Progress | None = None,
 ) -> ReportData:
     """The report of a model, run on these inputs (random ones of `seed` where none are given).
 
     Without `run` only what the compiler knows is in it. `original` is what was compiled, for
-    errors against float32. A model whose values cannot be checked still gets its report, which
+    errors against float32; `running` and `verifying` hear how far it is. A model whose values cannot be checked still gets its report, which
     says why.
     """
     if not run:
         return collect(model, not_verified="it was not run")
-    figures = measure(model, inputs, seed, machine, progress)
+    figures = measure(model, inputs, seed, machine, running)
     if not verified:
         return collect(model, figures)
     try:
@@ -61,7 +61,7 @@ def report_data(
             per_layer=True,
             original=original,
             machine=machine,
-            progress=_named(progress, "verifying"),
+            progress=verifying,
         )
     except TilewrightError as error:
         return collect(model, figures, not_verified=error.message)
@@ -76,7 +76,7 @@ def measure(
     progress: Progress | None = None,
 ) -> RunFigures:
     """When each step ran, what the units did, and how busy they were over time."""
-    session = Session(model, machine, progress=_named(progress, "running"))
+    session = Session(model, machine, progress=progress)
     given = dict(inputs or {})
     values: dict[str, np.ndarray] = {**example_inputs(model, "random", seed), **given}
     values = session.complete(named_inputs(model, values))
@@ -102,12 +102,6 @@ def measure(
         activity=sampler.activity() if session.cycles else None,
         inputs=_inputs_text(model, given, seed),
     )
-
-
-def _named(progress: Progress | None, what: str) -> Callable[[int, int, int], None] | None:
-    if progress is None:
-        return None
-    return lambda done, total, tick: progress(what, done, total, tick)
 
 
 def _inputs_text(model: CompiledModel, given: Mapping[str, Any], seed: int) -> str:

@@ -49,7 +49,7 @@ class Browser:
         flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
         with open(folder / "browser.log", "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", LAUNCH, str(theirs_in), str(theirs_out), path, *flags, "about:blank"],  # noqa: E501
+                [sys.executable, "-c", LAUNCH, str(theirs_in), str(theirs_out), path, *flags, "about:blank"],
                 pass_fds=(theirs_in, theirs_out),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -166,9 +166,7 @@ class Browser:
         """Click the middle of an element with the mouse."""
         x, y = self.middle(selector)
         for kind in ("mousePressed", "mouseReleased"):
-            self.call(
-                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
-            )
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         self.settle()
 
     def middle(self, selector: str) -> tuple[float, float]:
@@ -182,9 +180,7 @@ class Browser:
 
     def wheel(self, selector: str, amount: int) -> None:
         x, y = self.middle(selector)
-        self.call(
-            "Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=amount
-        )
+        self.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=amount)
         self.settle()
 
     def move(self, x: float, y: float, pressed: bool = False) -> None:

@@ -92,9 +92,17 @@ def transformer(turns: int = 16) -> CompiledModel:
             macs = 2 * TOKENS * TOKENS * HIDDEN
         steps.append(
             Step(
-                f"layers.*.{name}", kernel, operands, {"tile": 32}, 0, number * WORDS,
-                (number + 1) * WORDS, (f"model.layers.0.{name}",), macs, _bound(number, turns),
-            )  # fmt: skip
+                f"layers.*.{name}",
+                kernel,
+                operands,
+                {"tile": 32},
+                0,
+                number * WORDS,
+                (number + 1) * WORDS,
+                (f"model.layers.0.{name}",),
+                macs,
+                _bound(number, turns),
+            )
         )
     steps[0] = replace(steps[0], end_word=WORDS, bound=9_000, sources=("model.embed_tokens",))
     steps.append(
@@ -135,11 +143,13 @@ def transformer(turns: int = 16) -> CompiledModel:
         outputs=("logits",),
         parts=[
             HostPart(
-                "embed", ("input_ids",), ("embedded",),
+                "embed",
+                ("input_ids",),
+                ("embedded",),
                 ("tensor.gather %embed_tokens: a lookup by index, no arithmetic",),
             ),
             DevicePart((0,), ("embedded",), ("logits",)),
-        ],  # fmt: skip
+        ],
         weights={},
         host_module="module {}",
         provenance={
@@ -151,7 +161,7 @@ def transformer(turns: int = 16) -> CompiledModel:
         phases={
             "import": "module {\n  func.func @main(%0 : tensor<64x576xf32>)\n}",
             "quantise": "module {\n" + ir + "\n}",
-            "schedule": "module {\n  npu_schedule.launch @mxu0_matmul <32x32> & \"late\"\n}",
+            "schedule": 'module {\n  npu_schedule.launch @mxu0_matmul <32x32> & "late"\n}',
         },
         quantisation={
             f"layers.{n}.{name}": {"x": "fp8", "w": "fp8", "y": "bf16"}

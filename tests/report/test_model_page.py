@@ -68,7 +68,9 @@ def test_one_whole_page_that_needs_nothing_else(make) -> None:
     assert {address[1:] for address in reader.addresses if address[0] == "#"} <= set(reader.ids)
     assert "{{" not in page
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
-    assert "https://" not in page and "@import" not in page and "url(" not in page.replace("url(#", "")
+    assert (
+        "https://" not in page and "@import" not in page and "url(" not in page.replace("url(#", "")
+    )
 
 
 def test_sixteen_layers_stay_small_and_repeat() -> None:

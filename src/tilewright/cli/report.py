@@ -60,7 +60,9 @@ page is written and names the first wrong step), 2 for bad input.
     default=None,
     help="Which simulator; native unless it is not built.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON; a page only with -o.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the figures as JSON; a page only with -o."
+)
 def command(
     bundle: str,
     page: str | None,
@@ -78,16 +80,16 @@ def command(
     _check_options(run, verified, inputs, original)
     target = None if as_json and page is None else _target(bundle, page)
     model = load(bundle)
-    given = read_inputs(model, inputs, seed) if inputs else {}
+    named = {text.partition("=")[0] for text in inputs}
+    given = read_inputs(model, inputs, seed)
+    if all("=" in text for text in inputs):  # the others are drawn from the seed anyway
+        given = {name: array for name, array in given.items() if name in named}
     imported = None
     if original is not None:
         from tilewright.frontend.models import import_model
 
         imported = import_model(original)
-    with StepProgress("running") as running, StepProgress("verifying") as verifying:
-        data = report_data(
-            model, given, seed, run, verified, imported, machine, running, verifying
-        )
+    data = report_data(model, given, seed, run, verified, imported, machine, StepProgress)
     if target is not None:
         from tilewright.file_access import write_atomically
         from tilewright.report.model_page import model_page
@@ -100,7 +102,9 @@ def command(
     return 1 if data.accuracy is not None and data.accuracy.exact is False else 0
 
 
-def _check_options(run: bool, verified: bool, inputs: tuple[str, ...], original: str | None) -> None:
+def _check_options(
+    run: bool, verified: bool, inputs: tuple[str, ...], original: str | None
+) -> None:
     """Options that would have no effect are a mistake."""
     if not run and inputs:
         raise TilewrightError("TW0033", "--input has no meaning with --no-run")

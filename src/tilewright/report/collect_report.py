@@ -233,9 +233,7 @@ def _ports(model: CompiledModel) -> list[PortRow]:
         place = "host"
         if region is not None:
             place = f"{region.space.upper()} {region.address:#x}"
-        rows.append(
-            PortRow(name, direction, list(port.shape), port.dtype, port.region, place)
-        )
+        rows.append(PortRow(name, direction, list(port.shape), port.dtype, port.region, place))
     return rows
 
 

@@ -43,9 +43,7 @@ def _formats(model: CompiledModel, layer: LayerErrors) -> str:
     )
 
 
-def _scales_of(
-    model: CompiledModel, notes: dict[str, Any], layer: LayerErrors
-) -> Iterator[str]:
+def _scales_of(model: CompiledModel, notes: dict[str, Any], layer: LayerErrors) -> Iterator[str]:
     """Scales of the operands' tensors, else what is noted for the layer by one of its names."""
     names = [layer.errors.name]
     found = False

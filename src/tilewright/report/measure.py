@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +29,7 @@ from tilewright.runtime.verification import Accuracy, LayerCheck, Verification
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.machines import Machine
 
+Watch = Callable[[str], AbstractContextManager[Progress | None]]
 _STATUS = {"inherits": "no, as its inputs", "unread": ""}
 
 
@@ -39,30 +41,32 @@ def report_data(
     verified: bool = True,
     original: Any = None,
     machine: str | None = None,
-    running: Progress | None = None,
-    verifying: Progress | None = None,
+    progress: Watch = lambda verb: nullcontext(),
 ) -> ReportData:
     """The report of a model, run on these inputs (random ones of `seed` where none are given).
 
     Without `run` only what the compiler knows is in it. `original` is what was compiled, for
-    errors against float32; `running` and `verifying` hear how far it is. A model whose values cannot be checked still gets its report, which
+    errors against float32; `progress` gives for "running" and "verifying" something that is told
+    how far it is. A model whose values cannot be checked still gets its report, which
     says why.
     """
     if not run:
         return collect(model, not_verified="it was not run")
-    figures = measure(model, inputs, seed, machine, running)
+    with progress("running") as told:
+        figures = measure(model, inputs, seed, machine, told)
     if not verified:
         return collect(model, figures)
     try:
-        found = verify(
-            model,
-            inputs,
-            seed,
-            per_layer=True,
-            original=original,
-            machine=machine,
-            progress=verifying,
-        )
+        with progress("verifying") as told:
+            found = verify(
+                model,
+                inputs,
+                seed,
+                per_layer=True,
+                original=original,
+                machine=machine,
+                progress=told,
+            )
     except TilewrightError as error:
         return collect(model, figures, not_verified=error.message)
     return collect(model, figures, accuracy_figures(found))

@@ -194,13 +194,17 @@ def _timeline_text(data: ReportData) -> str:
 
 
 def _memory_text(data: ReportData) -> str:
-    return "Steps of rounds are drawn once; a tensor kept for every round is one box." if data.rounds else ""
+    return (
+        "Steps of rounds are drawn once; a tensor kept for every round is one box."
+        if data.rounds
+        else ""
+    )
 
 
 def _accuracy(data: ReportData) -> str:
     found = data.accuracy
     if found is None:
-        known = " Errors are those seen at calibration." if data.layers else ""
+        known = " What calibration found is below." if data.layers else ""
         text = f"The model was not verified for this report: {data.not_verified}.{known}"
         return f'<p class="dim">{escape(text)}</p>'
     rows = [
@@ -219,7 +223,13 @@ def _accuracy(data: ReportData) -> str:
     parts += [f'<p class="dim">Note: {escape(note)}.</p>' for note in found.notes]
     if found.against:
         parts.append(f'<p class="dim">Errors are against {escape(found.against)}.</p>')
-    heads = ("output", "equal to the quantised reference", "relative error", "largest error", "cosine")
+    heads = (
+        "output",
+        "equal to the quantised reference",
+        "relative error",
+        "largest error",
+        "cosine",
+    )
     parts.append(_table(heads, rows, numbers={2, 3, 4}))
     if not data.layers:
         parts.append('<p class="dim">Layers were not compared one by one.</p>')
@@ -243,7 +253,15 @@ def _host(data: ReportData) -> str:
 def _part_cells(number: int, part: PartRow) -> list[str]:
     reasons = "<br>".join(escape(reason) for reason in part.reasons) or "–"
     reads, writes = escape(", ".join(part.inputs)), escape(", ".join(part.outputs))
-    return [str(number), part.side, escape(part.what), reads, writes, f"{part.operations:,}", reasons]
+    return [
+        str(number),
+        part.side,
+        escape(part.what),
+        reads,
+        writes,
+        f"{part.operations:,}",
+        reasons,
+    ]
 
 
 def _ports(data: ReportData) -> str:
@@ -280,7 +298,11 @@ def _assembly(data: ReportData) -> str:
         options = ", ".join(f"{key} = {value}" for key, value in step.options.items())
         about = " · ".join(
             part
-            for part in (operands, options, f"for {', '.join(step.sources)}" if step.sources else "")
+            for part in (
+                operands,
+                options,
+                f"for {', '.join(step.sources)}" if step.sources else "",
+            )
             if part
         )
         texts.append(_long_text(step.assembly, title, "instructions", about))
@@ -298,7 +320,9 @@ def _search(key: str, label: str) -> str:
 
 def _long_text(text: Text, title: str, word: str, about: str = "") -> str:
     first = f'<p class="left-out">{escape(about)}</p>' if about else ""
-    rest = f'<p class="left-out">{text.left_out:,} more {word} left out</p>' if text.left_out else ""
+    rest = (
+        f'<p class="left-out">{text.left_out:,} more {word} left out</p>' if text.left_out else ""
+    )
     return (
         f"<details><summary>{escape(title)}</summary>{first}"
         f'<pre tabindex="0">{escape(text.text, quote=False)}</pre>{rest}</details>'

@@ -37,8 +37,15 @@ def _time(data: ReportData) -> str:
     if data.bound:
         lines.append((f"bound, {data.bound_of}", f"{data.bound:,}"))
         lines.append(("cycles over bound", f"{data.ratio:.3f}"))
+    else:
+        lines.append(("bound", data.bound_of))
     unit, share = binding_of(run.busy, run.cycles)
-    lines.append(("limited by", "latency, no unit half busy" if unit == LATENCY else f"{unit}, {_percent(share)}"))
+    lines.append(
+        (
+            "limited by",
+            "latency, no unit half busy" if unit == LATENCY else f"{unit}, {_percent(share)}",
+        )
+    )
     slow = _widest_gap(data)
     if slow:
         lines.append(("furthest from its bound", slow))
@@ -60,7 +67,7 @@ def _widest_gap(data: ReportData) -> str:
 def _accuracy(data: ReportData) -> str:
     found = data.accuracy
     if found is None:
-        return _card("Accuracy", "not verified", [])
+        return _card("Accuracy", "not verified", [("because", data.not_verified)])
     kind = {True: "good", False: "bad", None: ""}[found.exact]
     text = {True: "exact", False: "not exact", None: "not compared"}[found.exact]
     lines: list[Line] = []
@@ -123,7 +130,11 @@ def _units(data: ReportData) -> str:
         for cause, ticks in sorted(run.lost.items(), key=lambda item: (-item[1], item[0]))
         if ticks
     ]
-    rest = '<p class="dim" style="margin: 8px 0 0">cycles without issue</p>' + _lines(lost) if lost else ""
+    rest = (
+        '<p class="dim" style="margin: 8px 0 0">cycles without issue</p>' + _lines(lost)
+        if lost
+        else ""
+    )
     return f'<div class="card"><h3>Units busy</h3>{"".join(meters)}{rest}</div>'
 
 
@@ -131,13 +142,16 @@ def _memory(data: ReportData) -> str:
     meters = []
     largest = max(data.code_bytes, default=0)
     code = f"{bytes_text(largest)} of {bytes_text(data.code_limit)}"
-    meters.append(_meter("code", largest / data.code_limit, code, f"{largest:,} bytes in the largest segment"))
+    meters.append(
+        _meter("code", largest / data.code_limit, code, f"{largest:,} bytes in the largest segment")
+    )
     for memory in data.memories:
         text = f"{bytes_text(memory.top)} of {bytes_text(memory.capacity)}"
         hint = f"{memory.top:,} of {memory.capacity:,} bytes; {memory.regions} tensors"
         meters.append(_meter(memory.space.upper(), memory.top / memory.capacity, text, hint))
     lines = [
-        (f"{memory.space.upper()} live at most", f"{memory.peak_live:,} B") for memory in data.memories
+        (f"{memory.space.upper()} live at most", f"{memory.peak_live:,} B")
+        for memory in data.memories
     ]
     if len(data.code_bytes) > 1:
         total = bytes_text(sum(data.code_bytes))
@@ -146,8 +160,7 @@ def _memory(data: ReportData) -> str:
 
 
 def _origin(data: ReportData) -> str:
-    lines: list[Line] = [("target", data.profile)]
-    lines += flat(data.provenance)
+    lines = flat({"target": data.profile, **data.provenance})
     lines.append(("report written by", f"tilewright {data.version}"))
     lines += [(f"{name} took", f"{seconds:.2f} s") for name, seconds in data.timing.items()]
     return f'<div class="card"><h3>Where it came from</h3>{_lines(lines)}</div>'

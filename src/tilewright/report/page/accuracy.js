@@ -51,21 +51,21 @@ function drawAccuracy() {
       ...(layers.some((layer) => layer.exact === false) ? [el("span", { class: "bad" }, "× differs from the quantised reference")] : [])));
   }
 
-  const known = (key) => layers.some((layer) => layer[key] !== null && layer[key] !== "");
+  const columns = [
+    { title: "layer", key: "name", value: (layer) => layer.name },
+    { title: "exact", key: "exact", hint: "equal to the quantised reference in every bit", value: (layer) => layer.exact === null ? null : layer.exact ? "yes" : "no",
+      show: (layer) => layer.exact === null ? null : el("span", { class: layer.exact ? "good" : "bad" }, layer.status || (layer.exact ? "yes" : "no")) },
+    { title: "relative error", key: "relative", number: true, hint: "norm of the difference to float32 over norm of the values", value: (layer) => layer.relative, show: (layer) => small(layer.relative) },
+    { title: "largest error", key: "max_abs", number: true, hint: "largest absolute difference to float32", value: (layer) => layer.max_abs, show: (layer) => small(layer.max_abs) },
+    { title: "cosine", key: "cosine", number: true, hint: "cosine similarity to float32", value: (layer) => layer.cosine, show: (layer) => cosine(layer.cosine) },
+    { title: "formats", key: "formats", value: (layer) => layer.formats || null },
+    { title: "scales", key: "scales", long: true, value: (layer) => layer.scales || null },
+  ].filter(({ key }) => layers.some((layer) => layer[key] !== null && layer[key] !== ""));
   const table = makeTable(byId("accuracy-table"), {
-    columns: [
-      { title: "layer", value: (layer) => layer.name },
-      { title: "exact", hint: "equal to the quantised reference in every bit", value: (layer) => layer.exact === null ? null : layer.exact ? "yes" : "no",
-        show: (layer) => layer.exact === null ? null : el("span", { class: layer.exact ? "good" : "bad" }, layer.status || (layer.exact ? "yes" : "no")) },
-      { title: "relative error", number: true, hint: "norm of the difference to float32 over norm of the values", value: (layer) => layer.relative, show: (layer) => small(layer.relative) },
-      { title: "largest error", number: true, hint: "largest absolute difference to float32", value: (layer) => layer.max_abs, show: (layer) => small(layer.max_abs) },
-      { title: "cosine", number: true, hint: "cosine similarity to float32", value: (layer) => layer.cosine, show: (layer) => cosine(layer.cosine) },
-      ...(known("formats") ? [{ title: "formats", value: (layer) => layer.formats || null }] : []),
-      ...(known("scales") ? [{ title: "scales", long: true, value: (layer) => layer.scales || null }] : []),
-    ],
-    rows: layers, sort: measure === "max_abs" ? 3 : measure ? 2 : null, down: true, limit: 20, label: (layer) => layer.name,
+    columns, rows: layers, sort: measure ? columns.findIndex(({ key }) => key === measure) : null, down: true, limit: 20,
+    label: (layer) => layer.name,
   });
-  lengthChoice(byId("accuracy-controls"), table, layers.length, 20);
+  lengthChoice(byId("accuracy-controls"), table, layers.length, 20, measure ? "worst" : "first");
   if (measure) redrawn(place, (width) => chart(width));
 }
 

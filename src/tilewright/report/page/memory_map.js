@@ -92,7 +92,7 @@ function drawMemory(memory) {
     for (let step = 0; step < steps; step++) {
       const from = px(edge(step)), to = px(edge(step + 1)), at = (from + to) / 2;
       if (at < left || at > width - right) continue;
-      const name = fitting(`${step} ${shortNames[step]}`, to - from, 6.2) || String(step);
+      const name = fitting(`${step}: ${shortNames[step]}`, to - from, 6.2) || String(step);
       const half = Math.max(8, name.length * 3.1);
       if (at - half < free) continue;
       free = at + half + 4;

@@ -67,8 +67,8 @@ function makeTable(place, { columns, rows, caption, sort, down, children, label,
 }
 
 // "first 20" and "all" for long tables.
-function lengthChoice(place, table, total, few) {
+function lengthChoice(place, table, total, few, word) {
   if (total <= few) return;
-  place.append(...choice("show", { few: `worst ${few}`, all: `all ${count(total)}` }, "few",
+  place.append(...choice("show", { few: `${word} ${few}`, all: `all ${count(total)}` }, "few",
     (key) => table.show(key === "few" ? few : Infinity)));
 }

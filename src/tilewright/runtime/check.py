@@ -258,16 +258,29 @@ class _Life:
 
 def _overlaps(model: CompiledModel) -> Iterator[TilewrightError]:
     """Two tensors in the same bytes at the same time."""
-    spans = _part_spans(model)
+    spans = part_spans(model)
     for space in SPACES:
         lives = []
         for region in model.regions.values():
             if region.space == space:
-                first, last = _live(model, region, spans)
+                first, last = lifetime(model, region, spans)
                 for turn in range(region.count):
                     at = region.at(turn)
                     lives.append(_Life(first, last, at, at + region.layout.bytes, region.name))
+        lives += _data_lives(model, space)
         yield from _sweep(model, space, lives)
+
+
+def _data_lives(model: CompiledModel, space: str) -> Iterator[_Life]:
+    """Data that comes with the code of a segment: it arrives before its first step."""
+    for number, program in enumerate(model.segments):
+        mine = [index for index, step in enumerate(model.steps) if step.segment == number]
+        first, last = (mine[0], mine[-1]) if mine else (0, len(model.steps))
+        for data in program.data:
+            if data.space == space and data.bytes:
+                end = data.address + len(data.bytes)
+                name = f"the data of segment {number}"
+                yield _Life(2 * first - 1, 2 * last + 1, data.address, end, name)
 
 
 def _sweep(model: CompiledModel, space: str, lives: list[_Life]) -> Iterator[TilewrightError]:
@@ -315,7 +328,7 @@ def _overlap(space: str, one: _Life, other: _Life) -> TilewrightError:
     )
 
 
-def _live(
+def lifetime(
     model: CompiledModel, region: Region, spans: list[tuple[DevicePart, int, int]]
 ) -> tuple[int, int]:
     """From when to when a region's bytes must stay, in the times of `_Life`.
@@ -344,7 +357,7 @@ def _live(
     return first, last
 
 
-def _part_spans(model: CompiledModel) -> list[tuple[DevicePart, int, int]]:
+def part_spans(model: CompiledModel) -> list[tuple[DevicePart, int, int]]:
     """Device parts with their first step and the step after their last."""
     result = []
     for part in model.parts:

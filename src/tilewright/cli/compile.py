@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,10 +200,13 @@ def _report(compiled: CompiledModel, imported: Imported, progress: Any) -> str:
     began = time.perf_counter()
     progress("run and verify", "")
 
-    def step(what: str, done: int, total: int, tick: int) -> None:
-        progress("run and verify", f"{what}, step {done} of {total}, tick {tick:,}")
+    def watch(verb: str):
+        def step(done: int, total: int, tick: int) -> None:
+            progress("run and verify", f"{verb}, step {done} of {total}, tick {tick:,}")
 
-    html = model_page(report_data(compiled, original=imported, progress=step))
+        return nullcontext(step)
+
+    html = model_page(report_data(compiled, original=imported, progress=watch))
     compiled.timing["run and verify"] = time.perf_counter() - began
     return html
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -197,6 +198,32 @@ def pointwise(o: Options):
                     out[b, m, n] = tw.to_fp8(last) if o["out"] == "fp8" else last
 
     return specs, body
+
+
+@maker
+def copy(o: Options):
+    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
+    sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
+    spec = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+
+        def part(leading: tuple[Any, ...]) -> None:
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    out[(*leading, m, n)] = x[(*leading, m, n)]
+
+        def over(leading: tuple[Any, ...], rest: tuple[str, ...]) -> None:
+            if not rest:
+                part(leading)
+                return
+            for index in tw.each(getattr(x, rest[0])):
+                over((*leading, index), rest[1:])
+
+        over((), sizes[:-2])
+
+    return given(x=spec, out=spec), body
 
 
 @maker
@@ -417,7 +444,8 @@ def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
     for d, (x, y) in enumerate(zip(parts[:half], parts[half:], strict=True)):
         columns = Block(d, 1, t["cos"].P)
         index = (b, m, columns) if len(t["cos"].shape) == 3 else (m, columns)
-        cos, sin = t["cos"][index], t["sin"][index]
+        # Beyond its edge a table is 0, and so is the head, which is whole tiles wide.
+        cos, sin = (replace(t[n][index].tiles(), columns=[SIDE]) for n in ("cos", "sin"))
         x, y = x.tiles(), y.tiles()
         first.append(x * cos - y * sin)
         second.append(y * cos + x * sin)

@@ -353,7 +353,35 @@ def _in_place(op: UKernelGenericOp, known: KnownValues) -> bool:
     name = family_name(op)
     if name not in _BINARY and name not in _MAPPED_OTHERS and not name.startswith("elementwise_"):
         return False
+    if name == "select":
+        return _literal_choice(op, known) or _unrepeated(op)
     return _literal(op, name, known) or _unrepeated(op)
+
+
+def _literal_choice(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """A select with an alternative that is one number everywhere, as a literal."""
+    names = [n for n in ("a", "b") if f"scalar_{n}" not in op.attributes]
+    reads, shape = operand_reads(op), shape_of(op.result)
+    for index, name in enumerate(names, 1):
+        operand = op.operands[index]
+        if not known.is_known(operand) or known.is_known(op.result):
+            continue
+        if known.stored(operand) != 1 and math.prod(shape_of(operand)) != 1:
+            continue
+        number = known.number(operand)
+        kept = [i for i in range(len(op.operands)) if i != index]
+        covered = {d for i in kept for d in reads[i]}
+        if number is None or any(n != 1 and d not in covered for d, n in enumerate(shape)):
+            continue
+        attributes = dict(op.attributes)
+        attributes[f"scalar_{name}"] = literal(number, tensor_type(op.result).element_type).value
+        if "operand_maps" in attributes:
+            maps = [map_attribute(len(shape), reads[i]) for i in kept]
+            attributes["operand_maps"] = ArrayAttr(maps)
+        operands = [op.operands[i] for i in kept]
+        replace_value(op, BuilderBefore(op).call("select", operands, op.result.type, attributes))
+        return True
+    return False
 
 
 def _literal(op: UKernelGenericOp, name: str, known: KnownValues) -> bool:

@@ -76,13 +76,13 @@ def read_weights(path: str) -> dict[str, Array]:
     from tilewright.runtime.tensor_files import read_tensor
 
     if not Path(path).is_file():
-        raise TilewrightError("TW0010", "there is no such file", Location(path))
+        raise TilewrightError("TW0020", "there is no such file of weights", Location(path))
     try:
         with safe_open(path, framework="numpy") as file:
             names = sorted(file.keys())
     except Exception as error:
         raise TilewrightError(
-            "TW0012", f"cannot read the weights: {error}", Location(path)
+            "TW0029", f"the file is not readable safetensors: {error}", Location(path)
         ) from None
     return {name: read_tensor(f"{path}#{name}").array for name in names}
 

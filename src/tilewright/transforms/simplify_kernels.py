@@ -118,6 +118,12 @@ def transpose(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     if inner is not None:
         first = integers_of(inner, "permutation") or ()
         return BuilderBefore(op).transpose(inner.operands[0], [first[p] for p in order])
+    inner = maker(x, "reshape")
+    if inner is not None and shape_of(inner.operands[0]) == _squeezed(shape):
+        # Dimensions of size 1 are added last, where the next reshape may take them away again.
+        builder, wide = BuilderBefore(op), [d for d, n in enumerate(shape) if n != 1]
+        turned = builder.transpose(inner.operands[0], [wide.index(d) for d in moved])
+        return builder.reshape(turned, shape_of(op.result))
     return None
 
 
@@ -445,13 +451,13 @@ def _unrepeated(op: UKernelGenericOp) -> bool:
 
 
 def _transposed_operands(op: MatmulOp) -> bool:
-    """A product that reads a transposed operand as it lies.
+    """A product that reads a transposed operand as it lies, and says so.
 
     before: matmul %x, transpose(%w)   after: matmul %x, %w {transpose_rhs}
     """
     marks = list(op.transposes())
     operands = [op.lhs, op.rhs]
-    changed = False
+    changed = marks[1] and op.transpose_rhs is None  # where only the shapes told
     for index, operand in enumerate(operands):
         inner = maker(operand, "transpose")
         if inner is None:

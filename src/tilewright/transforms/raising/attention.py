@@ -332,6 +332,56 @@ def _grouped(builder: BuilderBefore, operands: list[SSAValue], known: KnownValue
     return keys.group
 
 
+def regroup_attention(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """Attention that reads repeated keys and values, reading what they repeat.
+
+    before: gemma_attention(q, repeat k, repeat v)   after: gemma_attention(q, k, v) {kv_group = 3}
+    """
+    if family_name(op) != "gemma_attention":
+        return False
+    operands = list(op.operands)
+    builder = BuilderBefore(op)
+    group = _grouped(builder, operands, known)
+    if group == 1:
+        return False
+    attributes = dict(op.attributes)
+    given = attributes.get("kv_group")
+    already = given.value.data if isinstance(given, IntegerAttr) else 1
+    attributes["kv_group"] = IntegerAttr(group * already, i64)
+    new = UKernelGenericOp(op.symbol.data, operands, op.result.type, attributes)
+    replace_value(op, builder.add(new))
+    return True
+
+
+def straighten_attention(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """Attention on keys or values behind a transpose, with as little turning as possible.
+
+    before: gemma_attention(q, transpose k to [h, d, n], v) {transpose_k}
+    after:  gemma_attention(q, transpose k to [h, n, d], v), or without any transpose
+    """
+    if family_name(op) != "gemma_attention":
+        return False
+    operands, attributes = list(op.operands), dict(op.attributes)
+    builder = BuilderBefore(op)
+    for index, name in ((1, "transpose_k"), (2, "transpose_v")):
+        inner = maker(operands[index], "transpose")
+        if inner is None:
+            continue
+        order = list(integers_of(inner, "permutation") or ())
+        order[-2:] = order[:-3:-1]
+        if name in attributes:
+            operands[index] = builder.transpose(inner.operands[0], order)
+            del attributes[name]
+        elif order == list(range(len(order))):
+            operands[index] = inner.operands[0]
+            attributes[name] = UnitAttr()
+    if operands == list(op.operands):
+        return False
+    new = UKernelGenericOp(op.symbol.data, operands, op.result.type, attributes)
+    replace_value(op, builder.add(new))
+    return True
+
+
 def _mask(
     builder: BuilderBefore,
     operands: list[SSAValue],

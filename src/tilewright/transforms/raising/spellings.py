@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from tilewright.dialects.intents import literal, shape_of, tensor_type
-from tilewright.dialects.npu_kernel import UKernelGenericOp
+from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.transforms.kernel_rewriting import (
     BuilderBefore,
@@ -331,6 +331,23 @@ def times_inverse(op: UKernelGenericOp) -> SSAValue | None:
     return None
 
 
+def narrowed_product(op: UKernelGenericOp) -> SSAValue | None:
+    """A product whose sums are only narrowed, as a product with a narrow result"""
+    product_ = op.operands[0].owner
+    if not isinstance(product_, MatmulOp) or not has_one_user(product_) or not reads_plainly(op):
+        return None
+    names = [str(tensor_type(v).element_type) for v in (product_.lhs, op.result, product_.result)]
+    if product_.init is not None or names[0] != names[1] or names[2] != "f32":
+        return None
+    if names[1] not in ("bf16", "f16"):
+        return None
+    marks = product_.transposes()
+    new = MatmulOp(
+        product_.lhs, product_.rhs, op.result.type, None, *marks, dict(product_.attributes)
+    )
+    return BuilderBefore(op).add(new)
+
+
 def added_negative(op: UKernelGenericOp) -> SSAValue | None:
     """x + (-y) as x - y; also where the sign is on one factor of y"""
     if len(op.operands) != 2 or not (reads_plainly(op, 0) and reads_plainly(op, 1)):
@@ -359,6 +376,7 @@ def added_negative(op: UKernelGenericOp) -> SSAValue | None:
 
 
 SPELLINGS: dict[str, list[Spelling]] = {
+    "cast": [narrowed_product],
     "elementwise_pow": [power],
     "elementwise_mul": [product, mean, factor_of_norm, halved_last, times_inverse],
     "elementwise_div": [inverse_root, mean, divided_by_root, logistic, halved_last],

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.intents import IntentBuilder, Lane, literal, shape_of, tensor_type
+from tilewright.dialects.intents import (
+    IntentBuilder,
+    Lane,
+    integers,
+    literal,
+    shape_of,
+    tensor_type,
+)
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.verification import verify_module
 from tilewright.dialects.xdsl_api import (
@@ -61,7 +68,9 @@ class Graph(IntentBuilder):
         type_ = TensorType(ELEMENTS[str(array.dtype)], list(array.shape))
         return self.add(arith.ConstantOp(DenseResourceAttr.from_params(name, type_), type_))
 
-    def op(self, family: str, *operands: SSAValue | float, element: Attribute | None = None) -> SSAValue:
+    def op(
+        self, family: str, *operands: SSAValue | float, element: Attribute | None = None
+    ) -> SSAValue:
         """An element-wise step, `add` or `elementwise_add`."""
         known = ("cast", "select", "compare", "silu", "logical_not", "logical_and")
         name = family if family in known else f"elementwise_{family}"
@@ -110,13 +119,25 @@ class Graph(IntentBuilder):
         rest = len(shape) - 1
         return self.slice(x, [0] * rest + [start], [*shape[:-1], size], [1] * rest + [step])
 
+    def insert(self, x: SSAValue, into: SSAValue, start: int, step: int = 1) -> SSAValue:
+        """`into` with elements of the last dimension replaced by x."""
+        rest = len(shape_of(into)) - 1
+        attributes = {
+            "offsets": integers([0] * rest + [start]),
+            "sizes": integers(shape_of(x)),
+            "strides": integers([1] * rest + [step]),
+        }
+        return self.call("insert_slice", [x, into], into.type, attributes)
+
     def halves(self, x: SSAValue) -> tuple[SSAValue, SSAValue]:
         half = shape_of(x)[-1] // 2
         return self.part(x, 0, half), self.part(x, half, half)
 
     def finish(self, *results: SSAValue) -> Imported:
         self.block.add_op(func.ReturnOp(*results))
-        types = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
+        types = FunctionType.from_lists(
+            [a.type for a in self.block.args], [r.type for r in results]
+        )
         module = ModuleOp([func.FuncOp("main", types, Region(self.block))])
         verify_module(module)
         inputs = [_spec(n, a) for n, a in zip(self.names, self.block.args, strict=True)]

@@ -6,13 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spelled import Graph, counts
 
-from tests.transforms.spelled import Graph, counts
 from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.verification import verify_module
-from tilewright.dialects.xdsl_api import DenseResourceAttr, FloatAttr, IntegerAttr, TensorType, arith
-from tilewright.dialects.xdsl_api import bf16, f32, i8, i64
+from tilewright.dialects.xdsl_api import (
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+    arith,
+    bf16,
+    f32,
+    i8,
+    i64,
+)
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, save_safetensors
 from tilewright.reference.executor import run

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spelled import counts
 
-from tests.transforms.spelled import counts
 from tilewright.dialects.context import make_context
 from tilewright.dialects.verification import verify_module
 from tilewright.dialects.xdsl_api import DenseResourceAttr, ModuleOp, TensorType, arith

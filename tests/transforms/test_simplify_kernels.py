@@ -7,8 +7,8 @@ import math
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spelled import Graph, counts, inputs_of
 
-from tests.transforms.spelled import Graph, counts, inputs_of
 from tilewright.dialects.intents import shape_of
 from tilewright.dialects.verification import verify_module
 from tilewright.dialects.xdsl_api import FloatAttr, bf16, f32, i1
@@ -184,13 +184,11 @@ def test_reductions_from_a_neutral_start():
 
 
 def test_overlapping_writes_stay():
-    from tests.transforms.test_raise_composites import insert
-
     g = Graph()
     a, b, c = g.input("a", (2, 4)), g.input("b", (2, 4)), g.input("c", (2, 6))
-    joined = insert(g, b, insert(g, a, c, 0, 1), 2, 1)  # 0..4 and 2..6
+    joined = g.insert(b, g.insert(a, c, 0), 2)  # 0..4 and 2..6
     assert simplified(g.finish(joined)) == {"insert_slice": 2}
     g = Graph()
     a, b, c = g.input("a", (2, 3)), g.input("b", (2, 3)), g.input("c", (2, 6))
-    joined = insert(g, a, insert(g, b, c, 3, 1), 0, 1)
+    joined = g.insert(a, g.insert(b, c, 3), 0)
     assert simplified(g.finish(joined)) == {"concat": 1}

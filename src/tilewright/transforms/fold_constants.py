@@ -11,7 +11,6 @@ import numpy as np
 from tilewright.dialects.intents import literal, shape_of, tensor_type
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
-    Attribute,
     Context,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -210,10 +209,8 @@ def _origin(op: Operation) -> str:
     return best
 
 
-def _dense(array: Array, type_: TensorType) -> Attribute:
+def _dense(array: Array, type_: TensorType) -> DenseIntOrFPElementsAttr:
     """An array as elements written in the IR."""
     flat = array.reshape(-1)
     values = [int(v) for v in flat] if array.dtype.kind in "biu" else [float(v) for v in flat]
-    if type_.get_shape() and 0 in type_.get_shape():
-        return DenseIntOrFPElementsAttr.from_list(type_, [])  # type: ignore[arg-type]
     return DenseIntOrFPElementsAttr.from_list(type_, values)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from tilewright.dialects.xdsl_api import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     Dialect,
+    DictionaryAttr,
     IntegerAttr,
     IRDLOperation,
     IsTerminator,
@@ -58,8 +59,11 @@ class HLOOp(IRDLOperation):
 
     def get(self, name: str) -> Attribute | None:
         """An attribute wherever the text had it."""
-        found = self.properties.get(name)
-        return self.attributes.get(name) if found is None else found
+        for place in (self.properties, self.attributes):
+            if name in place:
+                return place[name]
+        inner = self.properties.get("composite_attributes")
+        return inner.data.get(name) if isinstance(inner, DictionaryAttr) else None
 
 
 # ----------------------------------------------------------------------------- pieces of syntax

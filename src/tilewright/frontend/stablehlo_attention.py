@@ -34,11 +34,12 @@ from tilewright.dialects.xdsl_api import (
     f32,
 )
 from tilewright.frontend.aten_builder import integer
-from tilewright.frontend.aten_graph import BY_NAME
+from tilewright.frontend.aten_graph import BY_NAME, TensorInfo
 from tilewright.frontend.imported import Array
 from tilewright.frontend.stablehlo_builder import HLOImporter
 from tilewright.frontend.stablehlo_ops_movement import literal_array
 from tilewright.frontend.stablehlo_ops_products import Dot, dot_of, untransposed
+from tilewright.reference import dtypes
 from tilewright.transforms.linalg_to_kernel.chains.match import Node, family_name, make_node
 
 Replace = Callable[[Callable[[], SSAValue]], None]
@@ -354,6 +355,9 @@ class _Builder:
         rows, keys = self.sizes[self.rows], self.sizes[self.keys]
         known = array_of(self.importer, value)
         if known is not None:
+            known = _thinned(known)
+            if known.shape != shape_of(value):
+                value = self._literal(known)
             seen = self._seen(known, labels, rows, keys)
             if seen is not None and seen.all():
                 return None
@@ -362,6 +366,14 @@ class _Builder:
                 return None
         attributes["mask_kind"] = StringAttr("bool" if self.scores.keep else "additive")
         return self._spread(value, labels, heads)
+
+    def _literal(self, array: Array) -> SSAValue:
+        """An array as a constant of the module."""
+        importer = self.importer
+        count = sum(name.startswith("literal.") for name in importer.weights)
+        name = f"literal.{count}"
+        importer.weights[name] = array
+        return importer.resource(name, TensorInfo(array.shape, BY_NAME[dtypes.of_array(array).name]))
 
     def _seen(
         self, known: Array, labels: Sequence[str | None], rows: int, keys: int
@@ -404,6 +416,15 @@ class _Builder:
             lead = [1]
         lead = [*lead[:-1], lead[-1] * group] if lead else []
         return self.importer.reshape(whole, [*lead, self.sizes[self.rows], self.sizes[self.keys]])
+
+
+def _thinned(array: Array) -> Array:
+    """An array with size 1 wherever it does not vary."""
+    for axis, size in enumerate(array.shape):
+        first = array.take([0], axis) if size else array
+        if size > 1 and bool((array == first).all()):
+            array = np.ascontiguousarray(first)
+    return array
 
 
 def _shared_heads(

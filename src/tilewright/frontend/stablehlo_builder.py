@@ -1,8 +1,10 @@
 """Building kernel intents from StableHLO values.
 
-A value is an SSA value, or a `View` of one: the same elements repeated along new dimensions. JAX
-writes every broadcast as an operation; as views they cost nothing until something needs the whole
-tensor, and element-wise intents read through them.
+A value is an SSA value, or a `View` of one: the same elements in another order of dimensions, or
+repeated along new ones. JAX writes every broadcast as an operation, and puts transposes wherever a
+batching rule does; as views they cost nothing until something needs the whole tensor. Element-wise
+steps and reductions are done in the order of the tensor behind, so that transposes sink to where
+they matter.
 
 Equal intents are built once: JAX computes the same mean for a mean and for a variance, and the
 chains that name a norm want to see one.
@@ -104,8 +106,17 @@ class HLOImporter(GraphImporter):
             return value
         if value.tensor in self.known:
             return self.constant(self.array(value))
+        # First without dimensions of size 1, then in order, and only then repeated.
+        kept = [d for d, loop in enumerate(value.loops) if loop is not None]
+        sizes = shape_of(value.tensor)
+        tensor = self.reshape(value.tensor, [sizes[d] for d in kept])
+        order = sorted(range(len(kept)), key=lambda i: value.loops[kept[i]] or 0)
+        tensor = self.transpose(tensor, order)
+        loops = tuple(value.loops[kept[i]] for i in order)
+        if all(n == 1 for d, n in enumerate(value.shape) if d not in loops):
+            return self.reshape(tensor, value.shape)
         extents = dict(enumerate(value.shape))
-        return self.broadcast(Lane(value.tensor, value.loops), range(len(value.shape)), extents)
+        return self.broadcast(Lane(tensor, loops), range(len(value.shape)), extents)
 
     def input(self, index: int) -> SSAValue:
         return self.whole(self.operand(index))
@@ -183,7 +194,12 @@ class HLOImporter(GraphImporter):
         """Lower one operation and note what its results have become."""
         outer, self.current = self.current, op  # type: ignore[assignment]
         outer_node, self.node = self.node, self.node_of(op)
-        lowered = OPERATIONS[name_of(op)](self, op)  # type: ignore[arg-type]
+        try:
+            lowered = OPERATIONS[name_of(op)](self, op)  # type: ignore[arg-type]
+        except TilewrightError as error:
+            if self.node.location is not None:
+                error.at(self.node.location)
+            raise
         found = [lowered] if isinstance(lowered, (SSAValue, View)) else list(lowered)
         if len(found) != len(op.results):
             raise self.refused(f"has {len(op.results)} results, {len(found)} are known", "TW6204")
@@ -258,6 +274,32 @@ class HLOImporter(GraphImporter):
             range(len(sizes)),
         ).tensor
 
+    def spread(
+        self,
+        family: str,
+        *operands: Value | float | int,
+        shape: Sequence[int],
+        to: ScalarType | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Value:
+        """An element-wise intent in the order of dimensions that its operands are stored in."""
+        values = [v for v in operands if isinstance(v, (SSAValue, View))]
+        orders = {order_of(v) for v in values if not self.is_known(v)} - {None}
+        order = orders.pop() if len(orders) == 1 else None
+        if order is None or order == tuple(range(len(shape))):
+            operands = tuple(
+                self.whole(v) if isinstance(v, View) and order_of(v) is not None else v
+                for v in operands
+            )
+            return self.apply(family, *operands, shape=shape, to=to, attributes=attributes)
+        stored = [shape[d] for d in order]
+        place = {d: index for index, d in enumerate(order)}
+        moved = [
+            self.reordered(v, order) if isinstance(v, (SSAValue, View)) else v for v in operands
+        ]
+        made = self.apply(family, *moved, shape=stored, to=to, attributes=attributes)
+        return self.reordered(made, [place[d] for d in range(len(shape))])
+
     def convert(self, value: Value, kind: ScalarType) -> Value:
         """A value in another element type; what is not zero is true."""
         if self.kind_of(value) == kind:
@@ -268,7 +310,7 @@ class HLOImporter(GraphImporter):
             return View(inner, value.loops, value.shape)
         return self.cast(value, kind)
 
-    def matched(self, value: Value, predicate: str, other: Value | float) -> SSAValue:
+    def matched(self, value: SSAValue, predicate: str, other: Value | float) -> SSAValue:
         """A comparison as i1."""
         attributes = {"predicate": StringAttr(predicate)}
         return self.apply("compare", value, other, to=BY_NAME["i1"], attributes=attributes)
@@ -281,7 +323,7 @@ class HLOImporter(GraphImporter):
             if isinstance(pick, (SSAValue, View)):
                 return pick
         shapes = [extent(v) for v in (condition, a, b) if isinstance(v, (SSAValue, View))]
-        return self.apply("select", condition, a, b, shape=max(shapes, key=len))
+        return self.spread("select", condition, a, b, shape=max(shapes, key=len))
 
     def repeated(self, value: Value, dims: Sequence[int], shape: Sequence[int]) -> Value:
         """before: [8] with dims = [0], shape [8, 16]; after: the view that repeats along 16."""
@@ -317,14 +359,11 @@ class HLOImporter(GraphImporter):
         old = extent(value)
         if sorted(permutation) != list(range(len(old))):
             raise self.refused(f"orders rank {len(old)} by {list(permutation)}", "TW6204")
-        if isinstance(value, View):
-            place = {old_dim: new for new, old_dim in enumerate(permutation)}
-            loops = tuple(None if loop is None else place[loop] for loop in value.loops)
-            return simplified(View(value.tensor, loops, tuple(old[p] for p in permutation)))
-        wide = [p for p in permutation if old[p] != 1]
-        if wide == sorted(wide):  # only unit dimensions move
-            return self.reshape(value, [old[p] for p in permutation])
-        return self.transpose(value, permutation)
+        if isinstance(value, SSAValue):
+            value = View(value, tuple(range(len(old))), old)
+        place = {old_dim: new for new, old_dim in enumerate(permutation)}
+        loops = tuple(None if loop is None else place[loop] for loop in value.loops)
+        return simplified(View(value.tensor, loops, tuple(old[p] for p in permutation)))
 
 
 def _identity(op: Operation) -> tuple[object, ...] | None:
@@ -354,6 +393,15 @@ def lane(value: Value) -> Lane:
     if isinstance(value, View):
         return Lane(value.tensor, value.loops)
     return Lane(value, tuple(range(len(shape_of(value)))))
+
+
+def order_of(value: Value) -> tuple[int, ...] | None:
+    """The dimension each dimension of the tensor behind is, when a value has all elements of it."""
+    if isinstance(value, SSAValue):
+        return tuple(range(len(shape_of(value))))
+    if None in value.loops or len(value.loops) != len(value.shape):
+        return None
+    return tuple(loop for loop in value.loops if loop is not None)
 
 
 def simplified(view: View) -> Value:

@@ -123,7 +123,7 @@ def branch(importer: HLOImporter, op: HLOOp) -> Sequence[Value]:
                 for a, b in zip(sides[0], sides[1], strict=True)
             ]
             break
-        taken = importer.matched(index, "eq", number)
+        taken = importer.matched(importer.whole(index), "eq", number)
         found = [
             importer.chosen(_spread(importer, taken, a), a, b)
             for a, b in zip(sides[number], found, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.dialects.stablehlo import BY_NAME as BY_OPERATION
 from tilewright.dialects.stablehlo import HLOOp
-from tilewright.dialects.xdsl_api import AnyFloat, Attribute, SSAValue
+from tilewright.dialects.xdsl_api import AnyFloat, Attribute, SSAValue, StringAttr
 from tilewright.frontend.aten_builder import scalar_attribute
 from tilewright.frontend.aten_graph import BY_NAME, element_type
 from tilewright.frontend.stablehlo_builder import (
@@ -21,6 +21,7 @@ from tilewright.frontend.stablehlo_builder import (
     extent,
     lowers,
     number,
+    order_of,
     written,
 )
 
@@ -115,7 +116,7 @@ def combined(importer: HLOImporter, family: str, left: Value, right: Value) -> V
             if one == other:
                 return through(importer, one, lambda x: importer.unary("elementwise_square", x))
             if _is_square(one, other):
-                return importer.unary("elementwise_cube", base(other))
+                return through(importer, other, lambda x: importer.unary("elementwise_cube", x))
     if same_view(left, right):
         # Both repeat the same way: combine first, repeat after.
         assert isinstance(left, View)
@@ -123,7 +124,7 @@ def combined(importer: HLOImporter, family: str, left: Value, right: Value) -> V
         inner = combined(importer, family, left.tensor, right.tensor)
         if isinstance(inner, SSAValue):
             return View(inner, left.loops, left.shape)
-    return importer.apply(family, left, right, shape=extent(left))
+    return importer.spread(family, left, right, shape=extent(left))
 
 
 def same_view(left: Value, right: Value) -> bool:
@@ -138,12 +139,12 @@ def same_view(left: Value, right: Value) -> bool:
 
 def _is_square(value: Value, of: Value) -> bool:
     """Whether a value is the square of another."""
-    if not isinstance(value, SSAValue) or not isinstance(of, SSAValue):
+    if order_of(value) is None or order_of(value) != order_of(of):
         return False
-    owner: Any = value.owner
+    owner: Any = base(value).owner
     symbol = getattr(owner, "symbol", None)
     return symbol is not None and symbol.data == "npu_uk_elementwise_square" and (
-        owner.operands[0] is of
+        owner.operands[0] is base(of)
     )  # fmt: skip
 
 
@@ -155,7 +156,9 @@ def compare(importer: HLOImporter, op: HLOOp) -> Value:
     if kind.name == "i1":
         left, right = (importer.convert(v, BY_NAME["i32"]) for v in (left, right))
     unsigned = kind.name.startswith("u") and direction not in ("eq", "ne")
-    return importer.matched(left, f"u{direction}" if unsigned else direction, right)
+    attributes = {"predicate": StringAttr(f"u{direction}" if unsigned else direction)}
+    shape, truth = extent(left), BY_NAME["i1"]
+    return importer.spread("compare", left, right, shape=shape, to=truth, attributes=attributes)
 
 
 @lowers("select")
@@ -176,12 +179,12 @@ def clamp(importer: HLOImporter, op: HLOOp) -> Value:
     low, high = (v if extent(v) == shape else importer.repeated(v, [], shape) for v in (low, high))
     bounds = [importer.constant_of(v) for v in (low, high)]
     element = element_type(importer.kind_of(x))
-    if isinstance(element, AnyFloat) and None not in bounds and isinstance(x, SSAValue):
+    if isinstance(element, AnyFloat) and None not in bounds:
         attributes: dict[str, Attribute] = {
             name: scalar_attribute(bound, element)
             for name, bound in zip(("min", "max"), bounds, strict=True)
         }
-        return importer.call("clamp", [x], x.type, attributes)
+        return through(importer, x, lambda v: importer.call("clamp", [v], v.type, attributes))
     held = combined(importer, "elementwise_max", x, low)
     return combined(importer, "elementwise_min", held, high)
 
@@ -382,11 +385,9 @@ def remainder(importer: HLOImporter, op: HLOOp) -> Value:
             return known(importer, np.fmod(importer.array(x), importer.array(y)))
     ratio = combined(importer, "elementwise_div", x, y)
     if importer.kind_of(x).is_float:
-        down, up = (
-            importer.apply(f"elementwise_{name}", ratio, shape=extent(x))
-            for name in ("floor", "ceil")
-        )
-        ratio = importer.chosen(importer.matched(ratio, "lt", 0.0), up, down)
+        whole = importer.whole(ratio)
+        down, up = (importer.unary(f"elementwise_{name}", whole) for name in ("floor", "ceil"))
+        ratio = importer.chosen(importer.matched(whole, "lt", 0.0), up, down)
     return combined(importer, "elementwise_sub", x, combined(importer, "elementwise_mul", ratio, y))
 
 
@@ -419,7 +420,7 @@ def bits(importer: HLOImporter, op: HLOOp) -> Value:
     values = [importer.operand(i) for i in range(len(op.operands))]
     if not all(map(importer.is_known, values)):
         raise importer.refused("has no kernel for values that depend on the inputs")
-    arrays = [np.ascontiguousarray(importer.array(v)) for v in values]
+    arrays = [np.array(importer.array(v)) for v in values]
     storage = importer.result_kind().storage
     raw = arrays[0].view(f"u{arrays[0].dtype.itemsize}")
     if op.name.endswith("bitcast_convert"):

@@ -154,8 +154,7 @@ def _component(importer: HLOImporter, places: Value, vector: int, index: int) ->
         return places
     outer = [n for d, n in enumerate(shape) if d != vector]
     if importer.is_known(places):
-        array = np.ascontiguousarray(np.take(importer.array(places), index, axis=vector))
-        return importer.constant(array)
+        return importer.constant(np.array(np.take(importer.array(places), index, axis=vector)))
     if shape[vector] == 1:
         return importer.reshaped(places, outer)
     return importer.reshape(importer.cut(importer.whole(places), vector, index, 1), outer)
@@ -288,7 +287,7 @@ def _chosen_by_place(
         storage = importer.kind_of(start).storage
         first = importer.repeated(held(importer, start, total - size), [], [total])
         line = importer.constant(np.arange(total, dtype=storage))
-        place = combined(importer, "elementwise_sub", line, first)
+        place = importer.whole(combined(importer, "elementwise_sub", line, first))
         within = [importer.matched(place, "ge", 0), importer.matched(place, "lt", size)]
         here = combined(importer, "logical_and", within[0], within[1])
         wide = importer.repeated(here, [axis], shape)

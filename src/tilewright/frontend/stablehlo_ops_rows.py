@@ -23,10 +23,12 @@ from tilewright.frontend.aten_graph import BY_NAME, ScalarType, element_type
 from tilewright.frontend.stablehlo_builder import (
     HLOImporter,
     Value,
+    View,
     extent,
     lowers,
     number,
     numbers,
+    order_of,
 )
 from tilewright.frontend.stablehlo_ops_elementwise import BINARY, combined
 from tilewright.frontend.stablehlo_ops_movement import padded
@@ -92,14 +94,18 @@ def reduce(importer: HLOImporter, op: HLOOp) -> Value | Sequence[Value]:
 
 
 def reduced(importer: HLOImporter, kind: str, x: Value, axes: Sequence[int]) -> Value:
-    """A reduction; truth values go through integers."""
+    """A reduction in the order of the tensor behind; truth values go through integers."""
+    order = order_of(x)
+    if isinstance(x, View) and order is not None:
+        inner = reduced(importer, kind, x.tensor, [order.index(axis) for axis in axes])
+        kept = sorted(d for d in order if d not in axes)
+        after = [kept.index(d) for d in order if d not in axes]
+        return importer.reordered(inner, [after.index(d) for d in range(len(after))])
     tensor = importer.whole(x)
     if importer.kind(tensor).name == "i1":
         wide = importer.cast(tensor, BY_NAME["i32"])
         return importer.cast(importer.reduction(kind, wide, axes), BY_NAME["i1"])
-    if not axes:
-        return tensor
-    return importer.reduction(kind, tensor, axes)
+    return importer.reduction(kind, tensor, sorted(axes)) if axes else tensor
 
 
 def probe(importer: HLOImporter, region: Region, values: Sequence[float]) -> list[float]:

@@ -18,6 +18,7 @@ from tilewright.frontend.stablehlo_builder import HLOImporter
 from tilewright.frontend.stablehlo_chains import spelled_as_chains
 from tilewright.frontend.stablehlo_ops_elementwise import erfc
 from tilewright.frontend.stablehlo_ops_products import dot_of, expand_dot
+from tilewright.frontend.stablehlo_tidy import tidy_movement
 from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
 
@@ -39,6 +40,7 @@ def raise_forms(importer: HLOImporter) -> None:
         if isinstance(op, HLOOp):
             _expand(importer, op)
     importer.block = block
+    tidy_movement(block)
     for op in block.ops:
         _restore_layer(op, sources, layers)
 

@@ -1,7 +1,7 @@
 """Tilewright compiles neural networks to NPUs and runs the result on exact simulators.
 
-`import tilewright as tw` gives the tile language: `tw.kernel`, `tw.grid`, `tw.exp`, … It is
-loaded when first used.
+`import tilewright as tw` gives the tile language (`tw.kernel`, `tw.grid`, `tw.exp`, …) and
+`tw.load`, which opens a compiled model. Both are loaded when first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import Location, TilewrightError
 
 if TYPE_CHECKING:
+    from tilewright.runtime.loaded import load
     from tilewright.tile import *  # noqa: F403
 
 __version__ = "0.1.0"
-__all__ = ["Location", "TilewrightError", "__version__"]
+__all__ = ["Location", "TilewrightError", "__version__", "load"]
+_LAZY = {"load": "tilewright.runtime.loaded"}  # name -> its module
 
 
 def __getattr__(name: str) -> Any:
-    """Names of the tile language."""
+    """Names that are loaded when first used: entry points, and those of the tile language."""
     if not name.startswith("_"):
         from importlib import import_module
 
+        if name in _LAZY:
+            return getattr(import_module(_LAZY[name]), name)
         language = import_module("tilewright.tile")
         if name in language.__all__:
             return getattr(language, name)

@@ -155,7 +155,8 @@ class Backend:
     def edge(self, valid: int, inner: float, outer: float, axis: int) -> Any:
         """A tile with `inner` up to `valid` along the axis and `outer` beyond it."""
         line = np.where(np.arange(SIDE) < valid, inner, outer)
-        name = f"edge_{axis}_{valid}_{'up' if inner > 0 else 'down'}_{'far' if outer else 'zero'}"
+        ends = f"{inner:g}_{outer:g}".replace("-", "minus").replace("+", "").replace(".", "p")
+        name = f"edge_{axis}_{valid}_{ends}"
         if axis == 1:
             tensor = self.constant_tensor(name, lambda: line)
             return self.read(tensor, [0], "row")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
-from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, VmemExceeded, lower
+from tilewright.targets.atlas.codegen.lower_nest import Area, ConstantPool, VmemExceeded, lower
 from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.program import Program
 from tilewright.tile.backend import STEPS, running
 from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
 
 if TYPE_CHECKING:
+    from tilewright.dialects.xdsl_api import ModuleOp
     from tilewright.tile.kernel import Kernel
 
 PAGE = 4096  # tensors start at multiples of this in DRAM
@@ -34,10 +40,62 @@ def trace(
     return tracer
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where a kernel finds its tensors, and what it may use.
+
+    constants: the DRAM address from which on it puts constants of its own.
+    """
+
+    tensors: Mapping[str, Placed]
+    constants: int
+    area: Area | None = None
+
+
+@dataclass
+class PlacedKernel:
+    """A kernel's program for tensors at given places."""
+
+    program: Program
+    module: ModuleOp  # what was traced
+    constants: dict[str, np.ndarray]  # further arguments of the traced function
+    data: list[tuple[int, bytes]]  # to be in DRAM before it runs
+    least: int | None  # cycles no order of its instructions can beat, where proven
+
+
 def compile_kernel(
     kernel: Kernel, profile: Profile, layouts: dict[str, Layout], exact: bool = False
 ) -> CompiledKernel:
-    """The program of a kernel on tensors of these layouts.
+    """The program of a kernel on tensors of these layouts, one after the other in DRAM."""
+    bases, end = {}, 0
+    for name, layout in layouts.items():
+        bases[name] = end
+        end += -(-layout.bytes // PAGE) * PAGE
+    tensors = {name: Placed(layout, bases[name]) for name, layout in layouts.items()}
+    placed = compile_placed(kernel, profile, layouts, Placement(tensors, end), exact)
+    compiled = CompiledKernel(
+        kernel,
+        profile,
+        placed.program,
+        layouts,
+        bases,
+        placed.data,
+        kernel.outputs,
+        placed.module,
+        placed.constants,
+    )
+    compiled.least = placed.least
+    return compiled
+
+
+def compile_placed(
+    kernel: Kernel,
+    profile: Profile,
+    layouts: dict[str, Layout],
+    placement: Placement,
+    exact: bool = False,
+) -> PlacedKernel:
+    """The program of a kernel on tensors at these places.
 
     Steps are written out as far as VMEM has room for their tiles.
     """
@@ -49,7 +107,7 @@ def compile_kernel(
             # With fewer steps written out, variables may have to be states.
             raise exceeded or error from None
         try:
-            return _compile_trace(kernel, profile, layouts, tracer, exact)
+            return _compile_trace(kernel, profile, placement, tracer, exact)
         except VmemExceeded as error:
             line = int(error.source) if error.source else kernel.location.line
             exceeded = exceeded or error.at(Location(kernel.location.file, line))  # pyright: ignore
@@ -60,18 +118,14 @@ def compile_kernel(
 
 
 def _compile_trace(
-    kernel: Kernel,
-    profile: Profile,
-    layouts: dict[str, Layout],
-    tracer: Tracer,
-    exact: bool,
-) -> CompiledKernel:
-    constants = {name: numbers for name, (_, numbers) in tracer.constants.items()}
-    all_layouts = {**layouts, **{n: tensor.layout for n, (tensor, _) in tracer.constants.items()}}
-    bases, end = {}, 0
-    for name, layout in all_layouts.items():
-        bases[name] = end
-        end += -(-layout.bytes // PAGE) * PAGE
+    kernel: Kernel, profile: Profile, placement: Placement, tracer: Tracer, exact: bool
+) -> PlacedKernel:
+    placed, data = dict(placement.tensors), []
+    end = placement.constants
+    for name, (tensor, numbers) in tracer.constants.items():
+        placed[name] = Placed(tensor.layout, end)
+        data.append((end, tensor.layout.pack(numbers)))
+        end += -(-tensor.layout.bytes // PAGE) * PAGE
     if end > profile.dram_bytes:
         raise TilewrightError(
             "TW1638",
@@ -79,22 +133,16 @@ def _compile_trace(
             f"{profile.dram_bytes / 2**20:.1f} MiB",
             kernel.location,
         )
-    placed = [Placed(all_layouts[name], bases[name]) for name in tracer.arguments]
     pool = ConstantPool(end)
     try:
-        statements = tile_program(tracer.function, placed)
-        routine = lower(statements, profile, pool)
+        statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
+        routine = lower(statements, profile, pool, placement.area)
         program = routine.compile(kernel.code.co_filename, exact=exact)
     except VmemExceeded:
         raise
     except TilewrightError as error:
         raise error.at(kernel.location) from None
-    data = [(bases[n], all_layouts[n].pack(numbers)) for n, numbers in constants.items()]
     if pool.values:
         data.append((pool.dram, pool.data()))
-    places = {name: bases[name] for name in layouts}
-    compiled = CompiledKernel(
-        kernel, profile, program, layouts, places, data, kernel.outputs, tracer.module, constants
-    )
-    compiled.least = routine.least
-    return compiled
+    constants = {name: numbers for name, (_, numbers) in tracer.constants.items()}
+    return PlacedKernel(program, tracer.module, constants, data, routine.least)

@@ -87,3 +87,21 @@ def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift:
     tensor = backend.constant_tensor(f"causal_{rows.extent}_{columns.extent}_{shift}", strip)
     origin = last_row - SIDE
     return backend.read(tensor, [0, place + origin], "full")
+
+
+def cleared(x: Operand) -> TileArray:
+    """The tiles with zeros in rows beyond the edge of the tensor they belong to."""
+    tiles = as_tiles(x)
+    backend = tiles.backend
+    multiply = backend.launcher("elementwise_mul", "bf16", "full")
+
+    def made(cell: Cell, valid: int) -> Cell:
+        if valid >= SIDE:
+            return cell
+        return backend.lazily(
+            lambda: multiply(backend.use(cell), backend.edge(valid, 1.0, 0.0, axis=0))
+        )
+
+    rows = zip(tiles.cells, tiles.rows, strict=True)
+    cells = [[made(cell, valid) for cell in row] for row, valid in rows]
+    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns)

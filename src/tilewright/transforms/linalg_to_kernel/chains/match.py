@@ -181,6 +181,9 @@ class Rewriter:
         if not self.private(inner, root):
             return None
         builder = IntentBuilder()
+        # What others have noted on the end of the chain, such as its layer, stays on the name.
+        notes = {key: value for key, value in root.attributes.items() if "." in key}
+        attributes = {**(attributes or {}), **notes}
         builder.call(family, operands, result or root.result.type, attributes)
         new = cast(UKernelGenericOp, builder.ops[0])
         self.insert(new, root, inner)

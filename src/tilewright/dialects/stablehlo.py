@@ -320,9 +320,7 @@ def _window_part(parser: Parser, properties: Properties) -> None:
     keyword = parser.parse_identifier()
     parser.parse_punctuation("=")
     if keyword == "pad":
-        rows = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: _integers(parser)
-        )
+        rows = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _integers(parser))
         flat = [n for row in rows for n in row]
         properties["padding"] = DenseIntOrFPElementsAttr.from_list(
             TensorType(i64, [len(rows), 2]), flat
@@ -351,8 +349,6 @@ def reduce(parser: Parser) -> tuple[Any, ...]:
 
     sources = parser.parse_comma_separated_list(parser.Delimiter.NONE, source)
     body_name = parser.parse_identifier() if parser.parse_optional_keyword("applies") else None
-    if body_name is not None and "." not in body_name and parser.parse_optional_punctuation("."):
-        body_name = f"{body_name}.{parser.parse_identifier()}"
     parser.parse_keyword("across")
     properties: Properties = {"dimensions": _named_array(parser, "dimensions")}
     operands = [pair[0] for pair in sources] + [pair[1] for pair in sources]
@@ -432,7 +428,7 @@ def custom_call(parser: Parser) -> tuple[Any, ...]:
 
 
 def composite(parser: Parser) -> tuple[Any, ...]:
-    """"name" %a, %b {decomposition = @f} : types"""
+    """ "name" %a, %b {decomposition = @f} : types"""
     name = parser.parse_str_literal()
     return _typed(parser, _operands(parser), {"name": StringAttr(name)})
 
@@ -472,17 +468,83 @@ def only_generic(parser: Parser) -> tuple[Any, ...]:
 
 # ------------------------------------------------------------------------------------- the table
 
-_PLAIN = """
-abs add and atan2 bitcast_convert cbrt ceil clamp complex convert cosine count_leading_zeros divide
-dynamic_update_slice exponential exponential_minus_one floor get_tuple_element imag is_finite log
-log_plus_one logistic maximum minimum multiply negate not optimization_barrier or popcnt power real
-remainder reshape round_nearest_afz round_nearest_even rsqrt select shift_left
-shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh tuple xor
-""".split()
-_CHLO_PLAIN = """
-acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf
-is_pos_inf lgamma next_after polygamma sinh square tan zeta
-""".split()
+_PLAIN = [
+    "abs",
+    "add",
+    "and",
+    "atan2",
+    "bitcast_convert",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "complex",
+    "convert",
+    "cosine",
+    "count_leading_zeros",
+    "divide",
+    "dynamic_update_slice",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "get_tuple_element",
+    "imag",
+    "is_finite",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "not",
+    "optimization_barrier",
+    "or",
+    "popcnt",
+    "power",
+    "real",
+    "remainder",
+    "reshape",
+    "round_nearest_afz",
+    "round_nearest_even",
+    "rsqrt",
+    "select",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sine",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "tuple",
+    "xor",
+]
+_CHLO_PLAIN = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bessel_i1e",
+    "conj",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "is_inf",
+    "is_neg_inf",
+    "is_pos_inf",
+    "lgamma",
+    "next_after",
+    "polygamma",
+    "sinh",
+    "square",
+    "tan",
+    "zeta",
+]
 
 # Name -> (custom form, properties in generic form).
 _SHAPED: dict[str, tuple[Callable[[Parser], tuple[Any, ...]], str]] = {
@@ -531,14 +593,48 @@ _SHAPED: dict[str, tuple[Callable[[Parser], tuple[Any, ...]], str]] = {
 }
 
 # Known to the dialect, unknown to the importer; in custom form they cannot even be read.
-UNSUPPORTED = """
-after_all all_gather all_reduce all_to_all batch_norm_grad batch_norm_training broadcast cholesky
-collective_broadcast collective_permute create_token cross-replica-sum dot dynamic_broadcast_in_dim
-dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape einsum fft
-get_dimension_size infeed map outfeed partition_id real_dynamic_slice recv reduce_scatter
-replica_id rng rng_bit_generator select_and_scatter send set_dimension_size torch_index_select
-triangular_solve unary_einsum uniform_dequantize uniform_quantize
-""".split()
+UNSUPPORTED = [
+    "after_all",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "batch_norm_grad",
+    "batch_norm_training",
+    "broadcast",
+    "cholesky",
+    "collective_broadcast",
+    "collective_permute",
+    "create_token",
+    "cross-replica-sum",
+    "dot",
+    "dynamic_broadcast_in_dim",
+    "dynamic_conv",
+    "dynamic_gather",
+    "dynamic_iota",
+    "dynamic_pad",
+    "dynamic_reshape",
+    "einsum",
+    "fft",
+    "get_dimension_size",
+    "infeed",
+    "map",
+    "outfeed",
+    "partition_id",
+    "real_dynamic_slice",
+    "recv",
+    "reduce_scatter",
+    "replica_id",
+    "rng",
+    "rng_bit_generator",
+    "select_and_scatter",
+    "send",
+    "set_dimension_size",
+    "torch_index_select",
+    "triangular_solve",
+    "unary_einsum",
+    "uniform_dequantize",
+    "uniform_quantize",
+]
 
 
 def no_mapping(name: str) -> TilewrightError:

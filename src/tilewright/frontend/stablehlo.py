@@ -50,7 +50,12 @@ from tilewright.errors import Location, TilewrightError, TilewrightErrors
 from tilewright.frontend.aten_builder import identifier
 from tilewright.frontend.aten_graph import BY_NAME, TensorInfo
 from tilewright.frontend.imported import Array, Imported, TensorSpec
-from tilewright.frontend.stablehlo_builder import OPERATIONS, HLOImporter, live_operations
+from tilewright.frontend.stablehlo_builder import (
+    OPERATIONS,
+    HLOImporter,
+    live_operations,
+    users_location,
+)
 from tilewright.frontend.stablehlo_locations import name_in, plain_locations
 from tilewright.frontend.stablehlo_raising import raise_forms
 
@@ -110,7 +115,7 @@ def artifact_text(content: bytes, source: str) -> str:
             Location(source),
             "it may be cut off, or made by a newer version",
         ) from None
-    return module.operation.get_asm(enable_debug_info=True)
+    return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
 
 
 def load_operations() -> dict[str, Any]:
@@ -140,12 +145,12 @@ def import_stablehlo(
         if op.name == "func.func"
     }
     main = main_function(functions, source)
-    check_operations(main, functions)
+    check_operations(main, functions, source)
     importer = ModuleImporter(source)
     importer.functions = functions
     importer.resources = resources or {}
     try:
-        return importer.run(main, weights or {}, names)
+        return importer.import_main(main, weights or {}, names)
     except ILL_FITTING as error:
         message = f"{type(error).__name__}: {error}"
         if importer.current is None or importer.node is None:
@@ -177,13 +182,13 @@ def main_function(functions: Mapping[str, Operation], source: str) -> Operation:
     return public[0]
 
 
-def check_operations(main: Operation, functions: Mapping[str, Operation]) -> None:
+def check_operations(main: Operation, functions: Mapping[str, Operation], source: str) -> None:
     """Refuse what has no mapping, every kind of operation once, before anything is built."""
     errors: dict[str, TilewrightError] = {}
     seen: set[Operation] = set()
-    waiting = [main]
+    waiting: list[tuple[Operation, Location | None]] = [(main, None)]
     while waiting:
-        function = waiting.pop()
+        function, caller = waiting.pop()
         if function in seen:
             continue
         seen.add(function)
@@ -196,12 +201,13 @@ def check_operations(main: Operation, functions: Mapping[str, Operation]) -> Non
                 name = name_of(op)
                 if name not in OPERATIONS and not name.endswith(".return") and name not in errors:
                     errors[name] = no_mapping(name)
-                    place = location_of(op)
+                    place = users_location(op, caller, source)
                     if place is not None:
                         errors[name].at(place)
                 for value in (*op.properties.values(), *op.attributes.values()):
                     if isinstance(value, SymbolRefAttr) and value.string_value() in functions:
-                        waiting.append(functions[value.string_value()])
+                        place = users_location(op, caller, source)
+                        waiting.append((functions[value.string_value()], place))
     if errors:
         found = list(errors.values())
         raise found[0] if len(found) == 1 else TilewrightErrors(found)
@@ -210,7 +216,7 @@ def check_operations(main: Operation, functions: Mapping[str, Operation]) -> Non
 class ModuleImporter(HLOImporter):
     """The driver: arguments first, then the body of the main function, then its forms raised."""
 
-    def run(
+    def import_main(
         self, main: Operation, weights: Mapping[str, Array], names: Sequence[str] | None
     ) -> Imported:
         body = main.regions[0].blocks[0]

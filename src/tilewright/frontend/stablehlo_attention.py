@@ -173,7 +173,11 @@ def _masked(
         low = node.number("scalar_b")
         if low is None or low > NEVER or len(op.operands) != 2 or maps[1] != full:
             return None
-        return op.operands[1], (op.operands[0], [order[d] if d is not None else None for d in maps[0]]), True
+        return (
+            op.operands[1],
+            (op.operands[0], [order[d] if d is not None else None for d in maps[0]]),
+            True,
+        )
     if node.family != "elementwise_add" or len(op.operands) != 2:
         return None
     for s, m in ((0, 1), (1, 0)):
@@ -278,7 +282,8 @@ def _row_label(
     if not queries:
         return None
     if mask is not None:
-        followed = [label for label in mask[1] if label in queries and sizes[label] != 1]
+        followed = [label for label in mask[1] if label in queries]
+        followed = [label for label in followed if label is not None and sizes[label] != 1]
         if len(followed) == 1:
             return followed[0]
     return max(queries, key=lambda label: sizes[label])
@@ -314,7 +319,9 @@ class _Builder:
         if group > 1 and not lead:
             lead = [1]
         heads = [*lead[:-1], lead[-1] * group] if lead else []
-        query = self._lined_up(q, [*self.batch, *self.group, self.rows, "k0"], [*heads, sizes[self.rows], -1])
+        query = self._lined_up(
+            q, [*self.batch, *self.group, self.rows, "k0"], [*heads, sizes[self.rows], -1]
+        )
         shared = _shared_heads(k, v, self.batch) if group == 1 and self.batch else None
         if shared is not None:
             k, v, group = shared
@@ -361,7 +368,9 @@ class _Builder:
             seen = self._seen(known, labels, rows, keys)
             if seen is not None and seen.all():
                 return None
-            if seen is not None and np.array_equal(seen, np.tri(rows, keys, keys - rows, dtype=bool)):
+            if seen is not None and np.array_equal(
+                seen, np.tri(rows, keys, keys - rows, dtype=bool)
+            ):
                 attributes["causal"] = UnitAttr()
                 return None
         attributes["mask_kind"] = StringAttr("bool" if self.scores.keep else "additive")
@@ -373,7 +382,9 @@ class _Builder:
         count = sum(name.startswith("literal.") for name in importer.weights)
         name = f"literal.{count}"
         importer.weights[name] = array
-        return importer.resource(name, TensorInfo(array.shape, BY_NAME[dtypes.of_array(array).name]))
+        return importer.resource(
+            name, TensorInfo(array.shape, BY_NAME[dtypes.of_array(array).name])
+        )
 
     def _seen(
         self, known: Array, labels: Sequence[str | None], rows: int, keys: int
@@ -403,9 +414,12 @@ class _Builder:
         if followed.intersection(merged):
             followed.update(merged)
         followed.update((self.rows, self.keys))
-        extents = {i: self.sizes[l] if l in followed else 1 for i, l in enumerate(order)}
+        extents = {
+            index: self.sizes[label] if label in followed else 1
+            for index, label in enumerate(order)
+        }
         loops = tuple(
-            None if label is None or n == 1 and extents[order.index(label)] != 1
+            None if label is None or (n == 1 and extents[order.index(label)] != 1)
             else order.index(label)
             for label, n in zip(labels, shape_of(value), strict=True)
         )  # fmt: skip
@@ -451,7 +465,11 @@ def _unrepeated(
     place = list(labels).index(heads)
     full, wide = shape_of(value), shape_of(spread.result)
     loops = _loops(spread)[0]
-    if len(wide) != len(full) + 1 or wide[:place] != full[:place] or wide[place + 2 :] != full[place + 1 :]:
+    if (
+        len(wide) != len(full) + 1
+        or wide[:place] != full[:place]
+        or wide[place + 2 :] != full[place + 1 :]
+    ):
         return None
     source = spread.operands[0]
     if tensor_type(source).element_type != tensor_type(value).element_type:

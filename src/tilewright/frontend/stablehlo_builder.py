@@ -39,7 +39,7 @@ from tilewright.dialects.xdsl_api import (
     StringAttr,
     TensorType,
 )
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.aten import GraphImporter
 from tilewright.frontend.aten_builder import LAYER, scalar_attribute
 from tilewright.frontend.aten_graph import BY_NAME, ExportedGraph, Node, ScalarType, element_type
@@ -215,14 +215,11 @@ class HLOImporter(GraphImporter):
 
     def node_of(self, op: Operation) -> Node:
         """The user's place and layer of an operation; in a function, those of the call count too."""
-        place = location_of(op)
+        caller = self.callers[-1] if self.callers else None
+        place = users_location(op, caller.location if caller else None, self.graph.source)
         layer = layer_in(name_in(op.location))
-        if self.callers:
-            caller = self.callers[-1]
-            if place is None or place.file == self.graph.source:
-                place = caller.location or place
-            if caller.layer and not layer.startswith(caller.layer):
-                layer = f"{caller.layer}.{layer}" if layer else caller.layer
+        if caller is not None and caller.layer and not layer.startswith(caller.layer):
+            layer = f"{caller.layer}.{layer}" if layer else caller.layer
         return Node(name_of(op), name_of(op), {}, (), layer, place)
 
     # ------------------------------------------------------------------------- building
@@ -448,9 +445,14 @@ def written(op: HLOOp, name: str) -> str:
 def listed(text: str, name: str) -> list[int]:
     """`name = [1, 2]` in the text of a structured attribute; empty when absent."""
 
-
     found = re.search(rf"\b{name}\s*=\s*\[([^\]]*)\]", text)
     return [int(n) for n in found[1].split(",")] if found and found[1].strip() else []
+
+
+def users_location(op: Operation, caller: Location | None, source: str) -> Location | None:
+    """Where an operation comes from; in a function of JAX's own, where that was called."""
+    place = location_of(op)
+    return caller if caller is not None and (place is None or place.file == source) else place
 
 
 def live_operations(block: Block) -> list[Operation]:

@@ -6,6 +6,7 @@ a norm or an activation; the common chains then name it.
 | written | read as |
 |---|---|
 | 0.5 * x * erfc(-x * c), in any order | gelu_erf(x) |
+| the polynomials that portable artifacts have for erfc(x) | erfc(x) |
 | x / sqrt(mean(x²) + ε) | x * rsqrt(mean(x²) + ε) |
 | x * (1 / sqrt(mean(x²) + ε)) | x * rsqrt(mean(x²) + ε) |
 | x * (rsqrt(v + ε) * w) | (x * rsqrt(v + ε)) * w |
@@ -14,11 +15,13 @@ a norm or an activation; the common chains then name it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tilewright.dialects.composites import ROOT_TWO
 from tilewright.dialects.intents import IntentBuilder, Lane, shape_of, tensor_type
 from tilewright.dialects.npu_kernel import UKernelGenericOp
+from tilewright.dialects.stablehlo import BY_NAME as OPERATIONS
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Block,
@@ -40,6 +43,8 @@ from tilewright.transforms.linalg_to_kernel.chains.match import (
 )
 from tilewright.transforms.linalg_to_kernel.chains.norms import _place, _row_reduction
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
+
+TWO_BY_ROOT_PI = 2.0 / math.sqrt(math.pi)
 
 Sources = dict[Operation, tuple[Operation, ...]]
 Rule = Callable[[UKernelGenericOp, Rewriter], bool]
@@ -110,9 +115,7 @@ def _product(node: Node, depth: int) -> tuple[list[SSAValue | float], list[Opera
     return factors, inner
 
 
-def _negated_multiple(
-    value: SSAValue, x: SSAValue
-) -> tuple[float | None, list[Operation]] | None:
+def _negated_multiple(value: SSAValue, x: SSAValue) -> tuple[float | None, list[Operation]] | None:
     """c and the steps, when a value is -x * c; c is None for -x / sqrt(2)."""
     steps: list[Operation] = []
     sign, factor, divided = 1.0, 1.0, False
@@ -140,6 +143,48 @@ def _negated_multiple(
         return (None, steps) if near else None
     near = abs(-factor - 1.0 / ROOT_TWO) < 1e-3
     return (-factor, steps) if near else None
+
+
+def erfc_in_pieces(op: UKernelGenericOp, rewriter: Rewriter) -> bool:
+    """|v| < 1 ? 1 - v * P(v²) : (v < 0 ? 2 - t : t), with P(0) = 2 / sqrt(π), in f32"""
+    root = make_node(op)
+    if len(root.reads) != 3 or root.element != f32:
+        return False
+    near = _tested(root.reads[0], "lt", 1.0)
+    size = node_of(near, "elementwise_abs") if near is not None else None
+    if size is None:
+        return False
+    v = size.reads[0].value
+    centre = node_of(root.reads[1].value, "elementwise_sub")
+    bent = node_of(centre.reads[0].value, "elementwise_mul") if centre is not None else None
+    if centre is None or bent is None or centre.number("scalar_lhs") != 1.0:
+        return False
+    others = [read.value for read in bent.reads if read.value is not v]
+    series = node_of(others[0], "elementwise_add") if len(others) == 1 else None
+    first = series.number("scalar_rhs") if series is not None else None
+    if first is None or not math.isclose(first, TWO_BY_ROOT_PI, rel_tol=1e-6):
+        return False
+    tail = node_of(root.reads[2].value, "select")
+    if tail is None or len(tail.reads) != 3 or _tested(tail.reads[0], "lt", 0.0) is not v:
+        return False
+    mirrored = node_of(tail.reads[1].value, "elementwise_sub")
+    if mirrored is None or mirrored.number("scalar_lhs") != 2.0:
+        return False
+    if mirrored.reads[0].value is not tail.reads[2].value or shape_of(v) != root.shape:
+        return False
+    new = OPERATIONS["chlo.erfc"].create(operands=[v], result_types=[v.type])
+    rewriter.insert(new, op)
+    _replace(op, new.results[0], rewriter)
+    return True
+
+
+def _tested(read: Read, predicate: str, bound: float) -> SSAValue | None:
+    """What a comparison with a number tests."""
+    test = node_of(read.value, "compare")
+    if test is None or len(test.reads) != 1 or test.number("scalar_rhs") != bound:
+        return None
+    found = test.op.attributes["predicate"].data  # type: ignore[attr-defined]
+    return test.reads[0].value if found == predicate else None
 
 
 # ------------------------------------------------------------------------------------------ norms
@@ -310,7 +355,9 @@ def _is_one_pass(value: SSAValue, x: SSAValue, mean: SSAValue) -> bool:
     bounded = node_of(value, "elementwise_max", "elementwise_relu")
     if bounded is not None:
         bound = bounded.number("scalar_lhs") if bounded.number("scalar_rhs") is None else 0.0
-        if len(bounded.reads) != 1 or (bounded.family != "elementwise_relu" and bound not in (0, None)):
+        if len(bounded.reads) != 1 or (
+            bounded.family != "elementwise_relu" and bound not in (0, None)
+        ):
             return False
         value = bounded.reads[0].value
     spread = node_of(value, "elementwise_sub")
@@ -327,4 +374,5 @@ def _is_one_pass(value: SSAValue, x: SSAValue, mean: SSAValue) -> bool:
 RULES: dict[str, list[Rule]] = {
     "elementwise_mul": [gelu_by_erfc, reciprocal_root, weight_first, one_pass_variance],
     "elementwise_div": [division_by_root],
+    "select": [erfc_in_pieces],
 }

@@ -142,7 +142,11 @@ def name_in(location: Attribute) -> str:
     return name.data if name is not None else ""
 
 
-WRAPPER = re.compile(r"(?:jit|pjit|vmap|jvp|transpose|remat|checkpoint|custom_\w+|closed_call)\b.*")
+# What JAX's own transformations and control flow add to a name.
+WRAPPER = re.compile(
+    r"(?:p?jit|vmap|jvp|transpose|remat\d*|checkpoint|custom_\w+|closed_call|while|body|cond|scan|"
+    r"branch_\d+_fun)\b.*"
+)
 
 
 def layer_in(name: str) -> str:

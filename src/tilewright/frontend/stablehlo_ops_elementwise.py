@@ -111,6 +111,10 @@ def combined(importer: HLOImporter, family: str, left: Value, right: Value) -> V
             for one, other in ((left, right), (right, left)):
                 if importer.constant_of(one) == 0:
                     return other
+        if family == "elementwise_max" and kind.is_float:
+            for one, other in ((left, right), (right, left)):
+                if importer.constant_of(one) == 0:
+                    return through(importer, other, lambda x: importer.unary("elementwise_relu", x))
     if family == "elementwise_mul" and kind.is_float:
         for one, other in ((left, right), (right, left)):
             if one == other:
@@ -262,7 +266,9 @@ def expm1(importer: HLOImporter, x: SSAValue) -> SSAValue:
     """e to the x, minus 1; for small x by 2 t / (1 - t) with t = tanh(x / 2), which keeps all digits"""
     apply = importer.apply
     t = importer.unary("elementwise_tanh", apply("elementwise_mul", x, 0.5))
-    small = apply("elementwise_div", apply("elementwise_mul", t, 2.0), apply("elementwise_sub", 1.0, t))
+    small = apply(
+        "elementwise_div", apply("elementwise_mul", t, 2.0), apply("elementwise_sub", 1.0, t)
+    )
     large = apply("elementwise_sub", importer.unary("elementwise_exp", x), 1.0)
     near = importer.matched(importer.unary("elementwise_abs", x), "lt", 1.0)
     found = importer.chosen(near, small, large)
@@ -371,6 +377,45 @@ def erfc(importer: HLOImporter, x: SSAValue) -> SSAValue:
     found = importer.chosen(importer.matched(x, "lt", 0.0), other, tail)
     assert isinstance(found, SSAValue)
     return found
+
+
+# Giles' polynomials for the inverse of erf in w = -log(1 - x²), below and above w = 5.
+ERF_INV_CENTRE = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+ERF_INV_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+@lowers("chlo.erf_inv")
+def inverse_error(importer: HLOImporter, op: HLOOp) -> Value:
+    """The x that erf takes to a value: what JAX makes normal random numbers with"""
+
+    def inverse(x: SSAValue) -> SSAValue:
+        apply = importer.apply
+        below = apply("elementwise_sub", 1.0, importer.unary("elementwise_square", x))
+        w = importer.unary("elementwise_neg", importer.unary("elementwise_log", below))
+        root = apply("elementwise_sub", importer.unary("elementwise_sqrt", w), 3.0)
+        sides = []
+        for place, row in (
+            (apply("elementwise_sub", w, 2.5), ERF_INV_CENTRE),
+            (root, ERF_INV_TAIL),
+        ):
+            total: SSAValue = apply(
+                "elementwise_add", apply("elementwise_mul", place, row[0]), row[1]
+            )
+            for coefficient in row[2:]:
+                total = apply(
+                    "elementwise_add", apply("elementwise_mul", total, place), coefficient
+                )
+            sides.append(total)
+        factor = importer.chosen(importer.matched(w, "lt", 5.0), sides[0], sides[1])
+        return apply("elementwise_mul", factor, x)
+
+    return through(importer, importer.operand(0), inverse)
 
 
 # ---------------------------------------------------------------------------- integers and bits

@@ -243,9 +243,7 @@ def dynamic_update_slice(importer: HLOImporter, op: HLOOp) -> Value:
     starts = [importer.operand(i) for i in range(2, len(op.operands))]
     shape, sizes = shape_of(x), shape_of(update)
     moving = [
-        d
-        for d, start in enumerate(starts)
-        if shape[d] != sizes[d] and not importer.is_known(start)
+        d for d, start in enumerate(starts) if shape[d] != sizes[d] and not importer.is_known(start)
     ]
     if not moving:
         offsets = [
@@ -316,7 +314,11 @@ def scatter(importer: HLOImporter, op: HLOOp) -> Value:
     sizes = {d: shape_of(updates)[w] for d, w in zip(kept, windows, strict=True)}
     name = body_operation(op.regions[0])
     block = op.regions[0].blocks[0]
-    replaces = len(list(block.ops)) == 1 and list(block.ops)[0].operands[0] is block.args[1]
+    replaces = (
+        len(list(block.ops)) == 1
+        and block.last_op is not None
+        and (block.last_op.operands[0] is block.args[1])
+    )
     if not replaces and (name not in KINDS or importer.kind(x).name == "i1"):
         raise importer.refused("combines with a body that is no sum, product, maximum or minimum")
     if any(sizes[d] != shape[d] for d in whole if d in sizes):

@@ -101,7 +101,8 @@ def slice_(importer: HLOImporter, op: HLOOp) -> Value:
     if not len(starts) == len(limits) == len(steps) == len(shape):
         raise importer.refused(f"cuts rank {len(shape)} with other bounds", "TW6204")
     if any(
-        not 0 <= a <= b <= n or s < 1 for a, b, s, n in zip(starts, limits, steps, shape, strict=True)
+        not 0 <= a <= b <= n or s < 1
+        for a, b, s, n in zip(starts, limits, steps, shape, strict=True)
     ):
         raise importer.refused(f"reaches outside {list(shape)}", "TW6204")
     sizes = [-(-(b - a) // s) for a, b, s in zip(starts, limits, steps, strict=True)]
@@ -125,7 +126,7 @@ def reverse(importer: HLOImporter, op: HLOOp) -> Value:
 def reversed_along(importer: HLOImporter, x: SSAValue, axes: list[int]) -> SSAValue:
     """Elements in the opposite order along axes."""
     if x in importer.known:
-        return importer.constant(np.ascontiguousarray(np.flip(importer.known[x], axes)))
+        return importer.constant(np.ascontiguousarray(np.flip(importer.known[x], tuple(axes))))
     for axis in axes:
         size = shape_of(x)[axis]
         if size > 1:
@@ -170,9 +171,7 @@ def padded(
         shape = shape_of(x)
     if any(n < 0 for n in (*low, *high)):
         offsets = [max(0, -n) for n in low]
-        sizes = [
-            n - max(0, -a) - max(0, -b) for n, a, b in zip(shape, low, high, strict=True)
-        ]
+        sizes = [n - max(0, -a) - max(0, -b) for n, a, b in zip(shape, low, high, strict=True)]
         x = importer.slice(x, offsets, sizes, [1] * len(shape))
         shape = shape_of(x)
         low, high = ([max(0, n) for n in side] for side in (low, high))
@@ -196,4 +195,3 @@ def _padded_with(
     ones = importer.constant(np.ones(shape_of(x), np.bool_))
     inside = padded(importer, ones, 0, low, high, interior)
     return importer.chosen(inside, zero, importer.repeated(value, [], shape_of(zero)))
-

@@ -71,7 +71,9 @@ def dot_of(op: Operation) -> Dot | None:
                 count += 1
         sides.append(tuple(labels[d] for d in range(rank)))
     dot = Dot(op, sides[0], sides[1])
-    sizes = [dict(zip(s, shape_of(v), strict=True)) for s, v in zip(sides, op.operands, strict=True)]
+    sizes = [
+        dict(zip(s, shape_of(v), strict=True)) for s, v in zip(sides, op.operands, strict=True)
+    ]
     shared = {label for label in (*sides[0], *sides[1]) if label[0] in "bk"}
     if any(sizes[0].get(label) != sizes[1].get(label) for label in shared):
         return None
@@ -224,9 +226,7 @@ def convolution(importer: HLOImporter, op: HLOOp) -> Value:
     type_ = importer.result_type()
     sizes = dict(zip(result, type_.get_shape(), strict=True))
     plane = [1] * (2 - rank) + [sizes[d] for d in spatial]
-    shape = (
-        [sizes["b"], *plane, sizes["f"]] if nhwc else [sizes["b"], sizes["f"], *plane]
-    )
+    shape = [sizes["b"], *plane, sizes["f"]] if nhwc else [sizes["b"], sizes["f"], *plane]
     made: SSAValue = importer.call(
         "conv2d", [x, w], TensorType(type_.element_type, shape), attributes
     )
@@ -271,10 +271,12 @@ def batch_norm(importer: HLOImporter, op: HLOOp) -> Value:
     axis = number(op, "feature_index")
     epsilon = op.get("epsilon")
     amount = float(epsilon.value.data)  # type: ignore[union-attr]
-    factor = importer.unary("elementwise_rsqrt", importer.apply("elementwise_add", variance, amount))
+    factor = importer.unary(
+        "elementwise_rsqrt", importer.apply("elementwise_add", variance, amount)
+    )
     factor = importer.apply("elementwise_mul", factor, scale)
-    shift = importer.apply("elementwise_sub", offset, importer.apply("elementwise_mul", mean, factor))
+    shift = importer.apply(
+        "elementwise_sub", offset, importer.apply("elementwise_mul", mean, factor)
+    )
     wide = [importer.repeated(v, [axis], shape_of(x)) for v in (factor, shift)]
     return importer.apply("elementwise_add", importer.apply("elementwise_mul", x, wide[0]), wide[1])
-
-

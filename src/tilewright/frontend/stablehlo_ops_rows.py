@@ -127,7 +127,9 @@ def _positions(importer: HLOImporter, op: HLOOp, axes: list[int]) -> list[Value]
     shape = extent(x)
     region = op.regions[0]
     if len(axes) == 1 and importer.is_known(places) and len(region.blocks[0].args) == 4:
-        along = np.arange(shape[axes[0]]).reshape([-1 if d == axes[0] else 1 for d in range(len(shape))])
+        along = np.arange(shape[axes[0]]).reshape(
+            [-1 if d == axes[0] else 1 for d in range(len(shape))]
+        )
         counts = np.array_equal(importer.array(places), np.broadcast_to(along, shape))
         ties = probe(importer, region, [1, 0, 1, 1]) == [1, 0] == probe(
             importer, region, [1, 1, 1, 0]
@@ -217,9 +219,11 @@ def pooled(
         raise importer.refused(
             f"slides over {len(moving)} dimensions", hint="two dimensions are known"
         )
-    layout = {(2, 3): "nchw", (1, 2): "nhwc"}.get(tuple(moving)) if rank == 4 else None
-    if layout is None and rank == 4 and len(moving) == 1:
-        layout = "nchw" if moving[0] >= 2 else "nhwc" if moving[0] == 1 else None
+    layout = None
+    if rank == 4 and set(moving) <= {2, 3}:
+        layout = "nchw"
+    elif rank == 4 and set(moving) <= {1, 2}:
+        layout = "nhwc"
     if layout is not None:
         spatial = [2, 3] if layout == "nchw" else [1, 2]
         return _pool(importer, family, x, layout, spatial, window, strides, dilations, low, high)

@@ -5,10 +5,13 @@
 | transpose(transpose(x)) | one transpose, or x |
 | a transpose that moves only dimensions of size 1 | reshape |
 | a transpose of a tensor with such dimensions put in | the transpose without them, then put in |
+| a transpose of a tensor with dimensions split that stay side by side | split afterwards |
 | reshape(reshape(x)) | one reshape, or x |
 """
 
 from __future__ import annotations
+
+import math
 
 from tilewright.dialects.intents import IntentBuilder, integers, shape_of, tensor_type
 from tilewright.dialects.npu_kernel import UKernelGenericOp
@@ -55,9 +58,28 @@ def _tidied(op: UKernelGenericOp) -> SSAValue | None:
     wide = [p for p in order if shape_of(x)[p] != 1]
     if wide == sorted(wide):
         return _made(op, "reshape", x)
+    if inner == "reshape":
+        groups, coarse = _merged(order, shape_of(x))
+        source = before.operands[0]  # type: ignore[union-attr]
+        if shape_of(source) == tuple(coarse) and len(coarse) < len(order):
+            shape = [coarse[g] for g in groups]
+            return _made(op, "reshape", _made(op, "transpose", source, groups, shape))
     if inner == "reshape" and len(wide) < len(order) and is_unit_reshape(before):  # type: ignore[arg-type]
         return _without_units(op, before.operands[0], wide)  # type: ignore[union-attr]
     return None
+
+
+def _merged(order: list[int], shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """A permutation with dimensions that stay side by side as one: it, and the sizes it works on."""
+    runs: list[list[int]] = []
+    for p in order:
+        if runs and p == runs[-1][-1] + 1:
+            runs[-1].append(p)
+        else:
+            runs.append([p])
+    ordered = sorted(runs)
+    sizes = [math.prod(shape[d] for d in run) for run in ordered]
+    return [ordered.index(run) for run in runs], sizes
 
 
 def _without_units(op: UKernelGenericOp, source: SSAValue, wide: list[int]) -> SSAValue | None:

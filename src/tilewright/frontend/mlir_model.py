@@ -128,7 +128,8 @@ def import_mlir(text: str, source: str, weights: Mapping[str, Array] | None = No
     main = main_function(functions, source)
     inline_calls(main, functions, source)
     alone = _alone(main)
-    convert_module(alone, Settings()).install()
+    # Convolutions stay whole, as from every front end; how to carry them out is decided later.
+    convert_module(alone, Settings(convolution="direct")).install()
     verify_module(alone)
     return _imported(alone, source, weights, resources, declared)
 

@@ -172,6 +172,15 @@ def transformer(turns: int = 16) -> CompiledModel:
     )
 
 
+def unrolled(model: CompiledModel, run: RunFigures) -> tuple[CompiledModel, RunFigures]:
+    """The same model and run without rounds: every call is a step of its own."""
+    steps = [
+        replace(step, name=step.name.replace("*", str(turn))) for _, turn, step in model.calls()
+    ]
+    calls = [replace(call, step=index, turn=0) for index, call in enumerate(run.calls)]
+    return replace(model, steps=steps, rounds=[]), replace(run, calls=calls)
+
+
 def _bound(number: int, turns: int) -> int:
     _, kernel, shape, _ = BLOCK[number - 1]
     if shape is not None and len(shape) == 2 and kernel != "rope":

@@ -75,8 +75,8 @@ function drawMemory(memory) {
       if (to < left || from > width - right || low < top || high > top + height) continue;
       const tall = Math.max(1.5, low - high);  // nothing is too small to be seen
       const seen = Math.max(high, top), bottom = Math.min(low, top + height), begin = Math.max(from, left);
-      const box = svg("g", {}, svg("rect", { class: "hot edge", x: from, y: low - tall, width: Math.max(1.5, to - from), height: tall,
-        fill: `var(--${region.kind})`, "stroke-width": tall > 4 ? 1 : 0 }));
+      const box = svg("g", {}, svg("rect", { class: tall > 4 ? "hot edge" : "hot", x: from, y: low - tall, width: Math.max(1.5, to - from), height: tall,
+        fill: `var(--${region.kind})` }));
       const label = bottom - seen >= 13 ? fitting(region.name, Math.min(to, width - right) - begin) : "";
       if (label) box.append(svg("text", { class: "on", x: begin + 4, y: (seen + bottom) / 2 + 4 }, label));
       inner.append(tipped(box, () => text(region)));
@@ -93,9 +93,9 @@ function drawMemory(memory) {
       const from = px(edge(step)), to = px(edge(step + 1)), at = (from + to) / 2;
       if (at < left || at > width - right) continue;
       const name = fitting(`${step}: ${shortNames[step]}`, to - from, 6.2) || String(step);
-      const half = Math.max(8, name.length * 3.1);
+      const half = Math.max(8, name.length * 3.4);
       if (at - half < free) continue;
-      free = at + half + 4;
+      free = at + half + 7;
       parts.push(svg("text", { class: "axis", x: at, y: base + 15, "text-anchor": "middle" }, name));
     }
     picture.replaceChildren(...parts);

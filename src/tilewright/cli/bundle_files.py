@@ -9,8 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import numpy as np
 
+from tilewright.cli import print_json
 from tilewright.errors import Location, TilewrightError
 from tilewright.file_access import write_atomically
 from tilewright.runtime.compiled_model import CompiledModel, Port
@@ -161,6 +163,23 @@ def write_outputs(
             raw = buffer.getvalue()
         write_atomically(str(path), raw)
     return [str(path) for _, path in plan]
+
+
+# --- programs that go wrong -------------------------------------------------------------
+
+# The program faulted, did not end, or did not do its steps: its fault, not that of the input.
+_PROGRAM_FAULTS = ("TW3130", "TW3131", "TW3132")
+
+
+def failed(error: TilewrightError, as_json: bool) -> int:
+    """Exit code 1 for a program that went wrong, told as other errors are; the rest is raised."""
+    if error.code not in _PROGRAM_FAULTS:
+        raise error
+    if as_json:
+        print_json({"ok": False, "errors": [error.to_json()]})
+    else:
+        click.echo(str(error), err=True)
+    return 1
 
 
 # --- progress ---------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tilewright.cli import print_json
 from tilewright.cli.bundle_files import (
     INPUT_HELP,
     StepProgress,
+    failed,
     plan_outputs,
     read_inputs,
     write_outputs,
@@ -26,8 +27,8 @@ HELP = """Run the compiled model OUT (a bundle, .twb) on the simulated machine.
   tilewright run block.twb --input x=random --input mask=mask.npy --output results/
 
 Arrays are checked against what the model takes: float32 is rounded where it takes a narrower
-type, everything else has to have the type the model names. Exits 0, or 2 for bad input and
-for programs that fault.
+type, everything else has to have the type the model names. Exits 0, 1 if the program faults or
+does not end, 2 for bad input.
 """
 
 
@@ -90,9 +91,12 @@ def command(
     plan = plan_outputs(model, outputs)
     given = read_inputs(model, inputs, seed)
     began = time.perf_counter()
-    with StepProgress("running") as progress:
-        session = Session(model, machine, progress=progress, max_cycles=max_cycles)
-        results = session.run(given)
+    try:
+        with StepProgress("running") as progress:
+            session = Session(model, machine, progress=progress, max_cycles=max_cycles)
+            results = session.run(given)
+    except TilewrightError as error:
+        return failed(error, as_json)
     seconds = time.perf_counter() - began
     files = write_outputs(plan, results)
     if trace_file is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from tilewright.cli import print_json
-from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, read_inputs
+from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, read_inputs
+from tilewright.errors import TilewrightError
 
 HELP = """Check the compiled model OUT (a bundle, .twb).
 
@@ -17,7 +18,7 @@ Where the original model is at hand, the distance to float32 is printed as well.
   tilewright verify block.twb
   tilewright verify block.twb --per-layer --model block.onnx --json
 
-Exits 0 if every bit agrees, 1 if one does not, 2 for bad input.
+Exits 0 if every bit agrees, 1 if one does not or the program faults, 2 for bad input.
 """
 
 
@@ -66,8 +67,13 @@ def command(
         from tilewright.frontend.models import import_model
 
         imported = import_model(original)
-    with StepProgress("verifying") as progress:
-        result = verify(model, given, seed, per_layer, imported, machine=machine, progress=progress)
+    try:
+        with StepProgress("verifying") as progress:
+            result = verify(
+                model, given, seed, per_layer, imported, machine=machine, progress=progress
+            )
+    except TilewrightError as error:
+        return failed(error, as_json)
     if not inputs:
         result.inputs = f"random inputs of seed {seed}"
     if as_json:

@@ -19,7 +19,7 @@ from tilewright.graph.calibrate import calibrate, example_inputs
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import Graph, capture
 from tilewright.graph.host import Parts, split_parts
-from tilewright.graph.link import Linked, NoRoom, compile_calls, link
+from tilewright.graph.link import Generator, Linked, link
 from tilewright.graph.lowering import Lowered, Lowering
 from tilewright.graph.placement import Places, place
 from tilewright.graph.rounds import Folded
@@ -32,9 +32,11 @@ from tilewright.runtime.compiled_model import (
     Step,
 )
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.compiler import PlacedKernel
 from tilewright.tile.layouts import Layout
 from tilewright.transforms.simplify import simplify
 
+TRIES = 24  # placements until every kernel has the room it needs
 Progress = Callable[[str, str], None]  # phase, detail
 
 
@@ -124,29 +126,36 @@ def _refuse_host(parts: Parts) -> None:
 
 def _generate(
     folded: Folded, parts: Parts, profile: Profile, options: CompileOptions, progress: Progress
-) -> tuple[Places, list]:
+) -> tuple[Places, list[PlacedKernel]]:
     """Places and code; where a kernel needs more room, fewer tensors stay in VMEM."""
-    wanted: dict[int, int] = {}
-    for _ in range(12):
-        places = place(folded.calls, folded.repeats, profile, options.fuse, parts.borders(), wanted)
+    generator = Generator(profile, folded.calls, folded.repeats)
+    more: dict[int, int] = {}
+    slack, borders = 0, parts.borders()
+    for _ in range(TRIES):
         try:
-            made = compile_calls(
-                folded.calls,
-                folded.repeats,
-                places,
-                profile,
-                lambda name: progress("place and generate", name),
+            places = place(
+                folded.calls, folded.repeats, profile, options.fuse, borders, more, slack
             )
-            return places, made
-        except NoRoom as error:
-            area = places.areas[error.call]
-            given = max(area.end - area.start, wanted.get(error.call, 0))
-            if given >= profile.vmem_bytes - 4096:
-                call = folded.calls[error.call]
+        except TilewrightError as error:
+            if error.code != "TW1406" and error.code != "TW1408":
+                raise
+            slack += profile.vmem_bytes // 32
+            continue
+        made, lacking = generator.lower(places)
+        if not lacking:
+            finished = []
+            for call, kernel in zip(folded.calls, made, strict=True):
+                progress("place and generate", call.name)
+                finished.append(kernel.finish())
+            return places, finished
+        for index, bytes in lacking.items():
+            more[index] = more.get(index, 0) + max(4096, bytes)
+            if more[index] > 4 * profile.vmem_bytes:
                 raise TilewrightError(
-                    "TW1708", f"{call.name}: {error.error.message}", hint=error.error.hint
-                ) from None
-            wanted[error.call] = min(profile.vmem_bytes - 4096, given + max(32768, given // 4))
+                    "TW1708",
+                    f"{folded.calls[index].name} does not fit: it lacks {bytes // 1024} KiB of "
+                    f"the {profile.vmem_bytes // 1024} KiB of VMEM of {profile.name}",
+                )
     raise TilewrightError("TW1708", "no placement leaves every kernel enough VMEM")
 
 
@@ -222,6 +231,8 @@ def _regions(
             life = places.lives[tensor]
             whole = tensor.kind in ("weight", "constant", "input", "output")
             first, last = (0, count - 1) if whole else (life.first, life.last)
+            if tensor in places.stays:
+                last = places.stays[tensor].until
             turns, stride = 1, 0
             if tensor in rounds:
                 repeat, number = rounds[tensor]
@@ -271,7 +282,8 @@ def _listing(folded: Folded, places: Places) -> str:
 
         def shown(tensor: Tensor) -> str:
             shape = "x".join(map(str, tensor.layout.shape))
-            space = "vmem" if tensor in places.vmem else "dram"
+            stay = places.stays.get(tensor)
+            space = "dram" if stay is None else "vmem" if stay.whole else "vmem+dram"
             return f"%{tensor.name} : {shape}x{tensor.layout.dtype} {tensor.layout.order} {space}"
 
         inside = any(r.first <= index < r.end for r in folded.repeats)

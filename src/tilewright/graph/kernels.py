@@ -275,8 +275,8 @@ def linear(o: Options):
     """activation(a @ w * scale + bias) * factor + residual.
 
     heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
-    the other. stream: "weights" passes over all rows for one panel of w after the other;
-    "rows" passes over all panels for one block of rows after the other.
+    the other. rows: pass over all panels of w for one block of so many rows after the other;
+    without it over all rows for one panel after the other.
     """
     heads = bool(o.get("heads"))
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
@@ -293,7 +293,7 @@ def linear(o: Options):
     def body(t: Tensors) -> None:
         a, w, out = t["a"], t["w"], t["out"]
         deep = -(-w.K // SIDE)
-        rows = _row_blocks(out.M, deep)
+        rows = o.get("rows") or _row_blocks(out.M, deep)
 
         def tile(b: Any, m: Any, n: Any) -> None:
             acc = tw.zeros()
@@ -306,7 +306,7 @@ def linear(o: Options):
                 y = y + t["residual"][b, m, n]
             out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
 
-        if o.get("stream", "weights") == "weights":
+        if not o.get("rows"):
             for n in tw.grid(out.N):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, rows):

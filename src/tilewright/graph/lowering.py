@@ -23,6 +23,7 @@ from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
 
 FLOATS = ("f32", "bf16", "f16", "f64")
+WHOLE = 800  # tiles of a product's left operand that are held on chip at a time
 CHAIN = 8  # element-wise operations in one kernel, at most
 
 
@@ -302,7 +303,7 @@ class Lowering:
             return None
         if "acc" in node.inputs or node.call.flag("transpose_lhs"):
             return None
-        matrix = np.asarray(weight, np.float32).reshape(weight.shape[-2:])
+        matrix = np.asarray(weight, np.float32).reshape(weight.shape[-2], weight.shape[-1])
         if node.call.flag("transpose_rhs") or matrix.shape[0] != shape_of(lhs)[-1]:
             matrix = matrix.T
         return Linear(lhs, matrix, bias, activation, (node, *reversed(nodes)))
@@ -364,10 +365,14 @@ class Lowering:
         if residual is not None:
             nodes = (*nodes, self.graph.definition[value])
         macs = batch * rows * weight.size
+        options: dict[str, Any] = {}
+        block = _row_block(rows, weight.shape[0])
+        if block:
+            options["rows"] = block
         return self.call(
             linear.name, "linear", operands, out, nodes, macs, late,
             out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
-            activation=linear.activation, heads=heads,
+            activation=linear.activation, heads=heads, **options,
         )  # fmt: skip
 
     def _operand(
@@ -853,6 +858,15 @@ class Lowering:
             f"{source.name} to heads", "split_heads", {"x": source}, out, (turn,), 0,
             {"factor": factor}, out=kind, heads=count,
         )  # fmt: skip
+
+
+def _row_block(rows: int, deep: int) -> int:
+    """Rows to hold on chip at a time when all of them are too many; 0: all."""
+    down, across = padded(rows) // SIDE, padded(deep) // SIDE
+    if down * across <= WHOLE:
+        return 0
+    blocks = -(-down // max(1, WHOLE // across))
+    return -(-down // blocks) * SIDE
 
 
 # --- small things -----------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def _run_imported(
 
 def _tapped(imported: Imported) -> tuple[Any, str, list[str]]:
     """The module with a function that also returns every value that has a layer's name."""
-    from tilewright.dialects.xdsl_api import StringAttr, func
+    from tilewright.dialects.xdsl_api import FunctionType, StringAttr, func
 
     module = imported.module.clone()
     functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
@@ -167,7 +167,7 @@ def _tapped(imported: Imported) -> tuple[Any, str, list[str]]:
     results = [*last.operands, *extra]
     last.detach()
     block.add_op(func.ReturnOp(*results))
-    main.properties["function_type"] = func.FunctionType.from_lists(
+    main.properties["function_type"] = FunctionType.from_lists(
         [argument.type for argument in block.args], [value.type for value in results]
     )
     return module, main.sym_name.data, names

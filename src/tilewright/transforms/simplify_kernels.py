@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.dialects.intents import (
-    integers,
     literal,
     map_attribute,
     shape_of,
@@ -15,19 +14,15 @@ from tilewright.dialects.intents import (
 )
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
-    AnyFloat,
     ArrayAttr,
     Context,
-    FloatAttr,
     ModuleOp,
     ModulePass,
     Operation,
     SSAValue,
-    UnitAttr,
 )
 from tilewright.transforms.canonicalize import remove_dead
 from tilewright.transforms.kernel_rewriting import (
-    LAYER,
     BuilderBefore,
     family_name,
     integers_of,

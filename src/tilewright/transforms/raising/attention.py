@@ -362,14 +362,18 @@ def _mask(
     if exact_masked_rows and scores.hides_rows and not (certain and len(scores.masks) <= 1):
         return False
     kinds = {mask.kind for mask in left}
-    if len(kinds) > 1 or any((tensor_type(m.value).element_type == i1) != (m.kind == "bool") for m in left):
+    if len(kinds) > 1 or any(
+        (tensor_type(m.value).element_type == i1) != (m.kind == "bool") for m in left
+    ):
         return False
     if not left:
         return True
     built = [mask.build(builder, shape) for mask in left]
     total = built[0]
     for other in built[1:]:
-        total = _both(builder, total, other, shape, "logical_and" if "bool" in kinds else "elementwise_add")
+        total = _both(
+            builder, total, other, shape, "logical_and" if "bool" in kinds else "elementwise_add"
+        )
     operands.append(total)
     attributes["mask_kind"] = text(left[0].kind)
     return True

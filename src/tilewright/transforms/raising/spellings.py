@@ -180,9 +180,7 @@ def mean(op: UKernelGenericOp) -> SSAValue | None:
     if not math.isclose(number * count, 1.0, rel_tol=1e-6):
         return None
     attributes = dict(total.attributes)
-    return BuilderBefore(op).call(
-        "reduction_mean", total.operands, total.result.type, attributes
-    )
+    return BuilderBefore(op).call("reduction_mean", total.operands, total.result.type, attributes)
 
 
 def variance(op: UKernelGenericOp) -> SSAValue | None:
@@ -227,9 +225,7 @@ def variance(op: UKernelGenericOp) -> SSAValue | None:
     if not _comes_before(centred, op):
         return None
     again = builder.call("elementwise_square", [centred.result], x.type)
-    return builder.call(
-        "reduction_mean", [again], squares.result.type, dict(squares.attributes)
-    )
+    return builder.call("reduction_mean", [again], squares.result.type, dict(squares.attributes))
 
 
 def _centred(average: UKernelGenericOp, x: SSAValue) -> UKernelGenericOp | None:
@@ -300,7 +296,11 @@ def halved_last(op: UKernelGenericOp) -> SSAValue | None:
     for index, operand in enumerate(product_.operands):
         plus = _private(maker(operand, "elementwise_add"))
         one = literal_operand(plus) if plus is not None else None
-        if one is None or one[1] != 1 or maker(one[0], "elementwise_tanh", "elementwise_erf") is None:
+        if (
+            one is None
+            or one[1] != 1
+            or maker(one[0], "elementwise_tanh", "elementwise_erf") is None
+        ):
             continue
         builder = BuilderBefore(op)
         half = literal(0.5, tensor_type(op.result).element_type).value

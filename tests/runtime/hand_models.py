@@ -167,11 +167,20 @@ again:
 """
 
 
-def looped(count: int = 3) -> CompiledModel:
+# The same, but every round leaves before its result has arrived; the next one waits for it.
+EAGER = (
+    LOOP.replace("    dma.wait.ch0\n    add x3", "    add x3").replace(
+        "again:\n", "again:\n    dma.wait.ch0\n"
+    )
+    + "    dma.wait.ch0\n"
+)
+
+
+def looped(count: int = 3, text: str = LOOP) -> CompiledModel:
     """h = h + w[i], round by round; h is what goes in and what comes out."""
     layout = Layout((20, 32), "bf16")
     at = 0x10000
-    program = assemble(LOOP.format(h=0, w=at, count=count), V1)
+    program = assemble(text.format(h=0, w=at, count=count), V1)
     program.lines[:] = 0
     random = np.random.default_rng(1)
     packed = [layout.pack(random.normal(size=layout.shape)) for _ in range(count)]
@@ -245,3 +254,7 @@ def _add(profile: Profile, options: dict[str, Any], operands: dict[str, np.ndarr
 
 
 REFERENCES = {"gemm": _gemm, "add": _add}
+
+
+def bf16_codes(numbers: np.ndarray) -> np.ndarray:
+    return numbers.astype(ml_dtypes.bfloat16).view(np.uint16)

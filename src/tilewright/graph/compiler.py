@@ -21,7 +21,7 @@ from tilewright.graph.capture import Graph, capture
 from tilewright.graph.host import Parts, split_parts
 from tilewright.graph.link import Generator, Linked, link
 from tilewright.graph.lowering import Lowered, Lowering
-from tilewright.graph.placement import Places, place
+from tilewright.graph.placement import Places, place, starved
 from tilewright.graph.rounds import Folded
 from tilewright.runtime.compiled_model import (
     CompiledModel,
@@ -141,6 +141,12 @@ def _generate(
                 raise
             slack += profile.vmem_bytes // 32
             continue
+        staged = starved(folded.calls, places, profile) if options.fuse else []
+        if staged:
+            _stage(folded, parts, staged[0])
+            generator, more = Generator(profile, folded.calls, folded.repeats), {}
+            borders = parts.borders()
+            continue
         made, lacking = generator.lower(places)
         if not lacking:
             finished = []
@@ -157,6 +163,22 @@ def _generate(
                     f"the {profile.vmem_bytes // 1024} KiB of VMEM of {profile.name}",
                 )
     raise TilewrightError("TW1708", "no placement leaves every kernel enough VMEM")
+
+
+def _stage(folded: Folded, parts: Parts, index: int) -> None:
+    """Copy a call's left operand to VMEM first."""
+    call = folded.calls[index]
+    source = call.operands["a"]
+    layout = source.layout
+    out = Tensor(f"{source.name}.staged", layout, "activation", None, source.value, source.scale)
+    options = {"rank": len(layout.shape), "dtype": layout.dtype}
+    copy = Call(f"{source.name} to VMEM", "copy", {"x": source}, out, options)
+    call.operands = {p: out if t is source else t for p, t in call.operands.items()}
+    folded.calls.insert(index, copy)
+    for repeat in folded.repeats:
+        repeat.first += repeat.first > index
+        repeat.end += repeat.end > index
+    parts.spans = [(first + (first > index), end + (end > index)) for first, end in parts.spans]
 
 
 def _assemble(

@@ -200,6 +200,32 @@ def pointwise(o: Options):
 
 
 @maker
+def copy(o: Options):
+    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
+    sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
+    spec = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+
+        def part(leading: tuple[Any, ...]) -> None:
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    out[(*leading, m, n)] = x[(*leading, m, n)]
+
+        def over(leading: tuple[Any, ...], rest: tuple[str, ...]) -> None:
+            if not rest:
+                part(leading)
+                return
+            for index in tw.each(getattr(x, rest[0])):
+                over((*leading, index), rest[1:])
+
+        over((), sizes[:-2])
+
+    return given(x=spec, out=spec), body
+
+
+@maker
 def quantise(o: Options):
     """fp8 of x * factor"""
     factor = o.get("factor", 1.0)

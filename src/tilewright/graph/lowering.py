@@ -682,7 +682,7 @@ class Lowering:
             if "mask" in options:
                 raise Unsupported("attention with a causal and another mask")
             tensor, kind, per_batch = self._mask(node.inputs["mask"], batch, rows, keys)
-            operands["mask"] = tensor
+            operands["mask"] = self._staged(tensor) if heads > 1 else tensor
             options |= {"mask": kind, "batch": per_batch}
         out = self.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
@@ -692,6 +692,19 @@ class Lowering:
         return self.call(
             node.layer or "attention", "attention", operands, out, (node,), macs, **options
         )
+
+    def _staged(self, tensor: Tensor) -> Tensor:
+        """A copy that may stay in VMEM, of a tensor that one kernel reads many times."""
+
+        def make() -> Tensor:
+            layout = tensor.layout
+            out = Tensor(self.unique(f"{tensor.name}.staged"), layout, "activation")
+            return self.call(
+                f"{tensor.name} to VMEM", "copy", {"x": tensor}, out, (),
+                rank=len(layout.shape), dtype=layout.dtype,
+            )  # fmt: skip
+
+        return self.remembered((tensor, "staged"), make)
 
     def _mask(self, value: SSAValue, batch: int, rows: int, keys: int) -> tuple[Tensor, str, bool]:
         own = shape_of(value)

@@ -21,6 +21,7 @@ from tilewright.targets.atlas.profile import Profile
 
 KIB = 1024
 PAGE = 4096  # tensors in DRAM start at multiples of this
+ONE_BODY = 480  # tiles of an operand that one loop body holds
 WORD = 1024  # VMEM kept for the rounds' offset
 
 
@@ -113,6 +114,20 @@ def place(
         places.areas.append(_widest(k, found.offsets[f"work{k}"] + WORD, places, profile))
     _place_dram(calls, repeats, places, profile)
     return places
+
+
+def starved(calls: Sequence[Call], places: Places, profile: Profile) -> list[int]:
+    """Calls that fetch their whole left operand again for every panel of weights, because it is
+    not in VMEM, although it would fit."""
+    found = []
+    for index, call in enumerate(calls):
+        a = call.operands.get("a")
+        if a is None or call.options.get("rows") or places.on_chip(a, index):
+            continue
+        tiles = a.layout.bytes // 1024
+        if tiles > ONE_BODY and rounded(a) + 128 * 1024 <= profile.vmem_bytes:
+            found.append(index)
+    return found
 
 
 def _candidates(

@@ -8,11 +8,12 @@ const loopOf = (step) => loops.find((loop) => loop.first <= step && step < loop.
 const turnName = (step, turn) => { const loop = loopOf(step); return loop ? loop.names[turn] : ""; };
 
 // Steps of a loop have their layer's name in front, often with a star for its number: layers.*.mlp.
-// What all of them share says nothing where the layer is named already.
+// What all of them share, or the name of the first layer, says nothing where the layer is named.
 const shortNames = data.steps.map((step) => step.name);
 for (const loop of loops) {
   const names = shortNames.slice(loop.first, loop.end).map((name) => name.split("."));
   let shared = 0;
+  if (names.length === 1 && shortNames[loop.first].startsWith(`${loop.names[0]}.`)) shared = loop.names[0].split(".").length;
   while (names.length > 1 && names.every((name) => name.length > shared + 1 && name[shared] === names[0][shared])) shared++;
   names.forEach((name, at) => { shortNames[loop.first + at] = name.slice(shared).join("."); });
 }

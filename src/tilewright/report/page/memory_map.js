@@ -46,8 +46,9 @@ function drawMemory(memory) {
   const boxes = regions.flatMap((region) => {
     const each = region.bytes / region.count;
     if (region.count === 1 || region.stride === each) return [{ region, low: region.address, high: region.end, name: region.name }];
+    const loop = loops.find(({ names }) => names.length === region.count);
     return Array.from({ length: region.count }, (_, turn) => ({ region, turn, low: region.address + turn * region.stride,
-      high: region.address + turn * region.stride + each, name: `${turnName(region.first, turn) || turnName(region.last, turn) || `round ${turn}`} · ${region.name}` }));
+      high: region.address + turn * region.stride + each, name: `${loop ? loop.names[turn] : `round ${turn}`} · ${region.name}` }));
   });
 
   const live = data.steps.map((_, step) => regions.reduce((sum, region) =>
@@ -62,9 +63,10 @@ function drawMemory(memory) {
 
   function draw() {
     if (!width) return;
-    const clip = `clip-${memory.space}`;
-    const inner = svg("g", { "clip-path": `url(#${clip})` });
-    const parts = [svg("clipPath", { id: clip }, svg("rect", { x: left, y: top, width: width - left - right, height: height + curve })),
+    const clip = `clip-${memory.space}`, wide = width - left - right;
+    const inner = svg("g", { "clip-path": `url(#${clip})` }), below = svg("g", { "clip-path": `url(#${clip}-live)` });
+    const parts = [svg("clipPath", { id: clip }, svg("rect", { x: left, y: top, width: wide, height })),
+      svg("clipPath", { id: `${clip}-live` }, svg("rect", { x: left, y: top + height, width: wide, height: curve })),
       svg("rect", { class: "lane", x: left, y: top, width: width - left - right, height })];
     for (const loop of loops) {
       const from = Math.max(left, px(edge(loop.first))), to = Math.min(width - right, px(edge(loop.end)));
@@ -93,15 +95,15 @@ function drawMemory(memory) {
     const most = Math.max(1, ...live), base = top + height + curve;
     let line = `M${px(0)} ${base}`;
     live.forEach((bytes, step) => { line += `V${(base - (bytes / most) * (curve - 14)).toFixed(1)}H${px(edge(step + 1)).toFixed(1)}`; });
-    inner.append(svg("path", { d: `${line}V${base}Z`, fill: "var(--measured)" }));
-    parts.push(inner, svg("rect", { class: "frame", x: left, y: top, width: width - left - right, height }),
+    below.append(svg("path", { d: `${line}V${base}Z`, fill: "var(--measured)" }));
+    parts.push(inner, below, svg("rect", { class: "frame", x: left, y: top, width: width - left - right, height }),
       svg("text", { class: "axis", x: left - 6, y: base - curve + 18, "text-anchor": "end" }, size(most)),
       svg("text", { class: "axis", x: left - 6, y: base, "text-anchor": "end" }, "live"));
     let free = -1;
     for (let step = 0; step < steps; step++) {
       const from = px(edge(step)), to = px(edge(step + 1)), at = (from + to) / 2;
       if (at < left || at > width - right) continue;
-      const name = fitting(`${step}: ${shortNames[step]}`, to - from, 6.2) || String(step);
+      const name = fitting(`${step}: ${shortNames[step]}`, to - from - 10, 6.2) || String(step);
       const half = Math.max(8, name.length * 3.4);
       if (at - half < free) continue;
       free = at + half + 7;

@@ -151,5 +151,5 @@ def library_references(model: CompiledModel) -> Mapping[str, Reference]:
     if any(step.kernel.startswith(PREFIX) for step in model.steps):
         references.update(kernel_references())
     if not all(step.kernel.startswith(PREFIX) for step in model.steps):
-        references.update(import_module("tilewright.graph.kernels").REFERENCES)
+        references.update(import_module("tilewright.graph.references").REFERENCES)
     return references

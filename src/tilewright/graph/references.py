@@ -95,7 +95,7 @@ def quantise(profile: Profile, options: Options, operands: Operands) -> dict[str
 def split_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
     """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor."""
     x = quantise(profile, options, operands)["out"]
-    batch, rows, columns = x.shape
+    batch, rows, _ = x.shape
     heads = x.reshape(batch, rows, options["heads"], -1).transpose(0, 2, 1, 3)
     return {"out": _head_order(heads, options["out"])}
 

@@ -88,6 +88,7 @@ def compile_imported(
     _check_layers(imported, options.host)
     options = replace(options, instruction_memory=profile.imem_bytes // 4)
     samples = with_state(imported, samples)
+    imported = _distinct(imported)
     compiled = compile_model(imported, profile, options, samples, progress)
     provenance = compiled.provenance
     provenance["calibration"] = (
@@ -99,6 +100,20 @@ def compile_imported(
         provenance["content_hash"] = provenance["model_hash"]
         provenance["model_hash"] = file_hash(path)
     return compiled
+
+
+def _distinct(imported: Imported) -> Imported:
+    """The model with outputs whose names nothing else has: an input and an output may share one."""
+    taken = {spec.name for spec in imported.inputs}
+    outputs, state = [], dict(imported.state)
+    for spec in imported.outputs:
+        name = spec.name
+        while name in taken:
+            name += ".out"
+        taken.add(name)
+        outputs.append(replace(spec, name=name))
+        state = {key: name if value == spec.name else value for key, value in state.items()}
+    return replace(imported, outputs=tuple(outputs), state=state)
 
 
 def file_hash(path: Path) -> str:

@@ -26,6 +26,7 @@ ALL = {
     "two": lambda: models.mlp(2),
     "host": models.hosted,
     "loop": models.looped,
+    "streamed": models.streamed,
 }
 
 

@@ -73,7 +73,7 @@ BREAKS: list[tuple[str, str, Callable[[CompiledModel], Any]]] = [
     ("TW3115", "another", lambda m: setattr(m, "inputs", ("x", "x"))),
     ("TW3115", "nothing computes", lambda m: m.parts.__setitem__(0, DevicePart((0,), ("x",), ()))),
     ("TW3115", "before it is computed", lambda m: setattr(m, "inputs", ())),
-    ("TW3115", "segment is run twice", lambda m: m.parts.append(DevicePart((0,), (), ()))),
+    ("TW3115", "belongs to another part", lambda m: m.parts.append(DevicePart((0,), (), ()))),
     ("TW3115", "in no part", lambda m: m.parts.__setitem__(0, DevicePart((), ("x",), ("y",)))),
     ("TW3115", "no host module", lambda m: m.parts.append(HostPart("f", ("y",), ()))),
     ("TW3115", "differ in shape", lambda m: m.state.update(x="y")),
@@ -181,7 +181,7 @@ def test_interleaved_rounds_do_not_overlap() -> None:
         name: Region(name, "dram", 2048 * n, layout, "weight", 1, 3, 4, 3 * 2048)
         for n, name in enumerate("abc")
     }
-    model.weights = {name: np.zeros(r.bytes, np.uint8) for name, r in model.regions.items()}
+    model.weights = {name: np.zeros(4 * 2048, np.uint8) for name in model.regions}
     assert check(model) == []
     model.regions["c"] = replace(model.regions["c"], address=2 * 2048 - 32)
     assert [f.code for f in check(model)] == ["TW3112"]

@@ -107,6 +107,24 @@ def test_counters_per_round() -> None:
     assert {(c.loaded, c.stored) for c in calls} == {(4096, 2048)}
 
 
+def test_code_that_is_loaded_for_every_round() -> None:
+    model = models.streamed(3)
+    assert check(model) == []
+    session = Session(model)
+    x = np.ones((20, 32), np.float32)
+    assert np.array_equal(session.run(x=x)["y"], Session(models.looped(3)).run(x=x)["y"])
+    names = [call.name for call in session.step_cycles]
+    assert names == ["start", "layers.0.add", "layers.1.add", "layers.2.add"]
+    assert [run.segment for run in session.segment_runs] == [0, 1, 1, 1]
+    assert sum(call.cycles for call in session.step_cycles) == session.cycles
+    assert len({s.start for s in session.trace().slices if s.name == "vadd.bf16"}) == 3
+    model.parts = [DevicePart((0, 1, 1), ("x",), ("y",))]
+    with pytest.raises(TilewrightError, match=r"TW3132.*layers\.2\.add"):
+        Session(model).run()
+    model.parts = [DevicePart((1, 1, 1, 0), ("x",), ("y",))]
+    assert "out of order" in check(model)[0].message
+
+
 def test_both_machines_count_alike() -> None:
     runs = []
     for machine in MACHINES:

@@ -14,9 +14,9 @@ import pytest
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.registry import ENTRIES
-from tilewright.runtime.compiled_model import Rounds
+from tilewright.runtime.counterparts import find_counterparts, run_tapped
 from tilewright.runtime.kernel_model import kernel_model
-from tilewright.runtime.original import model_hash
+from tilewright.runtime.reference_run import ReferenceCall
 from tilewright.runtime.verification import accuracy, compare_bits, compare_codes
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.program import Instruction, Program
@@ -26,6 +26,7 @@ MODELS = {
     "two": lambda: models.mlp(2),
     "host": models.hosted,
     "loop": models.looped,
+    "streamed": models.streamed,
 }
 
 
@@ -253,7 +254,8 @@ def imported() -> Any:
 
 def test_layers_against_an_imported_model() -> None:
     model = models.mlp()
-    model.rounds = [Rounds(1, 1, 2, ("block.0",))]
+    sources = (("fc: matmul text:4",), ("fc: matmul text:4", "block.0.bias: addf text:5"))
+    model.steps = [replace(s, sources=n) for s, n in zip(model.steps, sources, strict=True)]
     result = verify(model, original=imported(), per_layer=True, references=models.REFERENCES)
     first, second = result.layers
     assert first.accuracy is not None and 0.999 < first.accuracy.cosine < 1
@@ -261,35 +263,74 @@ def test_layers_against_an_imported_model() -> None:
     assert second.accuracy == result.outputs[0].accuracy  # the last step is the output
     assert "worst steps" in result.text()
     assert result.to_json()["layers"][0]["accuracy"]["cosine"] == first.accuracy.cosine
+    # A result that is kept in another form has no counterpart.
+    model.regions["h"] = replace(model.regions["h"], layout=models.Layout((70, 50), "bf16"))
+    calls = [ReferenceCall(0, 0, "fc", 0, {}, {"out": ("h", 0)})]
+    assert find_counterparts(model, calls, imported()).values == {}
+
+
+LAYERS = """
+func.func @main(%x: tensor<20x32xbf16>) -> tensor<20x32xbf16> {
+  %w = arith.constant dense<1.0> : tensor<20x32xbf16>
+  %0 = arith.negf %x {tw.layer = "input"} : tensor<20x32xbf16>
+  %a = arith.addf %0, %w {tw.layer = "layers.0"} : tensor<20x32xbf16>
+  %b = arith.negf %a {tw.layer = "layers.0"} : tensor<20x32xbf16>
+  %c = arith.addf %b, %w {tw.layer = "layers.1"} : tensor<20x32xbf16>
+  %d = arith.negf %c {tw.layer = "layers.1"} : tensor<20x32xbf16>
+  %e = arith.addf %d, %w {tw.layer = "layers.2"} : tensor<20x32xbf16>
+  %f = arith.negf %e {tw.layer = "layers.2"} : tensor<20x32xbf16>
+  func.return %f : tensor<20x32xbf16>
+}
+"""
+
+
+def test_rounds_find_their_own_layers() -> None:
+    from tilewright.dialects.parsing import parse_text
+    from tilewright.frontend.imported import Imported, TensorSpec
+
+    spec = TensorSpec("x", (20, 32), "bf16")
+    original = Imported(parse_text(LAYERS), {}, (spec,), (spec,), "text")
+    model = models.looped(3)
+    model.steps[0] = replace(model.steps[0], sources=("layers.0: addf", "layers.0: negf"))
+    calls = [ReferenceCall(0, n, "", 0, {}, {"out": ("h", 0)}) for n in range(3)]
+    found = find_counterparts(model, calls, original)
+    names = [found.values[n].owner.attributes["tw.layer"].data for n in range(3)]  # pyright: ignore
+    assert names == ["layers.0", "layers.1", "layers.2"]
+    x = np.zeros((20, 32), ml_dtypes.bfloat16)
+    outputs, seen = run_tapped(original, [x], found.distinct())
+    assert [float(seen[found.values[n]][0, 0]) for n in range(3)] == [-1, 0, -1]
+    assert float(outputs[0][0, 0]) == -1
 
 
 def test_the_original_is_found_by_its_hash(tmp_path: Path, monkeypatch: Any) -> None:
+    from tilewright.graph.compiler import model_hash
+    from tilewright.transforms.simplify import simplify
+
     model = models.mlp()
-    references = models.REFERENCES
-
-    def note() -> str:
-        result = verify(model, references=references)
-        assert result.ok
-        return " ".join(result.notes)
-
-    assert "does not say" in note()
-    model.provenance["model"] = "package.module:factory"
-    assert "name it with --model" in note()
-    path = tmp_path / "m.onnx"
-    path.write_bytes(b"model")
-    model.provenance |= {"model": str(path), "model_hash": model_hash(path)}
     called = []
 
     def import_model(name: str) -> Any:
         called.append(name)
         return imported()
 
+    def note() -> str:
+        result = verify(model, references=models.REFERENCES)
+        assert result.ok and result.original is None
+        return " ".join(result.notes)
+
+    assert "does not say" in note()
+    model.provenance["model"] = "package.module:factory"
+    assert "name it with --model" in note()  # a factory is code: nobody asked to run it
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"model")
+    model.provenance["model"] = str(path)
+    assert "cannot be read" in note()
     monkeypatch.setattr("tilewright.frontend.models.import_model", import_model)
-    result = verify(model, references=references)
-    assert called == [str(path)] and result.original == "text" and not result.notes
-    path.write_bytes(b"another")
     assert "has changed since" in note()
-    assert len(called) == 1
+    model.provenance["model_hash"] = model_hash(simplify(imported()))
+    result = verify(model, references=models.REFERENCES)
+    assert result.original == "text" and not result.notes
+    assert called == [str(path)] * 2
 
 
 # --- comparing -------------------------------------------------------------------------------

@@ -162,7 +162,13 @@ def _generate(
                     f"{folded.calls[index].name} does not fit: it lacks {bytes // 1024} KiB of "
                     f"the {profile.vmem_bytes // 1024} KiB of VMEM of {profile.name}",
                 )
-    raise TilewrightError("TW1708", "no placement leaves every kernel enough VMEM")
+    worst = max(more, key=lambda index: more[index], default=None)
+    name = f"{folded.calls[worst].name} does not fit: " if worst is not None else ""
+    raise TilewrightError(
+        "TW1708",
+        f"{name}no placement leaves every kernel enough of the {profile.vmem_bytes // 1024} KiB of "
+        f"VMEM of {profile.name}",
+    )
 
 
 def _stage(folded: Folded, parts: Parts, index: int) -> None:

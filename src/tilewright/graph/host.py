@@ -278,7 +278,9 @@ class Parts:
                 known[value] = copy.results[0]
                 if isinstance(op.value, DenseResourceAttr):
                     name = op.value.resource_handle.data
-                    self.host_weights[name] = self.weights[name]
+                    handle = f"host_{name}"  # a name MLIR takes whatever the model calls it
+                    copy.properties["value"] = DenseResourceAttr.from_params(handle, op.value.type)
+                    self.host_weights[handle] = self.weights[name]
             return known[value]
 
         for node in row.nodes:

@@ -87,6 +87,11 @@ def pointwise(profile: Profile, options: Options, operands: Operands) -> dict[st
     return _stored(profile, options, np.broadcast_to(last, shape))
 
 
+def copy(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """x as it is."""
+    return {"out": operands["x"]}
+
+
 def quantise(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
     """fp8 of x times a factor."""
     return {"out": fp8(profile, times(operands["x"], options.get("factor", 1.0)))}
@@ -204,6 +209,7 @@ REFERENCES: dict[str, Reference] = {
     "norm": norm,
     "softmax": softmax,
     "pointwise": pointwise,
+    "copy": copy,
     "quantise": quantise,
     "split_heads": split_heads,
     "linear": linear,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.port_types import PORT_TYPES
+from tilewright.runtime.reference_run import ReferenceCall
 from tilewright.runtime.values import rounded
 
 if TYPE_CHECKING:
@@ -23,52 +23,60 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass
 class Original:
-    """Outputs in float32 by name, and the values of layers by the model's names for them."""
+    """Outputs in float32 by name, and what steps stand for by the number of their call."""
 
     source: str
     outputs: Arrays
-    layers: dict[str, list[np.ndarray]]
-
-
-def model_hash(path: str | Path) -> str:
-    """SHA-256 of a model's file, as bundles keep it in provenance["model_hash"]."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    layers: dict[int, np.ndarray]
 
 
 def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
-    """The model a bundle was compiled from, if it is still there and still the same."""
-    named, known = model.provenance.get("model"), model.provenance.get("model_hash")
+    """The model a bundle was compiled from, if its file is still there and still the same."""
+    named = model.provenance.get("model")
     if not isinstance(named, str) or not named:
         notes.append(
             "no comparison with float32: the bundle does not say what it was compiled from"
         )
         return None
-    path = Path(named)
-    if not path.is_file():
+    if not Path(named).is_file():
         # A factory is code: it runs only when somebody names it.
-        notes.append(f"no comparison with float32: {named} is not here; name it with --model")
-        return None
-    if known != model_hash(path):
-        notes.append(f"no comparison with float32: {named} has changed since it was compiled")
+        notes.append(
+            f"no comparison with float32: {named} is not a file here; name it with --model"
+        )
         return None
     from tilewright.frontend.models import import_model
 
-    return import_model(named)
+    try:
+        imported = import_model(named)
+    except TilewrightError as error:
+        notes.append(f"no comparison with float32: {named} cannot be read: {error.message}")
+        return None
+    if not is_same(model, imported):
+        notes.append(f"no comparison with float32: {named} has changed since it was compiled")
+        return None
+    return imported
+
+
+def is_same(model: CompiledModel, imported: Imported) -> bool:
+    """Whether this is the model that was compiled, by the hash in its provenance."""
+    from tilewright.graph.compiler import model_hash
+    from tilewright.transforms.simplify import simplify
+
+    return model_hash(simplify(imported)) == model.provenance.get("model_hash")
 
 
 def run_original(
-    model: CompiledModel, original: Any, values: Arrays, layers: bool = False
+    model: CompiledModel, original: Any, values: Arrays, calls: Sequence[ReferenceCall] = ()
 ) -> Original:
     """Run what was compiled on the same inputs.
 
     `original` is a function from arrays (in the model's order) to one array or several, a mapping
-    of outputs already known, or an imported module.
+    of outputs already known, or an imported module; only that has values for the given calls.
     """
     if isinstance(original, Mapping):
         return Original("given values", _named(model, list(original.values()), original), {})
     if hasattr(original, "module") and hasattr(original, "weights"):
-        return _run_imported(model, original, values, layers)
+        return _run_imported(model, original, values, calls)
     if not callable(original):
         raise TilewrightError(
             "TW3142",
@@ -112,9 +120,9 @@ def _named(model: CompiledModel, results: list[Any], given: Mapping[str, Any] | 
 
 
 def _run_imported(
-    model: CompiledModel, imported: Imported, values: Arrays, layers: bool
+    model: CompiledModel, imported: Imported, values: Arrays, calls: Sequence[ReferenceCall]
 ) -> Original:
-    from tilewright.reference.executor import Executor
+    from tilewright.runtime.counterparts import find_counterparts, run_tapped
 
     names = [spec.name for spec in imported.inputs]
     if set(names) != set(model.inputs):
@@ -135,39 +143,14 @@ def _run_imported(
                 hint="it is not the model this was compiled from",
             )
         inputs.append(rounded(array, spec.dtype))
-    if layers:
-        module, function, found = _tapped(imported)
-        results = Executor(module, imported.weights).run(inputs, function)
+    layers: dict[int, np.ndarray] = {}
+    if calls:
+        from tilewright.transforms.simplify import simplify
+
+        imported = simplify(imported)  # steps name the operations that are left then
+        found = find_counterparts(model, calls, imported)
+        own, seen = run_tapped(imported, inputs, found.distinct())
+        layers = {number: seen[value] for number, value in found.values.items()}
     else:
-        found = []
-        results = Executor(imported.module, imported.weights).run(inputs)
-    own = results[: len(results) - len(found)]
-    kept: dict[str, list[np.ndarray]] = {}
-    for name, array in zip(found, results[len(own) :], strict=True):
-        kept.setdefault(name, []).append(array)
-    return Original(imported.source, _named(model, own, None), kept)
-
-
-def _tapped(imported: Imported) -> tuple[Any, str, list[str]]:
-    """The module with a function that also returns every value that has a layer's name."""
-    from tilewright.dialects.xdsl_api import FunctionType, StringAttr, func
-
-    module = imported.module.clone()
-    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
-    main = next((f for f in functions if f.sym_name.data == "main"), functions[0])
-    block = main.body.block
-    last = block.last_op
-    assert last is not None
-    extra, names = [], []
-    for op in block.ops:
-        name = op.attributes.get("tw.layer")
-        if isinstance(name, StringAttr) and len(op.results) == 1:
-            extra.append(op.results[0])
-            names.append(name.data)
-    results = [*last.operands, *extra]
-    last.detach()
-    block.add_op(func.ReturnOp(*results))
-    main.properties["function_type"] = FunctionType.from_lists(
-        [argument.type for argument in block.args], [value.type for value in results]
-    )
-    return module, main.sym_name.data, names
+        own, _ = run_tapped(imported, inputs, [])
+    return Original(imported.source, _named(model, own, None), layers)

@@ -126,7 +126,7 @@ def port_array(port: Port, region: Region, codes: Sequence[np.ndarray]) -> np.nd
 
 def weight_codes(region: Region, raw: np.ndarray, turn: int) -> np.ndarray:
     """The bit patterns of one round of a region of weights."""
-    at = turn * region.stride if region.count > 1 else 0
+    at = turn * region.layout.bytes
     return unpack_codes(region, raw[at : at + region.layout.bytes].tobytes())
 
 

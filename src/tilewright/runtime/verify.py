@@ -9,7 +9,6 @@ after every step to find the first step whose result is wrong for the inputs it 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -93,7 +92,8 @@ def verify(
     if original is None:
         original = find_original(model, result.notes)
     if original is not None:
-        _add_accuracy(result, model, run_original(model, original, values, per_layer), actual, run)
+        found = run_original(model, original, values, run.calls if layers else ())
+        _add_accuracy(result, model, found, actual, run)
     return result
 
 
@@ -139,35 +139,17 @@ def _add_accuracy(
 def _layer_accuracy(
     model: CompiledModel, layer: LayerCheck, original: Original, run: ReferenceRun
 ) -> Accuracy | None:
-    """A step's result against the value of the layer it stands for, if there is one."""
+    """A step's result against the value it stands for, if there is one."""
+    if layer.call not in original.layers:
+        return None
     region, call = model.regions[layer.region], run.calls[layer.call]
     assert call.results is not None
     parameter = next(p for p, (name, _) in call.writes.items() if name == layer.region)
-    codes = call.results[parameter]
-    values = np.ascontiguousarray(codes).view(NUMPY[region.layout.dtype]).astype(np.float64)
-    for name in _counterparts(model, layer):
-        for expected in reversed(original.layers.get(name, [])):
-            if expected.size == values.size == math.prod(region.layout.shape):
-                # fp8 tensors hold multiples of a scale that is part of the code.
-                scale = _scale(values, expected) if region.layout.dtype == "fp8" else 1.0
-                return accuracy(values * scale, expected)
-    return None
-
-
-def _counterparts(model: CompiledModel, layer: LayerCheck) -> list[str]:
-    """Names the model may have for what a step computes, best first."""
-    step = model.steps[layer.step]
-    names = [layer.name, layer.name.replace("/", "."), step.name, *reversed(step.sources)]
-    for rounds in model.rounds:
-        if rounds.first <= layer.step < rounds.end and rounds.names:
-            prefix = rounds.names[layer.turn]
-            names = [f"{prefix}.{step.name}", *(f"{prefix}.{s}" for s in step.sources), *names]
-    return list(dict.fromkeys(names))
-
-
-def _scale(values: np.ndarray, expected: np.ndarray) -> float:
-    """The power of two that brings the values closest to what is expected."""
-    flat = values.reshape(-1)
-    length = float(flat @ flat)
-    fit = float(flat @ expected.astype(np.float64).reshape(-1)) / length if length else 0.0
-    return 2.0 ** round(math.log2(fit)) if fit > 0 and math.isfinite(fit) else 1.0
+    codes = np.ascontiguousarray(call.results[parameter])
+    values = codes.view(NUMPY[region.layout.dtype]).astype(np.float64)
+    # fp8 tensors hold multiples of a scale.
+    note = model.quantisation.get(layer.region)
+    scale = note.get("scale") if isinstance(note, dict) else None
+    if region.layout.dtype == "fp8" and isinstance(scale, int | float):
+        values *= scale
+    return accuracy(values, original.layers[layer.call])

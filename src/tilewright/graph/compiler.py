@@ -22,6 +22,7 @@ from tilewright.graph.host import Parts, split_parts
 from tilewright.graph.link import Generator, Linked, link
 from tilewright.graph.lowering import Lowered, Lowering
 from tilewright.graph.placement import Places, place, starved
+from tilewright.graph.residence import base_room
 from tilewright.graph.rounds import Folded
 from tilewright.runtime.compiled_model import (
     CompiledModel,
@@ -162,12 +163,12 @@ def _generate(
                     f"{folded.calls[index].name} does not fit: it lacks {bytes // 1024} KiB of "
                     f"the {profile.vmem_bytes // 1024} KiB of VMEM of {profile.name}",
                 )
-    worst = max(more, key=lambda index: more[index], default=None)
-    name = f"{folded.calls[worst].name} does not fit: " if worst is not None else ""
+    worst = max(folded.calls, key=base_room)
     raise TilewrightError(
         "TW1708",
-        f"{name}no placement leaves every kernel enough of the {profile.vmem_bytes // 1024} KiB of "
-        f"VMEM of {profile.name}",
+        f"no placement leaves every kernel enough VMEM: {worst.name} needs about "
+        f"{base_room(worst) // 1024} KiB for itself, {profile.name} has "
+        f"{profile.vmem_bytes // 1024} KiB",
     )
 
 

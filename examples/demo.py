@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import smollm2_block
-
 import tilewright as tw
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from smollm2_block import decoder_block
 from smollm2_block import model as smollm2_block
-
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
 

@@ -24,9 +24,7 @@ def tilewright(*arguments: str | Path) -> int:
     return int(caught.value.code or 0)
 
 
-def compile_json(
-    capsys: pytest.CaptureFixture[str], *arguments: str | Path
-) -> tuple[int, dict]:
+def compile_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, dict]:
     capsys.readouterr()
     status = tilewright("compile", *arguments, "--json")
     return status, json.loads(capsys.readouterr().out)

@@ -57,7 +57,7 @@ def test_rounds_called_alike_are_told_apart() -> None:
     model = examples.transformer(3)
     for names, expected in (
         ((), ["round 0", "round 1", "round 2"]),
-        (("layers", "layers", "layers"), ["layers 0", "layers 1", "layers 2"]),
+        (("layers", "layers", "layers"), ["round 0", "round 1", "round 2"]),
         (("a", "b", "c"), ["a", "b", "c"]),
     ):
         model.rounds = [replace(model.rounds[0], names=names)]

@@ -180,10 +180,10 @@ def _assembly(
 
 
 def _rounds(rounds: Rounds) -> RoundsRow:
-    """Rounds have names of their own; where some are called alike, their number tells them apart."""
-    names = list(rounds.names) or ["round"] * rounds.count
-    if len(set(names)) < len(names):
-        names = [f"{name} {turn}" for turn, name in enumerate(names)]
+    """Rounds have names of their own, or a number where they are called alike."""
+    names = list(rounds.names)
+    if len(set(names)) < rounds.count:
+        names = [f"round {turn}" for turn in range(rounds.count)]
     return RoundsRow(rounds.first, rounds.end, names)
 
 

@@ -105,8 +105,6 @@ def _work(data: ReportData) -> str:
         if run.instructions:
             lines.append(("instructions issued", f"{run.instructions:,}"))
     lines.append(("on the host", _host(data)))
-    if run is not None and run.host_seconds is not None:
-        lines.append(("time on the host", f"{run.host_seconds:.3g} s"))
     return _card("Work", f"{data.macs:,} <small>MACs</small>", lines)
 
 
@@ -162,7 +160,9 @@ def _memory(data: ReportData) -> str:
 def _origin(data: ReportData) -> str:
     lines = flat({"target": data.profile, **data.provenance})
     lines.append(("report written by", f"tilewright {data.version}"))
-    lines += [(f"{name} took", f"{seconds:.2f} s") for name, seconds in data.timing.items()]
+    if data.timing:
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in data.timing.items())
+        lines.append(("compiled in", f"{sum(data.timing.values()):.2f} s ({phases})"))
     return f'<div class="card"><h3>Where it came from</h3>{_lines(lines)}</div>'
 
 

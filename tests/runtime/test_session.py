@@ -301,10 +301,10 @@ def test_loaded_program(tmp_path: Path) -> None:
 
 
 def test_a_models_own_memory_is_not_an_output() -> None:
-    from tilewright.runtime.loaded import LoadedProgram
+    from tilewright.runtime.loaded import Program
 
     model = models.looped(2)
-    program = LoadedProgram(model)
+    program = Program(model)
     assert program.cycles > 0
     assert program() == ()
     assert program.session.state.keys() == {"x"}

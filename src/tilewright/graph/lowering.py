@@ -86,6 +86,8 @@ class Lowering:
     def run(self) -> Lowered:
         for _, value in self.graph.outputs:
             self._outside(value)
+        read = {tensor for call in self.result.calls for tensor in call.operands.values()}
+        self.result.inputs = [row for row in self.result.inputs if row.tensor in read]
         return self.result
 
     # --- the border to the host ---------------------------------------------------------------
@@ -106,6 +108,8 @@ class Lowering:
                 if tensor.kind in ("activation", "output"):
                     self.result.outputs[value] = tensor
                     tensor.kind = "output"
+                    return
+                if node in self.result.host:  # found on the way, with the reason
                     return
                 reason = "it is only a view"
             except Unsupported as error:

@@ -143,13 +143,12 @@ def compute(
 
 def library_references(model: CompiledModel) -> Mapping[str, Reference]:
     """The references of the kernels a model uses: those of whole models, and the library's own."""
-    from importlib import import_module
-
+    from tilewright.graph.references import REFERENCES
     from tilewright.runtime.kernel_model import PREFIX, kernel_references
 
     references: dict[str, Reference] = {}
     if any(step.kernel.startswith(PREFIX) for step in model.steps):
         references.update(kernel_references())
     if not all(step.kernel.startswith(PREFIX) for step in model.steps):
-        references.update(import_module("tilewright.graph.references").REFERENCES)
+        references.update(REFERENCES)
     return references

@@ -93,6 +93,8 @@ def test_a_bound_of_the_whole_model_goes_before_the_sum() -> None:
     model = examples.mlp()
     model.provenance["bound"] = 90_000
     assert (collect(model).bound, collect(model).bound_of) == (90_000, "whole model")
+    model.provenance["bound"] = {"total": 80_000, "cause": "DMA"}
+    assert (collect(model).bound, collect(model).bound_of) == (80_000, "whole model (DMA)")
     del model.provenance["bound"]
     model.steps[1] = replace(model.steps[1], bound=0)
     assert collect(model, examples.mlp_run(model)).ratio is None

@@ -10,6 +10,7 @@ from tilewright.report.memory_timeline import bytes_text
 from tilewright.report.model_report import LATENCY, ReportData, binding_of
 from tilewright.report.statistics import CAUSE_TEXT
 
+_ELSEWHERE = ("bound", "host_share")  # what other cards say
 Line = tuple[str, str]  # label, value: plain text
 
 
@@ -111,7 +112,12 @@ def _work(data: ReportData) -> str:
 def _host(data: ReportData) -> str:
     if not data.host_operations:
         return "nothing"
-    return f"{data.host_share:.2%} of the {data.host_share_of}"
+    return f"{share_text(data.host_share)} of the {data.host_share_of}"
+
+
+def share_text(share: float) -> str:
+    """What is not nothing does not look like it."""
+    return "less than 0.01 %" if 0 < share < 0.0001 else f"{100 * share:.2f} %"
 
 
 def _units(data: ReportData) -> str:
@@ -158,7 +164,8 @@ def _memory(data: ReportData) -> str:
 
 
 def _origin(data: ReportData) -> str:
-    lines = flat({"target": data.profile, **data.provenance})
+    known = {"target": data.profile, **data.provenance}
+    lines = flat({key: value for key, value in known.items() if key not in _ELSEWHERE})
     lines.append(("report written by", f"tilewright {data.version}"))
     if data.timing:
         phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in data.timing.items())

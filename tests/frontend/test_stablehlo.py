@@ -475,8 +475,8 @@ STEPS = st.lists(
 @given(STEPS)
 def test_views_compute_what_they_show(steps: list[tuple[str, int]]) -> None:
     """Any chain of transposes, repetitions, reductions and arithmetic, against numpy."""
-    x = (np.arange(24) % 7 - 3).astype(np.float32).reshape(2, 3, 4)
-    values, lines = [x], ["%0 = stablehlo.negate %a0 : tensor<2x3x4xf32>"]
+    x = (np.arange(48) % 7 - 3).astype(np.float32).reshape(2, 3, 2, 4)
+    values, lines = [x], ["%0 = stablehlo.negate %a0 : tensor<2x3x2x4xf32>"]
     values.append(-x)
     lines.append("%z = stablehlo.constant dense<0.000000e+00> : tensor<f32>")
     lines.append("%m = stablehlo.constant dense<0xFF800000> : tensor<f32>")
@@ -502,7 +502,7 @@ def _step(step: str, choice: int, x: Array, name: str, values: list[Array]) -> t
         new = np.ascontiguousarray(x.transpose(order))
         dims = ", ".join(map(str, order))
         return new, f"stablehlo.transpose {name}, dims = [{dims}] : ({kind(x)}) -> {kind(new)}"
-    if step == "repeat" and rank < 5:
+    if step == "repeat" and rank < 6:
         place = choice % (rank + 1)
         new = np.repeat(np.expand_dims(x, place), 2, place)
         dims = ", ".join(str(d + (d >= place)) for d in range(rank))
@@ -510,7 +510,7 @@ def _step(step: str, choice: int, x: Array, name: str, values: list[Array]) -> t
             new,
             f"stablehlo.broadcast_in_dim {name}, dims = [{dims}] : ({kind(x)}) -> {kind(new)}",
         )
-    if step == "unit" and rank < 5:
+    if step == "unit" and rank < 6:
         new = np.expand_dims(x, choice % (rank + 1))
         return new, f"stablehlo.reshape {name} : ({kind(x)}) -> {kind(new)}"
     if step == "squeeze":

@@ -11,7 +11,6 @@ TW0045 a layer that the model does not have.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,7 +69,7 @@ def compile(
     seconds = time.perf_counter() - began
     samples = _samples(imported, calibrate, inputs)
     options = CompileOptions(fuse=fuse, host=tuple(host), no_host=no_host, seed=seed)
-    compiled = compile_imported(imported, target, options, samples, progress)
+    compiled = compile_imported(imported, target, options, samples, progress, shapes)
     compiled.timing = {"import": seconds, **compiled.timing}
     return Program(compiled, original=imported)
 
@@ -81,6 +80,7 @@ def compile_imported(
     options: CompileOptions | None = None,
     samples: Sequence[Arrays] = (),
     progress: Progress = lambda phase, detail: None,
+    shapes: Shapes | None = None,
 ) -> CompiledModel:
     """The compiled form of an imported model, with where it came from and the host's share."""
     profile = target if isinstance(target, Profile) else load_profile(str(target))
@@ -88,23 +88,32 @@ def compile_imported(
     _check_layers(imported, options.host)
     options = replace(options, instruction_memory=profile.imem_bytes // 4)
     samples = with_state(imported, samples)
+    imported = _distinct(imported)
     compiled = compile_model(imported, profile, options, samples, progress)
     provenance = compiled.provenance
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
     )
     provenance["host_share"] = host_share(compiled)
-    path = Path(imported.source)
-    if path.is_file():
-        provenance["content_hash"] = provenance["model_hash"]
-        provenance["model_hash"] = file_hash(path)
+    if shapes:
+        provenance["shapes"] = {
+            name: size if isinstance(size, int) else list(size) for name, size in shapes.items()
+        }
     return compiled
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file, by which the model of a bundle is recognised."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _distinct(imported: Imported) -> Imported:
+    """The model with outputs whose names nothing else has: an input and an output may share one."""
+    taken = {spec.name for spec in imported.inputs}
+    outputs, state = [], dict(imported.state)
+    for spec in imported.outputs:
+        name = spec.name
+        while name in taken:
+            name += ".out"
+        taken.add(name)
+        outputs.append(replace(spec, name=name))
+        state = {key: name if value == spec.name else value for key, value in state.items()}
+    return replace(imported, outputs=tuple(outputs), state=state)
 
 
 def host_share(compiled: CompiledModel) -> float:

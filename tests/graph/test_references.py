@@ -209,7 +209,7 @@ def calls(draw: st.DrawFn):
 OUT, KINDS = ("bf16", "fp8"), ("heads", "columns", "values")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(call=calls(), profile=st.sampled_from(PROFILES), seed=st.integers(0, 1000))
 def test_random_calls(call, profile, seed):
     name, options, shapes, on_chip = call

@@ -61,6 +61,10 @@ def _align(value: int) -> int:
     return -(-value // 1024) * 1024
 
 
+def _weight(kernel: str, shape: tuple[int, ...]) -> Layout:
+    return Layout(shape, "fp8" if len(shape) == 2 and kernel != "rope" else "bf16")
+
+
 def transformer(turns: int = 16) -> CompiledModel:
     """A decoder of `turns` equal layers, ten steps each, after a cast and before a last norm."""
     steps: list[Step] = [Step("embedding.cast", "cast", {"x": "tokens", "y": "hidden"}, {})]
@@ -76,16 +80,20 @@ def transformer(turns: int = 16) -> CompiledModel:
     hidden = Layout((TOKENS, HIDDEN), "bf16")
     place(Region("tokens", "dram", 0, hidden, "input", 0, 0))
     place(Region("result", "dram", 0, hidden, "output", last, last))
+    # The weights of one layer lie together, layer after layer.
+    stride = sum(_align(_weight(kernel, shape).bytes) for _, kernel, shape, _ in BLOCK if shape)
+    within = 0
     for number, (name, kernel, shape, _) in enumerate(BLOCK, 1):
         operands = {"x": f"{name}.in", "y": f"{name}.out"}
         macs = 0
         if shape is not None:
-            layout = Layout(shape, "fp8" if len(shape) == 2 and kernel != "rope" else "bf16")
+            layout = _weight(kernel, shape)
             weight = Region(
-                f"layers.*.{name}.weight", "dram", 0, layout, "weight", 0, last, turns,
-                _align(layout.bytes),
+                f"layers.*.{name}.weight", "dram", top + within, layout, "weight", 0, last, turns,
+                stride,
             )  # fmt: skip
-            place(weight)
+            regions[weight.name] = weight
+            within += _align(layout.bytes)
             operands["w"] = weight.name
             macs = TOKENS * shape[0] * shape[1] if len(shape) == 2 and kernel != "rope" else 0
         if kernel == "attention":
@@ -104,6 +112,7 @@ def transformer(turns: int = 16) -> CompiledModel:
                 _bound(number, turns),
             )
         )
+    top += stride * turns
     steps[0] = replace(steps[0], end_word=WORDS, bound=9_000, sources=("model.embed_tokens",))
     steps.append(
         Step("norm", "rmsnorm", {"x": "hidden", "y": "result"}, {}, 0, last * WORDS,
@@ -170,6 +179,15 @@ def transformer(turns: int = 16) -> CompiledModel:
             if "matmul" in kernel
         },
     )
+
+
+def unrolled(model: CompiledModel, run: RunFigures) -> tuple[CompiledModel, RunFigures]:
+    """The same model and run without rounds: every call is a step of its own."""
+    steps = [
+        replace(step, name=step.name.replace("*", str(turn))) for _, turn, step in model.calls()
+    ]
+    calls = [replace(call, step=index, turn=0) for index, call in enumerate(run.calls)]
+    return replace(model, steps=steps, rounds=[]), replace(run, calls=calls)
 
 
 def _bound(number: int, turns: int) -> int:

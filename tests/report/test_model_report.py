@@ -11,6 +11,8 @@ import pytest
 from tilewright.report.collect_report import ASSEMBLY_LINES, collect, phase_texts, shortened
 from tilewright.report.layer_formats import described
 from tilewright.report.model_report import AccuracyFigures, Errors, LayerErrors, binding_of
+from tilewright.runtime.compiled_model import Region
+from tilewright.tile.layouts import Layout
 
 
 def test_figures_of_a_small_model() -> None:
@@ -26,7 +28,7 @@ def test_figures_of_a_small_model() -> None:
     vmem, dram = data.memories
     assert (vmem.top, vmem.regions, vmem.capacity) == (0, 0, 1 << 20)
     assert dram.regions == 7
-    assert dram.top == max(r.address + r.bytes for r in data.regions)
+    assert dram.top == max(r.end for r in data.regions)
     assert dram.peak_step == 0
     assert [port.direction for port in data.ports] == ["input", "output"]
     assert data.ports[0].place == "DRAM 0x0"
@@ -49,6 +51,30 @@ def test_live_bytes_count_what_lives_at_the_same_step() -> None:
     vmem = data.memories[0]
     expected = 64 * 576 * 2 * 2 + 64 * 1536 * 2  # hidden, normed2, gated
     assert (vmem.peak_live, vmem.peak_step) == (expected, 9)
+
+
+def test_rounds_called_alike_are_told_apart() -> None:
+    model = examples.transformer(3)
+    for names, expected in (
+        ((), ["round 0", "round 1", "round 2"]),
+        (("layers", "layers", "layers"), ["layers 0", "layers 1", "layers 2"]),
+        (("a", "b", "c"), ["a", "b", "c"]),
+    ):
+        model.rounds = [replace(model.rounds[0], names=names)]
+        assert collect(model).rounds[0].names == expected
+
+
+def test_rounds_that_lie_between_each_other_are_counted_once() -> None:
+    model = examples.transformer(4)
+    layout = Layout((32, 32), "fp8")
+    model.regions = {
+        name: Region(name, "dram", address, layout, "weight", 1, 10, 4, 4096)
+        for name, address in (("a", 0), ("b", 1024))
+    }
+    data = collect(model)
+    assert [(r.bytes, r.end) for r in data.regions] == [(4096, 13312), (4096, 14336)]
+    dram = data.memories[1]
+    assert (dram.top, dram.peak_live) == (14336, 8192)
 
 
 def test_host_plan() -> None:

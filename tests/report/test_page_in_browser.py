@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "wrong": collect(model, run, examples.transformer_accuracy(model, exact=False)),
         "small": collect(mlp, examples.mlp_run(mlp)),
         "never": collect(mlp),
+        "unrolled": collect(*examples.unrolled(model, run)),
     }
     for name, data in pages.items():
         (place / f"{name}.html").write_text(model_page(data), encoding="utf-8")
@@ -148,6 +149,18 @@ def test_rows_may_be_layers(browser: Browser) -> None:
     assert len(texts(browser, f"{TABLE}.child")) == 160
 
 
+def test_layers_without_rounds_are_found_by_their_names(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "unrolled.html")
+    assert len(texts(browser, TABLE)) == 162
+    assert len(texts(browser, "#cycles-chart svg > g")) == 60
+    assert "102 more rows" in texts(browser, "#cycles-chart p")[0]
+    assert "layers.15" in texts(browser, f"{TIMELINE} text.on")
+    browser.click("#cycles-controls button:nth-of-type(2)")
+    assert texts(browser, f"{TABLE} td:nth-child(1)")[15:] == ["layers.14", "layers.15", "norm"]
+    browser.click(f"{TABLE}:nth-child(2) button.expand")
+    assert texts(browser, f"{TABLE}.child td:nth-child(1)")[1] == "self_attn.q_proj"
+
+
 def test_the_timeline_zooms_and_moves(browser: Browser) -> None:
     low, high = shown(browser, TIMELINE)
     assert low == 0
@@ -198,7 +211,7 @@ def test_memory_maps_zoom_and_hide_kinds(browser: Browser) -> None:
     chart = "#memory-dram svg"
     boxes = f"document.querySelectorAll('{chart} g g').length"
     before = browser.run(boxes)
-    assert before == 13
+    assert before == 4 + 9 * 16  # weights of every round
     low, high = shown(browser, chart)
     browser.click(chart)
     browser.press("+")
@@ -206,7 +219,7 @@ def test_memory_maps_zoom_and_hide_kinds(browser: Browser) -> None:
     assert 0 <= low < first < last < high
     browser.press("0")
     browser.click("#memory-dram-legend label:nth-child(3) input")
-    assert browser.run(boxes) == before - 10  # the weights
+    assert browser.run(boxes) == 3  # no weights
     browser.click("#memory-dram-controls button:nth-of-type(5)")
     assert shown(browser, chart) == (low, high)
 

@@ -137,10 +137,11 @@ def command(
     began = time.perf_counter()
     with CompileProgress() as progress:
         progress("import", model)
-        imported = import_model(model, dict(size(given) for given in sizes))
+        shapes = dict(size(given) for given in sizes)
+        imported = import_model(model, shapes)
         seconds = time.perf_counter() - began
         chosen = _samples(imported, samples, calibrate_seed or 0, calibrate_count or 1)
-        compiled = compile_imported(imported, profile, options, chosen, progress)
+        compiled = compile_imported(imported, profile, options, chosen, progress, shapes)
         if not samples:
             count = calibrate_count or 1
             compiled.provenance["calibration"] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -138,6 +139,7 @@ def _host(plan: dict[str, Any]) -> list[str]:
     shown = "less than 0.01" if 0 < share < 0.01 else f"{share:.2f}"
     lines = [f"host     {shown} % of the arithmetic"]
     for part in plan["parts"]:
-        reasons = part["reasons"] or ["values pass through"]
-        lines += [f"         {part['function']}: {reason}" for reason in reasons]
+        for reason, count in Counter(part["reasons"] or ["values pass through"]).items():
+            times = f", {count} times" if count > 1 else ""
+            lines.append(f"         {part['function']}: {reason}{times}")
     return lines

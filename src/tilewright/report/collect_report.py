@@ -180,7 +180,10 @@ def _assembly(
 
 
 def _rounds(rounds: Rounds) -> RoundsRow:
-    names = list(rounds.names) or [f"round {turn}" for turn in range(rounds.count)]
+    """Rounds have names of their own; where some are called alike, their number tells them apart."""
+    names = list(rounds.names) or ["round"] * rounds.count
+    if len(set(names)) < len(names):
+        names = [f"{name} {turn}" for turn, name in enumerate(names)]
     return RoundsRow(rounds.first, rounds.end, names)
 
 
@@ -189,7 +192,8 @@ def _region(region: Region) -> RegionRow:
         name=region.name,
         space=region.space,
         address=region.address,
-        bytes=region.bytes,
+        end=region.address + region.bytes,
+        bytes=_used(region),
         kind=region.kind,
         shape=list(region.layout.shape),
         dtype=region.layout.dtype,
@@ -201,12 +205,17 @@ def _region(region: Region) -> RegionRow:
     )
 
 
+def _used(region: Region) -> int:
+    """Bytes of the tensor, all rounds; what lies between the rounds belongs to others."""
+    return region.layout.bytes * region.count
+
+
 def _memory(model: CompiledModel, space: str) -> MemoryUse:
     regions = [region for region in model.regions.values() if region.space == space]
     profile = model.profile
     peak, where = 0, 0
     for step in range(len(model.steps)):
-        live = sum(region.bytes for region in regions if region.first <= step <= region.last)
+        live = sum(_used(region) for region in regions if region.first <= step <= region.last)
         if live > peak:
             peak, where = live, step
     return MemoryUse(

@@ -195,7 +195,7 @@ def _timeline_text(data: ReportData) -> str:
 
 def _memory_text(data: ReportData) -> str:
     return (
-        "Steps of rounds are drawn once; a tensor kept for every round is one box."
+        "Steps of rounds are drawn once, tensors kept for every round all above each other."
         if data.rounds
         else ""
     )

@@ -140,11 +140,16 @@ class RoundsRow:
 
 @dataclass(frozen=True)
 class RegionRow:
-    """A tensor's place; `first` and `last` are the steps its content matters in."""
+    """A tensor's place; `first` and `last` are the steps its content matters in.
+
+    With `count` > 1 there is one for every round, `stride` bytes apart; other tensors may lie in
+    between. `bytes` counts them all, `end` is one past the last byte of the last one.
+    """
 
     name: str
     space: str
     address: int
+    end: int
     bytes: int
     kind: str
     shape: list[int]

@@ -46,8 +46,9 @@ def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
         return None
     from tilewright.frontend.models import import_model
 
+    shapes = model.provenance.get("shapes")
     try:
-        imported = import_model(named)
+        imported = import_model(named, shapes if isinstance(shapes, dict) else None)
     except TilewrightError as error:
         notes.append(f"no comparison with float32: {named} cannot be read: {error.message}")
         return None

@@ -8,13 +8,19 @@ const loopOf = (step) => loops.find((loop) => loop.first <= step && step < loop.
 const turnName = (step, turn) => { const loop = loopOf(step); return loop ? loop.names[turn] : ""; };
 
 // Steps of a loop have their layer's name in front, often with a star for its number: layers.*.mlp.
-// What all of them share says nothing where the layer is named already.
+// What all of them share, or the name of the first layer, says nothing where the layer is named.
 const shortNames = data.steps.map((step) => step.name);
 for (const loop of loops) {
   const names = shortNames.slice(loop.first, loop.end).map((name) => name.split("."));
   let shared = 0;
+  if (names.length === 1 && shortNames[loop.first].startsWith(`${loop.names[0]}.`)) shared = loop.names[0].split(".").length;
   while (names.length > 1 && names.every((name) => name.length > shared + 1 && name[shared] === names[0][shared])) shared++;
   names.forEach((name, at) => { shortNames[loop.first + at] = name.slice(shared).join("."); });
+}
+
+// The layer a call belongs to: its round, or what its name begins with up to a number.
+function layerName(step, turn) {
+  return turnName(step, turn) || (data.steps[step].name.match(/^.*?\.\d+(?=\.)/) || [""])[0];
 }
 
 function callName(step, turn) {
@@ -63,24 +69,26 @@ function rowsBySteps() {
 function rowsByLayers() {
   const groups = new Map();
   for (const call of calls) {
-    const loop = loopOf(call.step);
-    const key = loop ? `${loop.first}/${call.turn}` : `step ${call.step}`;
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(call);
+    const layer = layerName(call.step, call.turn);
+    const key = layer || `step ${call.step}`;
+    if (!groups.has(key)) groups.set(key, { layer, members: [] });
+    groups.get(key).members.push(call);
   }
-  return [...groups.values()].map((members) => {
-    const { step, turn } = members[0];
-    const loop = loopOf(step);
-    return loop ? group(loop.names[turn], members, { kernel: `${members.length} steps`, layer: true })
+  return [...groups.values()].map(({ layer, members }) => {
+    const step = members[0].step;
+    return layer ? group(layer, members, { kernel: members.length === 1 ? "1 step" : `${members.length} steps`, layer })
       : group(data.steps[step].name, members, { kernel: data.steps[step].kernel, step });
   });
 }
+
+const withoutLayer = (step, layer) =>
+  shortNames[step].startsWith(`${layer}.`) ? shortNames[step].slice(layer.length + 1) : shortNames[step];
 
 // The rows a group opens into: its calls, by round or by step.
 function singleRows(row) {
   if (row.calls.length < 2) return [];
   row.single ||= row.calls.map((call) => group(
-    row.layer ? shortNames[call.step] : turnName(call.step, call.turn), [call],
+    row.layer ? withoutLayer(call.step, row.layer) : turnName(call.step, call.turn), [call],
     { kernel: data.steps[call.step].kernel, step: call.step }));
   return row.single;
 }

@@ -1,9 +1,10 @@
 // Cycles per step or layer: a bar chart that follows the order of a table.
 
+const MOST_BARS = 60;
+
 function drawCycles() {
   const place = byId("cycles-chart");
-  let order = [];
-  let width = 0;
+  let order = [], more = 0, width = 0;
   const measured = calls.length > 0;
 
   function chart() {
@@ -37,6 +38,7 @@ function drawCycles() {
       picture.append(tipped(svg("g", {}, parts), rowText(row)));
     });
     place.replaceChildren(picture);
+    if (more) place.append(el("p", { class: "left-out" }, `${count(more)} more rows in the table; sort it to see others here`));
   }
 
   function rowText(row) {
@@ -78,11 +80,12 @@ function drawCycles() {
 
   const table = makeTable(byId("cycles-table"), {
     columns, caption: measured ? "Columns of units: percent of the row's cycles in which the unit is busy." : "", rows: rowsBySteps(), children: singleRows, label: (row) => row.name,
-    ordered: (rows) => { order = rows; chart(); },
+    ordered: (rows) => { order = rows.slice(0, MOST_BARS); more = rows.length - order.length; chart(); },
   });
-  if (calls.length && loops.length) {
+  if (calls.length && rowsByLayers().length < calls.length) {
+    const steps = loops.length ? "step, all rounds" : "step";
     byId("cycles-controls").append(
-      ...choice("one row per", { steps: "step, all rounds", layers: "layer, all steps" }, "steps",
+      ...choice("one row per", { steps, layers: "layer, all steps" }, "steps",
         (key) => table.replace(key === "steps" ? rowsBySteps() : rowsByLayers())),
       el("span", { class: "space" }),
       el("button", { type: "button", onclick: () => table.openAll(true) }, "open all"),

@@ -42,21 +42,31 @@ function drawMemory(memory) {
   const toX = (pixel) => x.from + ((pixel - left) / (width - left - right)) * (x.to - x.from);
   const toY = (pixel) => y.from + ((top + height - pixel) / height) * (y.to - y.from);
 
+  // One box per round, unless they follow each other without a gap.
+  const boxes = regions.flatMap((region) => {
+    const each = region.bytes / region.count;
+    if (region.count === 1 || region.stride === each) return [{ region, low: region.address, high: region.end, name: region.name }];
+    const loop = loops.find(({ names }) => names.length === region.count);
+    return Array.from({ length: region.count }, (_, turn) => ({ region, turn, low: region.address + turn * region.stride,
+      high: region.address + turn * region.stride + each, name: `${loop ? loop.names[turn] : `round ${turn}`} · ${region.name}` }));
+  });
+
   const live = data.steps.map((_, step) => regions.reduce((sum, region) =>
     sum + (shown.has(region.kind) && region.first <= step && step <= region.last ? region.bytes : 0), 0));
 
-  function text(region) {
-    const times = region.count > 1 ? `, ${region.count} rounds at a stride of ${count(region.stride)} B` : "";
-    return [region.name, `${region.kind}, ${region.shape.join("x")} ${region.dtype}, ${region.order}`,
-      `${count(region.bytes)} B (${size(region.bytes)}) at ${hex(region.address)} to ${hex(region.address + region.bytes - 1)}${times}`,
+  function text({ region, low, high, name }) {
+    const times = region.count > 1 ? `\n${region.count} rounds, ${count(region.stride)} B apart, ${count(region.bytes)} B in all` : "";
+    return [name, `${region.kind}, ${region.shape.join("x")} ${region.dtype}, ${region.order}`,
+      `${count(high - low)} B (${size(high - low)}) at ${hex(low)} to ${hex(high - 1)}${times}`,
       `steps ${region.first} to ${region.last}: ${data.steps[region.first]?.name} to ${data.steps[region.last]?.name}`].join("\n");
   }
 
   function draw() {
     if (!width) return;
-    const clip = `clip-${memory.space}`;
-    const inner = svg("g", { "clip-path": `url(#${clip})` });
-    const parts = [svg("clipPath", { id: clip }, svg("rect", { x: left, y: top, width: width - left - right, height: height + curve })),
+    const clip = `clip-${memory.space}`, wide = width - left - right;
+    const inner = svg("g", { "clip-path": `url(#${clip})` }), below = svg("g", { "clip-path": `url(#${clip}-live)` });
+    const parts = [svg("clipPath", { id: clip }, svg("rect", { x: left, y: top, width: wide, height })),
+      svg("clipPath", { id: `${clip}-live` }, svg("rect", { x: left, y: top + height, width: wide, height: curve })),
       svg("rect", { class: "lane", x: left, y: top, width: width - left - right, height })];
     for (const loop of loops) {
       const from = Math.max(left, px(edge(loop.first))), to = Math.min(width - right, px(edge(loop.end)));
@@ -68,34 +78,35 @@ function drawMemory(memory) {
     for (const at of ticks(y.from, y.to, 8, 2)) parts.push(
       svg("line", { class: "grid", x1: left, x2: width - right, y1: py(at), y2: py(at) }),
       svg("text", { class: "axis", x: left - 6, y: py(at) + 4, "text-anchor": "end" }, addressText(at)));
-    for (const region of regions) {
+    for (const item of boxes) {
+      const { region } = item;
       if (!shown.has(region.kind)) continue;
       const from = px(edge(region.first)), to = px(edge(region.last + 1));
-      const high = py(region.address + region.bytes), low = py(region.address);
+      const high = py(item.high), low = py(item.low);
       if (to < left || from > width - right || low < top || high > top + height) continue;
       const tall = Math.max(1.5, low - high);  // nothing is too small to be seen
       const seen = Math.max(high, top), bottom = Math.min(low, top + height), begin = Math.max(from, left);
-      const box = svg("g", {}, svg("rect", { class: "hot edge", x: from, y: low - tall, width: Math.max(1.5, to - from), height: tall,
-        fill: `var(--${region.kind})`, "stroke-width": tall > 4 ? 1 : 0 }));
-      const label = bottom - seen >= 13 ? fitting(region.name, Math.min(to, width - right) - begin) : "";
+      const box = svg("g", {}, svg("rect", { class: tall > 4 ? "hot edge" : "hot", x: from, y: low - tall, width: Math.max(1.5, to - from), height: tall,
+        fill: `var(--${region.kind})` }));
+      const label = bottom - seen >= 13 ? fitting(item.name, Math.min(to, width - right) - begin) : "";
       if (label) box.append(svg("text", { class: "on", x: begin + 4, y: (seen + bottom) / 2 + 4 }, label));
-      inner.append(tipped(box, () => text(region)));
+      inner.append(tipped(box, () => text(item)));
     }
     const most = Math.max(1, ...live), base = top + height + curve;
     let line = `M${px(0)} ${base}`;
     live.forEach((bytes, step) => { line += `V${(base - (bytes / most) * (curve - 14)).toFixed(1)}H${px(edge(step + 1)).toFixed(1)}`; });
-    inner.append(svg("path", { d: `${line}V${base}Z`, fill: "var(--measured)" }));
-    parts.push(inner, svg("rect", { class: "frame", x: left, y: top, width: width - left - right, height }),
+    below.append(svg("path", { d: `${line}V${base}Z`, fill: "var(--measured)" }));
+    parts.push(inner, below, svg("rect", { class: "frame", x: left, y: top, width: width - left - right, height }),
       svg("text", { class: "axis", x: left - 6, y: base - curve + 18, "text-anchor": "end" }, size(most)),
       svg("text", { class: "axis", x: left - 6, y: base, "text-anchor": "end" }, "live"));
     let free = -1;
     for (let step = 0; step < steps; step++) {
       const from = px(edge(step)), to = px(edge(step + 1)), at = (from + to) / 2;
       if (at < left || at > width - right) continue;
-      const name = fitting(`${step}: ${shortNames[step]}`, to - from, 6.2) || String(step);
-      const half = Math.max(8, name.length * 3.1);
+      const name = fitting(`${step}: ${shortNames[step]}`, to - from - 10, 6.2) || String(step);
+      const half = Math.max(8, name.length * 3.4);
       if (at - half < free) continue;
-      free = at + half + 4;
+      free = at + half + 7;
       parts.push(svg("text", { class: "axis", x: at, y: base + 15, "text-anchor": "middle" }, name));
     }
     picture.replaceChildren(...parts);

@@ -50,7 +50,7 @@ function drawTimeline() {
   const end = Math.max(data.cycles, calls.at(-1).end);
   const axis = { low: 0, high: end, from: 0, to: end, least: Math.min(end, 64) };
   const left = 78, right = 14, top = 26, gap = 5;
-  const lanes = [...(loops.length ? [{ name: "layers", height: 20 }] : []), { name: "steps", height: 26 },
+  const lanes = [...(calls.some((call) => layerName(call.step, call.turn)) ? [{ name: "layers", height: 20 }] : []), { name: "steps", height: 26 },
     ...units.map((name, at) => ({ name, at, height: 34, line: cumulative(name, at) }))];
   let y = top;
   for (const lane of lanes) { lane.y = y; y += lane.height + gap; }
@@ -100,12 +100,12 @@ function drawTimeline() {
 
   const layerItems = [];
   calls.forEach((call) => {
-    const name = turnName(call.step, call.turn), last = layerItems.at(-1);
+    const name = layerName(call.step, call.turn), last = layerItems.at(-1);
     if (last && last.name === name && last.stop === call.start) last.stop = call.end;
     else if (name) layerItems.push({ start: call.start, stop: call.end, name, color: "var(--dim)" });
   });
   const stepItems = calls.map((call, index) => ({ start: call.start, stop: call.end, index,
-    name: shortNames[call.step], color: `var(--${binding(call.busy, call.cycles).unit})` }));
+    name: withoutLayer(call.step, layerName(call.step, call.turn)), color: `var(--${binding(call.busy, call.cycles).unit})` }));
 
   function draw() {
     if (!width) return;

@@ -72,6 +72,19 @@ def unchosen(mask: Mask) -> Mask:
     )
 
 
+def terms(mask: Mask, known: KnownValues) -> list[Mask]:
+    """The two masks of a sum of masks when one of them is known, such as a triangle."""
+    total = maker(mask.value, "elementwise_add") if mask.kind == "additive" else None
+    if total is None or len(total.operands) != 2:
+        return [mask]
+    if known.is_known(total.operands[0]) == known.is_known(total.operands[1]):
+        return [mask]
+    return [
+        Mask(part, tuple(None if d is None else mask.read[d] for d in read), "additive")
+        for part, read in zip(total.operands, operand_reads(total), strict=True)
+    ]
+
+
 def contents(mask: Mask, known: KnownValues, scores: tuple[int, ...]) -> Array | None:
     """A known mask as [.., queries, keys] with leading dimensions of size 1 where it repeats."""
     array = known.array(mask.value)

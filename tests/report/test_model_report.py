@@ -57,7 +57,7 @@ def test_rounds_called_alike_are_told_apart() -> None:
     model = examples.transformer(3)
     for names, expected in (
         ((), ["round 0", "round 1", "round 2"]),
-        (("layers", "layers", "layers"), ["layers 0", "layers 1", "layers 2"]),
+        (("layers", "layers", "layers"), ["round 0", "round 1", "round 2"]),
         (("a", "b", "c"), ["a", "b", "c"]),
     ):
         model.rounds = [replace(model.rounds[0], names=names)]
@@ -93,6 +93,8 @@ def test_a_bound_of_the_whole_model_goes_before_the_sum() -> None:
     model = examples.mlp()
     model.provenance["bound"] = 90_000
     assert (collect(model).bound, collect(model).bound_of) == (90_000, "whole model")
+    model.provenance["bound"] = {"total": 80_000, "cause": "DMA"}
+    assert (collect(model).bound, collect(model).bound_of) == (80_000, "whole model (DMA)")
     del model.provenance["bound"]
     model.steps[1] = replace(model.steps[1], bound=0)
     assert collect(model, examples.mlp_run(model)).ratio is None

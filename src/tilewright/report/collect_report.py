@@ -125,8 +125,12 @@ def _turns(model: CompiledModel) -> list[int]:
 
 def _bound(model: CompiledModel, turns: Sequence[int]) -> tuple[int, str]:
     whole = model.provenance.get("bound")
+    cause = ""
+    if isinstance(whole, dict):  # with what sets it
+        cause = f" ({whole['cause']})" if whole.get("cause") else ""
+        whole = whole.get("total")
     if isinstance(whole, int) and whole > 0:
-        return whole, "whole model"
+        return whole, f"whole model{cause}"
     if not all(step.bound for step in model.steps):
         return 0, "not known for every step"
     total = sum(step.bound * count for step, count in zip(model.steps, turns, strict=True))
@@ -180,10 +184,10 @@ def _assembly(
 
 
 def _rounds(rounds: Rounds) -> RoundsRow:
-    """Rounds have names of their own; where some are called alike, their number tells them apart."""
-    names = list(rounds.names) or ["round"] * rounds.count
-    if len(set(names)) < len(names):
-        names = [f"{name} {turn}" for turn, name in enumerate(names)]
+    """Rounds have names of their own, or a number where they are called alike."""
+    names = list(rounds.names)
+    if len(set(names)) < rounds.count:
+        names = [f"round {turn}" for turn in range(rounds.count)]
     return RoundsRow(rounds.first, rounds.end, names)
 
 

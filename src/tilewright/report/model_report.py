@@ -61,7 +61,6 @@ class RunFigures:
     lost: dict[str, int] = field(default_factory=dict)  # ticks without issue, by cause
     activity: Activity | None = None
     inputs: str = ""  # where the inputs came from
-    host_seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from tilewright.report.memory_timeline import bytes_text
 from tilewright.report.model_report import LATENCY, ReportData, binding_of
 from tilewright.report.statistics import CAUSE_TEXT
 
+_ELSEWHERE = ("bound", "host_share")  # what other cards say
 Line = tuple[str, str]  # label, value: plain text
 
 
@@ -105,15 +106,18 @@ def _work(data: ReportData) -> str:
         if run.instructions:
             lines.append(("instructions issued", f"{run.instructions:,}"))
     lines.append(("on the host", _host(data)))
-    if run is not None and run.host_seconds is not None:
-        lines.append(("time on the host", f"{run.host_seconds:.3g} s"))
     return _card("Work", f"{data.macs:,} <small>MACs</small>", lines)
 
 
 def _host(data: ReportData) -> str:
     if not data.host_operations:
         return "nothing"
-    return f"{data.host_share:.2%} of the {data.host_share_of}"
+    return f"{share_text(data.host_share)} of the {data.host_share_of}"
+
+
+def share_text(share: float) -> str:
+    """What is not nothing does not look like it."""
+    return "less than 0.01 %" if 0 < share < 0.0001 else f"{100 * share:.2f} %"
 
 
 def _units(data: ReportData) -> str:
@@ -160,9 +164,12 @@ def _memory(data: ReportData) -> str:
 
 
 def _origin(data: ReportData) -> str:
-    lines = flat({"target": data.profile, **data.provenance})
+    known = {"target": data.profile, **data.provenance}
+    lines = flat({key: value for key, value in known.items() if key not in _ELSEWHERE})
     lines.append(("report written by", f"tilewright {data.version}"))
-    lines += [(f"{name} took", f"{seconds:.2f} s") for name, seconds in data.timing.items()]
+    if data.timing:
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in data.timing.items())
+        lines.append(("compiled in", f"{sum(data.timing.values()):.2f} s ({phases})"))
     return f'<div class="card"><h3>Where it came from</h3>{_lines(lines)}</div>'
 
 

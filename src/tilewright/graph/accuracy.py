@@ -73,7 +73,10 @@ def meaning_of(call: Call) -> Meaning | None:
         return Meaning(out.value, None, out.undo)
     if scale is None:
         return Meaning(out.value, None, lambda x: x) if out.layout.dtype == "bf16" else None
-    read: Function = lambda x: x * scale.scale()
+
+    def read(x: np.ndarray) -> np.ndarray:
+        return x * scale.scale()
+
     if scale.function is not None:  # a norm whose weight is part of the next product
         return Meaning(scale.value, scale.function, read)
     return Meaning(out.value, None, read)

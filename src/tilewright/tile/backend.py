@@ -121,7 +121,9 @@ class Backend:
     def write(self, target: Tensor, index: list[Any], kind: str, value: Any) -> None:
         raise NotImplementedError
 
-    def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:
+    def constant_tensor(
+        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
+    ) -> Tensor:
         """A tensor of the kernel's own in DRAM."""
         raise NotImplementedError
 

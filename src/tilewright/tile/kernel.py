@@ -115,7 +115,7 @@ class Kernel:
                     self.location,
                     f"give the size by name: compile({missing[0]}=64)",
                 )
-            layouts[name] = Layout(shape, spec.dtype, spec.order)
+            layouts[name] = Layout(shape, spec.dtype, spec.order, spec.arrangement)
         return layouts
 
     # --- compiling ----------------------------------------------------------------------

@@ -29,6 +29,15 @@ def ones() -> TileArray:
     return TileArray(backend, [[backend.lazily(launch)]], "fp8", [arrays.SIDE], [arrays.SIDE])
 
 
+def full(value: float, dtype: str = "bf16") -> TileArray:
+    """A tile of 32x32 equal numbers."""
+    backend = active()
+    if dtype not in ("bf16", "fp8"):
+        raise backend.error("TW1617", f"tiles are bf16 or fp8, not {dtype}")
+    launch = backend.launcher("fill", dtype, "full", value=float(value))
+    return TileArray(backend, [[backend.lazily(launch)]], dtype, [arrays.SIDE], [arrays.SIDE])
+
+
 def park(x: Operand) -> TileArray:
     """Keep a tile in VMEM instead of registers until it is used again."""
     tiles = arrays.as_tiles(x)

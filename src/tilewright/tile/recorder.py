@@ -199,11 +199,13 @@ class Recorder(Backend):
 
     # --- tensors ------------------------------------------------------------------------
 
-    def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:
+    def constant_tensor(
+        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
+    ) -> Tensor:
         if name not in self.constants:
             numbers = array()
-            spec = TensorSpec("bf16", numbers.shape)
-            made = Tensor(self, name, spec, Layout(numbers.shape, "bf16"))
+            spec = TensorSpec("bf16", numbers.shape, order)
+            made = Tensor(self, name, spec, Layout(numbers.shape, "bf16", order))
             self.constants[name] = (made, numbers)
             self.bind(made)
         return self.constants[name][0]

@@ -15,7 +15,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import Cell, TileArray
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.layouts import NUMPY, SIDE, Layout, to_codes
+from tilewright.tile.layouts import NUMPY, SIDE, Layout
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
@@ -34,13 +34,13 @@ class Runner(Backend):
         """Give a tensor its numbers; None: zeros."""
         padded = np.zeros(tensor.layout.padded, np.uint16 if tensor.dtype == "bf16" else np.uint8)
         if array is not None:
-            codes = to_codes(array, tensor.dtype)
+            codes = tensor.layout.arranged(array)
             padded[tuple(slice(n) for n in codes.shape)] = codes
         self.arrays[tensor.name] = padded
 
     def result(self, tensor: Tensor) -> np.ndarray:
         codes = self.arrays[tensor.name][tuple(slice(n) for n in tensor.shape)]
-        return np.ascontiguousarray(codes).view(NUMPY[tensor.dtype])
+        return np.ascontiguousarray(tensor.layout.restored(codes)).view(NUMPY[tensor.dtype])
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
         body = launch_body(family, {**attributes, "dtype": dtype})
@@ -89,11 +89,13 @@ class Runner(Backend):
             value = value[:, : SIDE // 2]
         array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE] = value
 
-    def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:
+    def constant_tensor(
+        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
+    ) -> Tensor:
         if name not in self.constants:
             numbers = array()
-            spec = TensorSpec("bf16", numbers.shape)
-            tensor = Tensor(self, name, spec, Layout(numbers.shape, "bf16"))
+            spec = TensorSpec("bf16", numbers.shape, order)
+            tensor = Tensor(self, name, spec, Layout(numbers.shape, "bf16", order))
             self.constants[name] = tensor
             self.bind(tensor, numbers)
         return self.constants[name]

@@ -105,15 +105,17 @@ class Tensor:
 
     def _window(self, index: Block, extent: int, rows: bool) -> Block:
         """A block of another dimension, moved along the rows of this tensor."""
-        if not rows or self.output or self.dtype != "fp8" or self.layout.order != "panels":
+        shift = index.shift or 0
+        between = self.dtype == "fp8" and self.layout.order == "panels"
+        if not rows or (shift % SIDE and not between):
             raise self.backend.error(
                 "TW1639",
-                f"{self.name} cannot be read between tiles",
-                "only rows of fp8 inputs stored in panels can: tw.fp8[...].panels()",
+                f"{self.name} cannot be {'written' if self.output else 'read'} between tiles",
+                "only rows of fp8 tensors stored in panels can: tw.fp8[...].panels()",
             )
-        shift = index.shift or 0
-        last = -(-index.extent // SIDE) * SIDE + shift
-        if shift < 0 or last > self.layout.padded[-2]:
+        end = index.start + index.tiles if index.variable is None else -(-index.extent // SIDE)
+        last = end * SIDE + shift
+        if index.start * SIDE + shift < 0 or last > self.layout.padded[-2]:
             raise self.backend.error(
                 "TW1604",
                 f"a window up to element {last} leaves a dimension of {extent} of {self.name}",

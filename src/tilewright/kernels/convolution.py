@@ -122,9 +122,12 @@ def conv2d(
 
 def result_of_unfolded(image: Image, window: Window) -> Image:
     """Like `result_image`, with phases only as far as the stride leaves some."""
+    height, width = window.result(image.height, image.width)
     if any(n % s for n, s in zip(image.phase_count, window.steps, strict=True)):
-        image = replace(image, phases=window.steps)
-    return replace(result_image(image, window, 1), pitch=0)
+        phases = (1, 1)
+    else:
+        phases = result_phases(image, window)
+    return replace(image, height=height, width=width, phases=phases, pitch=0, fill="zero")
 
 
 @dataclass(frozen=True)

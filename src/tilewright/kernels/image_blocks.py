@@ -102,15 +102,16 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
         for most in range(1, total + 1):
             if most > 1 and most * per_tile > BODY:
                 break
-            bodies = partition(out, most).bodies
-            widest = max(tiles for tiles, _ in bodies)
+            cut = partition(out, most)
+            bodies = cut.bodies
             reads = cost.shared + cost.own * group
-            loaded = reads * (widest * TILE + cost.halo * SIDE)
-            buffers = 2 * (1 << max(10, (loaded - 1).bit_length()))
-            needed = resident + buffers + widest * cost.writes * group * TILE + 32 * TILE
+            around = (out.batch or 1) > 1 or group < panels
+            needed = resident + _room(cut, cost, reads, group, around) + 32 * TILE
+            if not cut.looped:  # everything is one piece of code
+                needed += len(border_tiles(out)) * cost.writes * group * TILE
             least = min(needed, least or needed)
             if needed > room:
-                break
+                continue
             per_byte = profile.dma.ticks(TILE) / TILE
             ticks = resident * per_byte
             for tiles, times in bodies:
@@ -128,6 +129,21 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
             hint="use fewer channels or a smaller window at a time",
         )
     return min(found, key=lambda b: (b.ticks, b.tiles))
+
+
+def _room(cut: Partition, cost: Cost, reads: int, group: int, around: bool) -> int:
+    """Bytes of VMEM for pixels: a loop has its inputs twice, and so has a piece that is the whole
+    body of a loop around it."""
+
+    def body(tiles: int, looped: bool) -> int:
+        loaded = reads * (tiles * TILE + cost.halo * SIDE)
+        buffers = 2 * (1 << max(10, (loaded - 1).bit_length())) if looped else loaded
+        return buffers + tiles * cost.writes * group * TILE
+
+    needs = [body(sum(tiles for _, tiles in cut.rest), around and not cut.looped)]
+    if cut.looped:
+        needs.append(body(max(tiles for _, tiles in cut.parts), True))
+    return max(needs)
 
 
 def pixel_blocks(out: Image, most: int) -> Iterator[Block]:
@@ -154,17 +170,15 @@ def write_border(out: Any, b: Any, image: Image) -> None:
         return
     nothing = tw.full(LOWEST if image.fill == "lowest" else 0.0, image.dtype)
     panels = image.stored[-1]
-    for block in border_blocks(image):
+    for part in border_tiles(image):
         for a, c in np.ndindex(*image.phase_count):
             for tile in range(panels // SIDE):
-                for part in block.parts():
-                    out[b, a, c, part, Block(tile, 1, panels)] = nothing
+                out[b, a, c, part, Block(tile, 1, panels)] = nothing
 
 
-def border_blocks(out: Image) -> list[Block]:
+def border_tiles(out: Image) -> list[Block]:
     """The tiles before and after the pixels, which only hold border."""
     first = out.lead // SIDE
     after = first + -(-out.rows * out.pitch // SIDE)
-    last = out.pixels // SIDE
-    spans = [(0, first), (after, last)]
-    return [Block(a, b - a, out.pixels, None, 0) for a, b in spans if b > a]
+    places = [*range(first), *range(after, out.pixels // SIDE)]
+    return [Block(place, 1, out.pixels, None, 0) for place in places]

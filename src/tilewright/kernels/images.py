@@ -139,11 +139,6 @@ class Image:
         across = column * self.phase_count[1] + phase[1] < self.width
         return (flat >= 0) & down & across
 
-    def with_border(self, rows: int, columns: int) -> Image:
-        """The same image with at least this border."""
-        border = (max(rows, self.border[0]), max(columns, self.border[1]))
-        return replace(self, border=border, pitch=max(self.pitch, self.columns + border[1]))
-
     # --- storing ---
 
     @property
@@ -276,11 +271,30 @@ def result_phases(image: Image, window: Window) -> tuple[int, int]:
     return down, across
 
 
+def prepared(image: Image, window: Window) -> Image:
+    """The image with the border and the pitch that a window over it wants."""
+    rows, columns = needed_border(image, window)
+    border = max(rows, image.border[0]), max(columns, image.border[1])
+    wide = replace(image, border=border, pitch=0)
+    across = result_phases(image, window)[1]
+    least = -(-window.result(image.height, image.width)[1] // across) + border[1]
+    return wide if wide.pitch >= least else replace(wide, pitch=round_up(least, 8))
+
+
 def result_image(image: Image, window: Window, channels: int, **changes: Any) -> Image:
     """What a window makes of an image, stored with the same border and pitch."""
     height, width = window.result(image.height, image.width)
+    phases = result_phases(image, window)
+    least = -(-width // phases[1]) + image.border[1]
+    if least > image.pitch:
+        raise TilewrightError(
+            "TW1672",
+            f"the result has rows of {least - image.border[1]} pixels and {image.border[1]} of border "
+            f"for a pitch of {image.pitch}",
+            hint=f"store the image with pitch={round_up(least, 8)}",
+        )
     return replace(
-        image, height=height, width=width, channels=channels, phases=result_phases(image, window),
+        image, height=height, width=width, channels=channels, phases=phases,
         **{"fill": "zero", **changes},
     )  # fmt: skip
 
@@ -288,8 +302,8 @@ def result_image(image: Image, window: Window, channels: int, **changes: Any) ->
 def check_result(image: Image, window: Window, channels: int, out: Image) -> None:
     """An error unless `out` is a way to store what the window makes of the image."""
     wanted = result_image(image, window, channels, dtype=out.dtype, fill=out.fill)
-    kept = replace(out, border=wanted.border, pitch=wanted.pitch)
-    if kept != wanted or out.pitch != image.pitch:
+    same = (out.shape, out.phases, out.pitch) == (wanted.shape, wanted.phases, wanted.pitch)
+    if not same:
         raise TilewrightError(
             "TW1672",
             f"the result is {wanted.height}x{wanted.width}x{channels} in {wanted.phase_count} phases "
@@ -340,7 +354,7 @@ def check_window(image: Image, window: Window, what: str) -> None:
             "TW1672",
             f"{what} reaches {rows} rows and {columns} columns of border, the image has "
             f"{image.border[0]} and {image.border[1]}",
-            hint=f"store it with image.with_border({rows}, {columns})",
+            hint="store it as prepared(image, window)",
         )
 
 

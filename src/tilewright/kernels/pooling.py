@@ -8,7 +8,6 @@ but numbers that are not negative may be in the image (after a ReLU, zeros serve
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -157,7 +156,9 @@ class _Plan:
         for i, j in self.window.taps:
             row = r * self.window.steps[0] + i * self.window.spacing[0] - self.window.sides[0]
             column = q * self.window.steps[1] + j * self.window.spacing[1] - self.window.sides[1]
-            counts += (row >= 0) & (row < self.image.height) & (column >= 0) & (column < self.image.width)
+            counts += (
+                (row >= 0) & (row < self.image.height) & (column >= 0) & (column < self.image.width)
+            )
         shares = np.repeat(1 / (np.maximum(counts, 1) * unit)[:, None], SIDE // 2, axis=1)
         tensor = active().constant_tensor(f"shares_{phase[0]}_{phase[1]}", lambda: shares, "halves")
         return tensor[replace(p, extent=total, shift=None), :]

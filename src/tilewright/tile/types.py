@@ -83,9 +83,7 @@ class TensorSpec:
             if actual < 1:
                 raise TilewrightError("TW1603", f"{name} is empty: its shape is {shape}")
 
-    def _match_arranged(
-        self, name: str, shape: tuple[int, ...], wanted: tuple[int, ...]
-    ) -> None:
+    def _match_arranged(self, name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
         if shape != wanted:
             given, want = ("x".join(map(str, sizes)) for sizes in (shape, wanted))
             raise TilewrightError("TW1602", f"{name} has shape {given}, the kernel wants {want}")

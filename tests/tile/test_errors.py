@@ -65,7 +65,22 @@ def state_changes_shape(x: A, y: B, out: A):
 
 def scale(x: A, out: F):
     for m in tw.grid(x.M):
-        out[m, :] = tw.to_fp8(x[m, :], scale=256)  # here
+        out[m, :] = tw.to_fp8(x[m, :], scale=-0.5)  # here
+
+
+def scale_of_zero(x: A, out: F):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.to_fp8(x[m, :], scale=1e-50)  # here
+
+
+def scale_as_text(f: F, out: A):
+    for m in tw.grid(f.M):
+        out[m, :] = tw.to_bf16(f[m, :], scale="4")  # pyright: ignore  # here
+
+
+def scale_shape(x: A, y: B, out: F):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.to_fp8(x[m, :], scale=y[m, :])  # here
 
 
 def wrong_dtype(x: A, f: F, out: A):
@@ -195,7 +210,10 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
         "TW1626",
         "the state is a bf16 tile of 32x96, it cannot become a bf16 tile of 32x40",
     ),
-    (scale, "TW1624", "scale 256 is outside 1 to 255"),
+    (scale, "TW1624", "scale -0.5 is outside 1.18e-38 to 8.51e+37"),
+    (scale_of_zero, "TW1624", "scale 1e-50 is outside 1.18e-38 to 8.51e+37"),
+    (scale_as_text, "TW1624", "a scale is a number, a row or a column, not str"),
+    (scale_shape, "TW1618", "tiles of 32x96 and 32x40 do not broadcast"),
     (wrong_dtype, "TW1617", "this operation takes bf16 tiles, not fp8"),
     (wrong_output, "TW1609", "out holds fp8, the tile is bf16"),
     (transposed_bf16, "TW1610", "only fp8 tiles can be transposed, this one is bf16"),

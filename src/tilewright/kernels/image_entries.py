@@ -98,20 +98,11 @@ def add_images(sizes: Mapping[str, int]) -> Made:
     return layer.kernel, references_images.add_images(layer)
 
 
-MAKERS: dict[str, Callable[[Mapping[str, int]], Made]] = {
-    function.__name__: function
-    for function in (
-        conv2d,
-        conv2d_relu,
-        conv2d_first,
-        depthwise_conv2d,
-        max_pool,
-        average_pool,
-        average_pool_inside,
-        global_average_pool,
-        add_images,
-    )  # fmt: skip
-}
+_ALL = (
+    conv2d, conv2d_relu, conv2d_first, depthwise_conv2d, max_pool, average_pool,
+    average_pool_inside, global_average_pool, add_images,
+)  # fmt: skip
+MAKERS: dict[str, Callable[[Mapping[str, int]], Made]] = {f.__name__: f for f in _ALL}
 
 
 def make(name: str, sizes: Mapping[str, Any]) -> Made:

@@ -22,6 +22,7 @@ U8 = 2.0**-4  # and to fp8
 TINY = 1e-30
 SIDE = 32
 EPSILON = 1e-6
+LEAST = 1e-30
 
 Codes = np.ndarray
 Exact = Callable[..., Any]  # (profile, *codes) -> codes, a tuple of them for several results
@@ -160,6 +161,13 @@ def rope_angles(profile: Profile, x: Codes, angles: Codes) -> Codes:
     return rope(profile, x, np.tile(cosines, 2), np.tile(sines, 2))
 
 
+def quantise_rows(profile: Profile, x: Codes) -> tuple[Codes, Codes]:
+    size = arith.extreme(x, arith.multiply(x, constant(-1.0)), larger=True)
+    largest = arith.extreme(row_total(profile, size, "max"), constant(LEAST), larger=True)
+    step = arith.multiply(largest, constant(1 / 448))
+    return arith.pack(arith.multiply(x, _recip(step)), 1), halves(step)
+
+
 def mini_block(profile: Profile, x: Codes, b: Codes, residual: Codes) -> Codes:
     return arith.add(product(arith.pack(rms_norm(profile, x), 1), b), residual)
 
@@ -269,6 +277,21 @@ def _ideal_linear(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> tuple[np.nd
     return result, error + U * (np.abs(result) + error)
 
 
+def _ideal_scaled(
+    a: np.ndarray, b: np.ndarray, scale: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    product, error = _ideal_product(a, b)
+    scaled = product * scale
+    error = error * np.abs(scale) + U * (np.abs(scaled) + error * np.abs(scale))
+    return scaled + bias, error + U * (np.abs(scaled + bias) + error)
+
+
+def _ideal_quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The reciprocal and the product round to bf16, then fp8 has steps of up to 32 at 448."""
+    step = np.maximum(np.abs(x).max(1, keepdims=True), LEAST) / 448
+    return to_fp8(x / step, 4 * U * np.abs(x / step))
+
+
 def _ideal_residual(
     a: np.ndarray, b: np.ndarray, bias: np.ndarray, residual: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -313,6 +336,7 @@ def _cast_ideal(ideal: Ideal) -> Ideal:
 
 _same = _relative(lambda a: a, 0)
 _sum = _relative(np.add, 1)
+_times = _relative(np.multiply, 1)
 
 REFERENCES: dict[str, Reference] = {
     "elementwise_add": _elementwise(arith.add, np.add, 1),
@@ -363,6 +387,16 @@ REFERENCES: dict[str, Reference] = {
     ),
     "layer_norm": Reference(layer_norm, ideal_layer_norm),
     "requant": Reference(lambda profile, x: arith.pack(x, 1), _cast_ideal(_same)),
+    "requant_channels": Reference(
+        lambda profile, x, scale: arith.pack(arith.multiply(x, scale[None]), 1), _cast_ideal(_times)
+    ),
+    "requant_rows": Reference(
+        lambda profile, x, scale: arith.pack(arith.multiply(x, scale), 1), _cast_ideal(_times)
+    ),
+    "quantise_rows": Reference(quantise_rows, _ideal_quantise),
+    "dequant_channels": Reference(
+        lambda profile, x, step: arith.multiply(arith.unpack(x, 1), step[None]), _times
+    ),
     "dequant": Reference(lambda profile, x: arith.unpack(x, 1), _same),
     "bias_add_cast": Reference(
         lambda profile, x, bias: arith.pack(arith.add(x, bias), 1), _cast_ideal(_sum)
@@ -400,6 +434,18 @@ REFERENCES: dict[str, Reference] = {
     ),
     "matmul_requant": Reference(
         lambda profile, a, b: arith.pack(product(a, b), 1), _cast_ideal(_ideal_product)
+    ),
+    "linear_scaled": Reference(
+        lambda profile, a, b, scale, bias: arith.add(
+            arith.multiply(product(a, b), scale[None]), bias[None]
+        ),
+        _ideal_scaled,
+    ),
+    "linear_requant": Reference(
+        lambda profile, a, b, scale, bias: arith.pack(
+            arith.add(arith.multiply(product(a, b), scale[None]), bias[None]), 1
+        ),
+        _cast_ideal(_ideal_scaled),
     ),
     "matmul_acc_first": Reference(lambda profile, a, b: arith.matmul(a, b), _ideal_product),
     "matmul_acc_mid": Reference(lambda profile, a, b, total: arith.matmul(a, b, total)),

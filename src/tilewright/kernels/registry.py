@@ -178,6 +178,7 @@ _HEADS = {"G": 1, "R": 1, "M": 32, "N": 64, "D": 64, "E": 64}
 _ENTRIES: list[Entry] = [
     *_group("matmul", "matmul matmul_transposed matmul_bias linear linear_gelu", _MKN),
     *_group("matmul", "linear_silu linear_residual matmul_requant mini_block", _MKN),
+    *_group("matmul", "linear_scaled linear_requant", _MKN, data={"scale": "positive"}),
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
     Entry("gemm", "gemm", _MKN),
     *_group(
@@ -235,7 +236,9 @@ _ENTRIES: list[Entry] = [
         "ragged": {"H": 9, "W": 13, "C": 40, "phases": 2, "B": 3},
     }),
     *_windows("add_images", {}, {"ragged": {"H": 9, "W": 13, "C": 40}}),
-    *_group("casts", "requant dequant bias_add_cast transpose", _MN),
+    *_group("casts", "requant dequant bias_add_cast transpose quantise_rows", _MN),
+    *_group("casts", "requant_channels requant_rows", _MN, data={"scale": "positive"}),
+    Entry("dequant_channels", "casts", _MN, data={"step": "positive"}),
 ]  # fmt: skip
 
 ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}

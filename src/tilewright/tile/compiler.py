@@ -29,7 +29,7 @@ def trace(
     for tensor in tensors.values():
         tracer.bind(tensor)
     with running(tracer):
-        kernel.function(**tensors)
+        kernel.run_on(tensors)
         tracer.finish()
     return tracer
 

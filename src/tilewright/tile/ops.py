@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tilewright.tile import arrays
 from tilewright.tile.arrays import Operand, TileArray, binary, unary
 from tilewright.tile.backend import active
@@ -119,23 +121,57 @@ def transpose(x: Operand) -> TileArray:
     return arrays.transpose(x)
 
 
-def to_fp8(x: Operand, scale: int | None = None) -> TileArray:
-    """fp8 of x times an integer scale of 1 to 255; beyond ±448 it saturates."""
-    return unary("requant", x, **_scale(scale))
+def to_fp8(x: Operand, scale: Operand | None = None) -> TileArray:
+    """fp8 of x times a scale; beyond ±448 it saturates.
+
+    scale: whole numbers of 1 to 255 go to a scale register; any other positive number, rounded to
+    bf16, and a row or column of scales multiply on the vector unit first. To quantise in steps of
+    s, the scale is 1 / s.
+    """
+    number = _number(scale)
+    if number is None and scale is not None:
+        return unary("requant", binary("elementwise_mul", x, scale))
+    if number is None or _in_register(number):
+        return unary("requant", x, **_register(number))
+    return unary("requant", binary("elementwise_mul", x, number))
 
 
-def to_bf16(x: Operand, scale: int | None = None) -> TileArray:
-    """bf16 of fp8 tiles, divided by an integer scale of 1 to 255."""
-    return unary("dequant", x, **_scale(scale))
+def to_bf16(x: Operand, scale: Operand | None = None) -> TileArray:
+    """bf16 of fp8 tiles, divided by a scale: a number (its reciprocal is rounded to bf16), or a
+    row or column of them."""
+    number = _number(scale)
+    if number is None and scale is not None:
+        return binary("elementwise_div", unary("dequant", x), scale)
+    if number is None or _in_register(number):
+        return unary("dequant", x, **_register(number))
+    return binary("elementwise_mul", unary("dequant", x), 1 / number)
 
 
-def _scale(scale: Any) -> dict[str, float]:
-    if scale is None:
-        return {}
-    if not isinstance(scale, int) or not 1 <= scale <= 255:
+SMALLEST, LARGEST = 2.0**-126, 3.3895313892515355e38  # normal bf16 numbers
+
+
+def _number(scale: Any) -> float | None:
+    """A scale that is a number, checked."""
+    scale = getattr(scale, "number", None) or scale  # a state that still is a number
+    if scale is None or isinstance(scale, arrays.Arithmetic):
+        return None
+    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
+        raise active().error(
+            "TW1624", f"a scale is a number, a row or a column, not {type(scale).__name__}"
+        )
+    number = float(scale)
+    if not SMALLEST <= number <= LARGEST or not SMALLEST <= 1 / number <= LARGEST:
         raise active().error(
             "TW1624",
-            f"scale {scale} is outside 1 to 255",
-            "scale registers hold whole numbers; multiply by other factors first",
+            f"scale {scale} is outside {SMALLEST:.3g} to {1 / SMALLEST:.3g}",
+            "scales are positive, and so are their reciprocals, as bf16 numbers",
         )
-    return {"scale": 1 / scale}
+    return number
+
+
+def _in_register(number: float) -> bool:
+    return number == int(number) and 1 <= number <= 255
+
+
+def _register(number: float | None) -> dict[str, float]:
+    return {} if number in (None, 1) else {"scale": 1 / number}

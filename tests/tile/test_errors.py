@@ -223,7 +223,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (wrong_block, "TW1604", "a block of a dimension of 64 indexes a dimension of 96 of x"),
     (wrong_index, "TW1605", "slice(0, 32, None) does not index a tile dimension of x"),
     (too_few_indices, "TW1607", "x has 2 dimensions, 1 indices given"),
-    (read_output, "TW1629", "out is an output and cannot be read"),
+    (read_output, "TW1629", "out is read before it is written"),
     (write_input, "TW1630", "x is an input and cannot be assigned"),
     (does_not_fill, "TW1642", "a tile of 32x40 does not fill 32x96 of out"),
     (number_as_tile, "TW1616", "a tile is needed here, not 1.0"),

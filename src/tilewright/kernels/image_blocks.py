@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def partition(out: Image, most: int) -> Partition:
     else:
         size, count = every, -(-every // most)
         cuts = [every * k // count for k in range(count + 1)]
-        parts = [(first, last - first) for first, last in zip(cuts, cuts[1:], strict=False)]
+        parts = [(first, last - first) for first, last in pairwise(cuts)]
     looped = whole // size * size
     total = -(-out.rows * out.pitch // SIDE)
     rest = [(start, min(most, total - start)) for start in range(looped, total, most)]

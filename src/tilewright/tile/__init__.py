@@ -34,6 +34,7 @@ from tilewright.tile.ops import (
     row_min,
     row_sum,
     rsqrt,
+    scratch,
     sigmoid,
     silu,
     sin,
@@ -54,6 +55,6 @@ __all__ = [
     "Compiled", "CompiledKernel", "Kernel", "abs", "bf16", "causal", "col_max", "col_min",
     "col_sum", "cos", "cube", "each", "exp", "exp2", "fp8", "full", "gelu", "grid", "keep", "kernel", "log",
     "log2", "maximum", "minimum", "ones", "options", "park", "recip", "relu", "row_max", "row_min", "row_sum",
-    "rsqrt", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",
+    "rsqrt", "scratch", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",
     "to_fp8", "transpose", "where", "zeros",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from tilewright.tile.layouts import SIDE
 if TYPE_CHECKING:
     from tilewright.tile.states import Carrier
     from tilewright.tile.tensors import Tensor
+    from tilewright.tile.types import TensorSpec
 
 STEPS = 64  # steps written out one after the other; more of them become a loop
 
@@ -61,6 +62,7 @@ class Backend:
         self.step_limit = STEPS
         self._slots = 4
         self.carriers: WeakSet[Carrier] = WeakSet()
+        self.written: set[str] = set()  # outputs and scratch tensors written so far
 
     def new_slots(self, count: int) -> range:
         """Numbers for accumulators that stay in use for a while; the first few are for sums
@@ -125,6 +127,10 @@ class Backend:
         self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
     ) -> Tensor:
         """A tensor of the kernel's own in DRAM."""
+        raise NotImplementedError
+
+    def scratch_tensor(self, kind: TensorSpec) -> Tensor:
+        """A tensor of the kernel's own in DRAM that it writes and reads."""
         raise NotImplementedError
 
     def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
 from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, VmemExceeded, lower
+from tilewright.targets.atlas.codegen.stages import stages
 from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.program import joined
 from tilewright.tile.backend import STEPS, running
 from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.layouts import Layout
@@ -67,7 +71,9 @@ def _compile_trace(
     exact: bool,
 ) -> CompiledKernel:
     constants = {name: numbers for name, (_, numbers) in tracer.constants.items()}
-    all_layouts = {**layouts, **{n: tensor.layout for n, (tensor, _) in tracer.constants.items()}}
+    made = {n: tensor for n, (tensor, _) in tracer.constants.items()} | tracer.scratch
+    own = {name: made[name] for name in tracer.arguments if name in made}
+    all_layouts = {**layouts, **{name: tensor.layout for name, tensor in own.items()}}
     bases, end = {}, 0
     for name, layout in all_layouts.items():
         bases[name] = end
@@ -80,21 +86,27 @@ def _compile_trace(
             kernel.location,
         )
     placed = [Placed(all_layouts[name], bases[name]) for name in tracer.arguments]
-    pool = ConstantPool(end)
+    data = [(bases[n], all_layouts[n].pack(numbers)) for n, numbers in constants.items()]
+    programs, least = [], None
     try:
-        statements = tile_program(tracer.function, placed)
-        routine = lower(statements, profile, pool)
-        program = routine.compile(kernel.code.co_filename, exact=exact)
+        parts, used = stages(tile_program(tracer.function, placed), end)
+        end += used
+        for part in parts:
+            pool = ConstantPool(end)
+            routine = lower(part, profile, pool)
+            programs.append(routine.compile(kernel.code.co_filename, exact=exact))
+            least = routine.least if len(parts) == 1 else None
+            if pool.values:
+                data.append((pool.dram, pool.data()))
+                end += len(pool.data())
     except VmemExceeded:
         raise
     except TilewrightError as error:
         raise error.at(kernel.location) from None
-    data = [(bases[n], all_layouts[n].pack(numbers)) for n, numbers in constants.items()]
-    if pool.values:
-        data.append((pool.dram, pool.data()))
     places = {name: bases[name] for name in layouts}
     compiled = CompiledKernel(
-        kernel, profile, program, layouts, places, data, kernel.outputs, tracer.module, constants
-    )
-    compiled.least = routine.least
+        kernel, profile, joined(programs), layouts, places, data, kernel.outputs, tracer.module,
+        {n: constants.get(n, np.zeros(t.layout.padded)) for n, t in own.items()},
+    )  # fmt: skip
+    compiled.least = least
     return compiled

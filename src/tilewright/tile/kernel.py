@@ -63,7 +63,7 @@ class Kernel:
 
     def _specs(self) -> dict[str, TensorSpec]:
         specs = {}
-        names = inspect.getclosurevars(self.function).nonlocals
+        names = _nonlocals(self.function)
         try:
             signature = inspect.signature(self.function, eval_str=True, locals=names)
         except (NameError, SyntaxError, TypeError) as error:
@@ -250,6 +250,17 @@ class Kernel:
             name: Tensor(backend, name, self.specs[name], layout, name in self.outputs)
             for name, layout in layouts.items()
         }
+
+
+def _nonlocals(function: Callable[..., None]) -> dict[str, Any]:
+    """Variables of functions around it that have a value by now."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # it is set later
+            continue
+    return found
 
 
 def _outputs(names: list[str]) -> list[str]:

@@ -12,6 +12,8 @@ from tilewright.tile.arrays import Operand, TileArray, binary, unary
 from tilewright.tile.backend import active
 from tilewright.tile.products import Accumulation
 from tilewright.tile.states import State
+from tilewright.tile.tensors import Tensor
+from tilewright.tile.types import TensorSpec
 
 
 def zeros(unit: int | None = None) -> Accumulation:
@@ -42,17 +44,17 @@ def full(value: float, dtype: str = "bf16") -> TileArray:
 
 def park(x: Operand) -> TileArray:
     """Keep a tile in VMEM instead of registers until it is used again."""
-    tiles = arrays.as_tiles(x)
-    backend = tiles.backend
-    launch = backend.launcher("cast", tiles.dtype, tiles.kind, **{"tilewright.park": True})
+    return arrays.kept_in_memory(arrays.as_tiles(x))
 
-    def made(cell: arrays.Cell) -> arrays.Cell:
-        parked = backend.lazily(lambda: launch(backend.use(cell)))
-        backend.use(parked)  # now, not when it is used
-        return parked
 
-    cells = [[made(cell) for cell in row] for row in tiles.cells]
-    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
+def scratch(kind: TensorSpec) -> Tensor:
+    """A tensor of the kernel's own in DRAM, as tw.bf16[64, 96]: written in one loop, read in a
+    later one."""
+    backend = active()
+    sizes = [n for n in kind.sizes if isinstance(n, int)]
+    if len(sizes) != len(kind.sizes):
+        raise backend.error("TW1622", f"the sizes {kind.sizes} of a scratch tensor are no numbers")
+    return backend.scratch_tensor(kind)
 
 
 def state(first: Operand | None = None) -> State:

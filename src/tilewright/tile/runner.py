@@ -29,6 +29,7 @@ class Runner(Backend):
         self.arrays: dict[str, np.ndarray] = {}  # padded, bit patterns
         self.accumulators: dict[int, Any] = {}
         self.constants: dict[str, Tensor] = {}
+        self.scratches = 0
 
     def bind(self, tensor: Tensor, array: np.ndarray | None) -> None:
         """Give a tensor its numbers; None: zeros."""
@@ -76,7 +77,8 @@ class Runner(Backend):
         if target.layout.order == "halves":
             return np.tile(array[tuple(place[:-2])][r : r + SIDE], (1, 2))
         tile = array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE].copy()
-        return self.tiles.rows("sum", tile) if kind == "column" else tile
+        # A column comes in the first column of its tiles; what a kernel wrote is in all of them.
+        return self.tiles.rows("sum", tile) if kind == "column" and not target.output else tile
 
     def write(self, target: Tensor, index: list[Any], kind: str, value: np.ndarray) -> None:
         array = self.arrays[target.name]
@@ -100,6 +102,14 @@ class Runner(Backend):
             self.bind(tensor, numbers)
         return self.constants[name]
 
+    def scratch_tensor(self, kind: TensorSpec) -> Tensor:
+        shape = tuple(int(n) for n in kind.sizes)
+        self.scratches += 1
+        layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
+        tensor = Tensor(self, f"scratch_{self.scratches}", kind, layout, output=True)
+        self.bind(tensor, None)
+        return tensor
+
     def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:
         tiles, step = -(-extent // SIDE), size // SIDE
         for start in range(0, tiles, step):
@@ -111,8 +121,7 @@ class Runner(Backend):
 
     def numpy(self, tiles: TileArray) -> np.ndarray:
         joined = np.block([[self.use(cell) for cell in row] for row in tiles.cells])
-        rows = 1 if tiles.kind == "row" else sum(tiles.rows)
-        columns = 1 if tiles.kind == "column" else sum(tiles.columns)
+        rows, columns = tiles.shape
         return np.ascontiguousarray(joined[:rows, :columns]).view(NUMPY[tiles.dtype])
 
     def shown(self, tiles: TileArray) -> str | None:

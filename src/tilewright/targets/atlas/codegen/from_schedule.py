@@ -19,6 +19,7 @@ from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
     Block,
+    BlockArgument,
     DenseArrayBase,
     IntegerAttr,
     Operation,
@@ -158,9 +159,11 @@ class _Reader:
         row = len(shape) == 1
         size = placed.layout.tile_bytes
         self.rows.append(Read(value, self._offset(op, placed), size, _line(op), row))
-        if shape == (SIDE, 1) and not _is_half(
-            placed, op
-        ):  # one number per row: repeat it across the tile
+        given = isinstance(op.source, BlockArgument) and isinstance(
+            op.source.block.parent_op(), func.FuncOp
+        )
+        # One number per row: repeat it across the tile, unless the program itself wrote it so.
+        if shape == (SIDE, 1) and not _is_half(placed, op) and given:
             column = Value(value.dtype)
             body = launch_body("reduction_sum", {"axes": (1,)})
             self.rows.append(Compute(body, (value,), (column,), {"cost": 2}, _line(op)))

@@ -39,14 +39,13 @@ from tilewright.kernels.images import (
     check_result,
     check_window,
     image_type,
-    kernel_of,
     result_image,
     result_phases,
     round_up,
 )
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
-from tilewright.tile.kernel import Kernel
+from tilewright.tile.kernel import Kernel, kernel_of
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "none": lambda x: x,

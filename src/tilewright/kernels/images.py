@@ -22,15 +22,12 @@ number, for a maximum over windows that leave the image), and every kernel write
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.tile.kernel import Kernel
 from tilewright.tile.types import TensorSpec, bf16, fp8
 
 SIDE = 32
@@ -318,18 +315,6 @@ def image_type(image: Image) -> TensorSpec:
     element = fp8 if image.dtype == "fp8" else bf16
     spec = element[image.stored].panels() if image.dtype == "fp8" else element[image.stored]
     return spec.arranged(image)
-
-
-def kernel_of(name: str, specs: dict[str, TensorSpec], function: Callable[..., None]) -> Kernel:
-    """A kernel with these parameters; the function takes them by name."""
-
-    def run(**tensors: Any) -> None:
-        function(**tensors)
-
-    kinds = [Parameter(n, Parameter.KEYWORD_ONLY, annotation=s) for n, s in specs.items()]
-    run.__name__, run.__doc__ = name, function.__doc__
-    run.__signature__ = Signature(kinds)  # type: ignore[attr-defined]
-    return Kernel(run)
 
 
 def check_window(image: Image, window: Window, what: str) -> None:

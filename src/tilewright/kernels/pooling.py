@@ -26,14 +26,13 @@ from tilewright.kernels.images import (
     check_result,
     check_window,
     image_type,
-    kernel_of,
     needed_border,
     result_image,
     round_up,
 )
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
-from tilewright.tile.kernel import Kernel
+from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import fp8
 
 

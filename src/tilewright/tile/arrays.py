@@ -292,7 +292,7 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
         def compute() -> Any:
             total = None
             for cell, count in zip(line, valid, strict=True):
-                value = _inside(backend, backend.use(cell), count, kind, axis)
+                value = inside(backend, backend.use(cell), count, kind, axis)
                 total = value if total is None else join(total, value)
             return finish(total)
 
@@ -305,7 +305,9 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
     return TileArray(backend, [[made(c) for c in range(across)]], "bf16", [SIDE], x.columns, "row")
 
 
-def _inside(backend: Backend, value: Any, valid: int, kind: str, axis: int) -> Any:
+def inside(
+    backend: Backend, value: Any, valid: int, kind: str, axis: int, shape: str = "full"
+) -> Any:
     """The tile with everything beyond `valid` replaced by what the reduction ignores."""
     if valid >= SIDE:
         return value
@@ -315,5 +317,5 @@ def _inside(backend: Backend, value: Any, valid: int, kind: str, axis: int) -> A
         outer = 0.0 if kind == "sum" else -inner
         limit = backend.edge(valid, inner, outer, axis)
         family = "elementwise_min" if bound == "max" else "elementwise_max"
-        value = backend.launcher(family, "bf16", "full")(value, limit)
+        value = backend.launcher(family, "bf16", shape)(value, limit)
     return value

@@ -129,8 +129,9 @@ class Backend:
         """A tensor of the kernel's own in DRAM."""
         raise NotImplementedError
 
-    def scratch_tensor(self, kind: TensorSpec) -> Tensor:
-        """A tensor of the kernel's own in DRAM that it writes and reads."""
+    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+        """A tensor of the kernel's own in DRAM that it writes and reads; a shape for sizes that are
+        names."""
         raise NotImplementedError
 
     def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:

@@ -48,6 +48,7 @@ class Kernel:
         self.outputs = _outputs(list(self.specs))
         self._cache: dict[Any, CompiledKernel] = {}
         self._given_kernels: dict[Any, Kernel] = {}
+        self.known_sizes: dict[str, int] = {}  # sizes that need not be given
         functools.update_wrapper(self, function)
 
     @property
@@ -155,7 +156,7 @@ class Kernel:
 
     def layouts(self, shapes: dict[str, Any]) -> dict[str, Layout]:
         """Every parameter in DRAM, given input shapes or sizes by name."""
-        known: dict[str, int] = {}
+        known = dict(self.known_sizes)
         symbols = {s for spec in self.specs.values() for s in spec.sizes if isinstance(s, str)}
         try:
             for name, shape in shapes.items():
@@ -281,6 +282,20 @@ def _profile(target: str | Profile) -> Profile:
 def kernel(function: Callable[..., None]) -> Kernel:
     """Make a kernel of a function over typed tensors."""
     return Kernel(function)
+
+
+def kernel_of(name: str, specs: dict[str, TensorSpec], function: Callable[..., None]) -> Kernel:
+    """A kernel with these parameters; the function takes them by name."""
+
+    def run(**tensors: Any) -> None:
+        function(**tensors)
+
+    kinds = [
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, annotation=s) for n, s in specs.items()
+    ]
+    run.__name__, run.__doc__ = name, function.__doc__
+    run.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+    return Kernel(run)
 
 
 Compiled = CompiledKernel

@@ -222,8 +222,8 @@ class Recorder(Backend):
             self.bind(made)
         return self.constants[name][0]
 
-    def scratch_tensor(self, kind: TensorSpec) -> Tensor:
-        shape = tuple(int(n) for n in kind.sizes)
+    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+        shape = shape or tuple(int(n) for n in kind.sizes)
         name = f"scratch_{len(self.scratch) + 1}"
         layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
         self.scratch[name] = Tensor(self, name, kind, layout, output=True)

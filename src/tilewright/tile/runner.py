@@ -102,8 +102,8 @@ class Runner(Backend):
             self.bind(tensor, numbers)
         return self.constants[name]
 
-    def scratch_tensor(self, kind: TensorSpec) -> Tensor:
-        shape = tuple(int(n) for n in kind.sizes)
+    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+        shape = shape or tuple(int(n) for n in kind.sizes)
         self.scratches += 1
         layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
         tensor = Tensor(self, f"scratch_{self.scratches}", kind, layout, output=True)

@@ -182,7 +182,7 @@ def bad_stationary(x: A, out: A):
 
 
 def bad_depth(x: A, out: A):
-    tw.options(depth=3)  # here
+    tw.options(depth=1)  # here
     for m in tw.grid(x.M):
         out[m, :] = x[m, :]
 
@@ -232,7 +232,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),
     (bad_unit, "TW1635", "units 2 do not name matrix units"),
     (bad_stationary, "TW1636", 'stationary is "weights" or "activations", not \'rows\''),
-    (bad_depth, "TW1637", "depth is an even number from 2 on, not 3"),
+    (bad_depth, "TW1637", "depth is a number from 2 on, not 1"),
     (rows_of_vector, "TW1642", "a tile of 32x96 does not fill 1x96 of out"),
 ]
 

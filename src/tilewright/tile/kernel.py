@@ -86,7 +86,14 @@ class Kernel:
                     f'write it as {name}: tw.bf16["M", "N"], or as a number after a *: '
                     f"{name}: float = 1.0",
                 )
-            specs[name] = parameter.annotation
+            spec = specs[name] = parameter.annotation
+            if spec.dtype == "fp8" and (len(spec.sizes) == 1 or spec.order == "rows"):
+                raise TilewrightError(
+                    "TW1621",
+                    f"parameter {name} of {self.name} is a vector of fp8, vectors are bf16",
+                    self.location,
+                    "store it as bf16, or as a matrix of one row",
+                )
         if not specs:
             raise TilewrightError(
                 "TW1621", f"{self.name} has no tensors", self.location, 'add out: tw.bf16["M", "N"]'

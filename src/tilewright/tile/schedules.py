@@ -13,6 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
 from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_schedule import MatmulTileOp, SoftmaxFragmentOp, UKernelLaunchOp
@@ -108,6 +111,8 @@ def schedule_kernel(function: func.FuncOp) -> Kernel:
 def _spec(value: SSAValue, name: str, op: Operation) -> TensorSpec:
     shape = _shape(value)
     dtype = _dtype(op, value.type)
+    if len(shape) == 1 and dtype == "fp8":
+        raise error_at(op, "TW1466", f"{name} is a vector of fp8, vectors are bf16")
     if not shape:
         raise error_at(
             op, "TW1466", f"{name} has no dimensions, tensors of a program have one or more"
@@ -211,7 +216,8 @@ class _Replay:
                 self._operation(op)
             except TilewrightError as error:
                 place = location_of(op)
-                raise error.at(place) if place is not None and error.location is None else error
+                found = place is not None and error.location is None
+                raise (error.at(place) if found else error) from None
 
     def _operation(self, op: Operation) -> None:
         if isinstance(op, arith.ConstantOp):
@@ -278,8 +284,11 @@ class _Replay:
                 return Stored(found.tensor)
         if isinstance(found, Stored):
             return found
-        made = self._scratch(op, value.type, _shape(value))
-        self._write(op, made, [0] * len(_shape(value)), _shape(value), self.tiles(op, value))
+        shape = _shape(value)
+        made = self._scratch(op, value.type, shape)
+        for leading in np.ndindex(*shape[:-2]):
+            tiles = self.tiles(op, value, leading)
+            self._write(op, made, [*leading, *[0] * len(shape[-2:])], _one(shape), tiles)
         self.known[value] = Stored(made)
         return self.known[value]
 
@@ -292,9 +301,9 @@ class _Replay:
         if isinstance(found, Stored) and found.tensor is output:
             return
         shape = _shape(value)
-        if len(shape) > 2:
-            raise error_at(op, "TW1466", f"a result of {len(shape)} dimensions is not copied")
-        self._write(op, output, [0] * len(shape), shape, self.tiles(op, value))
+        for leading in np.ndindex(*shape[:-2]):
+            tiles = self.tiles(op, value, leading)
+            self._write(op, output, [*leading, *[0] * len(shape[-2:])], _one(shape), tiles)
 
     def _pad(self, op: tensor.PadOp) -> None:
         filler = op.region.block.last_op
@@ -331,8 +340,10 @@ class _Replay:
             offsets.append(place.start if fixed else place)
         return offsets, [int(n) for n in lengths.get_values()]
 
-    def tiles(self, op: Operation, value: SSAValue) -> TileArray:
-        """A value as tiles."""
+    def tiles(
+        self, op: Operation, value: SSAValue, leading: tuple[int, ...] = ()
+    ) -> TileArray:
+        """A value as tiles, one matrix of it where it has several."""
         found = self.known.get(value)
         if isinstance(found, TileArray):
             return found
@@ -341,6 +352,10 @@ class _Replay:
             found = Slice(found.tensor, (0,) * len(shape), shape)
         if not isinstance(found, Slice):
             raise error_at(op, "TW1463", "a value that is neither a tile nor in DRAM")
+        if leading:
+            first = zip(found.offsets, (*leading, *[0] * len(found.sizes)), strict=False)
+            sizes = (*[1] * len(leading), *found.sizes[len(leading) :])
+            found = Slice(found.tensor, tuple(a + b for a, b in first), sizes)
         return found.tensor[self._places(op, found.tensor, found.offsets, found.sizes)]
 
     def _places(self, op: Operation, target: Tensor, offsets: Any, sizes: Any) -> tuple:
@@ -401,8 +416,37 @@ class _Replay:
             raise error_at(op, "TW1464", f"{symbol} has no micro-kernel on tiles")
         for value in (*op.operands, op.results[0]):
             _dtype(op, value.type)
-        tiles = {n: self.tiles(op, v) for n, v in zip(call.role_names(), op.operands, strict=True)}
+        roles = list(zip(call.role_names(), op.operands, strict=True))
+        shape = _shape(op.results[0])
+        if len(shape) > 2:
+            self._launch_each(op, call, roles, shape)
+            return
+        tiles = {n: self.tiles(op, v) for n, v in roles}
         self.known[op.results[0]] = launch(call, tiles, self.chains)
+
+    def _launch_each(self, op: Any, call: KernelCall, roles: Any, shape: tuple[int, ...]) -> None:
+        """A launch on several matrices at once: one after the other, results to DRAM."""
+        alike = all(_shape(v)[:-2] == shape[:-2] for _, v in roles if len(_shape(v)) > 1)
+        axis = call.axis(len(shape)) if call.family.attribute("axis") else len(shape) - 1
+        if "operand_maps" in call.attributes or not alike or axis != len(shape) - 1:
+            raise error_at(op, "TW1466", f"{call.family.name} of {len(shape)} dimensions in this form")
+        if call.family.kind not in ("elementwise", "rows") and call.family.name not in (
+            "requant",
+            "dequant",
+        ):
+            raise error_at(op, "TW1466", f"{call.family.name} of {len(shape)} dimensions")
+        kept = {n: a for n, a in call.attributes.items() if n != "axis"}
+        types = [_matrix(v.type) for _, v in roles]
+        single = kernel_call(call.symbol, types, kept, _matrix(op.results[0].type))
+        assert single is not None
+        made = self._scratch(op, op.results[0].type, shape)
+        for leading in np.ndindex(*shape[:-2]):
+            tiles = {
+                n: self.tiles(op, v, leading if len(_shape(v)) > 1 else ()) for n, v in roles
+            }
+            value = launch(single, tiles, self.chains)
+            self._write(op, made, [*leading, 0, 0], _one(shape), value)
+        self.known[op.results[0]] = Stored(made)
 
     def _loop(self, op: scf.ForOp) -> None:
         start, stop, step = (self.known[v] for v in (op.lb, op.ub, op.step))
@@ -434,6 +478,16 @@ class _Replay:
             yield Single(start + block.start * SIDE, terms, start + (trips - 1) * step)
         if trips:
             yield Single(start + (trips - 1) * step, (), start + (trips - 1) * step)
+
+
+def _one(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of one matrix (or vector) of a tensor."""
+    return (*[1] * len(shape[:-2]), *shape[-2:])
+
+
+def _matrix(type_: Attribute) -> TensorType:
+    assert isinstance(type_, TensorType)
+    return TensorType(type_.element_type, tuple(type_.get_shape())[-2:])
 
 
 def cleaned(value: TileArray) -> TileArray:

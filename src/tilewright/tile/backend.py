@@ -125,7 +125,9 @@ class Backend:
         """A tensor of the kernel's own in DRAM."""
         raise NotImplementedError
 
-    def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:
+    def blocks(
+        self, extent: int, size: int, unroll: bool | int, padded: bool = False
+    ) -> Iterator[Block]:
         raise NotImplementedError
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:

@@ -98,7 +98,9 @@ class Runner(Backend):
             self.bind(tensor, numbers)
         return self.constants[name]
 
-    def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:
+    def blocks(
+        self, extent: int, size: int, unroll: bool | int, padded: bool = False
+    ) -> Iterator[Block]:
         tiles, step = -(-extent // SIDE), size // SIDE
         for start in range(0, tiles, step):
             yield Block(start, min(step, tiles - start), extent)

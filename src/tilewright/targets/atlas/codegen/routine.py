@@ -18,6 +18,7 @@ from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.modulo_emit import GAIN, best_shift
+from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, overlapped
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
@@ -227,20 +228,29 @@ class _Compiler:
         result = schedule(body, self._setting(body, entry=True))
         period = loop_period(body, result)
         bound = lower_bound(body)
-        choice = None
+        choice = loop = None
+        achieved, stages = period, 1
+        plain = max(period, bound.ticks)
         if self.gain is not None:
-            choice = best_shift(body, result, trips, self.carried, self._body_setting, self.gain)
-        achieved, stages = (choice.interval, 2) if choice else (period, 1)
+            setting = self._setting(body, entry=True)
+            loop = overlapped(body, result, trips, setting, plain * self.gain)
+            if loop is not None and loop.length(trips) >= trips * plain * max(1, self.gain):
+                loop = None
+            if loop is not None:
+                achieved, stages = loop.interval, loop.stages
+            else:
+                setting_of = self._body_setting
+                choice = best_shift(body, result, trips, self.carried, setting_of, self.gain)
+            if choice is not None:
+                achieved, stages = choice.interval, 2
         self.routine.intervals.append(
             Interval(
-                trips,
-                max(period, bound.ticks),
-                max(achieved, bound.ticks),
-                bound.ticks,
-                bound.cause,
-                stages,
+                trips, plain, max(achieved, bound.ticks), bound.ticks, bound.cause, stages
             )
         )
+        if loop is not None:
+            self._overlapped(loop, trips, counter)
+            return
         if choice is None:
             self._repeat(trips, result, period, counter)
             return
@@ -249,6 +259,46 @@ class _Compiler:
         for row in fill(self._longest([body])):
             self.writer.add(row)
         self.writer.piece(choice.rest.issues, choice.rest.finish)
+
+    def _overlapped(self, loop: Overlapped, trips: int, counter: int) -> None:
+        """The passes that fill up, the loop, the passes that run out."""
+        writer, full = self.writer, loop.stages - 1
+        passes = list(loop.passes(trips))
+        rounds = trips - full
+        if rounds > 1:
+            for row in load_constant(counter, rounds):
+                writer.add(row)
+        for issues in passes[:full]:
+            writer.piece(issues, loop.interval)
+        top = len(writer.rows)
+        writer.piece(passes[full], loop.interval - loop.closing)
+        if rounds > 1:
+            self._close_pass(top, counter, loop.closing)
+        else:
+            for row in fill(loop.closing):
+                writer.add(row)
+        for issues in passes[full + 1 : -1]:
+            writer.piece(issues, loop.interval)
+        for issues in passes[full + 1 :][-1:]:
+            writer.piece(issues, 0)
+
+    def _close_pass(self, top: int, counter: int, closing: int) -> None:
+        """Count down and branch back in exactly the ticks that are left for it."""
+        writer, slots = self.writer, self.profile.delay_slots
+        idle = [Instruction.of("delay", 0)] * slots
+        count = Instruction.of("addi", counter, counter, -1)
+        spare = fill(closing - 2 - slots)
+        offset = 4 * (top - len(writer.rows) - len(spare) - 1)
+        if offset >= -4096:
+            for row in (*spare, count, Instruction.of("bne", counter, 0, offset), *idle):
+                writer.add(row)
+            return
+        leave = Instruction.of("beq", counter, 0, 4 * (2 * slots + 2))
+        for row in (count, leave, *idle):
+            writer.add(row)
+        writer.add(Instruction.of("jal", 0, 4 * (top - len(writer.rows))))
+        for row in (*idle, *fill(1 + slots)):
+            writer.add(row)
 
     def _longest(self, codes: Iterable[Code]) -> int:
         """The longest time an instruction of the codes is under way."""

@@ -7,7 +7,7 @@ a constant plus pointers as of a number of moves.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Register, Site
 from tilewright.targets.atlas.isa import Kind
@@ -37,11 +37,12 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Once in an iteration: pointer += step, or pointer ^= step."""
+    """So many times in an iteration: pointer += step, or pointer ^= step."""
 
     op: Op
     step: int
     toggles: bool
+    times: int = 1
 
 
 @dataclass
@@ -49,12 +50,12 @@ class Addresses:
     """Of a loop body.
 
     uses: per instruction, the value of each scalar operand by its position. moves: pointers
-    that step. targets: the DRAM address of each repeated transfer, set anew in an iteration.
+    that step. targets: the DRAM address of each start of a repeated transfer.
     """
 
     uses: dict[Op, dict[int, Sum]] = field(default_factory=dict)
     moves: dict[Register, Move] = field(default_factory=dict)
-    targets: dict[Site, Sum] = field(default_factory=dict)
+    targets: dict[Op, Sum] = field(default_factory=dict)
 
 
 def signed(value: int) -> int:
@@ -76,6 +77,7 @@ class _Reader:
         self.moves: dict[Register, int] = defaultdict(int)
         self.sites = {op.site.dram: op.site for op in code.ops if op.site}
         self.fixed = {op.site.vmem for op in code.ops if op.site}
+        self.pending: dict[Site, Sum] = {}  # addresses of transfers not yet started
 
     def read(self) -> bool:
         for op in self.code.ops:
@@ -90,6 +92,10 @@ class _Reader:
                     if isinstance(p, Part) and p.register.kind is Kind.X
                 }
                 self.found.uses[op] = uses
+            elif op.opcode.timing == "dma_transfer":
+                if op.site not in self.pending:
+                    return False
+                self.found.targets[op] = self.pending.pop(op.site)
         return not any(pointer in self.fixed for pointer in self.found.moves)
 
     def _value(self, register: Register) -> Sum:
@@ -108,9 +114,15 @@ class _Reader:
         by = second if isinstance(second, int) else signed(second.register.constant or 0)
         constant = isinstance(second, int) or second.register.is_constant
         if target.register.carried and first.register is target.register:
-            if not constant or name == "slli" or target.register in self.found.moves:
+            move = Move(op, by, name == "xor", self.moves[target.register] + 1)
+            known = self.found.moves.get(target.register, move)
+            if (
+                not constant
+                or name == "slli"
+                or known != replace(move, op=known.op, times=known.times)
+            ):
                 return False
-            self.found.moves[target.register] = Move(op, by, name == "xor")
+            self.found.moves[target.register] = move
             self.moves[target.register] += 1
             return True
         if name == "xor":
@@ -126,7 +138,7 @@ class _Reader:
             self.values[target.register] = value
             return True
         site = self.sites.get(target.register)
-        if site is None or site in self.found.targets:
+        if site is None or site in self.pending:
             return False
-        self.found.targets[site] = value
+        self.pending[site] = value
         return True

@@ -7,14 +7,17 @@ iteration i. Scalar instructions are left out: addresses are made wherever they 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.targets.atlas.codegen.graph import Node
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
 from tilewright.targets.atlas.codegen.modulo_schedule import aged, moving
-from tilewright.targets.atlas.codegen.virtual import Code, Range, Register
+from tilewright.targets.atlas.codegen.virtual import Code, Part, Range, Register
 from tilewright.targets.atlas.isa import Kind
+
+LATER = 1 << 10  # turn of the next iteration
+ADDRESSES = 16  # ticks from one transfer to the next, in which its addresses are made
 
 
 @dataclass(eq=False, slots=True)
@@ -31,7 +34,10 @@ class Step:
     latency: int
     before: list[tuple[Step, int, int]] = field(default_factory=list)
     after: list[tuple[Step, int, int]] = field(default_factory=list)
-    is_late: bool = False  # a load with a reader, or a wait: belongs just before what needs it
+    # Loads of tiles, and weights and waits: these belong just before what needs them.
+    is_load: bool = False
+    is_late: bool = False
+    is_prefetch: bool = False  # a transfer for a later iteration, or the wait for it
 
     @property
     def unit(self) -> str:
@@ -50,20 +56,19 @@ class LoopGraph:
     distances: Distances
     steps: list[Step]
     touches: dict[Register, list[Step]]  # tensor registers and slots; in order
-    channels: int  # for transfers that are not repeated on channels of their own
-    channel: dict[Step, int] = field(default_factory=dict)  # which of these a transfer takes
+    work: int = 0  # ticks that may still be tried in search of a schedule
 
     def slots(self) -> list[Register]:
         return [r for r in self.touches if r.kind is not Kind.M]
 
 
-def loop_graph(code: Code, plain: Schedule, channels: int) -> LoopGraph:
+def loop_graph(code: Code, plain: Schedule) -> LoopGraph:
     """The graph of a body whose one iteration has been scheduled."""
-    return _Builder(code, plain, channels).graph
+    return _Builder(code, plain).graph
 
 
 class _Builder:
-    def __init__(self, code: Code, plain: Schedule, channels: int) -> None:
+    def __init__(self, code: Code, plain: Schedule) -> None:
         self.code, self.profile = code, code.profile
         self.distances = Distances(code.profile)
         self.moved = moving(code)
@@ -81,25 +86,25 @@ class _Builder:
         for step in sorted(self.steps, key=lambda s: (s.node.op.order, s.index)):
             for register in dict.fromkeys(r for r, *_ in step.node.rows if r.kind is not Kind.X):
                 touches[register].append(step)
-        self.graph = LoopGraph(code, self.distances, self.steps, dict(touches), channels)
+        self.graph = LoopGraph(code, self.distances, self.steps, dict(touches))
         self._registers()
         self._memory()
         self._sites()
-        self._channels()
+        self._prefetches()
 
     def _step(self, node: Node, index: int, tick: int) -> Step:
         op, timing = node.op, self.profile.timing_of(node.op.opcode)
         if op.opcode.timing == "dma_transfer":
             ticks = self.profile.dma.ticks(op.bytes)
-            return Step(node, index, tick, ticks, ticks)
-        reads = op.opcode.memory == "tensor load" and any(
-            any(r is row[0] and row[3] for row in later.rows)
-            for r, *_ in node.rows
-            if r.kind is Kind.M
-            for later, _ in node.after
-        )
-        waits = op.site is not None and bool(node.after)
-        return Step(node, index, tick, timing.interval, timing.latency, is_late=reads or waits)
+            return Step(node, index, tick, max(ticks, ADDRESSES), ticks)
+        step = Step(node, index, tick, timing.interval, timing.latency)
+        made = [r for r, _, _, _, writes in node.rows if writes and not r.carried]
+        readers = (row for later, _ in node.after for row in later.rows)
+        used = any(row[0] in made and row[3] for row in readers)
+        step.is_load = op.opcode.memory == "tensor load" and used
+        is_push = used and bool(made) and made[0].kind is Kind.W
+        step.is_late = is_push or (op.site is not None and bool(node.after))
+        return step
 
     def _edge(self, a: Step, b: Step, distance: int, turns: int) -> None:
         a.after.append((b, distance, turns))
@@ -126,8 +131,10 @@ class _Builder:
         now, then = [], []
         for step in self.steps:
             if step.node.op.ranges:
-                now.append((step, aged(step.node.op, 0, self.moved)))
-                then.append(aged(step.node.op, 1, self.moved))
+                ranges = aged(step.node.op, 0, self.moved)
+                # A body may hold several turns of the loop; the next iteration is after all.
+                now.append((step, ranges))
+                then.append(tuple(replace(r, turn=LATER) for r in ranges))
         active = [_is_active(step) for step, _ in now]
         for i, (a, ranges) in enumerate(now):
             for j, others in enumerate(then):
@@ -156,16 +163,18 @@ class _Builder:
             last = steps[-1]
             self._edge(last, steps[0], last.latency + 1 if last.is_transfer else 1, 1)
 
-    def _channels(self) -> None:
-        """Transfers take turns on the channels, each after the wait for the one before."""
-        steps = [s for s in self.steps if s.is_transfer and s.node.op.site is None]
-        count = min(self.graph.channels, len(steps))
-        for k, step in enumerate(steps):
-            assert step.node.wait is not None
-            self.graph.channel[step] = self.graph.channel[self.at[step.node.wait]] = k % count
-            last = k + count >= len(steps)
-            following = steps[k % count] if last else steps[k + count]
-            self._edge(self.at[step.node.wait], following, 1, int(last))
+    def _prefetches(self) -> None:
+        for step in self.steps:
+            if step.is_transfer and step.node.op.site is None and self._is_prefetch(step):
+                assert step.node.wait is not None
+                step.is_prefetch = self.at[step.node.wait].is_prefetch = True
+
+    def _is_prefetch(self, step: Step) -> bool:
+        """Whether a transfer loads what nothing of the same iteration needs."""
+        wait = step.node.wait
+        assert wait is not None
+        later = [node for node, _ in (*step.node.after, *wait.after) if node.unit != "SCALAR"]
+        return later == [wait] and step.node.op.opcode.effect == "dma.load"
 
 
 def _writes(step: Step, register: Register) -> bool:
@@ -189,3 +198,28 @@ def _meet(a: Step, b: Step, ranges: tuple[Range, ...], others: tuple[Range, ...]
                     return "vmem"
                 found = "dram" if all(channels) else found
     return found
+
+
+def doubled(code: Code) -> Code:
+    """Two iterations of a body as one.
+
+    Values have registers of their own in each, so that they may live longer than an interval
+    of one iteration.
+    """
+    result = Code(code.profile)
+    moved = moving(code)
+    for turn in (0, 1):
+        own: dict[Register, Register] = {}
+
+        def renamed(part: Part | int, own: dict[Register, Register] = own) -> Part | int:
+            if isinstance(part, int) or part.register.carried or part.register.is_constant:
+                return part
+            if part.register not in own:
+                own[part.register] = replace(part.register)
+            return Part(own[part.register], part.index)
+
+        for op in code.ops:
+            operands = tuple(map(renamed, op.operands))
+            ranges, order = aged(op, turn, moved), len(result.ops)
+            result.ops.append(replace(op, operands=operands, ranges=ranges, order=order))
+    return result

@@ -14,7 +14,7 @@ from tilewright.targets.atlas.codegen.loop_addresses import Addresses, Move, Sum
 from tilewright.targets.atlas.codegen.loop_graph import Step
 from tilewright.targets.atlas.codegen.modulo_place import Placement
 from tilewright.targets.atlas.codegen.modulo_table import meet
-from tilewright.targets.atlas.codegen.virtual import Register, Site
+from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.program import Instruction
 
@@ -80,8 +80,9 @@ class Scalars:
         at = self.placement.at
         for pointer, move in self.found.moves.items():
             self._move(pointer, move)
-        for site, value in self.found.targets.items():
-            self._target(site, value)
+        for step in self.placement.graph.steps:
+            if step.node.op in self.found.targets:
+                self._target(step, self.found.targets[step.node.op])
         steps = [s for s in self.placement.graph.steps if self.found.uses.get(s.node.op)]
         # Transfers keep their registers longest.
         for step in sorted(steps, key=lambda s: (not s.is_transfer, at[s] % self.interval)):
@@ -100,17 +101,10 @@ class Scalars:
         """Put the move of a pointer where its first user of the next iteration wants it."""
         at, interval = self.placement.at, self.interval
         ticks = [
-            at[step] - term.moves * interval
+            at[step] - term.moves // move.times * interval
             for step in self.placement.graph.steps
-            for value in self.found.uses.get(step.node.op, {}).values()
+            for value in self._values(step)
             for term in value.terms
-            if term.pointer is pointer
-        ]
-        ticks += [
-            at[step] - term.moves * interval
-            for step in self.placement.graph.steps
-            if step.node.op.site in self.found.targets and step.is_transfer
-            for term in self.found.targets[step.node.op.site].terms
             if term.pointer is pointer
         ]
         first = min(ticks, default=0) + interval - 1 - AHEAD
@@ -121,18 +115,28 @@ class Scalars:
             tick -= 1
         place = self.pointers[pointer]
         self.moved[pointer] = tick
+        if move.toggles and move.times % 2 == 0:
+            return
+        step = move.step if move.toggles else move.step * move.times
         self.issue.take(tick)
-        if move.toggles or not -2048 <= move.step <= 2047:
-            constant = self._operand(Sum(abs(move.step)), tick, tick + 1, move.op.source)
-            name = "xor" if move.toggles else "add" if move.step >= 0 else "sub"
+        if move.toggles or not -2048 <= step <= 2047:
+            constant = self._operand(Sum(abs(step)), tick, tick + 1, move.op.source)
+            name = "xor" if move.toggles else "add" if step >= 0 else "sub"
             instruction = Instruction.of(name, place, place, constant)
         else:
-            instruction = Instruction.of("addi", place, place, move.step)
+            instruction = Instruction.of("addi", place, place, step)
         self.rows.append(Row(tick % interval, instruction, {tick // interval}, move.op.source))
+
+    def _values(self, step: Step) -> list[Sum]:
+        """Scalar values a step needs."""
+        op = step.node.op
+        values = list(self.found.uses.get(op, {}).values())
+        return [*values, self.found.targets[op]] if op in self.found.targets else values
 
     def _moves_before(self, pointer: Register, tick: int) -> int:
         """Moves of the pointer done before a tick, counted from that of the own iteration."""
-        return (tick - 1 - self.moved[pointer]) // self.interval + 1
+        done = (tick - 1 - self.moved[pointer]) // self.interval + 1
+        return done * self.found.moves[pointer].times
 
     def _behind(self, term, tick: int) -> int:
         """How many moves the pointer still has to go at a tick to have the term's value."""
@@ -140,18 +144,21 @@ class Scalars:
             return 0
         return term.moves - self._moves_before(term.pointer, tick)
 
-    def _target(self, site: Site, value: Sum) -> None:
+    def _target(self, start: Step, value: Sum) -> None:
         """Set the address of a repeated transfer after the wait for the one before."""
-        at = self.placement.at
-        steps = [s for s in self.placement.graph.steps if s.node.op.site is site]
-        start = next(s for s in steps if s.is_transfer)
-        wait = next(s for s in steps if not s.is_transfer)
+        at, site = self.placement.at, start.node.op.site
+        assert site is not None
+        order = start.node.op.order
+        waits = [
+            s
+            for s in self.placement.graph.steps
+            if s.node.op.site is site and not s.is_transfer and s.node.op.order < order
+        ]
+        wait = max(waits, key=lambda s: s.node.op.order)
         stage = at[start] // self.interval
         base = stage * self.interval
         after = max(at[wait], at[start] - REACH)
-        rows, _ = self._make(
-            value, self.pointers[site.dram], at[start] - base, after - base, stage
-        )
+        rows, _ = self._make(value, self.pointers[site.dram], at[start] - base, after - base, stage)
         for row in rows:
             row.source = start.node.op.source
             self.rows.append(row)
@@ -235,8 +242,10 @@ class Scalars:
                 raise NoRoom
             ticks.reverse()
             base = stage * self.interval
-            if code == self._code(value, target, ticks[0] + base) == self._code(
-                value, target, ticks[-1] + base
+            if (
+                code
+                == self._code(value, target, ticks[0] + base)
+                == self._code(value, target, ticks[-1] + base)
             ):
                 return self._rows(code, ticks, stage), ticks[0]
             last -= 1
@@ -290,7 +299,7 @@ class Scalars:
                 code.append(of(name, target, target, HELPER))
             constant = 0
         for place, shift, bits in terms:
-            if not code and not shift and not bits and (small and constant or len(terms) == 1):
+            if not code and not shift and not bits and ((small and constant) or len(terms) == 1):
                 code.append(of("addi", target, place, constant if small else 0))
                 constant = 0 if small else constant
             elif not code:
@@ -322,8 +331,6 @@ def _renamed(instruction: Instruction, name: int, place: int) -> Instruction:
     """The instruction with a register in place of its stand-in."""
     operands = tuple(
         place if value == name and operand.kind is Kind.X else value
-        for operand, value in zip(
-            instruction.opcode.operands, instruction.operands, strict=True
-        )
+        for operand, value in zip(instruction.opcode.operands, instruction.operands, strict=True)
     )
     return Instruction(instruction.opcode, operands)

@@ -66,8 +66,9 @@ class Line:
             tick += left
         return None
 
-    def last(self, tick: int, length: int, limit: int) -> int | None:
-        """The last tick from `limit` to `tick` with `length` free ticks."""
+    def last(self, tick: int, length: int, limit: int, grain: int = 0) -> int | None:
+        """The last tick from `limit` to `tick` with `length` free ticks. With a grain, what
+        stays free after it is a multiple of that."""
         while tick >= limit:
             free = self.gap(tick)
             if free is None:
@@ -77,12 +78,12 @@ class Line:
                 tick -= start - before + 1
                 continue
             since, left = free
-            if left >= length:
-                return tick
-            if since >= length - left:
-                tick -= length - left
-            else:
-                tick -= since + 1
+            skip = max(0, length - left)
+            if grain and self.starts:
+                skip += -(left + skip - length) % grain
+            if since >= skip:
+                return tick - skip if tick - skip >= limit else None
+            tick -= since + 1
         return None
 
 

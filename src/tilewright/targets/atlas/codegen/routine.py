@@ -17,10 +17,8 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_emit import GAIN, best_shift
-from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, overlapped
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.modulo_emit import GAIN
+from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
@@ -37,22 +35,6 @@ class Loop:
 
     trips: int
     body: list[Code | Loop] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Ticks per iteration of a loop with a straight body.
-
-    plain: one iteration after the other; achieved: as emitted; bound: of the units and carried
-    values, with its cause; stages: iterations under way at once.
-    """
-
-    trips: int
-    plain: int
-    achieved: int
-    bound: int
-    cause: str
-    stages: int
 
 
 @dataclass
@@ -110,6 +92,7 @@ class _Compiler:
         self.exact = exact
         self.profile = routine.profile
         self.writer = Writer()
+        self.loops = LoopWriter(self.writer, self.profile.delay_slots)
 
     def run(self, source: str) -> Program:
         for item in self.routine.items:
@@ -198,107 +181,20 @@ class _Compiler:
             self._pin(loop)
         counter = self.counters[level]
         if len(loop.body) == 1 and isinstance(loop.body[0], Code):
-            self._straight_loop(loop.trips, loop.body[0], counter)
+            chosen = straight_loop(
+                loop.body[0], loop.trips, self.carried, self._body_setting, self.gain
+            )
+            self.routine.intervals.append(chosen.interval)
+            self.loops.write(chosen, counter)
         else:
-            top = self._open(loop.trips, counter)
+            top = self.loops.open(loop.trips, counter)
             for item in loop.body:
                 self._item(item, level + 1)
             if loop.trips > 1:
-                self._close(top, counter)
+                self.loops.close(top, counter)
         self._drain(loop)
         if level == 0:
             self.constants = Constants(reserved=self.constants.reserved)
-
-    def _open(self, trips: int, counter: int) -> int:
-        """Set the counter; the place the loop goes back to."""
-        if trips > 1:
-            for row in load_constant(counter, trips):
-                self.writer.add(row)
-        return len(self.writer.rows)
-
-    def _repeat(self, trips: int, result: Schedule, period: int, counter: int) -> None:
-        top = self._open(trips, counter)
-        # The counter and the branch at the end add two ticks.
-        self.writer.piece(result.issues, max(0, period - 2))
-        if trips > 1:
-            self._close(top, counter)
-
-    def _straight_loop(self, trips: int, body: Code, counter: int) -> None:
-        """A loop around one straight piece, its iterations overlapped where that is faster."""
-        result = schedule(body, self._setting(body, entry=True))
-        period = loop_period(body, result)
-        bound = lower_bound(body)
-        choice = loop = None
-        achieved, stages = period, 1
-        plain = max(period, bound.ticks)
-        if self.gain is not None:
-            setting = self._setting(body, entry=True)
-            loop = overlapped(body, result, trips, setting, plain * self.gain)
-            if loop is not None and loop.length(trips) >= trips * plain * max(1, self.gain):
-                loop = None
-            if loop is not None:
-                achieved, stages = loop.interval, loop.stages
-            else:
-                setting_of = self._body_setting
-                choice = best_shift(body, result, trips, self.carried, setting_of, self.gain)
-            if choice is not None:
-                achieved, stages = choice.interval, 2
-        self.routine.intervals.append(
-            Interval(
-                trips, plain, max(achieved, bound.ticks), bound.ticks, bound.cause, stages
-            )
-        )
-        if loop is not None:
-            self._overlapped(loop, trips, counter)
-            return
-        if choice is None:
-            self._repeat(trips, result, period, counter)
-            return
-        self.writer.piece(choice.first.issues, choice.first.finish)
-        self._repeat(trips - 1, choice.kernel, choice.interval, counter)
-        for row in fill(self._longest([body])):
-            self.writer.add(row)
-        self.writer.piece(choice.rest.issues, choice.rest.finish)
-
-    def _overlapped(self, loop: Overlapped, trips: int, counter: int) -> None:
-        """The passes that fill up, the loop, the passes that run out."""
-        writer, full = self.writer, loop.stages - 1
-        passes = list(loop.passes(trips))
-        rounds = trips - full
-        if rounds > 1:
-            for row in load_constant(counter, rounds):
-                writer.add(row)
-        for issues in passes[:full]:
-            writer.piece(issues, loop.interval)
-        top = len(writer.rows)
-        writer.piece(passes[full], loop.interval - loop.closing)
-        if rounds > 1:
-            self._close_pass(top, counter, loop.closing)
-        else:
-            for row in fill(loop.closing):
-                writer.add(row)
-        for issues in passes[full + 1 : -1]:
-            writer.piece(issues, loop.interval)
-        for issues in passes[full + 1 :][-1:]:
-            writer.piece(issues, 0)
-
-    def _close_pass(self, top: int, counter: int, closing: int) -> None:
-        """Count down and branch back in exactly the ticks that are left for it."""
-        writer, slots = self.writer, self.profile.delay_slots
-        idle = [Instruction.of("delay", 0)] * slots
-        count = Instruction.of("addi", counter, counter, -1)
-        spare = fill(closing - 2 - slots)
-        offset = 4 * (top - len(writer.rows) - len(spare) - 1)
-        if offset >= -4096:
-            for row in (*spare, count, Instruction.of("bne", counter, 0, offset), *idle):
-                writer.add(row)
-            return
-        leave = Instruction.of("beq", counter, 0, 4 * (2 * slots + 2))
-        for row in (count, leave, *idle):
-            writer.add(row)
-        writer.add(Instruction.of("jal", 0, 4 * (top - len(writer.rows))))
-        for row in (*idle, *fill(1 + slots)):
-            writer.add(row)
 
     def _longest(self, codes: Iterable[Code]) -> int:
         """The longest time an instruction of the codes is under way."""
@@ -332,34 +228,6 @@ class _Compiler:
             pinned.add((kind, place))
         fresh.pinned = frozenset(pinned)
         self.constants = fresh
-
-    def _close(self, top: int, counter: int) -> None:
-        """Count down and branch back; the last instructions move into the delay slots."""
-        rows, sources = self.writer.rows, self.writer.sources
-        slots = self.profile.delay_slots
-        while len(rows) - top < slots:
-            self.writer.add(Instruction.of("delay", 0))
-        rows.insert(len(rows) - slots, Instruction.of("addi", counter, counter, -1))
-        sources.insert(len(sources) - slots, "")
-        here = len(rows) - slots
-        offset = 4 * (top - here)
-        if offset < -4096:
-            self._far_branch(counter, top)
-            return
-        rows.insert(here, Instruction.of("bne", counter, 0, offset))
-        sources.insert(here, "")
-
-    def _far_branch(self, counter: int, top: int) -> None:
-        """A loop too long for a conditional branch: skip over a jump when done."""
-        rows, sources = self.writer.rows, self.writer.sources
-        slots = self.profile.delay_slots
-        here = len(rows) - slots
-        # beq leaves after the original slots; otherwise the jump follows with idle slots.
-        rows.insert(here, Instruction.of("beq", counter, 0, 4 * (2 * slots + 2)))
-        sources.insert(here, "")
-        self.writer.add(Instruction.of("jal", 0, 4 * (top - len(rows))))
-        for _ in range(slots):
-            self.writer.add(Instruction.of("delay", 0))
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""

@@ -179,6 +179,31 @@ def test_layer_norm_divided_by_the_root():
     assert simplified(g.finish(y))[1] == {"layer_norm": 1}
 
 
+def test_spellings_stay_where_a_step_is_read_elsewhere():
+    def root_read(g, x):
+        root = g.op("sqrt", g.op("add", g.mean(g.op("square", x)), 1e-5))
+        return g.op("div", x, root), root
+
+    def exponential_read(g, x):
+        e = g.op("exp", g.op("neg", x))
+        return g.op("div", x, g.op("add", e, 1.0)), e
+
+    def inverse_read(g, x):
+        e = g.op("exp", g.op("sub", x, g.reduction("max", x, [2], keepdims=True)))
+        inverse = g.op("recip", g.reduction("sum", e, [2], keepdims=True))
+        return g.op("mul", e, inverse), inverse
+
+    def bent_read(g, x):
+        plus = g.op("add", g.op("erf", g.op("div", x, math.sqrt(2))), 1.0)
+        return g.op("mul", g.op("mul", x, plus), 0.5), plus
+
+    for change in (root_read, exponential_read, inverse_read, bent_read):
+        g = Graph()
+        model = g.finish(*change(g, g.input("x", (2, 3, 8))))
+        before = counts(model.module)
+        assert simplified(model, tolerance=0.0)[1] == before, change.__name__
+
+
 # ----------------------------------------------------------------------------------- activations
 
 

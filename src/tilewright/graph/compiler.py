@@ -22,6 +22,7 @@ from tilewright.graph.host import Parts, split_parts
 from tilewright.graph.link import Generator, Linked, link
 from tilewright.graph.lowering import Lowered, Lowering
 from tilewright.graph.placement import Places, place, starved
+from tilewright.graph.residence import base_room
 from tilewright.graph.rounds import Folded
 from tilewright.runtime.compiled_model import (
     CompiledModel,
@@ -162,7 +163,13 @@ def _generate(
                     f"{folded.calls[index].name} does not fit: it lacks {bytes // 1024} KiB of "
                     f"the {profile.vmem_bytes // 1024} KiB of VMEM of {profile.name}",
                 )
-    raise TilewrightError("TW1708", "no placement leaves every kernel enough VMEM")
+    worst = max(folded.calls, key=base_room)
+    raise TilewrightError(
+        "TW1708",
+        f"no placement leaves every kernel enough VMEM: {worst.name} needs about "
+        f"{base_room(worst) // 1024} KiB for itself, {profile.name} has "
+        f"{profile.vmem_bytes // 1024} KiB",
+    )
 
 
 def _stage(folded: Folded, parts: Parts, index: int) -> None:

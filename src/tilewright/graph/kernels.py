@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -443,7 +444,8 @@ def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
     for d, (x, y) in enumerate(zip(parts[:half], parts[half:], strict=True)):
         columns = Block(d, 1, t["cos"].P)
         index = (b, m, columns) if len(t["cos"].shape) == 3 else (m, columns)
-        cos, sin = t["cos"][index], t["sin"][index]
+        # Beyond its edge a table is 0, and so is the head, which is whole tiles wide.
+        cos, sin = (replace(t[n][index].tiles(), columns=[SIDE]) for n in ("cos", "sin"))
         x, y = x.tiles(), y.tiles()
         first.append(x * cos - y * sin)
         second.append(y * cos + x * sin)

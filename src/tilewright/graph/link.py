@@ -121,6 +121,14 @@ def link(
     limit: int = INSTRUCTION_MEMORY,
 ) -> list[int]:
     """Add the code of calls `first` to `end`; the segments it became, in the order they run."""
+    for index in range(first, end):
+        count = len(_settled(made[index].program, profile))
+        if count > limit:
+            raise TilewrightError(
+                "TW1706",
+                f"{calls[index].name} takes {count} instructions, the instruction memory of "
+                f"{profile.name} holds {limit}",
+            )
     order: list[int] = []
     at = first
     block: list[_Piece] = []
@@ -182,13 +190,6 @@ def _close(pieces: list[_Piece], into: Linked, limit: int) -> list[int]:
         current.clear()
 
     for piece in pieces:
-        if len(piece.program) > limit:
-            raise TilewrightError(
-                "TW1706",
-                f"one kernel takes {len(piece.program)} instructions, the instruction memory "
-                f"holds {limit}",
-                hint="use smaller blocks",
-            )
         if sum(len(p.program) for p in current) + len(piece.program) > limit:
             finish()
         current.append(piece)

@@ -219,7 +219,6 @@ def _place_dram(
         largest = max(places.dram, key=lambda t: t.layout.bytes)
         raise TilewrightError(
             "TW1705",
-            f"the model needs {peak / 2**20:.1f} MiB of DRAM, {profile.name} has "
-            f"{profile.dram_bytes / 2**20:.1f} MiB",
-            hint=f"the largest tensor is {largest.name} with {largest.layout.bytes / 2**20:.1f} MiB",
+            f"the model needs {peak:,} bytes of DRAM, {profile.name} has {profile.dram_bytes:,}",
+            hint=f"the largest tensor is {largest.name} with {largest.layout.bytes:,} bytes",
         )

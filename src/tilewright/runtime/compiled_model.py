@@ -119,7 +119,7 @@ class CompiledModel:
     inputs: tuple[str, ...]  # ports, in the order of the model's arguments
     outputs: tuple[str, ...]
     parts: list[HostPart | DevicePart]
-    weights: dict[str, np.ndarray]  # region -> its bytes (uint8), all rounds
+    weights: dict[str, np.ndarray]  # region -> bytes (uint8) of its tensors, one after the other
     host_module: str = ""  # MLIR text
     host_weights: dict[str, np.ndarray] = field(default_factory=dict)
     state: dict[str, str] = field(

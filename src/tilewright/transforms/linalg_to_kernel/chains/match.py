@@ -234,7 +234,8 @@ def _depth_key(ops: Sequence[Operation]) -> Callable[[Operation], int]:
     def measure(op: Operation) -> int:
         if op not in depth:
             depth[op] = 0
-            inner = [v.owner for v in op.operands if v.owner in members]
+            # Reshapes in between go with what they reshape, once nobody reads them.
+            inner = [o for o in (stem(v).owner for v in op.operands) if o in members]
             depth[op] = 1 + max((measure(cast(Operation, o)) for o in inner), default=0)
         return depth[op]
 

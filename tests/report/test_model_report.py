@@ -169,7 +169,7 @@ def test_errors_the_compiler_measured_fill_what_a_verification_lacks() -> None:
         "normed": {
             "layer": "n",
             "format": "bf16",
-            **second,
+            "cosine": 0.5,
             "worst": "b",
             "by_round": [first, second],
         }

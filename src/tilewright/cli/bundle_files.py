@@ -203,7 +203,8 @@ class StepProgress:
             return
         from rich.console import Console
 
-        text = f"{self._verb}: step {done} of {steps}, tick {tick:,}"
+        where = f", tick {tick:,}" if tick else " of the reference"
+        text = f"{self._verb}: step {done} of {steps}{where}"
         if self._status is None:
             self._status = Console(stderr=True).status(text)
             self._status.start()

@@ -137,7 +137,9 @@ class ModelBuilder:
     def build(self) -> Imported:
         """The model, ready for `tw.compile`."""
         if not self._outputs:
-            raise TilewrightError("TW6302", f"{self.name} has no outputs", hint="net.output('y', y)")
+            raise TilewrightError(
+                "TW6302", f"{self.name} has no outputs", hint="net.output('y', y)"
+            )
         results = [value for _, value in self._outputs]
         self._block.add_op(func.ReturnOp(*results))
         types = ([a.type for a in self._block.args], [value.type for value in results])
@@ -179,9 +181,7 @@ class ModelBuilder:
             inside = x.shape[-1]
             weight = self.drawn(f"{path}.weight", (columns, inside), inside**-0.5)
             kind = TensorType(f32, [*x.shape[:-1], columns])
-            y = Value(
-                self, self._intents.matmul(x.value, weight.value, kind, transpose_rhs=True)
-            )
+            y = Value(self, self._intents.matmul(x.value, weight.value, kind, transpose_rhs=True))
             if not bias:
                 return y
             return self._along(y, self.drawn(f"{path}.bias", (columns,), 0.02), -1, "add")

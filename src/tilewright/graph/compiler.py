@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy as np
 import tilewright
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
+from tilewright.graph.accuracy import meaning_of, measure, note_accuracy
+from tilewright.graph.bounds import bound_of
 from tilewright.graph.calibrate import calibrate, example_inputs
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import Graph, capture
@@ -47,6 +49,7 @@ class CompileOptions:
 
     fuse: keep intermediate results in VMEM and chains of operations in one kernel.
     host: layers the host runs on request. no_host: nothing may run on the host.
+    accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
     fuse: bool = True
@@ -55,6 +58,7 @@ class CompileOptions:
     rounds: bool = True
     instruction_memory: int = 32768
     seed: int = 0
+    accuracy: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +67,7 @@ class CompileOptions:
             "no_host": self.no_host,
             "rounds": self.rounds,
             "seed": self.seed,
+            "accuracy": self.accuracy,
         }
 
 
@@ -103,6 +108,7 @@ def compile_model(
     with phase("calibrate"):
         samples = list(calibration) or [example_inputs(simple, options.seed)]
         calibrate(simple, lowered.magnitudes, samples)
+    meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
         folded = parts.fold(options.rounds)
     with phase("place and generate"):
@@ -111,6 +117,10 @@ def compile_model(
         result = _assemble(
             simple, graph, lowered, parts, folded, places, made, profile, options, state
         )
+        _note_bound(result)
+    if options.accuracy:
+        with phase("accuracy"):
+            note_accuracy(result, measure(result, simple, meanings, samples[0]))
     result.timing = dict(state.timing)
     return result
 
@@ -242,6 +252,18 @@ def _assemble(
         phases=state.phases,
         quantisation=_quantisation(folded),
     )
+
+
+def _note_bound(model: CompiledModel) -> None:
+    """Fill in what no program can beat, for every step and as a whole."""
+    bound = bound_of(model)
+    model.steps = [
+        replace(step, bound=one.cycles)
+        for step, one in zip(model.steps, bound.per_step, strict=True)
+    ]
+    model.provenance["bound"] = bound.total
+    model.provenance["bound_cause"] = bound.cause
+    model.provenance["bound_terms"] = bound.terms
 
 
 def _regions(

@@ -48,8 +48,8 @@ def fold_rounds(calls: list[Call]) -> Folded:
         first = len(result.calls)
         body = calls[at : at + period]
         for call in body:
-            if call.output in carried:
-                call.output = carried[call.output]
+            call.operands = {p: carried.get(t, t) for p, t in call.operands.items()}
+            call.output = carried.get(call.output, call.output)
         result.calls += body
         names = tuple(_layer(calls[at + k * period : at + (k + 1) * period]) for k in range(count))
         result.repeats.append(Repeat(count, first, first + period, names, weights))

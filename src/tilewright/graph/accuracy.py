@@ -92,6 +92,7 @@ def measure(
 
     meanings: of the calls as they are carried out, without copies.
     """
+    from tilewright.runtime.compiled_model import COPY
     from tilewright.runtime.reference_run import ReferenceRun, library_references
     from tilewright.runtime.session import Session
     from tilewright.runtime.values import named_inputs
@@ -105,7 +106,8 @@ def measure(
     found = []
     for call, meaning in pairs:
         assert call.results is not None
-        region = compiled.steps[call.step].operands["out"]
+        operands = compiled.steps[call.step].operands
+        region = operands.get(COPY, operands["out"])  # the tensor's own name
         codes = np.ascontiguousarray(call.results["out"])
         numbers = codes.view(NUMPY[compiled.regions[region].layout.dtype]).astype(np.float64)
         expected = np.asarray(true[meaning.value], np.float32)

@@ -24,7 +24,7 @@ from tilewright.kernels.attention import attend, together
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import cleared
+from tilewright.tile.masks import beyond_edges
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -156,6 +156,10 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "min": tw.minimum,
 }
 
+# Functions that are infinite or NaN at 0, which is what lies beyond the edge of an input: in a
+# product that would meet zeros and spoil what is inside.
+UNSAFE = ("div", "recip", "rsqrt", "log", "log2")
+
 
 @maker
 def pointwise(o: Options):
@@ -190,6 +194,8 @@ def pointwise(o: Options):
                         values[name] = t[name][index[kind]]
                     for operation, result, arguments in o["program"]:
                         known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
+                        if operation in UNSAFE and isinstance(arguments[-1], str):
+                            known[-1] = beyond_edges(known[-1], 1.0)
                         function = (UNARY if len(known) == 1 else BINARY)[operation]
                         values[result] = function(*known)
                     last = (
@@ -394,7 +400,7 @@ def project(o: Options):
     """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
-    them; "values" is [B, H, M, D] with rows beyond M zero. With rope a head's first half and
+    them; "values" is [B, H, M, D]. With rope a head's first half and
     second half are pairs, each a whole number of tiles wide.
     """
     kind = o["out"]
@@ -430,8 +436,6 @@ def project(o: Options):
                     for d, y in zip(whole(w.D).parts(), parts, strict=True):
                         if kind == "columns":
                             out[b, h, d, m] = tw.to_fp8(y).T
-                        elif kind == "values" and o.get("bias"):
-                            out[b, h, m, d] = tw.to_fp8(cleared(y))
                         else:
                             out[b, h, m, d] = tw.to_fp8(y)
 

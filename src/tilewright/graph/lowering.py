@@ -24,6 +24,7 @@ from tilewright.tile.masks import LOWEST
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 WHOLE = 800  # tiles of a product's left operand that are held on chip at a time
+SMALLEST = 2.0**-126  # the smallest normal number of bf16
 CHAIN = 8  # element-wise operations in one kernel, at most
 
 
@@ -439,7 +440,8 @@ class Lowering:
         rank = len(shape_of(node.result))
         if node.call.axis(rank) != rank - 1:
             raise Unsupported("a norm along another dimension than the last")
-        epsilon = node.call.floating("epsilon") or 0.0
+        # Beyond the edge rows may be 0; so that they do not become NaN the square root is not.
+        epsilon = max(node.call.floating("epsilon") or 0.0, SMALLEST)
         kind = node.family.removesuffix("_norm")
         x = self.bf16(node.inputs["x"])
         shape = canonical(shape_of(node.result))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.tile.arrays import Cell, Operand, TileArray, as_tiles, binary
+from tilewright.tile.arrays import HUGE, Cell, Operand, TileArray, as_tiles, binary
 from tilewright.tile.blocks import Block, Single
 from tilewright.tile.layouts import SIDE
 
@@ -22,6 +22,49 @@ def where(condition: Operand, a: Operand, b: Operand) -> TileArray:
     kept = binary("elementwise_mul", a, chosen)
     rest = binary("elementwise_sub", 1.0, chosen)
     return binary("elementwise_add", kept, binary("elementwise_mul", b, rest))
+
+
+def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
+    """x in the rows where `rows` is true, and another number in the others (NaN stays NaN).
+
+    rows: booleans, 32 for each tile down; a tile whose rows are all kept costs nothing.
+    """
+    tiles = as_tiles(x)
+    backend = tiles.backend
+    kept, kind = np.asarray(rows, bool), tiles.kind
+    if kept.shape != (len(tiles.rows) * SIDE,) or tiles.kind == "row":
+        raise backend.error(
+            "TW1643", f"{kept.size} rows to keep of a tile of {tiles.text}", "32 for each tile down"
+        )
+
+    def made(cell: Cell, line: np.ndarray) -> Cell:
+        if line.all():
+            return cell
+
+        def compute() -> Any:
+            upper = _limit(backend, line, np.inf, other)
+            if other == 0:
+                lower = backend.launcher("elementwise_neg", "bf16", "column")(upper)
+            else:
+                lower = _limit(backend, line, -np.inf, other)
+            value = backend.launcher("elementwise_min", "bf16", kind)(backend.use(cell), upper)
+            return backend.launcher("elementwise_max", "bf16", kind)(value, lower)
+
+        return backend.lazily(compute)
+
+    cells = [
+        [made(cell, kept[r * SIDE : r * SIDE + SIDE]) for cell in row]
+        for r, row in enumerate(tiles.cells)
+    ]
+    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns, tiles.kind)
+
+
+def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
+    """One number per row: `beyond` where the row is kept."""
+    pattern = int("".join("01"[int(kept)] for kept in line), 2)
+    name = f"keep_{pattern:08x}_{'up' if beyond > 0 else 'down'}_{other:g}"
+    limit = np.repeat(np.where(line, beyond, other)[:, None], SIDE // 2, axis=1)
+    return backend.read(backend.constant_tensor(name, lambda: limit, "halves"), [0, 0], "column")
 
 
 def causal(scores: Operand, rows: Block, columns: Block, offset: int | None = None) -> TileArray:
@@ -89,19 +132,50 @@ def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift:
     return backend.read(tensor, [0, place + origin], "full")
 
 
-def cleared(x: Operand) -> TileArray:
-    """The tiles with zeros in rows beyond the edge of the tensor they belong to."""
+def hidden(x: Operand) -> TileArray:
+    """Scores with columns beyond the edge of their tensor lowered so far that exp gives 0,
+    whatever is there."""
     tiles = as_tiles(x)
     backend = tiles.backend
-    multiply = backend.launcher("elementwise_mul", "bf16", "full")
+    lower = backend.launcher("elementwise_min", "bf16", "full")
 
     def made(cell: Cell, valid: int) -> Cell:
         if valid >= SIDE:
             return cell
         return backend.lazily(
-            lambda: multiply(backend.use(cell), backend.edge(valid, 1.0, 0.0, axis=0))
+            lambda: lower(backend.use(cell), backend.edge(valid, -LOWEST, LOWEST, axis=1))
         )
 
-    rows = zip(tiles.cells, tiles.rows, strict=True)
-    cells = [[made(cell, valid) for cell in row] for row, valid in rows]
+    cells = [
+        [made(cell, valid) for cell, valid in zip(row, tiles.columns, strict=True)]
+        for row in tiles.cells
+    ]
     return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns)
+
+
+def beyond_edges(x: Operand, number: float) -> TileArray:
+    """The tiles with a number in place of what lies beyond the edges of their tensor, unless that
+    is NaN."""
+    tiles = as_tiles(x)
+    backend, kind = tiles.backend, tiles.kind
+    least = backend.launcher("elementwise_min", "bf16", kind)
+    most = backend.launcher("elementwise_max", "bf16", kind)
+
+    def made(cell: Cell, edges: list[tuple[int, int]]) -> Cell:
+        def compute() -> Any:
+            value = backend.use(cell)
+            for axis, valid in edges:
+                value = least(value, backend.edge(valid, HUGE, number, axis))
+                value = most(value, backend.edge(valid, -HUGE, number, axis))
+            return value
+
+        return backend.lazily(compute) if edges else cell
+
+    def edges(r: int, c: int) -> list[tuple[int, int]]:
+        rows = [] if kind == "row" else [(0, tiles.rows[r])]
+        columns = [] if kind == "column" else [(1, tiles.columns[c])]
+        return [(axis, valid) for axis, valid in rows + columns if valid < SIDE]
+
+    down, across = tiles.grid
+    cells = [[made(tiles.cells[r][c], edges(r, c)) for c in range(across)] for r in range(down)]
+    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns, kind)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.compiled_model import CompiledModel, DevicePart, HostPart, Step
+from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart, HostPart, Step
 from tilewright.runtime.device import Progress, call_name
 from tilewright.runtime.session import Session
 from tilewright.runtime.values import port_array, region_codes, weight_codes
@@ -131,7 +131,9 @@ def compute(
             f"{name} runs the kernel {step.kernel}, which has no reference",
             hint=f"known kernels are {', '.join(sorted(references)) or 'none'}",
         )
-    results = reference(model.profile, step.options, operands)
+    results = dict(reference(model.profile, step.options, operands))
+    if COPY in step.operands:
+        results[COPY] = results["out"]
     for parameter, codes in results.items():
         layout = model.regions[step.operands[parameter]].layout
         wanted = np.uint16 if layout.dtype == "bf16" else np.uint8

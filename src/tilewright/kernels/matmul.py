@@ -19,11 +19,11 @@ def blocks(m: int, k: int, n: int) -> Iterator[tuple[Block, Block]]:
     """Loops over blocks of the result: (rows, columns), the order and sizes the cheapest ones."""
     plan = choose_blocking(m, k, n, active().profile)
     if plan.rows:
-        for rows in tw.grid(m, plan.rows):
+        for rows in tw.grid(m, plan.rows, padded=True):
             for columns in tw.grid(n):
                 yield rows, columns
     else:
-        for columns in tw.grid(n, plan.columns):
+        for columns in tw.grid(n, plan.columns, padded=True):
             for rows in tw.grid(m):
                 yield rows, columns
 
@@ -103,6 +103,26 @@ def matmul_requant(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.fp8["M", "N
     """fp8 of a @ b"""
     for m, n in blocks(out.M, a.K, out.N):
         out[m, n] = tw.to_fp8(a[m, :] @ b[:, n])
+
+
+@tw.kernel
+def linear_scaled(
+    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], scale: tw.bf16["N"], bias: tw.bf16["N"],
+    out: tw.bf16["M", "N"],
+):  # fmt: skip
+    """(a @ b) * scale + bias, a scale and a bias for each column"""
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = (a[m, :] @ b[:, n]) * scale[n] + bias[n]
+
+
+@tw.kernel
+def linear_requant(
+    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], scale: tw.bf16["N"], bias: tw.bf16["N"],
+    out: tw.fp8["M", "N"],
+):  # fmt: skip
+    """fp8 of (a @ b) * scale + bias, a scale and a bias for each column"""
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = tw.to_fp8((a[m, :] @ b[:, n]) * scale[n] + bias[n])
 
 
 @tw.kernel

@@ -27,18 +27,23 @@ def _check_unroll(backend: Backend, unroll: Any) -> None:
         raise backend.error("TW1634", f"unroll is True, False or a number of steps, not {unroll!r}")
 
 
-def grid(extent: int, size: int = SIDE, unroll: bool | int = False) -> Iterator[Block]:
+def grid(
+    extent: int, size: int = SIDE, unroll: bool | int = False, padded: bool = False
+) -> Iterator[Block]:
     """Blocks of `size` elements along a dimension: a loop of the program, and what is left.
 
     unroll: True writes all blocks out, a number that many per iteration.
+    padded: a last tile that is only partly inside counts as whole, so that a block that ends
+    with it is an iteration like the others. For dimensions whose elements do not meet: what is
+    computed from the padding stays in the padding.
     """
     backend = active()
     _check_extent(backend, extent)
     _check_size(backend, size)
     _check_unroll(backend, unroll)
     if unroll is False:
-        unroll = max(1, backend.depth // 2)
-    return backend.blocks(extent, size, unroll)
+        unroll = -(-backend.depth // 2)
+    return backend.blocks(extent, size, unroll, padded)
 
 
 def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> Iterator[Block]:
@@ -73,7 +78,7 @@ class options:
     stationary: "weights" (rows share the pushed right operand) or "activations" (columns share
         the left one).
     depth: blocks of a loop that are on chip at a time, 2 or more: half of them are loaded while
-        the others are worked on.
+        the others are worked on, so an odd number gives room for one more.
     """
 
     def __init__(
@@ -101,8 +106,8 @@ class options:
                 )
             backend.stationary = stationary
         if depth is not None:
-            if not isinstance(depth, int) or depth < 2 or depth % 2:
-                raise backend.error("TW1637", f"depth is an even number from 2 on, not {depth!r}")
+            if isinstance(depth, bool) or not isinstance(depth, int) or depth < 2:
+                raise backend.error("TW1637", f"depth is a number from 2 on, not {depth!r}")
             backend.depth = depth
 
     def __enter__(self) -> options:

@@ -28,7 +28,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "examples"))
 
 import networks  # noqa: E402
-
 import tilewright as tw  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.frontend.imported import Imported  # noqa: E402
@@ -159,7 +158,7 @@ def document(rows: list[Row]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", metavar="WORDS", help="models with these words")
     parser.add_argument("--no-unfused", action="store_true", help="leave the comparison out")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")

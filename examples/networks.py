@@ -11,13 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
 
 sys.path.insert(0, str(Path(__file__).parent))  # also when this is a module of a package
 
-from smollm2_block import decoder_block  # noqa: E402
-from smollm2_block import model as smollm2_block  # noqa: E402
+from smollm2_block import decoder_block
+from smollm2_block import model as smollm2_block
 
 
 def mlp(rows: int = 64, width: int = 256, hidden: int = 1024, layers: int = 2) -> Imported:

@@ -24,7 +24,6 @@ from tilewright.kernels.attention import attend, together
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import cleared
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -394,7 +393,7 @@ def project(o: Options):
     """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
-    them; "values" is [B, H, M, D] with rows beyond M zero. With rope a head's first half and
+    them; "values" is [B, H, M, D]. With rope a head's first half and
     second half are pairs, each a whole number of tiles wide.
     """
     kind = o["out"]
@@ -430,8 +429,6 @@ def project(o: Options):
                     for d, y in zip(whole(w.D).parts(), parts, strict=True):
                         if kind == "columns":
                             out[b, h, d, m] = tw.to_fp8(y).T
-                        elif kind == "values" and o.get("bias"):
-                            out[b, h, m, d] = tw.to_fp8(cleared(y))
                         else:
                             out[b, h, m, d] = tw.to_fp8(y)
 

@@ -74,9 +74,7 @@ class Generator:
                 area = places.areas[index]
                 lacking[index] = error.wanted - (area.end - area.start)
                 continue
-            for address, content in result.data:
-                end = max(end, -(-(address + len(content)) // PAGE) * PAGE)
-            end = max(end, -(-(result.pool.dram + len(result.pool.data())) // PAGE) * PAGE)
+            end = -(-result.end // PAGE) * PAGE
             made.append(result)
         return made, lacking
 

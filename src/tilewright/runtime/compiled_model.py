@@ -18,6 +18,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 from tilewright.tile.layouts import Layout
 
+COPY = "out copy"  # operand of a step whose result goes to VMEM and to DRAM: the second place
 Space = Literal["dram", "vmem"]
 Kind = Literal["input", "output", "weight", "constant", "activation"]
 

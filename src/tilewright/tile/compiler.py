@@ -18,8 +18,9 @@ from tilewright.targets.atlas.codegen.lower_nest import (
     lower,
 )
 from tilewright.targets.atlas.codegen.routine import Routine
+from tilewright.targets.atlas.codegen.stages import stages
 from tilewright.targets.atlas.profile import Profile
-from tilewright.targets.atlas.program import Program
+from tilewright.targets.atlas.program import Program, joined
 from tilewright.tile.backend import STEPS, running
 from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.layouts import Layout
@@ -42,7 +43,7 @@ def trace(
     for tensor in tensors.values():
         tracer.bind(tensor)
     with running(tracer):
-        kernel.function(**tensors)
+        kernel.run_on(tensors)
         tracer.finish()
     return tracer
 
@@ -129,22 +130,22 @@ class LoweredKernel:
     """A kernel with its transfers and VMEM decided, its instructions not yet in order."""
 
     kernel: Kernel
-    routine: Routine
+    routines: list[Routine]  # one per stage
     tracer: Tracer
+    constants: dict[str, np.ndarray]
     data: list[tuple[int, bytes]]
-    pool: ConstantPool
+    end: int  # of what it uses of DRAM beyond its tensors
 
     def finish(self, exact: bool = False) -> PlacedKernel:
         """Put the instructions in order."""
         try:
-            program = self.routine.compile(self.kernel.code.co_filename, exact=exact)
+            file = self.kernel.code.co_filename
+            programs = [routine.compile(file, exact=exact) for routine in self.routines]
         except TilewrightError as error:
             raise error.at(self.kernel.location) from None
-        data = list(self.data)
-        if self.pool.values:
-            data.append((self.pool.dram, self.pool.data()))
-        constants = {name: numbers for name, (_, numbers) in self.tracer.constants.items()}
-        return PlacedKernel(program, self.tracer.module, constants, data, self.routine.least)
+        least = self.routines[0].least if len(self.routines) == 1 else None
+        program = joined(programs)
+        return PlacedKernel(program, self.tracer.module, self.constants, self.data, least)
 
 
 def lowered(
@@ -155,11 +156,14 @@ def lowered(
     shares: tuple[int, ...] = SHARES,
 ) -> LoweredKernel:
     """A traced kernel on tensors at these places, with loop bodies as long as `shares` allow."""
-    placed, data = dict(placement.tensors), []
-    end = placement.constants
-    for name, (tensor, numbers) in tracer.constants.items():
+    placed, data, end = dict(placement.tensors), [], placement.constants
+    made = {n: tensor for n, (tensor, _) in tracer.constants.items()} | tracer.scratch
+    numbers = {n: array for n, (_, array) in tracer.constants.items()}
+    own = {name: made[name] for name in tracer.arguments if name in made}
+    for name, tensor in own.items():
         placed[name] = Placed(tensor.layout, end)
-        data.append((end, tensor.layout.pack(numbers)))
+        if name in numbers:
+            data.append((end, tensor.layout.pack(numbers[name])))
         end += -(-tensor.layout.bytes // PAGE) * PAGE
     if end > profile.dram_bytes:
         raise TilewrightError(
@@ -168,12 +172,20 @@ def lowered(
             f"{profile.dram_bytes / 2**20:.1f} MiB",
             kernel.location,
         )
-    pool = ConstantPool(end)
+    routines = []
     try:
         statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
-        routine = lower(statements, profile, pool, placement.area, shares)
+        parts, used = stages(statements, end)
+        end += used
+        for part in parts:
+            pool = ConstantPool(end)
+            routines.append(lower(part, profile, pool, placement.area, shares))
+            if pool.values:
+                data.append((pool.dram, pool.data()))
+                end += len(pool.data())
     except VmemExceeded:
         raise
     except TilewrightError as error:
         raise error.at(kernel.location) from None
-    return LoweredKernel(kernel, routine, tracer, data, pool)
+    constants = {n: numbers.get(n, np.zeros(t.layout.padded)) for n, t in own.items()}
+    return LoweredKernel(kernel, routines, tracer, constants, data, end)

@@ -19,6 +19,7 @@ from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
     Block,
+    BlockArgument,
     DenseArrayBase,
     IntegerAttr,
     Operation,
@@ -169,9 +170,11 @@ class _Reader:
         size = placed.layout.tile_bytes
         place = self._offset(op, placed)
         self.rows.append(Read(value, place, size, _line(op), row, placed.on_chip))
-        if shape == (SIDE, 1) and not _is_half(
-            placed, op
-        ):  # one number per row: repeat it across the tile
+        given = isinstance(op.source, BlockArgument) and isinstance(
+            op.source.block.parent_op(), func.FuncOp
+        )
+        # One number per row: repeat it across the tile, unless the program itself wrote it so.
+        if shape == (SIDE, 1) and not _is_half(placed, op) and given:
             column = Value(value.dtype)
             body = launch_body("reduction_sum", {"axes": (1,)})
             self.rows.append(Compute(body, (value,), (column,), {"cost": 2}, _line(op)))

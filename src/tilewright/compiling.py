@@ -48,6 +48,7 @@ def compile(
     host: Sequence[str] = (),
     no_host: bool = False,
     seed: int = 0,
+    accuracy: bool = False,
     shapes: Shapes | None = None,
     weights: Any = None,
     progress: Progress = lambda phase, detail: None,
@@ -62,6 +63,7 @@ def compile(
         of them; by default the example inputs, else random numbers of `seed`.
     fuse: keep results in VMEM between kernels and chains of operations in one kernel.
     host: layers the host computes. no_host: it is an error if anything needs the host.
+    accuracy: note how far every layer is from float32, on the first calibration sample.
     shapes: sizes of symbolic dimensions of ONNX models.
     weights: the tree of arrays that a jax function takes as its first argument.
     """
@@ -70,7 +72,9 @@ def compile(
     imported = as_imported(model, inputs, shapes, weights)
     seconds = time.perf_counter() - began
     samples = _samples(imported, calibrate, inputs, _is_function(model))
-    options = CompileOptions(fuse=fuse, host=tuple(host), no_host=no_host, seed=seed)
+    options = CompileOptions(
+        fuse=fuse, host=tuple(host), no_host=no_host, seed=seed, accuracy=accuracy
+    )
     compiled = compile_imported(imported, target, options, samples, progress, shapes)
     compiled.timing = {"import": seconds, **compiled.timing}
     return Program(compiled, original=imported)

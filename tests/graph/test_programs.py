@@ -11,6 +11,7 @@ import pytest
 from small_models import cross, decoder, encoder, mlp, tiny_mlp
 
 from tilewright.errors import TilewrightError
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.graph.compiler import CompileOptions, compile_model
 from tilewright.runtime.compiled_model import CompiledModel
@@ -90,6 +91,31 @@ def test_mask_hides_keys():
     mask[0, 3] = False
     mask[0, 4, 10:] = False
     assert verify(model, {"mask": mask}, per_layer=True).ok
+
+
+def edges(kind: str) -> Imported:
+    """Functions that give infinities or NaN where rows and columns end, in front of products."""
+    net = ModelBuilder("edges", seed=7)
+    x, y = net.input("x", (1, 45, 70)), net.input("y", (1, 45, 70))
+    if kind == "div":
+        z = net.binary("elementwise_div", x, y)
+    elif kind == "rsqrt":
+        z = x * net.unary("elementwise_rsqrt", net.unary("elementwise_square", y))
+    elif kind == "log":
+        z = x * net.unary("elementwise_log", net.unary("elementwise_abs", y))
+    elif kind == "epsilon":
+        z = net.rms_norm(x, "norm", 0.0) + y
+    else:  # rows beyond the edge are the bias, large ones at that
+        z = net.linear(net.unary("elementwise_exp", net.linear(x, 40, "first")), 70, "second")
+    q, k, v = (net.heads(net.linear(z, 64, part, bias=False), 2) for part in "qkv")
+    net.output("z", net.linear(net.attention(q, k, v), 40, "o"))
+    return net.build()
+
+
+@pytest.mark.parametrize("kind", ["div", "rsqrt", "log", "epsilon", "bias"])
+def test_what_lies_beyond_edges_stays_there(kind):
+    model = compile_model(edges(kind), load_profile("atlas-v1"))
+    assert verify(model, per_layer=True).ok
 
 
 # --- broken on purpose ------------------------------------------------------------------------

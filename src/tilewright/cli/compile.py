@@ -89,6 +89,11 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     default=True,
     help="Keep results in VMEM between kernels, and chains of operations in one (default).",
 )
+@click.option(
+    "--accuracy",
+    is_flag=True,
+    help="Also note how far every layer is from float32, on the first calibration sample.",
+)
 @click.option("--dump-phases", metavar="DIR", help="Write the IR after every phase into a folder.")
 @click.option(
     "--report", "page", metavar="FILE.html", help="Also run and verify it, and write its report."
@@ -113,6 +118,7 @@ def command(
     host: tuple[str, ...],
     no_host: bool,
     fuse: bool,
+    accuracy: bool,
     dump_phases: str | None,
     page: str | None,
     sizes: tuple[str, ...],
@@ -133,7 +139,9 @@ def command(
     from tilewright.targets.atlas.profile import load_profile
 
     profile = load_profile(target)
-    options = CompileOptions(fuse=fuse, host=host, no_host=no_host, seed=calibrate_seed or 0)
+    options = CompileOptions(
+        fuse=fuse, host=host, no_host=no_host, seed=calibrate_seed or 0, accuracy=accuracy
+    )
     began = time.perf_counter()
     with CompileProgress() as progress:
         progress("import", model)

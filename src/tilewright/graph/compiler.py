@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy as np
 import tilewright
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
+from tilewright.graph.accuracy import meaning_of, measure, note_accuracy
 from tilewright.graph.assemble import assemble
+from tilewright.graph.bounds import bound_of
 from tilewright.graph.calibrate import calibrate, example_inputs
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import capture
@@ -39,6 +41,7 @@ class CompileOptions:
 
     fuse: keep intermediate results in VMEM and chains of operations in one kernel.
     host: layers the host runs on request. no_host: nothing may run on the host.
+    accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
     fuse: bool = True
@@ -47,6 +50,7 @@ class CompileOptions:
     rounds: bool = True
     instruction_memory: int = 32768
     seed: int = 0
+    accuracy: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,6 +59,7 @@ class CompileOptions:
             "no_host": self.no_host,
             "rounds": self.rounds,
             "seed": self.seed,
+            "accuracy": self.accuracy,
         }
 
 
@@ -89,6 +94,7 @@ def compile_model(
     with phase("calibrate"):
         samples = list(calibration) or [example_inputs(simple, options.seed)]
         calibrate(simple, lowered.magnitudes, samples)
+    meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
         folded = parts.fold(options.rounds)
     with phase("place and generate"):
@@ -104,8 +110,24 @@ def compile_model(
         "model": model.source,
         "model_hash": model_hash(simple),
     }
+    _note_bound(result)
+    if options.accuracy:
+        with phase("accuracy"):
+            note_accuracy(result, measure(result, simple, meanings, samples[0]))
     result.timing = timing
     return result
+
+
+def _note_bound(model: CompiledModel) -> None:
+    """Fill in what no program can beat, for every step and as a whole."""
+    bound = bound_of(model)
+    model.steps = [
+        replace(step, bound=one.cycles)
+        for step, one in zip(model.steps, bound.per_step, strict=True)
+    ]
+    model.provenance["bound"] = bound.total
+    model.provenance["bound_cause"] = bound.cause
+    model.provenance["bound_terms"] = bound.terms
 
 
 def _refuse_host(parts: Parts) -> None:

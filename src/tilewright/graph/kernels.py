@@ -24,6 +24,7 @@ from tilewright.kernels.attention import attend, together
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
+from tilewright.tile.masks import beyond_edges
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -155,6 +156,10 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "min": tw.minimum,
 }
 
+# Functions that are infinite or NaN at 0, which is what lies beyond the edge of an input: in a
+# product that would meet zeros and spoil what is inside.
+UNSAFE = ("div", "recip", "rsqrt", "log", "log2")
+
 
 @maker
 def pointwise(o: Options):
@@ -189,6 +194,8 @@ def pointwise(o: Options):
                         values[name] = t[name][index[kind]]
                     for operation, result, arguments in o["program"]:
                         known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
+                        if operation in UNSAFE and isinstance(arguments[-1], str):
+                            known[-1] = beyond_edges(known[-1], 1.0)
                         function = (UNARY if len(known) == 1 else BINARY)[operation]
                         values[result] = function(*known)
                     last = (

@@ -24,6 +24,7 @@ from tilewright.tile.masks import LOWEST
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 WHOLE = 800  # tiles of a product's left operand that are held on chip at a time
+SMALLEST = 2.0**-126  # the smallest normal number of bf16
 CHAIN = 8  # element-wise operations in one kernel, at most
 
 
@@ -439,7 +440,8 @@ class Lowering:
         rank = len(shape_of(node.result))
         if node.call.axis(rank) != rank - 1:
             raise Unsupported("a norm along another dimension than the last")
-        epsilon = node.call.floating("epsilon") or 0.0
+        # Beyond the edge rows may be 0; so that they do not become NaN the square root is not.
+        epsilon = max(node.call.floating("epsilon") or 0.0, SMALLEST)
         kind = node.family.removesuffix("_norm")
         x = self.bf16(node.inputs["x"])
         shape = canonical(shape_of(node.result))
@@ -701,6 +703,7 @@ class Lowering:
         out = self.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
             value=node.result, scale=out_scale,
+            undo=lambda content: content[..., :width] * out_scale.scale(),
         )  # fmt: skip
         macs = batch * heads * rows * keys * (depth + width)
         return self.call(
@@ -796,7 +799,16 @@ class Lowering:
             nodes = (*nodes, rope)
         shape = (batch, count, wide, rows) if kind == "columns" else (batch, count, rows, wide)
         order_name = "panels" if kind == "columns" else "tiles"
-        out = self.activation(f"{linear.name}.{kind}", shape, "fp8", order_name, value=value)
+
+        def undo(content: np.ndarray) -> np.ndarray:
+            apart = content.swapaxes(2, 3) if kind == "columns" else content
+            natural = np.empty((*apart.shape[:-1], width), apart.dtype)
+            natural[..., columns] = apart[..., places] / factor()
+            return natural
+
+        out = self.activation(
+            f"{linear.name}.{kind}", shape, "fp8", order_name, value=value, undo=undo
+        )
         macs = batch * rows * linear.weight.size
         return self.call(linear.name, "project", operands, out, nodes, macs, **options)
 
@@ -877,7 +889,11 @@ class Lowering:
             raise Unsupported(f"heads of {width} columns cut out of a wider tensor")
         shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
         order = "panels" if kind == "columns" else "tiles"
-        out = self.activation(f"{source.name}.{kind}", shape, "fp8", order, value=value)
+
+        def undo(content: np.ndarray) -> np.ndarray:
+            return (content.swapaxes(2, 3) if kind == "columns" else content) / factor()
+
+        out = self.activation(f"{source.name}.{kind}", shape, "fp8", order, value=value, undo=undo)
         return self.call(
             f"{source.name} to heads", "split_heads", {"x": source}, out, (turn,), 0,
             {"factor": factor}, out=kind, heads=count,

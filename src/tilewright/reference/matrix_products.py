@@ -142,9 +142,9 @@ def _in_order(a: np.ndarray, w: np.ndarray) -> np.ndarray:
                 total += terms[k]
             sums = total.T
         else:
-            sums = [np.float32(0)] * 4
+            sums = np.zeros((4, len(w), a.shape[2], w.shape[2]), np.float32)
             for k in range(SIDE):
-                sums[k % 4] = sums[k % 4] + a[..., k].swapaxes(1, 2) * w[..., k]
+                sums[k % 4] += a[..., k].swapaxes(1, 2) * w[..., k]
         return ((sums[0] + sums[1]) + sums[2]) + sums[3]
 
 

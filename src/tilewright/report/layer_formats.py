@@ -14,6 +14,7 @@ from tilewright.report.model_report import Errors, LayerErrors
 from tilewright.runtime.compiled_model import CompiledModel
 
 _ERRORS = ("max_abs", "relative", "cosine")
+_DETAILS = ("worst", "by_round")  # the errors of single rounds
 
 
 def with_formats(model: CompiledModel, layers: list[LayerErrors]) -> list[LayerErrors]:
@@ -95,7 +96,7 @@ def described(note: Any) -> tuple[str, str]:
     formats: list[str] = []
     scales: list[str] = []
     for key, value in note.items():
-        if key in _ERRORS:
+        if key in _ERRORS or key in _DETAILS:
             continue
         if "scale" in key:
             scales += _scales(key, value)

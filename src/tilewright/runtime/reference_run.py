@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart, HostPart, Step
-from tilewright.runtime.device import call_name
+from tilewright.runtime.device import Progress, call_name
 from tilewright.runtime.session import Session
 from tilewright.runtime.values import port_array, region_codes, weight_codes
 

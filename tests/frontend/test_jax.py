@@ -366,6 +366,23 @@ def test_closed_over_arrays_are_weights_without_a_name() -> None:
     np.testing.assert_array_equal(imported.weights["literal.0"], matrix)
 
 
+def test_stacked_weights_of_a_scan_are_taken_apart() -> None:
+    """Each step reads its own weight, and norms find their vectors."""
+
+    def stack(params: Any, x: Any) -> Any:
+        def step(x: Any, layer: Any) -> Any:
+            return rms_norm(jnp.tanh(x @ layer["w"]), layer["norm"]), None
+
+        return jax.lax.scan(step, x, params)[0]
+
+    params, x = {"w": floats(3, 8, 8), "norm": floats(3, 8)}, floats(4, 8)
+    imported = import_jax(stack, x, weights=params)
+    assert families(imported) == {"matmul": 3, "elementwise_tanh": 3, "rms_norm": 3}
+    assert sorted(imported.weights) == [f"{n}.{i}" for n in ("norm", "w") for i in range(3)]
+    (found,) = run(imported.module, [x], weights=imported.weights)
+    np.testing.assert_allclose(found, jax.jit(stack)(params, x), rtol=1e-5, atol=1e-5)
+
+
 def test_the_same_bytes_every_time() -> None:
     params, x = tree(), floats(3, 4)
     texts = {str(import_jax(trunk, x, weights=params).module) for _ in range(2)}

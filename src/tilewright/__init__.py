@@ -1,7 +1,8 @@
 """Tilewright compiles neural networks to NPUs and runs the result on exact simulators.
 
-`import tilewright as tw` gives the tile language (`tw.kernel`, `tw.grid`, `tw.exp`, …) and
-`tw.load`, which opens a compiled model. Both are loaded when first used.
+`import tilewright as tw` gives `tw.compile`, which turns a model into a program to call, `tw.load`,
+which opens a saved one, and the tile language (`tw.kernel`, `tw.grid`, `tw.exp`, …). All of it is
+loaded when first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import Location, TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.runtime.loaded import load
+    from tilewright.compiling import compile
+    from tilewright.runtime.loaded import Program, load
     from tilewright.tile import *  # noqa: F403
 
 __version__ = "0.1.0"
-__all__ = ["Location", "TilewrightError", "__version__", "load"]
-_LAZY = {"load": "tilewright.runtime.loaded"}  # name -> its module
+__all__ = ["Location", "Program", "TilewrightError", "__version__", "compile", "load"]
+_LAZY = {  # name -> its module
+    "compile": "tilewright.compiling",
+    "Program": "tilewright.runtime.loaded",
+    "load": "tilewright.runtime.loaded",
+}
 
 
 def __getattr__(name: str) -> Any:

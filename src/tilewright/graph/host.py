@@ -82,15 +82,15 @@ class Parts:
         calls = list(lowered.calls)
         result_of = {tensor: value for value, tensor in lowered.outputs.items()}
         from_host = {h.tensor for h in lowered.inputs}
-        copies = [
-            (name, value)
-            for name, value in graph.outputs
-            if value in graph.inputs or value in graph.constants
-        ]
+        seen = {*graph.inputs, *graph.constants}
+        copies = []  # outputs that are an input, a constant, or the same as another output
+        for name, value in graph.outputs:
+            if value in seen:
+                copies.append((name, value))
+            seen.add(value)
         filled |= direct
         while nodes or waiting or calls or copies:
-            host, device = _Host(copied=copies), _Device()
-            copies = []
+            host, device = _Host(), _Device()
             for node in list(nodes):
                 if all(value in ready for value in node.operands):
                     host.nodes.append(node)
@@ -101,6 +101,8 @@ class Parts:
                     host.converted.append(row)
                     filled.add(row.tensor)
                     waiting.remove(row)
+            host.copied = [row for row in copies if row[1] in ready]
+            copies = [row for row in copies if row[1] not in ready]
             if host.nodes or host.converted or host.copied:
                 self.rows.append(host)
             for call in list(calls):
@@ -276,7 +278,9 @@ class Parts:
                 known[value] = copy.results[0]
                 if isinstance(op.value, DenseResourceAttr):
                     name = op.value.resource_handle.data
-                    self.host_weights[name] = self.weights[name]
+                    handle = f"host_{name}"  # a name MLIR takes whatever the model calls it
+                    copy.properties["value"] = DenseResourceAttr.from_params(handle, op.value.type)
+                    self.host_weights[handle] = self.weights[name]
             return known[value]
 
         for node in row.nodes:

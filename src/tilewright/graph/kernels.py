@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -23,7 +24,6 @@ from tilewright.kernels.attention import attend, together
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import cleared
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -200,6 +200,32 @@ def pointwise(o: Options):
 
 
 @maker
+def copy(o: Options):
+    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
+    sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
+    spec = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+
+        def part(leading: tuple[Any, ...]) -> None:
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    out[(*leading, m, n)] = x[(*leading, m, n)]
+
+        def over(leading: tuple[Any, ...], rest: tuple[str, ...]) -> None:
+            if not rest:
+                part(leading)
+                return
+            for index in tw.each(getattr(x, rest[0])):
+                over((*leading, index), rest[1:])
+
+        over((), sizes[:-2])
+
+    return given(x=spec, out=spec), body
+
+
+@maker
 def quantise(o: Options):
     """fp8 of x * factor"""
     factor = o.get("factor", 1.0)
@@ -275,8 +301,8 @@ def linear(o: Options):
     """activation(a @ w * scale + bias) * factor + residual.
 
     heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
-    the other. stream: "weights" passes over all rows for one panel of w after the other;
-    "rows" passes over all panels for one block of rows after the other.
+    the other. rows: pass over all panels of w for one block of so many rows after the other;
+    without it over all rows for one panel after the other.
     """
     heads = bool(o.get("heads"))
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
@@ -293,7 +319,7 @@ def linear(o: Options):
     def body(t: Tensors) -> None:
         a, w, out = t["a"], t["w"], t["out"]
         deep = -(-w.K // SIDE)
-        rows = _row_blocks(out.M, deep)
+        rows = o.get("rows") or _row_blocks(out.M, deep)
 
         def tile(b: Any, m: Any, n: Any) -> None:
             acc = tw.zeros()
@@ -306,7 +332,7 @@ def linear(o: Options):
                 y = y + t["residual"][b, m, n]
             out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
 
-        if o.get("stream", "weights") == "weights":
+        if not o.get("rows"):
             for n in tw.grid(out.N):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, rows):
@@ -367,7 +393,7 @@ def project(o: Options):
     """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
-    them; "values" is [B, H, M, D] with rows beyond M zero. With rope a head's first half and
+    them; "values" is [B, H, M, D]. With rope a head's first half and
     second half are pairs, each a whole number of tiles wide.
     """
     kind = o["out"]
@@ -403,8 +429,6 @@ def project(o: Options):
                     for d, y in zip(whole(w.D).parts(), parts, strict=True):
                         if kind == "columns":
                             out[b, h, d, m] = tw.to_fp8(y).T
-                        elif kind == "values" and o.get("bias"):
-                            out[b, h, m, d] = tw.to_fp8(cleared(y))
                         else:
                             out[b, h, m, d] = tw.to_fp8(y)
 
@@ -417,7 +441,8 @@ def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
     for d, (x, y) in enumerate(zip(parts[:half], parts[half:], strict=True)):
         columns = Block(d, 1, t["cos"].P)
         index = (b, m, columns) if len(t["cos"].shape) == 3 else (m, columns)
-        cos, sin = t["cos"][index], t["sin"][index]
+        # Beyond its edge a table is 0, and so is the head, which is whole tiles wide.
+        cos, sin = (replace(t[n][index].tiles(), columns=[SIDE]) for n in ("cos", "sin"))
         x, y = x.tiles(), y.tiles()
         first.append(x * cos - y * sin)
         second.append(y * cos + x * sin)

@@ -8,7 +8,7 @@ that are loaded one after the other, all memories kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,20 +22,17 @@ from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
+from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.routine import ROUND_WORD
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
-from tilewright.tile.compiler import PlacedKernel, Placement, compile_placed
+from tilewright.tile.backend import STEPS
+from tilewright.tile.compiler import LoweredKernel, PlacedKernel, Placement, lowered, trace
+from tilewright.tile.kernel import Kernel
+from tilewright.tile.layouts import Layout
+from tilewright.tile.tracer import Tracer
 
 INSTRUCTION_MEMORY = 32768  # words
-
-
-class NoRoom(Exception):
-    """A call needs more VMEM for itself than it was given."""
-
-    def __init__(self, call: int, error: VmemExceeded) -> None:
-        super().__init__(str(error))
-        self.call, self.error = call, error
 
 
 @dataclass
@@ -50,41 +47,66 @@ class Linked:
     dram_end: int = 0
 
 
-def compile_calls(
-    calls: Sequence[Call],
-    repeats: Sequence[Repeat],
-    places: Places,
-    profile: Profile,
-    progress: Callable[[str], None] = lambda _: None,
-) -> list[PlacedKernel]:
-    """The code of every call at its place."""
-    turning = {t for repeat in repeats for t in repeat.weights}
-    end, made = places.dram_end, []
-    for index, call in enumerate(calls):
-        progress(call.name)
-        kernel = build(call.kernel, call.all_options())
-        layouts = kernel.layouts({p: t.layout.shape for p, t in call.tensors.items()})
-        tensors = {p: _placed(t, places, t in turning) for p, t in call.tensors.items()}
-        for parameter, tensor in call.tensors.items():
-            if layouts[parameter] != tensor.layout:
-                raise AssertionError(
-                    f"{call.name}: {parameter} is {tensor.layout}, the kernel has {layouts[parameter]}"
-                )
-        try:
+@dataclass
+class Generator:
+    """Traces and compiles calls; a trace does not depend on places and is kept."""
+
+    profile: Profile
+    calls: Sequence[Call]
+    repeats: Sequence[Repeat]
+    traces: dict[tuple[int, int], Tracer] = field(default_factory=dict)
+
+    def lower(self, places: Places) -> tuple[list[LoweredKernel], dict[int, int]]:
+        """Every call at its place, and bytes of VMEM that calls lack for good code."""
+        turning = {t for repeat in self.repeats for t in repeat.weights}
+        end, made, lacking = places.dram_end, [], {}
+        for index, call in enumerate(self.calls):
+            kernel = build(call.kernel, call.all_options())
+            layouts = kernel.layouts({p: t.layout.shape for p, t in call.tensors.items()})
+            for parameter, tensor in call.tensors.items():
+                if layouts[parameter] != tensor.layout:
+                    raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
+            tensors = {p: _placed(t, places, index, t in turning) for p, t in call.tensors.items()}
             placement = Placement(tensors, end, places.areas[index])
-            compiled = compile_placed(kernel, profile, layouts, placement)
-        except VmemExceeded as error:
-            raise NoRoom(index, error) from None
-        for address, content in compiled.data:
-            end = max(end, -(-(address + len(content)) // PAGE) * PAGE)
-        made.append(compiled)
-    return made
+            try:
+                result = self._lowered(index, kernel, layouts, placement)
+            except VmemExceeded as error:
+                area = places.areas[index]
+                lacking[index] = error.wanted - (area.end - area.start)
+                continue
+            for address, content in result.data:
+                end = max(end, -(-(address + len(content)) // PAGE) * PAGE)
+            end = max(end, -(-(result.pool.dram + len(result.pool.data())) // PAGE) * PAGE)
+            made.append(result)
+        return made, lacking
+
+    def _lowered(
+        self, index: int, kernel: Kernel, layouts: dict[str, Layout], placement: Placement
+    ) -> LoweredKernel:
+        """With long loop bodies if there is room; shorter ones where all of VMEM is too small."""
+        area = placement.area
+        assert area is not None
+        everything = area.end - area.start >= self.profile.vmem_bytes - 2 * PAGE
+        exceeded: VmemExceeded | None = None
+        for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if everything else (STEPS,):
+            if (index, limit) not in self.traces:
+                self.traces[index, limit] = trace(kernel, self.profile, layouts, limit)
+            try:
+                tracer = self.traces[index, limit]
+                shares = SHARES if everything else SHARES[:1]
+                return lowered(kernel, self.profile, placement, tracer, shares)
+            except VmemExceeded as error:
+                exceeded = exceeded or error
+        assert exceeded is not None
+        raise exceeded
 
 
-def _placed(tensor: Tensor, places: Places, turning: bool) -> Placed:
-    if tensor in places.vmem:
-        return Placed(tensor.layout, places.vmem[tensor], on_chip=True)
-    return Placed(tensor.layout, places.dram[tensor], rounds=turning)
+def _placed(tensor: Tensor, places: Places, call: int, turning: bool) -> Placed:
+    if not places.on_chip(tensor, call):
+        return Placed(tensor.layout, places.dram[tensor], rounds=turning)
+    stay = places.stays[tensor]
+    copy = places.dram[tensor] if call == stay.first and not stay.whole else None
+    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy)
 
 
 def link(
@@ -99,6 +121,14 @@ def link(
     limit: int = INSTRUCTION_MEMORY,
 ) -> list[int]:
     """Add the code of calls `first` to `end`; the segments it became, in the order they run."""
+    for index in range(first, end):
+        count = len(_settled(made[index].program, profile))
+        if count > limit:
+            raise TilewrightError(
+                "TW1706",
+                f"{calls[index].name} takes {count} instructions, the instruction memory of "
+                f"{profile.name} holds {limit}",
+            )
     order: list[int] = []
     at = first
     block: list[_Piece] = []
@@ -160,13 +190,6 @@ def _close(pieces: list[_Piece], into: Linked, limit: int) -> list[int]:
         current.clear()
 
     for piece in pieces:
-        if len(piece.program) > limit:
-            raise TilewrightError(
-                "TW1706",
-                f"one kernel takes {len(piece.program)} instructions, the instruction memory "
-                f"holds {limit}",
-                hint="use smaller blocks",
-            )
         if sum(len(p.program) for p in current) + len(piece.program) > limit:
             finish()
         current.append(piece)

@@ -23,6 +23,7 @@ from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
 
 FLOATS = ("f32", "bf16", "f16", "f64")
+WHOLE = 800  # tiles of a product's left operand that are held on chip at a time
 CHAIN = 8  # element-wise operations in one kernel, at most
 
 
@@ -79,13 +80,14 @@ class Lowering:
         self.result = Lowered()
         self.forms: dict[tuple[Any, ...], Tensor] = {}
         self.names: dict[str, int] = {}
-        self.pending: list[Magnitude] = []  # magnitudes no call has yet
         self.unsupported: dict[SSAValue, str] = {}
         self.host_layers = host or set()
 
     def run(self) -> Lowered:
         for _, value in self.graph.outputs:
             self._outside(value)
+        read = {tensor for call in self.result.calls for tensor in call.operands.values()}
+        self.result.inputs = [row for row in self.result.inputs if row.tensor in read]
         return self.result
 
     # --- the border to the host ---------------------------------------------------------------
@@ -106,6 +108,8 @@ class Lowering:
                 if tensor.kind in ("activation", "output"):
                     self.result.outputs[value] = tensor
                     tensor.kind = "output"
+                    return
+                if node in self.result.host:  # found on the way, with the reason
                     return
                 reason = "it is only a view"
             except Unsupported as error:
@@ -159,7 +163,6 @@ class Lowering:
     ) -> Magnitude:
         found = Magnitude(value, function)
         self.result.magnitudes.append(found)
-        self.pending.append(found)
         return found
 
     def weight(self, name: str, layout: Layout, content: Callable[[], np.ndarray]) -> Tensor:
@@ -174,12 +177,15 @@ class Lowering:
         nodes: tuple[Node, ...],
         macs: int = 0,
         late: dict[str, Callable[[], float]] | None = None,
+        noted: tuple[Magnitude, ...] = (),
         **options: Any,
     ) -> Tensor:
         sources = tuple(dict.fromkeys(_source(node) for node in nodes))
         value = nodes[-1].result if nodes else output.value
         made = Call(name, kernel, operands, output, options, late or {}, sources, macs, value)
-        made.magnitudes, self.pending = self.pending, []
+        made.magnitudes = list(noted)
+        if output.scale is not None and output.scale not in made.magnitudes:
+            made.magnitudes.append(output.scale)
         self.result.calls.append(made)
         return output
 
@@ -272,7 +278,7 @@ class Lowering:
         if node is None:
             return None
         if self.fuse:
-            name = node.family.removeprefix("elementwise_")
+            name = _unary_name(node)
             if name in UNARY and len(node.operands) == 1 and graph.used_once(node.operands[0]):
                 inner = graph.node_of(node.operands[0])
                 if inner is not None and inner.family in ("matmul", "elementwise_add"):
@@ -294,6 +300,15 @@ class Lowering:
                         nodes.append(node)
                         node = product
                         break
+        part = None
+        if node.family == "slice" and not nodes:
+            part = _column_slice(node)
+            product = graph.node_of(node.operands[0]) if part is not None else None
+            inner = self._linear(node.operands[0]) if product is not None else None
+            if inner is None or inner.activation is not None or part is None:
+                return None
+            bias = None if inner.bias is None else inner.bias[part]
+            return Linear(inner.x, inner.weight[:, part], bias, None, (*inner.nodes, node))
         if node.family != "matmul" or (activation and not nodes):
             return None
         lhs, rhs = node.inputs["lhs"], node.inputs["rhs"]
@@ -302,7 +317,7 @@ class Lowering:
             return None
         if "acc" in node.inputs or node.call.flag("transpose_lhs"):
             return None
-        matrix = np.asarray(weight, np.float32).reshape(weight.shape[-2:])
+        matrix = np.asarray(weight, np.float32).reshape(weight.shape[-2], weight.shape[-1])
         if node.call.flag("transpose_rhs") or matrix.shape[0] != shape_of(lhs)[-1]:
             matrix = matrix.T
         return Linear(lhs, matrix, bias, activation, (node, *reversed(nodes)))
@@ -364,10 +379,14 @@ class Lowering:
         if residual is not None:
             nodes = (*nodes, self.graph.definition[value])
         macs = batch * rows * weight.size
+        options: dict[str, Any] = {}
+        block = _row_block(rows, weight.shape[0])
+        if block:
+            options["rows"] = block
         return self.call(
             linear.name, "linear", operands, out, nodes, macs, late,
             out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
-            activation=linear.activation, heads=heads,
+            activation=linear.activation, heads=heads, **options,
         )  # fmt: skip
 
     def _operand(
@@ -548,7 +567,7 @@ class Lowering:
         def visit(value: SSAValue, top: bool = False) -> str:
             inner = self.graph.definition.get(value)
             full = canonical(shape_of(value)) == shape
-            name = inner.family.removeprefix("elementwise_") if inner is not None else ""
+            name = _unary_name(inner) if inner is not None else ""
             fits = inner is not None and (name in UNARY or name in BINARY or name == "silu_gate")
             if not top and not (
                 self.fuse
@@ -677,7 +696,7 @@ class Lowering:
             if "mask" in options:
                 raise Unsupported("attention with a causal and another mask")
             tensor, kind, per_batch = self._mask(node.inputs["mask"], batch, rows, keys)
-            operands["mask"] = tensor
+            operands["mask"] = self._staged(tensor) if heads > 1 else tensor
             options |= {"mask": kind, "batch": per_batch}
         out = self.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
@@ -685,8 +704,18 @@ class Lowering:
         )  # fmt: skip
         macs = batch * heads * rows * keys * (depth + width)
         return self.call(
-            node.layer or "attention", "attention", operands, out, (node,), macs, **options
-        )
+            node.layer or "attention", "attention", operands, out, (node,), macs, None, sizes,
+            **options,
+        )  # fmt: skip
+
+    def _staged(self, tensor: Tensor) -> Tensor:
+        """A copy that may stay in VMEM, of a tensor that one kernel reads many times."""
+        layout = tensor.layout
+        out = Tensor(self.unique(f"{tensor.name}.staged"), layout, "activation")
+        return self.call(
+            f"{tensor.name} to VMEM", "copy", {"x": tensor}, out, (),
+            rank=len(layout.shape), dtype=layout.dtype,
+        )  # fmt: skip
 
     def _mask(self, value: SSAValue, batch: int, rows: int, keys: int) -> tuple[Tensor, str, bool]:
         own = shape_of(value)
@@ -855,6 +884,15 @@ class Lowering:
         )  # fmt: skip
 
 
+def _row_block(rows: int, deep: int) -> int:
+    """Rows to hold on chip at a time when all of them are too many; 0: all."""
+    down, across = padded(rows) // SIDE, padded(deep) // SIDE
+    if down * across <= WHOLE:
+        return 0
+    blocks = -(-down // max(1, WHOLE // across))
+    return -(-down // blocks) * SIDE
+
+
 # --- small things -----------------------------------------------------------------------------
 
 
@@ -864,6 +902,28 @@ def _channel_scales(weight: np.ndarray) -> np.ndarray:
     exact = np.where(largest > 0, largest / TARGET, 1.0).astype(np.float32)
     bits = (exact.view(np.uint32) + 0xFFFF) & 0xFFFF0000  # up to the next bf16
     return bits.astype(np.uint32).view(np.float32)
+
+
+def _unary_name(node: Node) -> str:
+    """The operation of a node by its short name.
+
+    The exact GELU is computed in its tanh form, which is never more than 0.0005 away from it.
+    """
+    if node.family == "gelu_erf":
+        return "gelu_tanh"
+    return node.family.removeprefix("elementwise_")
+
+
+def _column_slice(node: Node) -> slice | None:
+    """The columns a slice takes, if it takes all of everything else."""
+    offsets, sizes = node.call.integers("offsets"), node.call.integers("sizes")
+    steps = node.call.integers("strides")
+    shape = shape_of(node.operands[0])
+    if offsets is None or sizes is None or (steps is not None and set(steps) != {1}):
+        return None
+    if any(offsets[:-1]) or tuple(sizes[:-1]) != shape[:-1]:
+        return None
+    return slice(offsets[-1], offsets[-1] + sizes[-1])
 
 
 def _normed(x: np.ndarray, kind: str, epsilon: float) -> np.ndarray:

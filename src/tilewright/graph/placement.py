@@ -1,8 +1,7 @@
 """Where tensors live: in VMEM between the kernels that make and read them, or in DRAM.
 
 Vertical fusion is a question of place: a result that stays in VMEM until its readers are done
-costs no transfer. VMEM goes to the tensors that save most transfer time per byte held, as long as
-every kernel keeps the room it works in; the memory planner then finds addresses, and its checker
+costs no transfer. `residence` chooses these; the memory planner finds addresses, and its checker
 confirms them.
 """
 
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.calls import Call, Tensor
+from tilewright.graph.residence import Stay, base_room, choose, rounded, staged_bytes
 from tilewright.graph.rounds import Repeat
 from tilewright.planning.buffers import Buffer
 from tilewright.planning.plan import plan
@@ -21,6 +21,7 @@ from tilewright.targets.atlas.profile import Profile
 
 KIB = 1024
 PAGE = 4096  # tensors in DRAM start at multiples of this
+ONE_BODY = 480  # tiles of an operand that one loop body holds
 WORD = 1024  # VMEM kept for the rounds' offset
 
 
@@ -43,11 +44,15 @@ class Places:
     stride: dict[int, int] = field(default_factory=dict)  # repeat number -> bytes between rounds
     dram_end: int = 0
     lives: dict[Tensor, Life] = field(default_factory=dict)
+    stays: dict[Tensor, Stay] = field(default_factory=dict)
+
+    def on_chip(self, tensor: Tensor, call: int) -> bool:
+        """Whether a call finds the tensor in VMEM."""
+        stay = self.stays.get(tensor)
+        return stay is not None and stay.first <= call <= stay.until
 
 
-def lives_of(
-    calls: Sequence[Call], repeats: Sequence[Repeat], parts: Sequence[int]
-) -> dict[Tensor, Life]:
+def lives_of(calls: Sequence[Call], repeats: Sequence[Repeat]) -> dict[Tensor, Life]:
     """The lifetime of every tensor that is not a weight."""
     lives: dict[Tensor, Life] = {}
     for index, call in enumerate(calls):
@@ -78,101 +83,87 @@ def _carried(tensor: Tensor, calls: Sequence[Call], repeat: Repeat) -> bool:
     return bool(writes and reads and min(reads) <= max(writes))
 
 
-def working_bytes(call: Call) -> int:
-    """VMEM a call wants for itself, about: its streamed panels twice, results, tiles that wait."""
-    kib = 64 * KIB
-    for parameter in ("w", "w_gate", "w_up"):
-        if parameter in call.operands:
-            layout = call.operands[parameter].layout
-            deep = -(-layout.shape[-2] // 32) * 1024
-            wide = -(-layout.shape[-1] // 32) if call.kernel == "project" else 1
-            kib += 2 * deep * wide
-    for tensor in call.tensors.values():
-        if tensor.kind != "weight":
-            width = -(-tensor.layout.shape[-1] // 32)
-            kib += 2 * min(16, width) * tensor.layout.tile_bytes
-    return -(-kib // KIB) * KIB
-
-
 def place(
     calls: Sequence[Call],
     repeats: Sequence[Repeat],
     profile: Profile,
     fuse: bool = True,
-    parts: Sequence[int] = (),
-    wanted: dict[int, int] | None = None,
+    borders: Sequence[int] = (),
+    more: dict[int, int] | None = None,
+    slack: int = 0,
 ) -> Places:
     """Addresses for all tensors of a program.
 
-    parts: calls before which the host takes over; nothing stays in VMEM across. wanted: bytes
-    calls are known to need for themselves.
+    borders: calls before which the host takes over; nothing stays in VMEM across. more: bytes
+    calls are known to need beyond the estimate. slack: VMEM left unused, where addresses were not
+    found otherwise.
     """
-    places = Places(lives=lives_of(calls, repeats, parts))
-    room = [max(working_bytes(call), (wanted or {}).get(k, 0)) for k, call in enumerate(calls)]
-    room = [min(n, profile.vmem_bytes - 2 * WORD) for n in room]
-    chosen = _choose(calls, places.lives, profile, room, parts) if fuse else []
-    while True:
-        buffers = [
-            Buffer(f"t{k}", _rounded(t.layout.bytes), life.first, life.last + 1, 1024)
-            for k, (t, life) in enumerate((t, places.lives[t]) for t in chosen)
-        ]
-        buffers += [Buffer(f"work{k}", n, k, k + 1, 1024) for k, n in enumerate(room)]
-        try:
-            found = plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
-            break
-        except TilewrightError:
-            if not chosen:
-                raise
-            chosen.pop()  # the one that helps least
-    for k, tensor in enumerate(chosen):
-        places.vmem[tensor] = found.offsets[f"t{k}"] + WORD
+    places = Places(lives=lives_of(calls, repeats))
+    capacity = profile.vmem_bytes - WORD - slack
+    stays = choose(calls, _candidates(calls, places.lives, borders), capacity, more) if fuse else []
+    room = [_room(k, call, stays, capacity, more or {}) for k, call in enumerate(calls)]
+    buffers = [
+        Buffer(f"t{k}", rounded(s.tensor), s.first, s.until + 1, 1024) for k, s in enumerate(stays)
+    ]
+    buffers += [Buffer(f"work{k}", n, k, k + 1, 1024) for k, n in enumerate(room)]
+    found = plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
+    for k, stay in enumerate(stays):
+        places.vmem[stay.tensor] = found.offsets[f"t{k}"] + WORD
+        places.stays[stay.tensor] = stay
     for k in range(len(calls)):
         places.areas.append(_widest(k, found.offsets[f"work{k}"] + WORD, places, profile))
     _place_dram(calls, repeats, places, profile)
     return places
 
 
-def _rounded(bytes: int) -> int:
-    return -(-bytes // 1024) * 1024
+def starved(calls: Sequence[Call], places: Places, profile: Profile) -> list[int]:
+    """Calls that fetch their whole left operand again for every panel of weights, because it is
+    not in VMEM, although it would fit."""
+    found = []
+    for index, call in enumerate(calls):
+        a = call.operands.get("a")
+        if a is None or call.options.get("rows") or places.on_chip(a, index):
+            continue
+        tiles = a.layout.bytes // 1024
+        if tiles > ONE_BODY and rounded(a) + 128 * 1024 <= profile.vmem_bytes:
+            found.append(index)
+    return found
 
 
-def _choose(
-    calls: Sequence[Call],
-    lives: dict[Tensor, Life],
-    profile: Profile,
-    room: list[int],
-    parts: Sequence[int],
-) -> list[Tensor]:
-    """Tensors for VMEM, the most useful first."""
-    free = [profile.vmem_bytes - WORD - n for n in room]
+def _candidates(
+    calls: Sequence[Call], lives: dict[Tensor, Life], borders: Sequence[int]
+) -> dict[Tensor, tuple[int, list[int]]]:
+    """Results that could stay in VMEM: the call that makes each, the calls that read it."""
+    found = {}
+    for tensor, life in lives.items():
+        if tensor.kind != "activation" or any(life.first < b <= life.last for b in borders):
+            continue
+        makers = [k for k, call in enumerate(calls) if call.output is tensor]
+        readers = [k for k, call in enumerate(calls) if tensor in call.operands.values()]
+        once = len(makers) == 1 and readers and min(readers) > makers[0]
+        if once and (life.first, life.last) == (makers[0], readers[-1]):
+            found[tensor] = (makers[0], readers)
+    return found
 
-    def worth(tensor: Tensor) -> float:
-        life = lives[tensor]
-        return (1 + life.reads) / (life.last - life.first + 1)
 
-    candidates = [
-        tensor
-        for tensor, life in lives.items()
-        if tensor.kind == "activation" and not any(life.first < part <= life.last for part in parts)
-    ]
-    chosen = []
-    for tensor in sorted(candidates, key=lambda t: (-worth(t), t.layout.bytes, t.name)):
-        life, size = lives[tensor], _rounded(tensor.layout.bytes)
-        span = range(life.first, life.last + 1)
-        if all(free[k] >= size for k in span):
-            chosen.append(tensor)
-            for k in span:
-                free[k] -= size
-    return chosen
+def _room(
+    index: int, call: Call, stays: Sequence[Stay], capacity: int, more: dict[int, int]
+) -> int:
+    """VMEM a call gets at least for itself."""
+    here = {s.tensor for s in stays if s.first <= index <= s.until}
+    held = sum(rounded(t) for t in here)
+    need = base_room(call) + more.get(index, 0)
+    need += sum(staged_bytes(call, p, t) for p, t in call.tensors.items() if t not in here)
+    return max(1024, min(need, capacity - held) // 1024 * 1024)
 
 
 def _widest(index: int, start: int, places: Places, profile: Profile) -> Area:
     """All of the gap around a call's work area."""
     low, high = WORD, profile.vmem_bytes
     for tensor, address in places.vmem.items():
-        life = places.lives[tensor]
-        if life.first <= index <= life.last:
-            end = address + _rounded(tensor.layout.bytes)
+        stay = places.stays[tensor]
+        if stay.first <= index <= stay.until:
+            end = address + rounded(tensor)
             if end <= start:
                 low = max(low, end)
             else:
@@ -205,7 +196,11 @@ def _place_dram(
             end = put(tensor, end)
         places.stride[number] = end - start
         end = start + (end - start) * repeat.count
-    rest = [t for t in places.lives if t not in places.vmem and t not in places.dram]
+    rest = [
+        t
+        for t in places.lives
+        if t not in places.dram and not (t in places.stays and places.stays[t].whole)
+    ]
     buffers = []
     for k, tensor in enumerate(rest):
         life = places.lives[tensor]
@@ -224,7 +219,6 @@ def _place_dram(
         largest = max(places.dram, key=lambda t: t.layout.bytes)
         raise TilewrightError(
             "TW1705",
-            f"the model needs {peak / 2**20:.1f} MiB of DRAM, {profile.name} has "
-            f"{profile.dram_bytes / 2**20:.1f} MiB",
-            hint=f"the largest tensor is {largest.name} with {largest.layout.bytes / 2**20:.1f} MiB",
+            f"the model needs {peak:,} bytes of DRAM, {profile.name} has {profile.dram_bytes:,}",
+            hint=f"the largest tensor is {largest.name} with {largest.layout.bytes:,} bytes",
         )

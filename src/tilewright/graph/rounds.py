@@ -100,9 +100,8 @@ def _wiring(calls: list[Call], at: int, period: int, count: int):
     for j, first in enumerate(rounds[0]):
         for k in range(1, count):
             renamed[rounds[k][j].output] = first.output
-            for mine, theirs in zip(first.magnitudes, rounds[k][j].magnitudes, strict=True):
-                if (mine.function is None) != (theirs.function is None):
-                    return None
+            if len(first.magnitudes) != len(rounds[k][j].magnitudes):
+                return None
         for parameter, tensor in first.operands.items():
             others = [part[j].operands[parameter] for part in rounds[1:]]
             if all(other is tensor for other in others):

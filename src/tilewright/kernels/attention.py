@@ -14,7 +14,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import LOWEST
+from tilewright.tile.masks import LOWEST, hidden
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 128  # tiles of scores in one loop body, over several blocks of queries
@@ -36,8 +36,10 @@ def attend(
     scores, largest = [], None
     for j in tw.steps(count, unroll=True):
         score = (q @ keys(j)).tiles() if seen is None else seen(q @ keys(j), j)
-        scores.append((j, score))
         ragged = j.valid(0) < SIDE
+        if ragged:
+            score = hidden(score)
+        scores.append((j, score))
         best = tw.row_max(score) if ragged else score
         largest = best if largest is None else tw.maximum(largest, best)
     assert largest is not None

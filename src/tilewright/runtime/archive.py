@@ -149,8 +149,9 @@ class _Reader:
             )
         fields = _END.unpack(self.raw[end:].tobytes())
         count, size, offset = fields[4:7]
-        if 0xFFFF in (count,) or 0xFFFFFFFF in (size, offset):
-            locator = self._unpack(_LOCATOR_64, end - _LOCATOR_64.size, end, b"PK\x06\x07")
+        before = end - _LOCATOR_64.size
+        if before >= 0 and self.raw[before : before + 4].tobytes() == b"PK\x06\x07":
+            locator = self._unpack(_LOCATOR_64, before, end, b"PK\x06\x07")
             large = self._unpack(_END_64, locator[2], end, b"PK\x06\x06")
             count, size, offset = large[7:10]
             end = locator[2]

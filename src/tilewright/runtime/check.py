@@ -125,8 +125,6 @@ def _steps(model: CompiledModel) -> Iterator[TilewrightError]:
                 f"outside the {len(model.steps)} steps",
             )
             return
-        if len({step.segment for step in inside}) > 1:
-            yield _bad("TW3114", f"the rounds from step {rounds.first} on cross segments")
         if rounds.names and len(rounds.names) != rounds.count:
             yield _bad(
                 "TW3114",
@@ -188,7 +186,7 @@ def _ports(model: CompiledModel) -> Iterator[TilewrightError]:
 
 
 def _parts(model: CompiledModel) -> Iterator[TilewrightError]:
-    """Every value is there before it is needed; segments run once, in the order of their steps."""
+    """Every value is there before it is needed; segments run in the order of their steps."""
     known = set(model.inputs)
     order: list[int] = []
     for number, part in enumerate(model.parts):
@@ -203,6 +201,8 @@ def _parts(model: CompiledModel) -> Iterator[TilewrightError]:
                 yield _bad("TW3115", f"part {number} needs {name} before it is computed")
         known.update(part.outputs)
         if isinstance(part, DevicePart):
+            if set(order) & set(part.segments):
+                yield _bad("TW3115", f"part {number} runs a segment that belongs to another part")
             order += part.segments
         elif isinstance(part, HostPart) and not model.host_module:
             yield _bad(
@@ -211,16 +211,23 @@ def _parts(model: CompiledModel) -> Iterator[TilewrightError]:
     for name in (*model.outputs, *model.state.values()):
         if name not in known:
             yield _bad("TW3115", f"nothing computes the output {name}")
-    position = {segment: place for place, segment in enumerate(order)}
-    if len(position) != len(order) or any(s not in range(len(model.segments)) for s in order):
-        yield _bad("TW3115", "a segment is run twice or does not exist")
+    if any(segment not in range(len(model.segments)) for segment in order):
+        yield _bad("TW3115", "a part runs a segment that does not exist")
         return
-    last = 0
-    for number, step in enumerate(model.steps):
-        if position.get(step.segment, -1) < last:
-            yield _bad("TW3115", f"step {number} ({step.name}) is in no part, or out of order")
+    yield from _order(model, order)
+
+
+def _order(model: CompiledModel, order: list[int]) -> Iterator[TilewrightError]:
+    """Segments come in the order of the steps in them, each run with at least its own."""
+    at = 0
+    for index, turn, step in model.calls():
+        # A loop within a segment stays in it; one over several segments runs each once a round.
+        while at < len(order) and order[at] != step.segment:
+            at += 1
+        if at == len(order):
+            which = f"step {index} ({step.name})" + (f" of round {turn}" if turn else "")
+            yield _bad("TW3115", f"{which} is in no part, or the segments are out of order")
             return
-        last = position[step.segment]
 
 
 def _weights(model: CompiledModel) -> Iterator[TilewrightError]:
@@ -228,10 +235,11 @@ def _weights(model: CompiledModel) -> Iterator[TilewrightError]:
         region = model.regions.get(name)
         if region is None or region.kind not in ("weight", "constant"):
             yield _bad("TW3113", f"there are weights for {name!r}, which is no region for weights")
-        elif raw.dtype != np.uint8 or raw.shape != (region.bytes,):
+        elif raw.dtype != np.uint8 or raw.shape != (region.count * region.layout.bytes,):
             yield _bad(
                 "TW3113",
-                f"the weights of {name} have {raw.nbytes:,} bytes, its region {region.bytes:,}",
+                f"the weights of {name} have {raw.nbytes:,} bytes, its region "
+                f"{region.count * region.layout.bytes:,}",
             )
     for name, region in model.regions.items():
         wanted = region.space == "dram" and region.kind in ("weight", "constant")
@@ -258,16 +266,29 @@ class _Life:
 
 def _overlaps(model: CompiledModel) -> Iterator[TilewrightError]:
     """Two tensors in the same bytes at the same time."""
-    spans = _part_spans(model)
+    spans = part_spans(model)
     for space in SPACES:
         lives = []
         for region in model.regions.values():
             if region.space == space:
-                first, last = _live(model, region, spans)
+                first, last = lifetime(model, region, spans)
                 for turn in range(region.count):
                     at = region.at(turn)
                     lives.append(_Life(first, last, at, at + region.layout.bytes, region.name))
+        lives += _data_lives(model, space)
         yield from _sweep(model, space, lives)
+
+
+def _data_lives(model: CompiledModel, space: str) -> Iterator[_Life]:
+    """Data that comes with the code of a segment: it arrives before its first step."""
+    for number, program in enumerate(model.segments):
+        mine = [index for index, step in enumerate(model.steps) if step.segment == number]
+        first, last = (mine[0], mine[-1]) if mine else (0, len(model.steps))
+        for data in program.data:
+            if data.space == space and data.bytes:
+                end = data.address + len(data.bytes)
+                name = f"the data of segment {number}"
+                yield _Life(2 * first - 1, 2 * last + 1, data.address, end, name)
 
 
 def _sweep(model: CompiledModel, space: str, lives: list[_Life]) -> Iterator[TilewrightError]:
@@ -315,7 +336,7 @@ def _overlap(space: str, one: _Life, other: _Life) -> TilewrightError:
     )
 
 
-def _live(
+def lifetime(
     model: CompiledModel, region: Region, spans: list[tuple[DevicePart, int, int]]
 ) -> tuple[int, int]:
     """From when to when a region's bytes must stay, in the times of `_Life`.
@@ -344,7 +365,7 @@ def _live(
     return first, last
 
 
-def _part_spans(model: CompiledModel) -> list[tuple[DevicePart, int, int]]:
+def part_spans(model: CompiledModel) -> list[tuple[DevicePart, int, int]]:
     """Device parts with their first step and the step after their last."""
     result = []
     for part in model.parts:

@@ -18,6 +18,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 from tilewright.tile.layouts import Layout
 
+COPY = "out copy"  # operand of a step whose result goes to VMEM and to DRAM: the second place
 Space = Literal["dram", "vmem"]
 Kind = Literal["input", "output", "weight", "constant", "activation"]
 
@@ -119,7 +120,7 @@ class CompiledModel:
     inputs: tuple[str, ...]  # ports, in the order of the model's arguments
     outputs: tuple[str, ...]
     parts: list[HostPart | DevicePart]
-    weights: dict[str, np.ndarray]  # region -> its bytes (uint8), all rounds
+    weights: dict[str, np.ndarray]  # region -> bytes (uint8) of its tensors, one after the other
     host_module: str = ""  # MLIR text
     host_weights: dict[str, np.ndarray] = field(default_factory=dict)
     state: dict[str, str] = field(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.compiled_model import CompiledModel, Region, Step
+from tilewright.runtime.compiled_model import CompiledModel, Region
 from tilewright.runtime.values import unpack_codes
 from tilewright.targets.atlas.machines import Machine, make_machine
 from tilewright.targets.atlas.outcome import Fault, Statistics, UnitUse
@@ -56,11 +56,20 @@ class StepCall:
 
 
 def call_name(model: CompiledModel, step: int, turn: int) -> str:
-    """The name of a step in one round: `layers.3/mlp.gate`."""
-    name = model.steps[step].name
+    """The name of a step in one round: layers.3.mlp.gate, or `layers.3/gate` for the step gate."""
+    return round_name(model, step, turn, model.steps[step].name)
+
+
+def round_name(model: CompiledModel, step: int, turn: int, name: str) -> str:
+    """A name that a step has in its first round, as it is in another one."""
     for rounds in model.rounds:
         if rounds.first <= step < rounds.end and rounds.count > 1:
-            return f"{rounds.names[turn] if rounds.names else f'round {turn}'}/{name}"
+            if len(set(rounds.names)) < rounds.count:
+                return f"round {turn}/{name}"
+            first, own = rounds.names[0], rounds.names[turn]
+            if name == first or name.startswith(f"{first}."):
+                return own + name[len(first) :]
+            return f"{own}/{name}"
     return name
 
 
@@ -93,10 +102,7 @@ class Device:
     def __post_init__(self) -> None:
         self.machine = make_machine(self.model.profile, self.policy, self.kind)
         self._place_weights("dram")
-        self._expected: dict[int, list[tuple[int, int, Step]]] = {}
-        for index, turn, step in self.model.calls():
-            self._expected.setdefault(step.segment, []).append((index, turn, step))
-        self._total = sum(len(calls) for calls in self._expected.values())
+        self._sequence = list(self.model.calls())
 
     def begin(self) -> None:
         """A new run of the model begins."""
@@ -110,10 +116,12 @@ class Device:
     def _place_weights(self, space: str) -> None:
         for name, raw in self.model.weights.items():
             region = self.model.regions[name]
-            if region.space == space:
-                for at in range(0, len(raw), _CHUNK):
-                    piece = raw[at : at + _CHUNK].tobytes()
-                    self.machine.write(space, region.address + at, piece)
+            if region.space != space:
+                continue
+            for turn, one in enumerate(raw.reshape(region.count, -1)):
+                for at in range(0, len(one), _CHUNK):
+                    piece = one[at : at + _CHUNK].tobytes()
+                    self.machine.write(space, region.at(turn) + at, piece)
 
     # --- regions ------------------------------------------------------------------------
 
@@ -139,64 +147,67 @@ class Device:
         """Run the code of one segment; what is in memory stays."""
         program, machine = self.model.segments[segment], self.machine
         machine.load(program, keep_memory=True)
-        expected = self._expected.get(segment, [])
-        machine.breakpoints = {step.first_word for _, _, step in expected}
-        offset, begun = self.cycles, 0
+        machine.breakpoints = {s.first_word for s in self.model.steps if s.segment == segment}
+        offset, running = self.cycles, False
         mark = _Mark(offset, machine.statistics)
         limit = None if max_cycles is None else max(0, max_cycles - offset)
 
         def finish(tick: int) -> None:
             nonlocal mark
-            index, turn, _ = expected[begun - 1]
+            index, turn, _ = self._sequence[len(self.calls)]
             now = _Mark(offset + tick, machine.statistics)
             self.calls.append(mark.call(now, index, turn, call_name(self.model, index, turn)))
             mark = now
             if observer is not None:
                 observer(len(self.calls) - 1, self)
             if progress is not None:
-                progress(len(self.calls), self._total, now.tick)
+                progress(len(self.calls), len(self._sequence), now.tick)
+
+        def begins() -> bool:
+            """Whether the next step starts here; a step may come back to its own first word."""
+            place = len(self.calls) + running
+            if place == len(self._sequence):
+                return False
+            step = self._sequence[place][2]
+            return step.segment == segment and step.first_word == machine.next_index
 
         if hasattr(machine, "on_progress"):  # the native machine looks up now and then
 
             def report(tick: int) -> None:
                 if progress is not None:
-                    progress(len(self.calls), self._total, offset + tick)
+                    progress(len(self.calls), len(self._sequence), offset + tick)
 
             machine.on_progress = report  # pyright: ignore[reportAttributeAccessIssue]
-        while True:
-            outcome = machine.run(max_cycles=limit)
-            if outcome.reason == "breakpoint":
-                # A step may come back to its first word; the next one begins at its own.
-                if begun < len(expected) and machine.next_index == expected[begun][2].first_word:
-                    if begun:
-                        finish(outcome.cycles)
-                    begun += 1
-                continue
-            break
+        while (outcome := machine.run(max_cycles=limit)).reason == "breakpoint":
+            if begins():
+                if running:
+                    finish(outcome.cycles)
+                running = True
         if outcome.fault is not None:
-            raise self._faulted(segment, expected, begun, outcome.fault)
+            raise self._faulted(segment, running, outcome.fault)
         if outcome.reason == "limit":
             raise TilewrightError(
                 "TW3131",
                 f"the model still ran after {max_cycles:,} cycles",
                 hint="allow more cycles, or look for an endless loop",
             )
-        if begun < len(expected):
-            index, turn, _ = expected[begun]
-            name = call_name(self.model, index, turn)
-            raise TilewrightError(
-                "TW3132", f"the code of segment {segment} ended before it reached {name}"
-            )
-        if begun:
+        if running:
             finish(outcome.cycles)
         self.runs.append(SegmentRun(segment, offset, offset + outcome.cycles, machine.statistics))
 
-    def _faulted(
-        self, segment: int, expected: list[tuple[int, int, Step]], begun: int, fault: Fault
-    ) -> TilewrightError:
+    def expect_calls(self, count: int) -> None:
+        """Fail unless so many steps have been carried out."""
+        if len(self.calls) < count:
+            index, turn, step = self._sequence[len(self.calls)]
+            name = call_name(self.model, index, turn)
+            raise TilewrightError(
+                "TW3132", f"the code of segment {step.segment} ended before it reached {name}"
+            )
+
+    def _faulted(self, segment: int, running: bool, fault: Fault) -> TilewrightError:
         where = f"segment {segment}"
-        if begun:
-            index, turn, step = expected[begun - 1]
+        if running:
+            index, turn, step = self._sequence[len(self.calls)]
             where = f"step {index} ({call_name(self.model, index, turn)}, kernel {step.kernel})"
         return TilewrightError(
             "TW3130",

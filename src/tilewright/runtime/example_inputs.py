@@ -21,10 +21,17 @@ def example_inputs(model: CompiledModel, kind: str, seed: int = 0) -> dict[str, 
 
 
 def example_input(port: Port, kind: str, seed: int = 0, number: int = 0) -> np.ndarray:
-    """Zeros, or random: normal floats, true or false, integers 0 and 1 that any table has."""
+    """Zeros, or random: normal floats, cosines where the name says so, integers 0 and 1 that any
+    table has, masks that keep everything."""
+    wanted = PORT_TYPES[port.dtype]
     if kind == "zeros":
-        return np.zeros(port.shape, PORT_TYPES[port.dtype])
+        return np.zeros(port.shape, wanted)
     random = np.random.default_rng([seed, number])
-    if port.dtype in FLOATS:
-        return rounded(random.standard_normal(port.shape), port.dtype)
-    return random.integers(0, 2, port.shape).astype(PORT_TYPES[port.dtype])
+    if port.dtype == "i1":
+        return np.ones(port.shape, wanted)
+    if port.dtype not in FLOATS:
+        return random.integers(0, 2, port.shape).astype(wanted)
+    for suffix, function in (("cos", np.cos), ("sin", np.sin)):
+        if port.name == suffix or port.name.endswith("_" + suffix):
+            return rounded(function(random.uniform(0, 2 * np.pi, port.shape)), port.dtype)
+    return rounded(random.standard_normal(port.shape), port.dtype)

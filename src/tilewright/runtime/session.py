@@ -153,8 +153,12 @@ class Session:
         for name in part.inputs:
             region = self.model.regions[self._region(name)]
             device.write(region, region_codes(region, values[name]))
+        mine = set(part.segments)
+        steps = sum(step.segment in mine for _, _, step in self.model.calls())
+        done = len(device.calls)
         for segment in part.segments:
             device.run(segment, observer, self.progress, self.max_cycles)
+        device.expect_calls(done + steps)
         for name in part.outputs:
             region = self.model.regions[self._region(name)]
             codes = [device.read(region, turn) for turn in range(region.count)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.compiled_model import CompiledModel, Port, Region
-from tilewright.runtime.port_types import PORT_TYPES, converts, port_type
+from tilewright.runtime.port_types import FLOATS, PORT_TYPES, converts, port_type
 from tilewright.tile.layouts import NUMPY, to_codes
 
 Given = Mapping[str, Any] | Sequence[Any]
@@ -64,10 +64,11 @@ def as_port(port: Port, value: Any) -> np.ndarray:
         raise TilewrightError(
             "TW3122", f"the input {describe(port)} was given with shape {shape}", hint=hint
         )
-    if plain and (
-        array.dtype.kind in "iub" or (array.dtype.kind == "f" and wanted.kind not in "iub")
-    ):
-        return rounded(array, port.dtype)
+    if plain and array.dtype.kind in "iubf":
+        converted = rounded(array, port.dtype)
+        # Python's floats are rounded where a narrower float is taken; whole numbers stay as they are.
+        if port.dtype in FLOATS or np.array_equal(converted, array):
+            return converted
     if not converts(array.dtype, port.dtype):
         raise TilewrightError(
             "TW3123",
@@ -125,7 +126,7 @@ def port_array(port: Port, region: Region, codes: Sequence[np.ndarray]) -> np.nd
 
 def weight_codes(region: Region, raw: np.ndarray, turn: int) -> np.ndarray:
     """The bit patterns of one round of a region of weights."""
-    at = turn * region.stride if region.count > 1 else 0
+    at = turn * region.layout.bytes
     return unpack_codes(region, raw[at : at + region.layout.bytes].tobytes())
 
 

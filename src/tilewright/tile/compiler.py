@@ -10,7 +10,14 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
-from tilewright.targets.atlas.codegen.lower_nest import Area, ConstantPool, VmemExceeded, lower
+from tilewright.targets.atlas.codegen.lower_nest import (
+    SHARES,
+    Area,
+    ConstantPool,
+    VmemExceeded,
+    lower,
+)
+from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 from tilewright.tile.backend import STEPS, running
@@ -107,7 +114,7 @@ def compile_placed(
             # With fewer steps written out, variables may have to be states.
             raise exceeded or error from None
         try:
-            return _compile_trace(kernel, profile, placement, tracer, exact)
+            return lowered(kernel, profile, placement, tracer).finish(exact)
         except VmemExceeded as error:
             line = int(error.source) if error.source else kernel.location.line
             exceeded = exceeded or error.at(Location(kernel.location.file, line))  # pyright: ignore
@@ -117,9 +124,37 @@ def compile_placed(
     raise exceeded
 
 
-def _compile_trace(
-    kernel: Kernel, profile: Profile, placement: Placement, tracer: Tracer, exact: bool
-) -> PlacedKernel:
+@dataclass
+class LoweredKernel:
+    """A kernel with its transfers and VMEM decided, its instructions not yet in order."""
+
+    kernel: Kernel
+    routine: Routine
+    tracer: Tracer
+    data: list[tuple[int, bytes]]
+    pool: ConstantPool
+
+    def finish(self, exact: bool = False) -> PlacedKernel:
+        """Put the instructions in order."""
+        try:
+            program = self.routine.compile(self.kernel.code.co_filename, exact=exact)
+        except TilewrightError as error:
+            raise error.at(self.kernel.location) from None
+        data = list(self.data)
+        if self.pool.values:
+            data.append((self.pool.dram, self.pool.data()))
+        constants = {name: numbers for name, (_, numbers) in self.tracer.constants.items()}
+        return PlacedKernel(program, self.tracer.module, constants, data, self.routine.least)
+
+
+def lowered(
+    kernel: Kernel,
+    profile: Profile,
+    placement: Placement,
+    tracer: Tracer,
+    shares: tuple[int, ...] = SHARES,
+) -> LoweredKernel:
+    """A traced kernel on tensors at these places, with loop bodies as long as `shares` allow."""
     placed, data = dict(placement.tensors), []
     end = placement.constants
     for name, (tensor, numbers) in tracer.constants.items():
@@ -136,13 +171,9 @@ def _compile_trace(
     pool = ConstantPool(end)
     try:
         statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
-        routine = lower(statements, profile, pool, placement.area)
-        program = routine.compile(kernel.code.co_filename, exact=exact)
+        routine = lower(statements, profile, pool, placement.area, shares)
     except VmemExceeded:
         raise
     except TilewrightError as error:
         raise error.at(kernel.location) from None
-    if pool.values:
-        data.append((pool.dram, pool.data()))
-    constants = {name: numbers for name, (_, numbers) in tracer.constants.items()}
-    return PlacedKernel(program, tracer.module, constants, data, routine.least)
+    return LoweredKernel(kernel, routine, tracer, data, pool)

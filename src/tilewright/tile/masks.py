@@ -89,19 +89,22 @@ def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift:
     return backend.read(tensor, [0, place + origin], "full")
 
 
-def cleared(x: Operand) -> TileArray:
-    """The tiles with zeros in rows beyond the edge of the tensor they belong to."""
+def hidden(x: Operand) -> TileArray:
+    """Scores with columns beyond the edge of their tensor lowered so far that exp gives 0,
+    whatever is there."""
     tiles = as_tiles(x)
     backend = tiles.backend
-    multiply = backend.launcher("elementwise_mul", "bf16", "full")
+    lower = backend.launcher("elementwise_min", "bf16", "full")
 
     def made(cell: Cell, valid: int) -> Cell:
         if valid >= SIDE:
             return cell
         return backend.lazily(
-            lambda: multiply(backend.use(cell), backend.edge(valid, 1.0, 0.0, axis=0))
+            lambda: lower(backend.use(cell), backend.edge(valid, -LOWEST, LOWEST, axis=1))
         )
 
-    rows = zip(tiles.cells, tiles.rows, strict=True)
-    cells = [[made(cell, valid) for cell in row] for row, valid in rows]
+    cells = [
+        [made(cell, valid) for cell, valid in zip(row, tiles.columns, strict=True)]
+        for row in tiles.cells
+    ]
     return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns)

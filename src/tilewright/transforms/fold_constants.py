@@ -11,7 +11,6 @@ import numpy as np
 from tilewright.dialects.intents import literal, shape_of, tensor_type
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
-    Attribute,
     Context,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -76,13 +75,13 @@ def read_weights(path: str) -> dict[str, Array]:
     from tilewright.runtime.tensor_files import read_tensor
 
     if not Path(path).is_file():
-        raise TilewrightError("TW0010", "there is no such file", Location(path))
+        raise TilewrightError("TW0020", "there is no such file of weights", Location(path))
     try:
         with safe_open(path, framework="numpy") as file:
             names = sorted(file.keys())
     except Exception as error:
         raise TilewrightError(
-            "TW0012", f"cannot read the weights: {error}", Location(path)
+            "TW0029", f"the file is not readable safetensors: {error}", Location(path)
         ) from None
     return {name: read_tensor(f"{path}#{name}").array for name in names}
 
@@ -210,10 +209,8 @@ def _origin(op: Operation) -> str:
     return best
 
 
-def _dense(array: Array, type_: TensorType) -> Attribute:
+def _dense(array: Array, type_: TensorType) -> DenseIntOrFPElementsAttr:
     """An array as elements written in the IR."""
     flat = array.reshape(-1)
     values = [int(v) for v in flat] if array.dtype.kind in "biu" else [float(v) for v in flat]
-    if type_.get_shape() and 0 in type_.get_shape():
-        return DenseIntOrFPElementsAttr.from_list(type_, [])  # type: ignore[arg-type]
     return DenseIntOrFPElementsAttr.from_list(type_, values)  # type: ignore[arg-type]

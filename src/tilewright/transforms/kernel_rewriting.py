@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tilewright.dialects.intents import IntentBuilder, shape_of, tensor_type
 from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineDimExpr,
+    AnyFloat,
     ArrayAttr,
     Block,
     DenseArrayBase,
@@ -69,11 +70,11 @@ def product_behind(value: SSAValue) -> MatmulOp | None:
     return op if isinstance(op, MatmulOp) else None
 
 
-def integers_of(op: Operation, name: str) -> tuple[int, ...] | None:
-    """An attribute that lists integers."""
+def integers_of(op: Operation, name: str) -> tuple[int, ...]:
+    """An attribute that lists integers; none when it is absent."""
     value = op.attributes.get(name)
     if not isinstance(value, DenseArrayBase):
-        return None
+        return ()
     return tuple(int(v) for v in value.get_values())
 
 
@@ -116,8 +117,6 @@ def reads_plainly(op: UKernelGenericOp, index: int = 0) -> bool:
 
 
 def is_float(value: SSAValue) -> bool:
-    from tilewright.dialects.xdsl_api import AnyFloat
-
     return isinstance(tensor_type(value).element_type, AnyFloat)
 
 
@@ -141,7 +140,3 @@ def blocks_of(module: ModuleOp) -> Iterator[Block]:
     for op in module.walk():
         for region in op.regions:
             yield from region.blocks
-
-
-def is_permutation(values: Sequence[int]) -> bool:
-    return sorted(values) == list(range(len(values)))

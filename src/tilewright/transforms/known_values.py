@@ -126,10 +126,10 @@ def uniform(array: Array) -> float | int | None:
     if not array.size:
         return None
     flat = array.reshape(-1)
-    first = flat[0]
+    first: Any = flat[0]
     if flat[-1] != first or not bool((flat == first).all()):
         return None
-    if first == 0 and array.dtype.kind not in "biu":
+    if array.dtype.kind not in "biu" and not bool(first):
         signs = np.signbit(flat.astype(np.float64))
         if bool(signs.any()) != bool(signs.all()):
             return None

@@ -15,12 +15,18 @@ from tilewright.transforms.known_values import Array, KnownValues
 from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
 from tilewright.transforms.raising.affine import fold_all_affine
-from tilewright.transforms.raising.attention import raise_attention
+from tilewright.transforms.raising.attention import (
+    raise_attention,
+    regroup_attention,
+    straighten_attention,
+)
 from tilewright.transforms.raising.masks import simplify_attention_mask
 from tilewright.transforms.raising.rotary import halve_tables
 from tilewright.transforms.raising.spellings import SPELLINGS
 from tilewright.transforms.simplify_kernels import simplify_kernels
 
+# What is done to a single call; the first rule that fits replaces it.
+CALL_RULES = (simplify_attention_mask, regroup_attention, straighten_attention, halve_tables)
 ROUNDS = 12  # each lets names grow by a step; chains of models need three or four
 
 
@@ -78,7 +84,7 @@ def raise_composites(
             if isinstance(op, MatmulOp):
                 raise_attention(op, known, exact_masked_rows)
             elif isinstance(op, UKernelGenericOp):
-                _ = simplify_attention_mask(op, known) or halve_tables(op, known)
+                any(rule(op, known) for rule in CALL_RULES)
         fold_all_affine(list(module.walk()), known)
         remove_dead(module)
         known.forget()

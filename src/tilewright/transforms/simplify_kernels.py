@@ -7,27 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.dialects.intents import (
-    integers,
-    literal,
-    map_attribute,
     shape_of,
     tensor_type,
 )
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
-    AnyFloat,
-    ArrayAttr,
     Context,
     FloatAttr,
+    IntegerAttr,
     ModuleOp,
     ModulePass,
     Operation,
     SSAValue,
-    UnitAttr,
 )
 from tilewright.transforms.canonicalize import remove_dead
+from tilewright.transforms.kernel_operands import read_as_it_lies, read_in_place
 from tilewright.transforms.kernel_rewriting import (
-    LAYER,
     BuilderBefore,
     family_name,
     integers_of,
@@ -77,14 +72,14 @@ def simplify_kernels(module: ModuleOp, known: KnownValues) -> bool:
 
 def _simplify(op: Operation, known: KnownValues) -> bool:
     if isinstance(op, MatmulOp):
-        return _transposed_operands(op)
+        return read_as_it_lies(op)
     assert isinstance(op, UKernelGenericOp)
     for rule in _rules(family_name(op)):
         value = rule(op, known)
         if value is not None:
             replace_value(op, value)
             return True
-    return _in_place(op, known)
+    return read_in_place(op, known)
 
 
 # ------------------------------------------------------------------------------------ movement
@@ -107,7 +102,7 @@ def reshape(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
 
 def transpose(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     """A transpose that keeps the order, of a transpose, or only of dimensions of size 1"""
-    x, order = op.operands[0], integers_of(op, "permutation") or ()
+    x, order = op.operands[0], integers_of(op, "permutation")
     if order == tuple(range(len(order))):
         return x
     shape = shape_of(x)
@@ -116,8 +111,14 @@ def transpose(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
         return BuilderBefore(op).reshape(x, shape_of(op.result))
     inner = maker(x, "transpose")
     if inner is not None:
-        first = integers_of(inner, "permutation") or ()
+        first = integers_of(inner, "permutation")
         return BuilderBefore(op).transpose(inner.operands[0], [first[p] for p in order])
+    inner = maker(x, "reshape")
+    if inner is not None and shape_of(inner.operands[0]) == _squeezed(shape):
+        # Dimensions of size 1 are added last, where the next reshape may take them away again.
+        builder, wide = BuilderBefore(op), [d for d, n in enumerate(shape) if n != 1]
+        turned = builder.transpose(inner.operands[0], [wide.index(d) for d in moved])
+        return builder.reshape(turned, shape_of(op.result))
     return None
 
 
@@ -169,7 +170,7 @@ def concat(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
             return None
         if set(integers_of(piece, "strides") or (1,)) != {1}:
             return None
-        offsets, sizes = integers_of(piece, "offsets") or (), integers_of(piece, "sizes") or ()
+        offsets, sizes = integers_of(piece, "offsets"), integers_of(piece, "sizes")
         if offsets[axis] != end or any(o for d, o in enumerate(offsets) if d != axis):
             return None
         end += sizes[axis]
@@ -179,14 +180,14 @@ def concat(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
 def slice_(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     """A slice of everything, of a slice, or of one part of a concat"""
     x, rank = op.operands[0], len(shape_of(op.operands[0]))
-    sizes, offsets = integers_of(op, "sizes") or (), list(integers_of(op, "offsets") or ())
+    sizes, offsets = integers_of(op, "sizes"), list(integers_of(op, "offsets"))
     strides = integers_of(op, "strides") or (1,) * rank
     builder = BuilderBefore(op)
     if sizes == shape_of(x):
         return builder.reshape(x, shape_of(op.result))
     inner = maker(x, "slice")
     if inner is not None and shape_of(x) == integers_of(inner, "sizes"):
-        first = integers_of(inner, "offsets") or ()
+        first = integers_of(inner, "offsets")
         steps = integers_of(inner, "strides") or (1,) * rank
         places = [a + s * b for a, s, b in zip(first, steps, offsets, strict=True)]
         return builder.slice(
@@ -224,8 +225,8 @@ def insert_slice(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     axis: int | None = None
     current: UKernelGenericOp | None = op
     while current is not None:
-        part, sizes = current.operands[0], integers_of(current, "sizes") or ()
-        offsets = integers_of(current, "offsets") or ()
+        part, sizes = current.operands[0], integers_of(current, "sizes")
+        offsets = integers_of(current, "offsets")
         if set(integers_of(current, "strides") or (1,)) != {1} or shape_of(part) != sizes:
             return None
         cut = [d for d in range(rank) if sizes[d] != shape[d]]
@@ -252,7 +253,7 @@ def _alternating(op: UKernelGenericOp) -> SSAValue | None:
     half, rank = (*shape[:-1], shape[-1] // 2), len(shape)
     parts: dict[int, SSAValue] = {}
     for write in (op, inner):
-        offsets = integers_of(write, "offsets") or ()
+        offsets = integers_of(write, "offsets")
         if integers_of(write, "strides") != (*([1] * (rank - 1)), 2) or any(offsets[:-1]):
             return None
         if integers_of(write, "sizes") != half or shape_of(write.operands[0]) != half:
@@ -294,12 +295,16 @@ def negation(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
 
 def select(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     """A choice that is known to be always the same"""
-    if len(op.operands) != 3:
-        return None
     number = known.number(op.operands[0]) if known.is_known(op.operands[0]) else None
     if number is None:
         return None
-    index = 1 if number else 2
+    chosen = "a" if number else "b"
+    if f"scalar_{chosen}" in op.attributes:
+        value = op.attributes[f"scalar_{chosen}"]
+        assert isinstance(value, FloatAttr | IntegerAttr)
+        return BuilderBefore(op).fill(value, shape_of(op.result))
+    names = ["cond", *(n for n in ("a", "b") if f"scalar_{n}" not in op.attributes)]
+    index = names.index(chosen)
     return op.operands[index] if reads_plainly(op, index) else None
 
 
@@ -307,9 +312,9 @@ def reduction(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     """A sum that starts at 0, a maximum that starts at -inf, a reduction of nothing"""
     if len(op.operands) == 1:
         sizes = shape_of(op.operands[0])
-        if all(sizes[a] == 1 for a in integers_of(op, "axes") or ()):
-            if tensor_type(op.operands[0]).element_type == tensor_type(op.result).element_type:
-                return BuilderBefore(op).reshape(op.operands[0], shape_of(op.result))
+        same = tensor_type(op.operands[0]).element_type == tensor_type(op.result).element_type
+        if same and all(sizes[a] == 1 for a in integers_of(op, "axes")):
+            return BuilderBefore(op).reshape(op.operands[0], shape_of(op.result))
         return None
     start = known.number(op.operands[1]) if known.is_known(op.operands[1]) else None
     neutral_start = {
@@ -338,104 +343,3 @@ _BY_FAMILY: dict[str, list[Rule]] = {
 
 def _rules(family: str) -> list[Rule]:
     return _BY_FAMILY.get(family, [])
-
-
-# ----------------------------------------------------------------------- operands read in place
-
-_BINARY = frozenset(
-    f"elementwise_{n}" for n in ("add", "sub", "mul", "div", "max", "min", "pow")
-) | {"compare"}
-_MAPPED_OTHERS = frozenset(["select", "silu_gate", "cast"])
-
-
-def _in_place(op: UKernelGenericOp, known: KnownValues) -> bool:
-    """Read repeated operands where they come from, and numbers as literals."""
-    name = family_name(op)
-    if name not in _BINARY and name not in _MAPPED_OTHERS and not name.startswith("elementwise_"):
-        return False
-    return _literal(op, name, known) or _unrepeated(op)
-
-
-def _literal(op: UKernelGenericOp, name: str, known: KnownValues) -> bool:
-    """A binary intent with an operand that is one number everywhere, as a literal.
-
-    before: mul(x, fill 0.125)   after: mul(x) {scalar_rhs = 0.125}
-    """
-    if name not in _BINARY or len(op.operands) != 2 or "roles" in op.attributes:
-        return False
-    for index, operand in enumerate(op.operands):
-        other = op.operands[1 - index]
-        if not known.is_known(operand) or known.is_known(other):
-            continue
-        if known.stored(operand) != 1 and math.prod(shape_of(operand)) != 1:
-            continue
-        number = known.number(operand)
-        element = tensor_type(operand).element_type
-        if number is None or element != tensor_type(other).element_type:
-            continue
-        read, wanted = operand_reads(op)[1 - index], shape_of(op.result)
-        covered = {d for d in read if d is not None}
-        if any(n != 1 and d not in covered for d, n in enumerate(wanted)):
-            continue  # the literal's operand gives the result its size
-        attributes = {k: v for k, v in op.attributes.items() if k != "operand_maps"}
-        attributes["scalar_rhs" if index else "scalar_lhs"] = literal(number, element).value
-        if not (shape_of(other) == wanted and read == tuple(range(len(wanted)))):
-            attributes["operand_maps"] = ArrayAttr([map_attribute(len(wanted), read)])
-        builder = BuilderBefore(op)
-        replace_value(op, builder.call(name, [other], op.result.type, attributes))
-        return True
-    return False
-
-
-def _unrepeated(op: UKernelGenericOp) -> bool:
-    """Element-wise operands that only repeat another value, read from that value.
-
-    before: add(x, cast 768 repeated to 1024x768)
-    after:  add(x, bias) with operand maps (d0, d1) -> (d0, d1), (d0, d1) -> (d1)
-    """
-    reads, operands, found = operand_reads(op), list(op.operands), False
-    for index, operand in enumerate(operands):
-        inner = maker(operand, "cast")
-        if inner is None or reads_plainly(inner):
-            continue
-        source = inner.operands[0]
-        if tensor_type(source).element_type != tensor_type(operand).element_type:
-            continue
-        read = tuple(None if d is None else reads[index][d] for d in operand_reads(inner)[0])
-        others = {d for i, r in enumerate(reads) for d in (read if i == index else r)}
-        lost = any(n != 1 and d not in others for d, n in enumerate(shape_of(op.result)))
-        if lost and family_name(op) != "cast":
-            continue  # nothing else would have the size of that dimension
-        operands[index], reads[index], found = source, read, True
-    if not found:
-        return False
-    rank = len(shape_of(op.result))
-    attributes = dict(op.attributes)
-    attributes["operand_maps"] = ArrayAttr([map_attribute(rank, read) for read in reads])
-    replace_value(op, BuilderBefore(op).call(family_name(op), operands, op.result.type, attributes))
-    return True
-
-
-def _transposed_operands(op: MatmulOp) -> bool:
-    """A product that reads a transposed operand as it lies.
-
-    before: matmul %x, transpose(%w)   after: matmul %x, %w {transpose_rhs}
-    """
-    marks = list(op.transposes())
-    operands = [op.lhs, op.rhs]
-    changed = False
-    for index, operand in enumerate(operands):
-        inner = maker(operand, "transpose")
-        if inner is None:
-            continue
-        order = integers_of(inner, "permutation") or ()
-        rank = len(order)
-        if order != (*range(rank - 2), rank - 1, rank - 2):
-            continue
-        operands[index], marks[index], changed = inner.operands[0], not marks[index], True
-    if not changed:
-        return False
-    new = MatmulOp(operands[0], operands[1], op.result.type, op.init, *marks, op.attributes)
-    BuilderBefore(op).add(new)
-    replace_value(op, new.result)
-    return True

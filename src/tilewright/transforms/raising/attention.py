@@ -11,7 +11,7 @@ for grouped heads are read unrepeated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 from tilewright.dialects.intents import Lane, shape_of, tensor_type, text
@@ -20,7 +20,6 @@ from tilewright.dialects.xdsl_api import (
     Attribute,
     FloatAttr,
     IntegerAttr,
-    Operation,
     SSAValue,
     TensorType,
     UnitAttr,
@@ -36,34 +35,20 @@ from tilewright.transforms.kernel_rewriting import (
     is_float,
     literal_operand,
     maker,
-    number_of,
-    operand_reads,
-    product_behind,
     reads_plainly,
     replace_value,
 )
 from tilewright.transforms.known_values import KnownValues
 from tilewright.transforms.raising.heads import repeated_heads
 from tilewright.transforms.raising.masks import (
-    NEVER_SEEN,
     Mask,
     contents,
     is_causal,
     seen_keys,
+    terms,
     unchosen,
 )
-
-
-@dataclass
-class Scores:
-    """What happens between the first product and the softmax, read from the softmax backwards."""
-
-    batch: tuple[int, ...]
-    scale: float = 1.0
-    masks: list[Mask] = field(default_factory=list)
-    hides_rows: bool = False  # a row without visible keys gets a mean, not 0
-    product: MatmulOp | None = None
-    swapped: bool = False  # the product is keys by queries
+from tilewright.transforms.raising.scores import Scores, guards_rows, scores_behind, weights_behind
 
 
 @dataclass(frozen=True)
@@ -76,11 +61,15 @@ class Rows:
 
 def raise_attention(op: MatmulOp, known: KnownValues, exact_masked_rows: bool = False) -> bool:
     """Put the attention kernel in the place of a product that ends spelled-out attention."""
-    for weights, values, turned in _orders(op):
-        softmax = _softmax(weights)
-        scores = _scores(softmax) if softmax is not None else None
-        if scores is None or scores.product is None:
+    for operand, values, turned in _orders(op):
+        weights = weights_behind(operand)
+        scores = scores_behind(weights.softmax) if weights is not None else None
+        if weights is None or scores is None or scores.product is None:
             continue
+        if weights.guard is not None:
+            if not guards_rows(weights, scores):
+                continue
+            scores.hides_rows = False
         builder = BuilderBefore(op)
         made = _build(builder, op, scores, values, known, exact_masked_rows)
         if made is None:
@@ -105,129 +94,6 @@ def _orders(op: MatmulOp):
         yield op.rhs, Rows(op.lhs, not turned_lhs), True
 
 
-def _private(op: Operation) -> bool:
-    return has_one_user(op)
-
-
-def _keeps_scores(op: UKernelGenericOp) -> bool:
-    """Whether an op only changes how leading dimensions are counted, or the float type."""
-    if family_name(op) == "reshape":
-        return shape_of(op.operands[0])[-2:] == shape_of(op.result)[-2:]
-    return family_name(op) == "cast" and reads_plainly(op) and is_float(op.operands[0])
-
-
-def _softmax(value: SSAValue) -> UKernelGenericOp | None:
-    """The softmax along keys behind the weights of a product."""
-    while isinstance(value.owner, UKernelGenericOp) and _private(value.owner):
-        op = value.owner
-        if family_name(op) == "softmax":
-            rank = len(shape_of(value))
-            axis = op.attributes.get("axis")
-            along = axis.value.data % rank if isinstance(axis, IntegerAttr) else rank - 1
-            return op if rank >= 2 and along == rank - 1 else None
-        if not _keeps_scores(op):
-            return None
-        value = op.operands[0]
-    return None
-
-
-def _scores(softmax: UKernelGenericOp) -> Scores | None:
-    """Scale, masks and product behind a softmax; None when anything else is in between."""
-    value = softmax.operands[0]
-    found = Scores(shape_of(value)[:-2])
-    if len(shape_of(value)) < 2:
-        return None
-    while isinstance(value.owner, Operation) and _private(value.owner):
-        op = value.owner
-        if isinstance(op, MatmulOp):
-            found.product = op if op.init is None else None
-            return found
-        if not isinstance(op, UKernelGenericOp):
-            return None
-        name = family_name(op)
-        if _keeps_scores(op):
-            value = op.operands[0]
-        elif name in ("elementwise_mul", "elementwise_div") and (pair := literal_operand(op)):
-            value, number, left = pair
-            if not reads_plainly(op) or number == 0 or (name == "elementwise_div" and left):
-                return None
-            found.scale *= number if name == "elementwise_mul" else 1 / number
-        elif name == "select":
-            value = _chosen(op, found)
-        elif name == "elementwise_add":
-            value = _added(op, found)
-        elif name == "transpose" and product_behind(op.operands[0]) is not None:
-            rank = len(shape_of(op.result))
-            if integers_of(op, "permutation") != (*range(rank - 2), rank - 1, rank - 2):
-                return None
-            found.swapped, value = True, op.operands[0]
-        else:
-            return None
-        if value is None:
-            return None
-    return None
-
-
-def _note(found: Scores, op: UKernelGenericOp, mask: Mask) -> bool:
-    """Remember a mask; all must be over the same dimensions."""
-    batch = shape_of(op.result)[:-2]
-    if found.masks and found.batch != batch:
-        return False
-    found.batch = batch
-    found.masks.append(mask)
-    return True
-
-
-def _chosen(op: UKernelGenericOp, found: Scores) -> SSAValue | None:
-    """The scores of select(mask, scores, -big) or select(hidden, -big, scores)."""
-    reads = operand_reads(op)
-    for kept, dropped, name in ((1, "scalar_b", "cond"), (1, "scalar_a", "hidden")):
-        number = number_of(op, dropped)
-        if number is None or len(op.operands) != 2 or not reads_plainly(op, kept):
-            continue
-        if not number * found.scale <= NEVER_SEEN:
-            return None
-        kind = "bool" if name == "cond" else "hidden"
-        found.hides_rows = True
-        mask = Mask(op.operands[0], reads[0], kind)
-        return op.operands[kept] if _note(found, op, mask) else None
-    return None
-
-
-def _added(op: UKernelGenericOp, found: Scores) -> SSAValue | None:
-    """The scores of scores + mask; the mask is not multiplied by the scale."""
-    if found.scale != 1.0 or len(op.operands) != 2:
-        return None
-    for index in (0, 1):
-        scores = op.operands[index]
-        if not reads_plainly(op, index) or not _leads_to_product(scores):
-            continue
-        mask = Mask(op.operands[1 - index], operand_reads(op)[1 - index], "additive")
-        found.hides_rows = True
-        return scores if _note(found, op, mask) else None
-    return None
-
-
-def _leads_to_product(value: SSAValue) -> bool:
-    """Whether scores may be behind a value: a product with only scaling and masks in between."""
-    while isinstance(value.owner, Operation):
-        op = value.owner
-        if isinstance(op, MatmulOp):
-            return True
-        if not isinstance(op, UKernelGenericOp) or not op.operands:
-            return False
-        name = family_name(op)
-        if name == "select" and len(op.operands) == 2:
-            value = op.operands[1]
-        elif name == "elementwise_add" and len(op.operands) == 2:
-            return any(_leads_to_product(v) for v in op.operands)
-        elif _keeps_scores(op) or name in ("elementwise_mul", "elementwise_div", "transpose"):
-            value = op.operands[0]
-        else:
-            return False
-    return False
-
-
 # ------------------------------------------------------------------------------------ building
 
 
@@ -247,7 +113,7 @@ def _build(
     operands: list[SSAValue] = []
     attributes: dict[str, Attribute] = {}
     scale, marks = scores.scale, []
-    target = tensor_type(values.value).element_type
+    target = _narrowest(values.value)
     for rows in (q, k, values):
         value, factor = _unscaled(builder, rows.value) if rows is not values else (rows.value, 1.0)
         scale *= factor
@@ -300,17 +166,24 @@ def _unscaled(builder: BuilderBefore, value: SSAValue) -> tuple[SSAValue, float]
         if family_name(step) == "reshape":
             x = builder.reshape(x, shape_of(step.result))
         else:
-            x = builder.transpose(x, integers_of(step, "permutation") or ())
+            x = builder.transpose(x, integers_of(step, "permutation"))
     return x, float(number)
+
+
+def _narrowest(value: SSAValue) -> Attribute:
+    """The element type a value had before it was widened, or has."""
+    op = maker(value, "cast")
+    widened = op is not None and reads_plainly(op) and is_float(op.operands[0])
+    return tensor_type(op.operands[0] if op is not None and widened else value).element_type
 
 
 def _widened(value: SSAValue, target: Attribute) -> SSAValue:
     """A value before it was widened from `target`."""
     op = maker(value, "cast")
-    if op is not None and reads_plainly(op) and is_float(op.operands[0]):
-        if tensor_type(op.operands[0]).element_type == target != tensor_type(value).element_type:
-            return op.operands[0]
-    return value
+    if op is None or tensor_type(value).element_type == target or not reads_plainly(op):
+        return value
+    source = op.operands[0]
+    return source if tensor_type(source).element_type == target else value
 
 
 def _straight(builder: BuilderBefore, value: SSAValue, turned: bool) -> tuple[SSAValue, bool]:
@@ -318,7 +191,7 @@ def _straight(builder: BuilderBefore, value: SSAValue, turned: bool) -> tuple[SS
     inner = maker(value, "transpose") if turned else None
     if inner is None:
         return value, turned
-    order = list(integers_of(inner, "permutation") or ())
+    order = list(integers_of(inner, "permutation"))
     order[-2:] = order[:-3:-1]
     return builder.transpose(inner.operands[0], order), False
 
@@ -330,6 +203,56 @@ def _grouped(builder: BuilderBefore, operands: list[SSAValue], known: KnownValue
         return 1
     operands[1], operands[2] = keys.build(builder), values.build(builder)
     return keys.group
+
+
+def regroup_attention(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """Attention that reads repeated keys and values, reading what they repeat.
+
+    before: gemma_attention(q, repeat k, repeat v)   after: gemma_attention(q, k, v) {kv_group = 3}
+    """
+    if family_name(op) != "gemma_attention":
+        return False
+    operands = list(op.operands)
+    builder = BuilderBefore(op)
+    group = _grouped(builder, operands, known)
+    if group == 1:
+        return False
+    attributes = dict(op.attributes)
+    given = attributes.get("kv_group")
+    already = given.value.data if isinstance(given, IntegerAttr) else 1
+    attributes["kv_group"] = IntegerAttr(group * already, i64)
+    new = UKernelGenericOp(op.symbol.data, operands, op.result.type, attributes)
+    replace_value(op, builder.add(new))
+    return True
+
+
+def straighten_attention(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """Attention on keys or values behind a transpose, with as little turning as possible.
+
+    before: gemma_attention(q, transpose k to [h, d, n], v) {transpose_k}
+    after:  gemma_attention(q, transpose k to [h, n, d], v), or without any transpose
+    """
+    if family_name(op) != "gemma_attention":
+        return False
+    operands, attributes = list(op.operands), dict(op.attributes)
+    builder = BuilderBefore(op)
+    for index, name in ((1, "transpose_k"), (2, "transpose_v")):
+        inner = maker(operands[index], "transpose")
+        if inner is None:
+            continue
+        order = list(integers_of(inner, "permutation"))
+        order[-2:] = order[:-3:-1]
+        if name in attributes:
+            operands[index] = builder.transpose(inner.operands[0], order)
+            del attributes[name]
+        elif order == list(range(len(order))):
+            operands[index] = inner.operands[0]
+            attributes[name] = UnitAttr()
+    if operands == list(op.operands):
+        return False
+    new = UKernelGenericOp(op.symbol.data, operands, op.result.type, attributes)
+    replace_value(op, builder.add(new))
+    return True
 
 
 def _mask(
@@ -344,7 +267,7 @@ def _mask(
     """Add the masks as the kernel knows them; False when it cannot say them."""
     left: list[Mask] = []
     certain = True
-    for mask in scores.masks:
+    for mask in (part for whole in scores.masks for part in terms(whole, known)):
         if mask.kind == "hidden":
             shown = builder.unary("logical_not", mask.value)
             mask = Mask(shown, mask.read, "bool")
@@ -362,14 +285,18 @@ def _mask(
     if exact_masked_rows and scores.hides_rows and not (certain and len(scores.masks) <= 1):
         return False
     kinds = {mask.kind for mask in left}
-    if len(kinds) > 1 or any((tensor_type(m.value).element_type == i1) != (m.kind == "bool") for m in left):
+    if len(kinds) > 1 or any(
+        (tensor_type(m.value).element_type == i1) != (m.kind == "bool") for m in left
+    ):
         return False
     if not left:
         return True
     built = [mask.build(builder, shape) for mask in left]
     total = built[0]
     for other in built[1:]:
-        total = _both(builder, total, other, shape, "logical_and" if "bool" in kinds else "elementwise_add")
+        total = _both(
+            builder, total, other, shape, "logical_and" if "bool" in kinds else "elementwise_add"
+        )
     operands.append(total)
     attributes["mask_kind"] = text(left[0].kind)
     return True

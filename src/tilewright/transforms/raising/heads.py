@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def repeated_heads(value: SSAValue, known: KnownValues) -> Heads | None:
         return None
     chain = chain[: repeats[-1] + 1]  # from the value back to where the first repetition starts
     source = chain[-1].operands[0]
-    numbers = np.arange(int(np.prod(shape_of(source)))).reshape(shape_of(source))
+    numbers = np.arange(prod(shape_of(source))).reshape(shape_of(source))
     landed = numbers
     for op in reversed(chain):
         landed = _moved(op, landed, known)
@@ -93,7 +94,7 @@ def _movements(value: SSAValue, known: KnownValues) -> list[UKernelGenericOp]:
 
 
 def _repeats(op: UKernelGenericOp) -> bool:
-    return np.prod(shape_of(op.result)) > np.prod(shape_of(op.operands[0]))
+    return prod(shape_of(op.result)) > prod(shape_of(op.operands[0]))
 
 
 def _moved(op: UKernelGenericOp, array: Array, known: KnownValues) -> Array:

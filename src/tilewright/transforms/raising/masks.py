@@ -47,7 +47,10 @@ class Mask:
         value = builder.reshape(builder.transpose(value, order), aligned)
         if aligned == full:
             return value
-        reads = [None if a == 1 and n != 1 else d for d, (a, n) in enumerate(zip(aligned, full, strict=True))]
+        reads = [
+            None if a == 1 and n != 1 else d
+            for d, (a, n) in enumerate(zip(aligned, full, strict=True))
+        ]
         maps = ArrayAttr([map_attribute(rank, reads)])
         return builder.call("cast", [value], TensorType(element, full), {"operand_maps": maps})
 
@@ -64,7 +67,22 @@ def unchosen(mask: Mask) -> Mask:
     if kept != 0 or dropped is None or dropped > NEVER_SEEN:
         return mask
     inner = operand_reads(choice)[0]
-    return Mask(choice.operands[0], tuple(None if d is None else mask.read[d] for d in inner), "bool")
+    return Mask(
+        choice.operands[0], tuple(None if d is None else mask.read[d] for d in inner), "bool"
+    )
+
+
+def terms(mask: Mask, known: KnownValues) -> list[Mask]:
+    """The two masks of a sum of masks when one of them is known, such as a triangle."""
+    total = maker(mask.value, "elementwise_add") if mask.kind == "additive" else None
+    if total is None or len(total.operands) != 2:
+        return [mask]
+    if known.is_known(total.operands[0]) == known.is_known(total.operands[1]):
+        return [mask]
+    return [
+        Mask(part, tuple(None if d is None else mask.read[d] for d in read), "additive")
+        for part, read in zip(total.operands, operand_reads(total), strict=True)
+    ]
 
 
 def contents(mask: Mask, known: KnownValues, scores: tuple[int, ...]) -> Array | None:
@@ -109,8 +127,10 @@ def simplify_attention_mask(op: UKernelGenericOp, known: KnownValues) -> bool:
     scores = (*shape_of(op.result)[:-1], _keys(op))
     rank = len(scores)
     first = rank - len(shape_of(mask))
-    read = tuple(None if n == 1 and scores[first + d] != 1 else first + d
-                 for d, n in enumerate(shape_of(mask)))
+    read = tuple(
+        None if n == 1 and scores[first + d] != 1 else first + d
+        for d, n in enumerate(shape_of(mask))
+    )
     given = Mask(mask, read, "bool" if tensor_type(mask).element_type == i1 else "additive")
     simple = unchosen(given)
     array = contents(simple, known, scores)
@@ -133,7 +153,9 @@ def simplify_attention_mask(op: UKernelGenericOp, known: KnownValues) -> bool:
     return True
 
 
-def _renew(op: UKernelGenericOp, operands: list[SSAValue], attributes: Mapping[str, Attribute]) -> None:
+def _renew(
+    op: UKernelGenericOp, operands: list[SSAValue], attributes: Mapping[str, Attribute]
+) -> None:
     new = UKernelGenericOp(op.symbol.data, operands, op.result.type, attributes)
     BuilderBefore(op).add(new)
     replace_value(op, new.result)
@@ -142,4 +164,3 @@ def _renew(op: UKernelGenericOp, operands: list[SSAValue], attributes: Mapping[s
 def _keys(op: UKernelGenericOp) -> int:
     shape = shape_of(op.operands[1])
     return shape[-1] if "transpose_k" in op.attributes else shape[-2]
-

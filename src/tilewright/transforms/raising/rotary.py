@@ -64,7 +64,9 @@ def _half(
     array = known.array(value)
     if array is not None:
         first, second = (
-            (array[..., 0::2], array[..., 1::2]) if pairs else (array[..., :half], array[..., half:])
+            (array[..., 0::2], array[..., 1::2])
+            if pairs
+            else (array[..., :half], array[..., half:])
         )
         if not np.array_equal(first, second):
             return None
@@ -119,7 +121,9 @@ def _repeated(op: UKernelGenericOp, pairs: bool) -> SSAValue | None:
     ):
         return None
     read = [
-        d for d, n in zip(operand_reads(inner)[0], shape_of(inner.operands[0]), strict=True) if n != 1
+        d
+        for d, n in zip(operand_reads(inner)[0], shape_of(inner.operands[0]), strict=True)
+        if n != 1
     ]
     kept = [d for d, n in enumerate(shape) if n != 1 and d != place]
     return inner.operands[0] if read == kept else None
@@ -150,7 +154,9 @@ def interleaved_whole(op: UKernelGenericOp) -> SSAValue | None:
                 if not _is_turned(right.operands[j], x):
                     continue
                 tables = [_aligned(t, 1 - n) for t, n in ((left, i), (right, j))]
-                if None in tables or shape_of(left.operands[1 - i]) != shape_of(right.operands[1 - j]):
+                if None in tables or shape_of(left.operands[1 - i]) != shape_of(
+                    right.operands[1 - j]
+                ):
                     continue
                 axis = IntegerAttr(len(shape_of(op.result)) - 1, i64)
                 operands = [x, left.operands[1 - i], right.operands[1 - j]]
@@ -164,7 +170,9 @@ def _aligned(op: UKernelGenericOp, index: int) -> SSAValue | None:
     table, read = op.operands[index], operand_reads(op)[index]
     rank, shape = len(shape_of(op.result)), shape_of(table)
     first = rank - len(shape)
-    fits = all(d == first + place or n == 1 for place, (d, n) in enumerate(zip(read, shape, strict=True)))
+    fits = all(
+        d == first + place or n == 1 for place, (d, n) in enumerate(zip(read, shape, strict=True))
+    )
     return table if fits and shape[-1:] == shape_of(op.result)[-1:] else None
 
 
@@ -186,7 +194,9 @@ def _is_turned(value: SSAValue, x: SSAValue) -> bool:
     sign = maker(negated, "elementwise_neg")
     if sign is None or not reads_plainly(sign):
         return False
-    return _takes_every_other(_without_unit(sign.operands[0]), x, 1) and _takes_every_other(plain, x, 0)
+    return _takes_every_other(_without_unit(sign.operands[0]), x, 1) and _takes_every_other(
+        plain, x, 0
+    )
 
 
 def _without_unit(value: SSAValue) -> SSAValue:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from tilewright.dialects.intents import literal, shape_of, tensor_type
-from tilewright.dialects.npu_kernel import UKernelGenericOp
+from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.transforms.kernel_rewriting import (
     BuilderBefore,
@@ -176,13 +176,11 @@ def mean(op: UKernelGenericOp) -> SSAValue | None:
         if left:
             return None
         number = 1 / number if number else 0.0
-    count = math.prod(shape_of(total.operands[0])[a] for a in integers_of(total, "axes") or ())
+    count = math.prod(shape_of(total.operands[0])[a] for a in integers_of(total, "axes"))
     if not math.isclose(number * count, 1.0, rel_tol=1e-6):
         return None
     attributes = dict(total.attributes)
-    return BuilderBefore(op).call(
-        "reduction_mean", total.operands, total.result.type, attributes
-    )
+    return BuilderBefore(op).call("reduction_mean", total.operands, total.result.type, attributes)
 
 
 def variance(op: UKernelGenericOp) -> SSAValue | None:
@@ -215,7 +213,7 @@ def variance(op: UKernelGenericOp) -> SSAValue | None:
     if square is None or average is None or not reads_plainly(square):
         return None
     x = square.operands[0]
-    axes = integers_of(squares, "axes") or ()
+    axes = integers_of(squares, "axes")
     if average.operands[0] is not x or integers_of(average, "axes") != axes or len(axes) != 1:
         return None
     if average.result.type != squares.result.type:
@@ -227,9 +225,7 @@ def variance(op: UKernelGenericOp) -> SSAValue | None:
     if not _comes_before(centred, op):
         return None
     again = builder.call("elementwise_square", [centred.result], x.type)
-    return builder.call(
-        "reduction_mean", [again], squares.result.type, dict(squares.attributes)
-    )
+    return builder.call("reduction_mean", [again], squares.result.type, dict(squares.attributes))
 
 
 def _centred(average: UKernelGenericOp, x: SSAValue) -> UKernelGenericOp | None:
@@ -300,7 +296,11 @@ def halved_last(op: UKernelGenericOp) -> SSAValue | None:
     for index, operand in enumerate(product_.operands):
         plus = _private(maker(operand, "elementwise_add"))
         one = literal_operand(plus) if plus is not None else None
-        if one is None or one[1] != 1 or maker(one[0], "elementwise_tanh", "elementwise_erf") is None:
+        if (
+            one is None
+            or one[1] != 1
+            or maker(one[0], "elementwise_tanh", "elementwise_erf") is None
+        ):
             continue
         builder = BuilderBefore(op)
         half = literal(0.5, tensor_type(op.result).element_type).value
@@ -331,6 +331,34 @@ def times_inverse(op: UKernelGenericOp) -> SSAValue | None:
     return None
 
 
+def narrowed_product(op: UKernelGenericOp) -> SSAValue | None:
+    """A product or attention whose result is only narrowed, with a narrow result"""
+    inner = op.operands[0].owner
+    if not isinstance(inner, MatmulOp | UKernelGenericOp) or not has_one_user(inner):
+        return None
+    first, narrow, wide = (
+        str(tensor_type(v).element_type) for v in (inner.operands[0], op.result, op.operands[0])
+    )
+    if not reads_plainly(op) or (first, wide) != (narrow, "f32") or narrow not in ("bf16", "f16"):
+        return None
+    if isinstance(inner, MatmulOp):
+        if inner.init is not None:
+            return None
+        marks = inner.transposes()
+        new = MatmulOp(inner.lhs, inner.rhs, op.result.type, None, *marks, dict(inner.attributes))
+        return BuilderBefore(op).add(new)
+    if family_name(inner) != "gemma_attention":
+        return None
+    element = tensor_type(op.result).element_type
+    return BuilderBefore(op).call(
+        "gemma_attention",
+        inner.operands,
+        op.result.type,
+        dict(inner.attributes),
+        (element, element),
+    )
+
+
 def added_negative(op: UKernelGenericOp) -> SSAValue | None:
     """x + (-y) as x - y; also where the sign is on one factor of y"""
     if len(op.operands) != 2 or not (reads_plainly(op, 0) and reads_plainly(op, 1)):
@@ -359,6 +387,7 @@ def added_negative(op: UKernelGenericOp) -> SSAValue | None:
 
 
 SPELLINGS: dict[str, list[Spelling]] = {
+    "cast": [narrowed_product],
     "elementwise_pow": [power],
     "elementwise_mul": [product, mean, factor_of_norm, halved_last, times_inverse],
     "elementwise_div": [inverse_root, mean, divided_by_root, logistic, halved_last],

@@ -36,7 +36,7 @@ from tilewright.targets.atlas.profile import Profile
 class VmemExceeded(TilewrightError):
     """The kernel's tiles do not fit on the chip."""
 
-    def __init__(self, profile: Profile, bytes: int, source: str) -> None:
+    def __init__(self, profile: Profile, bytes: int, source: str, wanted: int = 0) -> None:
         super().__init__(
             "TW1454",
             f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
@@ -45,6 +45,7 @@ class VmemExceeded(TilewrightError):
             "(unroll) or less depth",
         )
         self.source = source  # the line whose tiles take most
+        self.wanted = wanted  # bytes the kernel would use for itself
 
 
 @dataclass

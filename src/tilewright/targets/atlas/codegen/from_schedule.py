@@ -69,13 +69,14 @@ class Placed:
     """A tensor at an address, in DRAM or, between kernels of one program, in VMEM.
 
     rounds: the program carries the kernel out several times, each time with another tensor; the
-    address is that of the first.
+    address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
     """
 
     layout: TensorLayout
     base: int
     on_chip: bool = False
     rounds: bool = False
+    copy: int | None = None
 
 
 def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
@@ -183,6 +184,9 @@ class _Reader:
         value = self.tiles[op.source]
         place = self._offset(op, placed)
         self.rows.append(Write(value, place, size, _line(op), placed.on_chip))
+        if placed.copy is not None:
+            there = place.shifted(placed.copy - placed.base)
+            self.rows.append(Write(value, there, size, _line(op)))
 
     def _tensor(self, op: Operation, value: SSAValue) -> Placed:
         if value not in self.tensors:

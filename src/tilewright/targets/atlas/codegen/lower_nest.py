@@ -44,6 +44,7 @@ from tilewright.targets.atlas.profile import Profile
 STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body
 FEW = 8192  # bytes; up to here straight code loads register by register
+SHARES = (1, 4, 16, STRAIGHT)  # how much shorter bodies may get where VMEM is small
 KEPT = 24  # tensor registers that loaded tiles may keep in straight code
 
 
@@ -52,6 +53,7 @@ def lower(
     profile: Profile,
     pool: ConstantPool | None = None,
     area: Area | None = None,
+    shares: tuple[int, ...] = SHARES,
 ) -> Routine:
     """The routine that runs a tile program; constants it needs from memory go to the pool.
 
@@ -62,7 +64,7 @@ def lower(
     pool = pool or ConstantPool(0)
     statements = without_idle_slots(statements)
     error = None
-    for share in (1, 4, 16, STRAIGHT):
+    for share in shares:
         rows = fresh_loops(statements)
         mark_loops(rows, share)
         pool.values.clear()
@@ -117,8 +119,8 @@ class _Lowering(Chip):
                 (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
             )
             held = self.profile.vmem_bytes - (self.area.end - self.area.start)
-            needed = self.peak - self.area.start + self.area.end - self.ceiling + held
-            raise VmemExceeded(self.profile, needed, most[1])
+            wanted = self.peak - self.area.start + self.area.end - self.ceiling
+            raise VmemExceeded(self.profile, wanted + held, most[1], wanted)
         return self.routine
 
     def _sequence(

@@ -135,12 +135,13 @@ class _Compiler:
         self.pointers = {r: places.pop(0) for r in pointers}
         self.counters = [places.pop(0) for _ in range(depth)]
         self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
-        for register, place in self.pointers.items():
-            if register in self.routine.by_round:
-                self.writer.add(Instruction.of("lw", place, ROUND_WORD, 0))
-        if any(register in self.routine.by_round for register in self.pointers):
+        turning = [p for r, p in self.pointers.items() if r in self.routine.by_round]
+        for place in turning[:1]:
+            self.writer.add(Instruction.of("lw", place, ROUND_WORD, 0))
             for row in fill(self.profile.timing_of(BY_MNEMONIC["lw"]).latency + 1):
                 self.writer.add(row)
+        for place in turning[1:]:
+            self.writer.add(Instruction.of("addi", place, turning[0], 0))
         for register, place in self.pointers.items():
             if register in self.routine.by_round:
                 continue

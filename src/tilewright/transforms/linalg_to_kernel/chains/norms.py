@@ -223,7 +223,9 @@ def _vector(rewriter: Rewriter, norm: Node, read: Read, root: Node) -> SSAValue 
     if shape_of(read.value) == (size,):
         return read.value
     # Weights may be written with dimensions of size 1; an activation of that shape is no weight.
-    if not isinstance(read.value.owner, arith.ConstantOp) or not rewriter.private([norm.op], root.op):
+    if not isinstance(read.value.owner, arith.ConstantOp) or not rewriter.private(
+        [norm.op], root.op
+    ):
         return None
     return rewriter.helper(root.op, read.value, (size,))
 

@@ -167,11 +167,20 @@ again:
 """
 
 
-def looped(count: int = 3) -> CompiledModel:
+# The same, but every round leaves before its result has arrived; the next one waits for it.
+EAGER = (
+    LOOP.replace("    dma.wait.ch0\n    add x3", "    add x3").replace(
+        "again:\n", "again:\n    dma.wait.ch0\n"
+    )
+    + "    dma.wait.ch0\n"
+)
+
+
+def looped(count: int = 3, text: str = LOOP) -> CompiledModel:
     """h = h + w[i], round by round; h is what goes in and what comes out."""
     layout = Layout((20, 32), "bf16")
     at = 0x10000
-    program = assemble(LOOP.format(h=0, w=at, count=count), V1)
+    program = assemble(text.format(h=0, w=at, count=count), V1)
     program.lines[:] = 0
     random = np.random.default_rng(1)
     packed = [layout.pack(random.normal(size=layout.shape)) for _ in range(count)]
@@ -197,6 +206,47 @@ def looped(count: int = 3) -> CompiledModel:
         weights={"w": np.frombuffer(b"".join(packed), np.uint8)},
         state={"x": "y"},
     )
+
+
+START = """
+    li x3, {w}
+    li x9, 0x8000
+    sw x3, 0(x9)
+    delay 4
+"""
+ROUND = (
+    LOOP.replace("    li x3, {w}\n", "    li x9, 0x8000\n    lw x3, 0(x9)\n    delay 4\n")
+    .replace("    addi x6, x6, -1\n    bne x6, x0, again\n", "    sw x3, 0(x9)\n")
+    .replace("    nop\n", "    delay 4\n")
+)
+
+
+def streamed(count: int = 3) -> CompiledModel:
+    """The same in pieces: the code of a round is loaded for every round."""
+    model = looped(count)
+    model.segments = [assemble(t.format(h=0, w=0x10000, count=0), V1) for t in (START, ROUND)]
+    for program in model.segments:
+        program.lines[:] = 0
+    model.steps = [
+        Step("start", "nothing", {"out": "place"}, {}, 0, 0, len(model.segments[0])),
+        Step(
+            "layers.0.add",
+            "add",
+            {"a": "h", "b": "w", "out": "h"},
+            {},
+            1,
+            model.segments[1].labels["again"],
+            len(model.segments[1]),
+        ),
+    ]
+    model.regions = {
+        "h": Region("h", "dram", 0, model.regions["h"].layout, "activation", 0, 1),
+        "w": Region("w", "dram", 0x10000, model.regions["w"].layout, "weight", 1, 1, count, 2048),
+        "place": Region("place", "vmem", 0x8000, Layout((32, 32), "fp8"), "activation", 0, 1),
+    }
+    model.rounds = [Rounds(count, 1, 2, tuple(f"layers.{i}" for i in range(count)))]
+    model.parts = [DevicePart((0, *[1] * count), ("x",), ("y",))]
+    return model
 
 
 HOST = """
@@ -244,4 +294,8 @@ def _add(profile: Profile, options: dict[str, Any], operands: dict[str, np.ndarr
     return {"out": arithmetic.add(operands["a"], operands["b"])}
 
 
-REFERENCES = {"gemm": _gemm, "add": _add}
+REFERENCES = {"gemm": _gemm, "add": _add, "nothing": lambda profile, options, operands: {}}
+
+
+def bf16_codes(numbers: np.ndarray) -> np.ndarray:
+    return numbers.astype(ml_dtypes.bfloat16).view(np.uint16)

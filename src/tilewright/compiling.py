@@ -49,6 +49,7 @@ def compile(
     no_host: bool = False,
     seed: int = 0,
     shapes: Shapes | None = None,
+    weights: Any = None,
     progress: Progress = lambda phase, detail: None,
 ) -> Program:
     """The program of a model, to call with arrays.
@@ -62,10 +63,11 @@ def compile(
     fuse: keep results in VMEM between kernels and chains of operations in one kernel.
     host: layers the host computes. no_host: it is an error if anything needs the host.
     shapes: sizes of symbolic dimensions of ONNX models.
+    weights: the tree of arrays that a jax function takes as its first argument.
     """
     began = time.perf_counter()
     progress("import", "")
-    imported = as_imported(model, inputs, shapes)
+    imported = as_imported(model, inputs, shapes, weights)
     seconds = time.perf_counter() - began
     samples = _samples(imported, calibrate, inputs)
     options = CompileOptions(fuse=fuse, host=tuple(host), no_host=no_host, seed=seed)
@@ -150,7 +152,9 @@ def layer_names(imported: Imported) -> Iterator[str]:
 # --- what models may be -----------------------------------------------------------------
 
 
-def as_imported(model: Any, inputs: Any = None, shapes: Shapes | None = None) -> Imported:
+def as_imported(
+    model: Any, inputs: Any = None, shapes: Shapes | None = None, weights: Any = None
+) -> Imported:
     """Any model as the compiler takes it."""
     if isinstance(model, Imported):
         return model
@@ -173,7 +177,7 @@ def as_imported(model: Any, inputs: Any = None, shapes: Shapes | None = None) ->
 
         return read_onnx(model, shapes)
     if callable(model) and "jax" in sys.modules:
-        return _from_jax(model, inputs)
+        return _from_jax(model, inputs, weights)
     raise TilewrightError("TW0043", f"{type(model).__name__} is no model", hint=MODELS)
 
 
@@ -199,7 +203,7 @@ def _tensor(value: Any) -> Any:
     return value
 
 
-def _from_jax(function: Callable[..., Any], inputs: Any) -> Imported:
+def _from_jax(function: Callable[..., Any], inputs: Any, weights: Any = None) -> Imported:
     from tilewright.frontend.jax import import_jax
 
     if inputs is None:
@@ -209,8 +213,9 @@ def _from_jax(function: Callable[..., Any], inputs: Any) -> Imported:
             hint="tw.compile(function, (x,))",
         )
     if isinstance(inputs, Mapping):
-        return import_jax(function, **inputs)
-    return import_jax(function, *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+        return import_jax(function, weights=weights, **inputs)
+    given = inputs if isinstance(inputs, tuple | list) else (inputs,)
+    return import_jax(function, *given, weights=weights)
 
 
 # --- samples ----------------------------------------------------------------------------

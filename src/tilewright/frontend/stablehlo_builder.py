@@ -42,9 +42,17 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.aten import GraphImporter
 from tilewright.frontend.aten_builder import LAYER, scalar_attribute
-from tilewright.frontend.aten_graph import BY_NAME, ExportedGraph, Node, ScalarType, element_type
+from tilewright.frontend.aten_graph import (
+    BY_NAME,
+    ExportedGraph,
+    Node,
+    ScalarType,
+    TensorInfo,
+    element_type,
+)
 from tilewright.frontend.imported import Array
 from tilewright.frontend.stablehlo_locations import layer_in, name_in
+from tilewright.reference import dtypes
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,8 @@ class HLOImporter(GraphImporter):
         self.made: dict[tuple[object, ...], OpResult] = {}
         self.current: HLOOp | None = None
         self.resources: Mapping[str, bytes] = {}
+        self.layers_of: dict[SSAValue, str] = {}  # one layer cut out of stacked weights -> its name
+        self.parts: dict[tuple[str, tuple[int, ...]], SSAValue] = {}
         self.functions: dict[str, Operation] = {}
         self.callers: list[Node] = []
 
@@ -233,6 +243,39 @@ class HLOImporter(GraphImporter):
         if key is not None:
             self.made[key] = made
         return made
+
+    def slice(
+        self,
+        x: SSAValue,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        result_shape: Sequence[int] | None = None,
+    ) -> SSAValue:
+        """A slice; one layer of weights that are stacked for a loop is a weight itself."""
+        shape = shape_of(x)
+        if x in self.names and len(shape) > 1 and tuple(sizes) == (1, *shape[1:]) != shape:
+            name, index = self.names[x], offsets[0]
+            part = self._part(f"{name}.{index}.stacked", self.weights[name][index : index + 1])
+            self.layers_of[part] = f"{name}.{index}"
+            return part if result_shape is None else self.reshape(part, result_shape)
+        return super().slice(x, offsets, sizes, strides, result_shape)
+
+    def reshape(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
+        if x in self.layers_of and tuple(shape) == shape_of(x)[1:]:
+            name = self.layers_of[x]
+            return self._part(name, self.weights[f"{name}.stacked"][0])
+        return super().reshape(x, shape)
+
+    def _part(self, name: str, array: Array) -> SSAValue:
+        """A weight that is part of another; the array is a view."""
+        if (name, array.shape) not in self.parts:
+            kind = BY_NAME[dtypes.of_array(array).name]
+            made = self.resource(name, TensorInfo(array.shape, kind))
+            self.parts[name, array.shape] = made
+            self.weights[name] = array
+            self.names[made] = name
+        return self.parts[name, array.shape]
 
     def apply(
         self,

@@ -305,6 +305,24 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
     return TileArray(backend, [[made(c) for c in range(across)]], "bf16", [SIDE], x.columns, "row")
 
 
+def neutral(kind: str, x: Any) -> TileArray:
+    """The tiles with every column beyond the edge of their tensor replaced by what a sum, maximum
+    or minimum ignores; tiles of different steps can then be combined element by element."""
+    x = as_tiles(x)
+    backend = x.backend
+    _want(x, "bf16")
+    if kind not in ("sum", "max", "min"):
+        raise backend.error("TW1616", f'"{kind}" is none of "sum", "max", "min"')
+
+    def made(cell: Cell, valid: int) -> Cell:
+        if valid >= SIDE:
+            return cell
+        return backend.lazily(lambda: inside(backend, backend.use(cell), valid, kind, 1))
+
+    cells = [[made(c, n) for c, n in zip(row, x.columns, strict=True)] for row in x.cells]
+    return TileArray(backend, cells, "bf16", x.rows, [SIDE] * len(x.columns))
+
+
 def inside(
     backend: Backend, value: Any, valid: int, kind: str, axis: int, shape: str = "full"
 ) -> Any:

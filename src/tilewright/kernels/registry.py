@@ -182,7 +182,7 @@ _ENTRIES: list[Entry] = [
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
     Entry("gemm", "gemm", _MKN),
     *_group(
-        "attention", "attention attention_causal", _HEADS,
+        "attention", "attention attention_causal attention_flash attention_flash_causal", _HEADS,
         data=dict.fromkeys(("q", "kt", "v"), "half"),
     ),
     *_group(

@@ -134,7 +134,9 @@ class Backend:
         names."""
         raise NotImplementedError
 
-    def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:
+    def blocks(
+        self, extent: int, size: int, unroll: bool | int, padded: bool = False
+    ) -> Iterator[Block]:
         raise NotImplementedError
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
@@ -164,7 +166,8 @@ class Backend:
     def edge(self, valid: int, inner: float, outer: float, axis: int) -> Any:
         """A tile with `inner` up to `valid` along the axis and `outer` beyond it."""
         line = np.where(np.arange(SIDE) < valid, inner, outer)
-        name = f"edge_{axis}_{valid}_{'up' if inner > 0 else 'down'}_{'far' if outer else 'zero'}"
+        ends = f"{inner:g}_{outer:g}".replace("-", "minus").replace("+", "").replace(".", "p")
+        name = f"edge_{axis}_{valid}_{ends}"
         if axis == 1:
             tensor = self.constant_tensor(name, lambda: line)
             return self.read(tensor, [0], "row")

@@ -17,16 +17,16 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_emit import GAIN, best_shift
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.modulo_emit import GAIN
+from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
-from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
 FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
+ROUND_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
 WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
 
@@ -38,22 +38,6 @@ class Loop:
     body: list[Code | Loop] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Interval:
-    """Ticks per iteration of a loop with a straight body.
-
-    plain: one iteration after the other; achieved: as emitted; bound: of the units and carried
-    values, with its cause; stages: iterations under way at once.
-    """
-
-    trips: int
-    plain: int
-    achieved: int
-    bound: int
-    cause: str
-    stages: int
-
-
 @dataclass
 class Routine:
     """A kernel under construction."""
@@ -61,6 +45,7 @@ class Routine:
     profile: Profile
     items: list[Code | Loop] = field(default_factory=list)
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
+    by_round: set[Register] = field(default_factory=set)  # pointers that start ROUND bytes further
     carried: list[Register] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
@@ -109,6 +94,7 @@ class _Compiler:
         self.exact = exact
         self.profile = routine.profile
         self.writer = Writer()
+        self.loops = LoopWriter(self.writer, self.profile.delay_slots)
 
     def run(self, source: str) -> Program:
         for item in self.routine.items:
@@ -133,7 +119,16 @@ class _Compiler:
         self.pointers = {r: places.pop(0) for r in pointers}
         self.counters = [places.pop(0) for _ in range(depth)]
         self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
+        turning = [p for r, p in self.pointers.items() if r in self.routine.by_round]
+        for place in turning[:1]:
+            self.writer.add(Instruction.of("lw", place, ROUND_WORD, 0))
+            for row in fill(self.profile.timing_of(BY_MNEMONIC["lw"]).latency + 1):
+                self.writer.add(row)
+        for place in turning[1:]:
+            self.writer.add(Instruction.of("addi", place, turning[0], 0))
         for register, place in self.pointers.items():
+            if register in self.routine.by_round:
+                continue
             for row in load_constant(place, self.routine.pointers[register]):
                 self.writer.add(row)
         self.carried: dict[Register, int] = {}
@@ -197,58 +192,20 @@ class _Compiler:
             self._pin(loop)
         counter = self.counters[level]
         if len(loop.body) == 1 and isinstance(loop.body[0], Code):
-            self._straight_loop(loop.trips, loop.body[0], counter)
+            chosen = straight_loop(
+                loop.body[0], loop.trips, self.carried, self._body_setting, self.gain
+            )
+            self.routine.intervals.append(chosen.interval)
+            self.loops.write(chosen, counter)
         else:
-            top = self._open(loop.trips, counter)
+            top = self.loops.open(loop.trips, counter)
             for item in loop.body:
                 self._item(item, level + 1)
             if loop.trips > 1:
-                self._close(top, counter)
+                self.loops.close(top, counter)
         self._drain(loop)
         if level == 0:
             self.constants = Constants(reserved=self.constants.reserved)
-
-    def _open(self, trips: int, counter: int) -> int:
-        """Set the counter; the place the loop goes back to."""
-        if trips > 1:
-            for row in load_constant(counter, trips):
-                self.writer.add(row)
-        return len(self.writer.rows)
-
-    def _repeat(self, trips: int, result: Schedule, period: int, counter: int) -> None:
-        top = self._open(trips, counter)
-        # The counter and the branch at the end add two ticks.
-        self.writer.piece(result.issues, max(0, period - 2))
-        if trips > 1:
-            self._close(top, counter)
-
-    def _straight_loop(self, trips: int, body: Code, counter: int) -> None:
-        """A loop around one straight piece, its iterations overlapped where that is faster."""
-        result = schedule(body, self._setting(body, entry=True))
-        period = loop_period(body, result)
-        bound = lower_bound(body)
-        choice = None
-        if self.gain is not None:
-            choice = best_shift(body, result, trips, self.carried, self._body_setting, self.gain)
-        achieved, stages = (choice.interval, 2) if choice else (period, 1)
-        self.routine.intervals.append(
-            Interval(
-                trips,
-                max(period, bound.ticks),
-                max(achieved, bound.ticks),
-                bound.ticks,
-                bound.cause,
-                stages,
-            )
-        )
-        if choice is None:
-            self._repeat(trips, result, period, counter)
-            return
-        self.writer.piece(choice.first.issues, choice.first.finish)
-        self._repeat(trips - 1, choice.kernel, choice.interval, counter)
-        for row in fill(self._longest([body])):
-            self.writer.add(row)
-        self.writer.piece(choice.rest.issues, choice.rest.finish)
 
     def _longest(self, codes: Iterable[Code]) -> int:
         """The longest time an instruction of the codes is under way."""
@@ -282,34 +239,6 @@ class _Compiler:
             pinned.add((kind, place))
         fresh.pinned = frozenset(pinned)
         self.constants = fresh
-
-    def _close(self, top: int, counter: int) -> None:
-        """Count down and branch back; the last instructions move into the delay slots."""
-        rows, sources = self.writer.rows, self.writer.sources
-        slots = self.profile.delay_slots
-        while len(rows) - top < slots:
-            self.writer.add(Instruction.of("delay", 0))
-        rows.insert(len(rows) - slots, Instruction.of("addi", counter, counter, -1))
-        sources.insert(len(sources) - slots, "")
-        here = len(rows) - slots
-        offset = 4 * (top - here)
-        if offset < -4096:
-            self._far_branch(counter, top)
-            return
-        rows.insert(here, Instruction.of("bne", counter, 0, offset))
-        sources.insert(here, "")
-
-    def _far_branch(self, counter: int, top: int) -> None:
-        """A loop too long for a conditional branch: skip over a jump when done."""
-        rows, sources = self.writer.rows, self.writer.sources
-        slots = self.profile.delay_slots
-        here = len(rows) - slots
-        # beq leaves after the original slots; otherwise the jump follows with idle slots.
-        rows.insert(here, Instruction.of("beq", counter, 0, 4 * (2 * slots + 2)))
-        sources.insert(here, "")
-        self.writer.add(Instruction.of("jal", 0, 4 * (top - len(rows))))
-        for _ in range(slots):
-            self.writer.add(Instruction.of("delay", 0))
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""

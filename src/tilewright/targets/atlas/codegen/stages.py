@@ -59,7 +59,7 @@ def _ranges(statement: Statement, kind: type[Read] | type[Write]) -> list[tuple[
     """DRAM bytes that a statement may read or write."""
     found = []
     for s in _all([statement]):
-        if isinstance(s, kind):
+        if isinstance(s, kind) and not s.on_chip:
             steps = [f * (v.trips - 1) for v, f in s.offset.terms]
             low = s.offset.constant + sum(min(0, n) for n in steps)
             high = s.offset.constant + sum(max(0, n) for n in steps) + s.bytes

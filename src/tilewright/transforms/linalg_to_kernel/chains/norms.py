@@ -13,6 +13,7 @@ from tilewright.dialects.xdsl_api import (
     IntegerAttr,
     Operation,
     SSAValue,
+    arith,
     f32,
     i64,
 )
@@ -145,7 +146,7 @@ def rms_norm(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
         }
         new = rewriter.replace(op, inner, "rms_norm", [x.value], attributes, x.value.type)
         if new is not None:
-            return _centred(new, rewriter) or new
+            return new
     return None
 
 
@@ -154,8 +155,10 @@ def _same_layout(node: Node) -> bool:
     return len(node.reads) == 1 and node.reads[0].covers(node.shape)
 
 
-def _centred(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
-    """rms_norm(x - mean(x)) is layer_norm(x)"""
+def centred(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
+    """rms_norm(x - mean(x)) is layer_norm(x); in f32 the same with a weight"""
+    if tensor_type(op.result).element_type != f32 and len(op.operands) > 1:
+        return None
     centre = node_of(stem(op.operands[0]), "elementwise_sub")
     if centre is None or len(centre.reads) != 2:
         return None
@@ -167,7 +170,8 @@ def _centred(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
         return None
     inner: list[Operation] = [centre.op, found[0].op]
     attributes = {**op.attributes, "axis": IntegerAttr(found[1], i64)}
-    return rewriter.replace(op, inner, "layer_norm", [x.value], attributes, x.value.type)
+    operands = [x.value, *op.operands[1:]]
+    return rewriter.replace(op, inner, "layer_norm", operands, attributes, x.value.type)
 
 
 def _axis(op: UKernelGenericOp) -> int:
@@ -181,7 +185,7 @@ def weighted(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
         found = node_of(normed.value, "rms_norm", "layer_norm")
         if found is None or len(found.op.operands) != 1 or not normed.covers(root.shape):
             continue
-        vector = _vector(found, weight, root)
+        vector = _vector(rewriter, found, weight, root)
         if vector is None or (found.family == "layer_norm" and root.element != f32):
             continue
         operands = [found.op.operands[0], vector]
@@ -199,7 +203,7 @@ def biased(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
         found = node_of(normed.value, "layer_norm")
         if found is None or len(found.op.operands) != 2 or not normed.covers(root.shape):
             continue
-        vector = _vector(found, bias, root)
+        vector = _vector(rewriter, found, bias, root)
         if vector is None or root.element != f32:
             continue
         operands = [*found.op.operands, vector]
@@ -210,16 +214,23 @@ def biased(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     return None
 
 
-def _vector(norm: Node, read: Read, root: Node) -> SSAValue | None:
+def _vector(rewriter: Rewriter, norm: Node, read: Read, root: Node) -> SSAValue | None:
     """A vector read along the axis of a norm."""
     place = _place(norm.result, _axis(norm.op))
     loops = [d for d, n in enumerate(root.shape) if n != 1]
     size = norm.shape[_axis(norm.op)]
     if size == 1:  # no loop to line the vector up with
         return None
-    if read.loops != (loops[place],) or shape_of(read.value) != (size,):
+    if read.loops != (loops[place],) or tensor_type(read.value).element_type != root.element:
         return None
-    return read.value if tensor_type(read.value).element_type == root.element else None
+    if shape_of(read.value) == (size,):
+        return read.value
+    # Weights may be written with dimensions of size 1; an activation of that shape is no weight.
+    if not isinstance(read.value.owner, arith.ConstantOp) or not rewriter.private(
+        [norm.op], root.op
+    ):
+        return None
+    return rewriter.helper(root.op, read.value, (size,))
 
 
 def narrowed(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
@@ -254,4 +265,5 @@ RECOGNISERS: dict[str, list[Recogniser]] = {
     "elementwise_mul": [mean, rms_norm, weighted],
     "elementwise_add": [biased],
     "cast": [narrowed],
+    "rms_norm": [centred],
 }

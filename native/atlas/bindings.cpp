@@ -353,12 +353,13 @@ NB_MODULE(_native, m) {
            "settings"_a, "kernels"_a = "")
       .def_prop_ro("kernels", &Guarded::kernels)
       .def("load",
-           [](Guarded& self, atlas::Opcodes opcodes, atlas::Operands operands) {
+           [](Guarded& self, atlas::Opcodes opcodes, atlas::Operands operands, bool keep_memory) {
              if (opcodes.shape(0) != operands.shape(0))
                throw std::invalid_argument("opcodes and operands differ in length");
              self.hold()->load(opcodes.data(), operands.data(), opcodes.shape(0),
-                               operands.shape(1));
-           })
+                               operands.shape(1), keep_memory);
+           },
+           "opcodes"_a, "operands"_a, "keep_memory"_a = false)
       .def("reset", [](Guarded& self) { self.hold()->reset(); })
       .def("run", &atlas::run)
       .def_prop_ro("tick", [](Guarded& self) { return self.hold()->progress.tick; })

@@ -240,8 +240,10 @@ class Machine {
  public:
   Machine(Settings settings, std::vector<Row> rows, const Kernels& kernels);
 
-  void load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width);
-  void reset();
+  void load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width,
+            bool keep_memory = false);
+  void reset();    // tick 0, registers and memory as at power-on
+  void restart();  // the same, but memory keeps its content
   Stop run(const Limits& limits);
 
   Settings settings;

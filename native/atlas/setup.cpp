@@ -135,7 +135,8 @@ Machine::Machine(Settings given, std::vector<Row> table, const Kernels& kernels)
   reset();
 }
 
-void Machine::load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width) {
+void Machine::load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width,
+                   bool keep_memory) {
   if (count > size_t(1) << 28) throw std::invalid_argument("the program is too long");
   std::vector<Instruction> loaded(count);
   for (size_t i = 0; i < count; ++i) {
@@ -180,14 +181,21 @@ void Machine::load(const uint8_t* opcodes, const int32_t* operands, size_t count
   }
   program = std::move(loaded);
   breakpoints.clear();
-  reset();
+  if (keep_memory)
+    restart();
+  else
+    reset();
 }
 
 void Machine::reset() {
+  vmem.reset(settings.vmem_bytes, 1, settings.fill);
+  dram.reset(settings.dram_bytes, 0, settings.fill);
+  restart();
+}
+
+void Machine::restart() {
   Registers& r = *registers;
   const Fill& fill = settings.fill;
-  vmem.reset(settings.vmem_bytes, 1, fill);
-  dram.reset(settings.dram_bytes, 0, fill);
   fill.bytes(2, 0, r.m[0], sizeof r.m);
   fill.bytes(3, 0, r.w[0], sizeof r.w);
   std::vector<uint8_t> raw(sizeof r.acc);

@@ -1,6 +1,7 @@
 """Tilewright compiles neural networks to NPUs and runs the result on exact simulators.
 
-`import tilewright as tw` gives the tile language: `tw.kernel`, `tw.grid`, `tw.exp`, … It is
+`import tilewright as tw` gives `tw.compile`, which turns a model into a program to call, `tw.load`,
+which opens a saved one, and the tile language (`tw.kernel`, `tw.grid`, `tw.exp`, …). All of it is
 loaded when first used.
 """
 
@@ -9,17 +10,26 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import Location, TilewrightError
 
 if TYPE_CHECKING:
+    from tilewright.compiling import compile
+    from tilewright.runtime.loaded import Program, load
     from tilewright.tile import *  # noqa: F403
 
 __version__ = "0.1.0"
-__all__ = ["Location", "TilewrightError", "__version__"]
+__all__ = ["Location", "Program", "TilewrightError", "__version__", "compile", "load"]
+_LAZY = {  # name -> its module
+    "compile": "tilewright.compiling",
+    "Program": "tilewright.runtime.loaded",
+    "load": "tilewright.runtime.loaded",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Names of the tile language."""
+    """Names that are loaded when first used: entry points, and those of the tile language."""
     if not name.startswith("_"):
         from importlib import import_module
 
+        if name in _LAZY:
+            return getattr(import_module(_LAZY[name]), name)
         language = import_module("tilewright.tile")
         if name in language.__all__:
             return getattr(language, name)

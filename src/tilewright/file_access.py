@@ -69,8 +69,7 @@ def write_atomically(path: str, content: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-            os.chmod(temporary, mode)
+            os.chmod(temporary, new_file_mode(target))
             os.replace(temporary, target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -83,7 +82,10 @@ def write_atomically(path: str, content: bytes) -> None:
         ) from None
 
 
-def _umask() -> int:
-    value = os.umask(0)
-    os.umask(value)
-    return value
+def new_file_mode(target: Path) -> int:
+    """The permissions of a file that is about to be replaced or made."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

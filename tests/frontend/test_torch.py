@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tilewright.errors import TilewrightError
+from tilewright.frontend.factories import import_factory
 from tilewright.frontend.pt2 import read_pt2
 from tilewright.frontend.torch import (
     compile_backend,
     from_numpy,
-    import_factory,
     import_module,
     import_program,
     to_numpy,

@@ -65,7 +65,22 @@ def state_changes_shape(x: A, y: B, out: A):
 
 def scale(x: A, out: F):
     for m in tw.grid(x.M):
-        out[m, :] = tw.to_fp8(x[m, :], scale=256)  # here
+        out[m, :] = tw.to_fp8(x[m, :], scale=-0.5)  # here
+
+
+def scale_of_zero(x: A, out: F):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.to_fp8(x[m, :], scale=1e-50)  # here
+
+
+def scale_as_text(f: F, out: A):
+    for m in tw.grid(f.M):
+        out[m, :] = tw.to_bf16(f[m, :], scale="4")  # pyright: ignore  # here
+
+
+def scale_shape(x: A, y: B, out: F):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.to_fp8(x[m, :], scale=y[m, :])  # here
 
 
 def wrong_dtype(x: A, f: F, out: A):
@@ -167,7 +182,7 @@ def bad_stationary(x: A, out: A):
 
 
 def bad_depth(x: A, out: A):
-    tw.options(depth=3)  # here
+    tw.options(depth=1)  # here
     for m in tw.grid(x.M):
         out[m, :] = x[m, :]
 
@@ -195,7 +210,10 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
         "TW1626",
         "the state is a bf16 tile of 32x96, it cannot become a bf16 tile of 32x40",
     ),
-    (scale, "TW1624", "scale 256 is outside 1 to 255"),
+    (scale, "TW1624", "scale -0.5 is outside 1.18e-38 to 8.51e+37"),
+    (scale_of_zero, "TW1624", "scale 1e-50 is outside 1.18e-38 to 8.51e+37"),
+    (scale_as_text, "TW1624", "a scale is a number, a row or a column, not str"),
+    (scale_shape, "TW1618", "tiles of 32x96 and 32x40 do not broadcast"),
     (wrong_dtype, "TW1617", "this operation takes bf16 tiles, not fp8"),
     (wrong_output, "TW1609", "out holds fp8, the tile is bf16"),
     (transposed_bf16, "TW1610", "only fp8 tiles can be transposed, this one is bf16"),
@@ -205,7 +223,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (wrong_block, "TW1604", "a block of a dimension of 64 indexes a dimension of 96 of x"),
     (wrong_index, "TW1605", "slice(0, 32, None) does not index a tile dimension of x"),
     (too_few_indices, "TW1607", "x has 2 dimensions, 1 indices given"),
-    (read_output, "TW1629", "out is an output and cannot be read"),
+    (read_output, "TW1629", "out is read before it is written"),
     (write_input, "TW1630", "x is an input and cannot be assigned"),
     (does_not_fill, "TW1642", "a tile of 32x40 does not fill 32x96 of out"),
     (number_as_tile, "TW1616", "a tile is needed here, not 1.0"),
@@ -214,7 +232,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),
     (bad_unit, "TW1635", "units 2 do not name matrix units"),
     (bad_stationary, "TW1636", 'stationary is "weights" or "activations", not \'rows\''),
-    (bad_depth, "TW1637", "depth is an even number from 2 on, not 3"),
+    (bad_depth, "TW1637", "depth is a number from 2 on, not 1"),
     (rows_of_vector, "TW1642", "a tile of 32x96 does not fill 1x96 of out"),
 ]
 

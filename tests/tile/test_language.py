@@ -212,3 +212,31 @@ def test_any_size(m: int, n: int, inner: int, rows: int, profile: str) -> None:
     a, b = random.normal(size=(m, inner)), random.normal(size=(n, inner))
     compiled = normalised(a, b, target=profile)
     assert compiled.tobytes() == normalised.eager(a, b, profile=profile).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (50, 70), (96, 33)])
+def test_numbers_of_whole_tiles(shape: tuple[int, int]) -> None:
+    """Reducing rows and then columns, or the other way round, gives one number."""
+
+    @tw.kernel
+    def centred(
+        x: tw.bf16["M", "N"], out: tw.bf16["M", "N"], out_top: tw.bf16["N"],
+        out_low: tw.bf16["M", 1], out_sum: tw.bf16["M", 16].halves(),
+    ):  # fmt: skip
+        top = tw.col_max(tw.row_max(x[:, :]))
+        low = tw.row_min(tw.col_min(x[:, :]))
+        total = tw.row_sum(tw.col_sum(x[:, :]))
+        out[:, :] = (x[:, :] - top) * tw.abs(low) + (top - low)
+        out_top[:] = top
+        out_low[:, :] = low
+        out_sum[:, :] = tw.maximum(total, -1000.0) * 1.0
+
+    x = np.random.default_rng(0).integers(-4, 5, shape).astype(float)
+    for profile in ("atlas-v0", "atlas-v1"):
+        got = centred(x, target=profile)
+        for one, other in zip(got, centred.eager(x, profile=profile), strict=True):
+            assert one.tobytes() == other.tobytes()
+        top, low = x.max(), x.min()
+        assert np.array_equal(got[0].astype(float), (x - top) * abs(low) + (top - low))
+        assert set(got[1].astype(float)) == {top} and set(got[2].astype(float).ravel()) == {low}
+        assert abs(got[3].astype(float) - x.sum()).max() <= abs(x.sum()) / 64

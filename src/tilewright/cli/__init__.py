@@ -15,6 +15,10 @@ from tilewright.errors import TilewrightError, each_error
 
 # Subcommand -> (module, one line of help). The module's `command` is the click command.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "compile": ("compile", "compile a model into a program that runs"),
+    "run": ("run", "run a compiled model"),
+    "verify": ("verify", "prove that a compiled model computes what it should"),
+    "report": ("report", "write a page about a compiled model"),
     "asm": ("asm", "assemble a program into another form"),
     "disasm": ("disasm", "print a program as assembly"),
     "lint": ("lint", "find hazards in a program without running it"),

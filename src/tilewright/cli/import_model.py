@@ -65,7 +65,7 @@ def command(
         )
     from tilewright.frontend.models import import_model
 
-    imported = import_model(model, dict(_size(text) for text in sizes))
+    imported = import_model(model, dict(size(text) for text in sizes))
     place = None if check else _write(imported, output, weights)
     document = describe(imported, None if check else output, place)
     if as_json:
@@ -75,7 +75,7 @@ def command(
     return 0
 
 
-def _size(text: str) -> tuple[str, int | tuple[int, ...]]:
+def size(text: str) -> tuple[str, int | tuple[int, ...]]:
     """A dimension's name and size, or an input's name and shape."""
     name, _, given = text.rpartition("=")
     parts = given.strip().split("x")

@@ -22,6 +22,8 @@ DIALECTS: dict[str, tuple[str, str]] = {
     "iree_tensor_ext": ("tilewright.dialects.iree_wrappers", "IREETensorExt"),
     "util": ("tilewright.dialects.iree_wrappers", "Util"),
     "hal": ("tilewright.dialects.iree_wrappers", "Hal"),
+    "stablehlo": ("tilewright.dialects.stablehlo", "StableHLO"),
+    "chlo": ("tilewright.dialects.stablehlo", "CHLO"),
     "npu_kernel": ("tilewright.dialects.npu_kernel", "NPUKernel"),
     "npu_schedule": ("tilewright.dialects.npu_schedule", "NPUSchedule"),
     "npu_isa": ("tilewright.dialects.npu_isa", "NPUIsa"),

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.dialects.xdsl_api import FileLineColLoc, Operation, UnregisteredOp
+from tilewright.dialects.xdsl_api import (
+    ArrayAttr,
+    Attribute,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    NameLoc,
+    Operation,
+    UnregisteredOp,
+)
 from tilewright.errors import Location, TilewrightError
 
 
@@ -22,10 +31,23 @@ def location_of(op: Operation) -> Location | None:
     """The place of `op`, or of the nearest enclosing operation that has one."""
     current: Operation | None = op
     while current is not None:
-        place = current.location
-        if isinstance(place, FileLineColLoc):
+        place = file_place(current.location)
+        if place is not None:
             return Location(place.filename.data, place.line.data, place.column.data)
         current = current.parent_op()
+    return None
+
+
+def file_place(location: Attribute) -> FileLineColLoc | None:
+    """The file, line and column in a location: of the innermost call, or the first that has one."""
+    if isinstance(location, FileLineColLoc):
+        return location
+    if isinstance(location, (NameLoc, CallSiteLoc, FusedLoc)):
+        for value in vars(location).values():
+            parts = value.data if isinstance(value, ArrayAttr) else (value,)
+            for part in parts:
+                if isinstance(part, Attribute) and (found := file_place(part)) is not None:
+                    return found
     return None
 
 

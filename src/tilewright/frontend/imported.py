@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.dialects.xdsl_api import ModuleOp
 from tilewright.errors import Location, TilewrightError
+from tilewright.runtime.tensor_files import SAFETENSORS_TYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,18 +55,6 @@ class Imported:
     def save_weights(self, path: str | Path) -> None:
         """Write the weights as a safetensors file, in order of their names."""
         save_safetensors(path, self.weights)
-
-
-SAFETENSORS_TYPES: dict[np.dtype[Any], str] = {
-    np.dtype(kind): name
-    for kind, name in (
-        (np.bool_, "BOOL"), (np.uint8, "U8"), (np.int8, "I8"), (np.uint16, "U16"),
-        (np.int16, "I16"), (np.uint32, "U32"), (np.int32, "I32"), (np.uint64, "U64"),
-        (np.int64, "I64"), (np.float16, "F16"), (np.float32, "F32"), (np.float64, "F64"),
-        (ml_dtypes.bfloat16, "BF16"), (ml_dtypes.float8_e4m3fn, "F8_E4M3"),
-        (ml_dtypes.float8_e5m2, "F8_E5M2"), (ml_dtypes.float8_e8m0fnu, "F8_E8M0"),
-    )
-}  # fmt: skip
 
 
 def save_safetensors(path: str | Path, tensors: Mapping[str, Array]) -> None:

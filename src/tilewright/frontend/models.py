@@ -11,13 +11,18 @@ from tilewright.frontend.imported import Imported
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-FORMS = "models are FILE.onnx, FILE.pt2 or package.module:factory"
+MLIR_SUFFIXES = (".mlir", ".stablehlo", ".mlirbc")
+FORMS = (
+    "models are FILE.onnx, FILE.pt2, FILE.mlir (linalg, StableHLO or npu_kernel), FILE.stablehlo "
+    "or package.module:factory"
+)
 
 
 def import_model(model: str, shapes: Shapes | None = None) -> Imported:
-    """The model in `FILE.onnx` or `FILE.pt2`, or made by `package.module:factory`.
+    """The model in a file, or made by `package.module:factory`.
 
-    `shapes` gives sizes to symbolic dimensions, which only ONNX files have.
+    Files are `.onnx`, `.pt2`, and `.mlir` or `.stablehlo` (text or portable artifact). `shapes`
+    gives sizes to symbolic dimensions, which only ONNX files have.
     """
     suffix = Path(model).suffix
     if suffix == ".onnx":
@@ -35,13 +40,17 @@ def import_model(model: str, shapes: Shapes | None = None) -> Imported:
         from tilewright.frontend.pt2 import read_pt2
 
         return read_pt2(model)
+    if suffix in MLIR_SUFFIXES:
+        from tilewright.frontend.mlir_model import read_mlir_model
+
+        return read_mlir_model(model)
     if FACTORY.fullmatch(model):
-        from tilewright.frontend.torch import import_factory
+        from tilewright.frontend.factories import import_factory
 
         return import_factory(model)
     raise TilewrightError(
         "TW0020",
         f"files ending in {suffix or 'nothing'} are not imported",
         Location(model),
-        f"{FORMS}; MLIR text is read by tilewright opt as it is",
+        FORMS,
     )

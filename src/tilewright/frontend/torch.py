@@ -5,17 +5,13 @@
 
 Needs `pip install tilewright[torch]`; torch is imported when a function here is called.
 
-Error codes: TW6120 torch is not installed, TW6121 the model cannot be exported, TW6122 a factory
-that cannot be used.
+Error codes: TW6120 torch is not installed, TW6121 the model cannot be exported.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import os
-import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -322,52 +318,6 @@ def from_numpy(array: Array) -> Any:
             raw = np.ascontiguousarray(array).view(integer)
             return torch.from_numpy(raw.copy()).view(getattr(torch, name))
     return torch.from_numpy(np.array(array))
-
-
-# --------------------------------------------------------------------------- factories
-
-
-def import_factory(reference: str) -> Imported:
-    """The model a function returns: `package.module:factory` gives (module, example inputs)."""
-    load_torch()
-    name, _, path = reference.partition(":")
-    if os.getcwd() not in sys.path:  # as `python -m` would have it
-        sys.path.insert(0, os.getcwd())
-    try:
-        factory: Any = importlib.import_module(name)
-        for attribute in path.split("."):
-            factory = getattr(factory, attribute)
-    except ModuleNotFoundError as error:
-        raise TilewrightError(
-            "TW6122",
-            f"{reference} cannot be found: {error}",
-            hint="give package.module:function, found from this folder or PYTHONPATH",
-        ) from None
-    except Exception as error:
-        raise _factory_error(reference, error) from error
-    try:
-        made = factory()
-    except Exception as error:
-        raise _factory_error(reference, error) from error
-    if not isinstance(made, tuple) or len(made) != 2 or not hasattr(made[0], "forward"):
-        raise TilewrightError(
-            "TW6122",
-            f"{reference} returns {type(made).__name__}, a pair is needed",
-            hint="return (module, example_inputs); the inputs are a tuple, or a dict by name",
-        )
-    module, inputs = made
-    if isinstance(inputs, Mapping):
-        return import_module(module, (), inputs, reference)
-    return import_module(module, inputs, None, reference)
-
-
-def _factory_error(reference: str, error: Exception) -> TilewrightError:
-    """What the user's own code raised, at the line that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [Location(f.filename, f.lineno or 0) for f in frames if f.filename != __file__]
-    own = [place for place in places if not place.file.startswith("<")]
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
-    return TilewrightError("TW6122", f"{reference} failed: {what}", own[-1] if own else None)
 
 
 def compile_backend(graph_module: Any, examples: Sequence[Any]) -> Any:

@@ -14,18 +14,18 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import LOWEST
+from tilewright.tile.masks import LOWEST, hidden
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 128  # tiles of scores in one loop body, over several blocks of queries
 
 
-def _together(keys: int) -> int:
+def together(keys: int) -> int:
     """Blocks of queries in a loop body: while one is summed up the next is scored."""
     return max(1, min(4, TILES // -(-keys // SIDE)))
 
 
-def _attend(
+def attend(
     q: Any,
     keys: Callable[[Block], Any],
     values: Callable[[Block], Any],
@@ -36,8 +36,10 @@ def _attend(
     scores, largest = [], None
     for j in tw.steps(count, unroll=True):
         score = (q @ keys(j)).tiles() if seen is None else seen(q @ keys(j), j)
-        scores.append((j, score))
         ragged = j.valid(0) < SIDE
+        if ragged:
+            score = hidden(score)
+        scores.append((j, score))
         best = tw.row_max(score) if ragged else score
         largest = best if largest is None else tw.maximum(largest, best)
     assert largest is not None
@@ -73,9 +75,9 @@ def attention(
     """softmax(q @ kt) @ v for every head"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=_together(kt.N)):
+            for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N)
+                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N)
 
 
 @tw.kernel
@@ -86,10 +88,10 @@ def attention_causal(
     """Attention in which the last query sees all keys, the one before all but the last, …"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=_together(kt.N)):
+            for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 mask = lambda s, j: tw.causal(s, m, j)
-                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, mask)
+                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, mask)
 
 
 @tw.kernel
@@ -100,10 +102,10 @@ def attention_key_mask(
     """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=_together(kt.N)):
+            for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[j]
-                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)
+                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)
 
 
 @tw.kernel
@@ -114,7 +116,7 @@ def attention_mask(
     """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=_together(kt.N)):
+            for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[m, j]
-                out[g, r, m, :] = _attend(q[g, r, m, :], keys, values, kt.N, seen)
+                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)

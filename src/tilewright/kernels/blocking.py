@@ -14,6 +14,7 @@ from tilewright.targets.atlas.profile import Profile
 SIDE = 32
 TILE = SIDE * SIDE  # bytes of an fp8 tile
 BODY = 1000  # products one loop body may hold
+SHORT = 300  # products in the body of a loop that streams A
 RESERVE = 64 * 1024  # VMEM for results and constants
 
 
@@ -32,8 +33,8 @@ def choose_blocking(m: int, k: int, n: int, profile: Profile, result_bytes: int 
     down, deep, across = (-(-size // SIDE) for size in (m, k, n))
     found: list[Blocking] = []
     results = down * across * TILE * result_bytes
-    # A streamed panel is there twice, in use and being loaded, in halves of a power of two.
-    room = (profile.vmem_bytes - RESERVE) // TILE - (2 << (deep - 1).bit_length())
+    # A streamed panel is there twice: in use, and being loaded.
+    room = (profile.vmem_bytes - RESERVE) // TILE - 2 * deep
     largest = max(1, min(room // deep, BODY // deep))
     for kept, streamed, by_rows in ((down, across, True), (across, down, False)):
         blocks = -(-kept // min(kept, largest))
@@ -44,7 +45,10 @@ def choose_blocking(m: int, k: int, n: int, profile: Profile, result_bytes: int 
         ticks = max(transfers, products)
         rows, columns = (size * SIDE, 0) if by_rows else (0, size * SIDE)
         found.append(Blocking(rows, columns, moved, ticks))
-    return min(found, key=lambda blocking: blocking.ticks)
+    # Rows of A lie together in DRAM: of two equal plans the one that streams them has an edge,
+    # as long as its body is short.
+    stream_a = across * deep <= SHORT
+    return min(found, key=lambda b: (b.ticks, b.rows if stream_a else b.columns))
 
 
 def _product_ticks(rows: int, profile: Profile) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.kernels.measure import execute
+from tilewright.kernels.references import Reference
 from tilewright.kernels.registry import Entry
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.lint import lint
@@ -54,12 +55,21 @@ class Check:
 def check(which: Entry, profile: str, seed: int = 0) -> Iterator[Check]:
     """Every golden of a kernel on a profile."""
     yield check_one(which, profile, "fixed", {}, seed)
-    for what, wanted in (("several tiles", SEVERAL), ("ragged", RAGGED)):
-        sizes = {name: wanted[name] for name in which.sizes if name in wanted}
-        if sizes:
-            yield check_one(which, profile, what, sizes, seed + 1)
+    for what, sizes in _goldens(which).items():
+        yield check_one(which, profile, what, sizes, seed + 1)
     for what in ("zeros", "448", "edges"):
         yield check_one(which, profile, what, {}, seed + 2)
+
+
+def _goldens(which: Entry) -> Mapping[str, Mapping[str, int]]:
+    """Sizes beside the default ones, by name."""
+    if which.goldens:
+        return which.goldens
+    found = {
+        what: {name: wanted[name] for name in which.sizes if name in wanted}
+        for what, wanted in (("several tiles", SEVERAL), ("ragged", RAGGED))
+    }
+    return {what: sizes for what, sizes in found.items() if sizes}
 
 
 def check_one(which: Entry, profile: str, what: str, sizes: Mapping[str, int], seed: int) -> Check:
@@ -72,15 +82,16 @@ def check_one(which: Entry, profile: str, what: str, sizes: Mapping[str, int], s
     findings = lint(compiled.program, compiled.profile).findings
     serious = [f for f in findings if f.severity in ("error", "warning")]
     run = execute(which, compiled, inputs, policy=POLICY)
-    expected = which.reference.exact(load_profile(profile), *inputs)
+    reference = which.reference_at(sizes)
+    expected = reference.exact(load_profile(profile), *inputs)
     wanted = list(expected) if isinstance(expected, tuple) else [expected]
     problem, worst = None, None
     if serious:
         problem = f"lint {serious[0].code}: {serious[0].message}"
     for name, got, want in zip(compiled.outputs, run.results(), wanted, strict=True):
         problem = problem or _difference(name, canonical(got), canonical(want))
-    if which.reference.ideal is not None and what in ("fixed", "several tiles", "ragged"):
-        worst = _against_ideal(which, inputs, run.results()[0])
+    if reference.ideal is not None and what not in ("zeros", "448", "edges"):
+        worst = _against_ideal(reference, inputs, run.results()[0])
         if worst > 1:
             problem = problem or f"off by {worst:.2f} times the stated float64 bound"
     return Check(which.name, profile, what, sizes, run.cycles, problem, worst)
@@ -123,11 +134,11 @@ def _difference(name: str, got: np.ndarray, want: np.ndarray) -> str | None:
     )
 
 
-def _against_ideal(which: Entry, inputs: list[np.ndarray], got: np.ndarray) -> float:
+def _against_ideal(reference: Reference, inputs: list[np.ndarray], got: np.ndarray) -> float:
     """Largest error in units of the stated bound."""
     values = [_float64(codes) for codes in inputs]
-    assert which.reference.ideal is not None
-    ideal, allowed = which.reference.ideal(*values)
+    assert reference.ideal is not None
+    ideal, allowed = reference.ideal(*values)
     error = np.abs(_float64(got) - ideal)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, error / allowed)

@@ -106,6 +106,26 @@ def matmul_requant(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.fp8["M", "N
 
 
 @tw.kernel
+def linear_scaled(
+    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], scale: tw.bf16["N"], bias: tw.bf16["N"],
+    out: tw.bf16["M", "N"],
+):  # fmt: skip
+    """(a @ b) * scale + bias, a scale and a bias for each column"""
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = (a[m, :] @ b[:, n]) * scale[n] + bias[n]
+
+
+@tw.kernel
+def linear_requant(
+    a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], scale: tw.bf16["N"], bias: tw.bf16["N"],
+    out: tw.fp8["M", "N"],
+):  # fmt: skip
+    """fp8 of (a @ b) * scale + bias, a scale and a bias for each column"""
+    for m, n in blocks(out.M, a.K, out.N):
+        out[m, n] = tw.to_fp8((a[m, :] @ b[:, n]) * scale[n] + bias[n])
+
+
+@tw.kernel
 def mini_block(
     x: tw.bf16["M", "K"], b: tw.fp8["K", "N"], residual: tw.bf16["M", "N"],
     out: tw.bf16["M", "N"],

@@ -22,6 +22,7 @@ U8 = 2.0**-4  # and to fp8
 TINY = 1e-30
 SIDE = 32
 EPSILON = 1e-6
+LEAST = 1e-30
 
 Codes = np.ndarray
 Exact = Callable[..., Any]  # (profile, *codes) -> codes, a tuple of them for several results
@@ -96,15 +97,15 @@ def product(a: Codes, b: Codes) -> Codes:
     return out[: a.shape[0], : b.shape[1]]
 
 
-def _sigmoid(x: Codes) -> Codes:
+def sigmoid(x: Codes) -> Codes:
     return _recip(arith.add(constant(1.0), _exp(arith.multiply(x, constant(-1.0)))))
 
 
-def _silu(x: Codes) -> Codes:
-    return arith.multiply(x, _sigmoid(x))
+def silu(x: Codes) -> Codes:
+    return arith.multiply(x, sigmoid(x))
 
 
-def _gelu(x: Codes) -> Codes:
+def gelu(x: Codes) -> Codes:
     cube = arith.multiply(arith.multiply(x, x), x)
     inner = arith.add(x, arith.multiply(cube, constant(0.044715)))
     bent = _tanh(arith.multiply(inner, constant(math.sqrt(2 / math.pi))))
@@ -160,28 +161,11 @@ def rope_angles(profile: Profile, x: Codes, angles: Codes) -> Codes:
     return rope(profile, x, np.tile(cosines, 2), np.tile(sines, 2))
 
 
-def conv2d(profile: Profile, x: Codes, w: Codes) -> Codes:
-    """Taps in reading order, channels in blocks of 32, one accumulator through all of them."""
-    high, wide, channels, filters = w.shape
-    rows = x.shape[0] - high + 1
-    image, weights = _padded(x), _padded(w)
-    width = image.shape[1] - SIDE + 1
-    out = np.zeros((rows, image.shape[1], weights.shape[3]), np.uint16)
-    for r in range(rows):
-        for q in range(0, width, SIDE):
-            for n in range(0, filters, SIDE):
-                total = None
-                for i in range(high):
-                    for j in range(wide):
-                        pixels = image[r + i, q + j : q + j + SIDE]
-                        if len(pixels) < SIDE:
-                            continue
-                        for c in range(0, channels, SIDE):
-                            tap = weights[i, j, c : c + SIDE, n : n + SIDE]
-                            total = arith.matmul(pixels[:, c : c + SIDE], tap, total)
-                assert total is not None
-                out[r, q : q + SIDE, n : n + SIDE] = total
-    return out[:, : x.shape[1] - wide + 1, :filters]
+def quantise_rows(profile: Profile, x: Codes) -> tuple[Codes, Codes]:
+    size = arith.extreme(x, arith.multiply(x, constant(-1.0)), larger=True)
+    largest = arith.extreme(row_total(profile, size, "max"), constant(LEAST), larger=True)
+    step = arith.multiply(largest, constant(1 / 448))
+    return arith.pack(arith.multiply(x, _recip(step)), 1), halves(step)
 
 
 def mini_block(profile: Profile, x: Codes, b: Codes, residual: Codes) -> Codes:
@@ -271,18 +255,6 @@ def ideal_rope_angles(x: np.ndarray, angles: np.ndarray) -> tuple[np.ndarray, np
     return value, 2 * error
 
 
-def ideal_conv2d(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    high, wide, channels, _ = w.shape
-    rows, columns = x.shape[0] - high + 1, x.shape[1] - wide + 1
-    value = size = np.zeros((rows, columns, w.shape[3]))
-    for i in range(high):
-        for j in range(wide):
-            pixels = x[i : i + rows, j : j + columns]
-            value = value + pixels @ w[i, j]
-            size = size + np.abs(pixels) @ np.abs(w[i, j])
-    return value, 1.3 * U * high * wide * _tiles(channels) * size + TINY
-
-
 def _ideal_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Every 32 columns the sum is rounded to fp16 and bf16; it stays below sum |a| |b|."""
     size = np.abs(a) @ np.abs(b)
@@ -305,6 +277,21 @@ def _ideal_linear(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> tuple[np.nd
     return result, error + U * (np.abs(result) + error)
 
 
+def _ideal_scaled(
+    a: np.ndarray, b: np.ndarray, scale: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    product, error = _ideal_product(a, b)
+    scaled = product * scale
+    error = error * np.abs(scale) + U * (np.abs(scaled) + error * np.abs(scale))
+    return scaled + bias, error + U * (np.abs(scaled + bias) + error)
+
+
+def _ideal_quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The reciprocal and the product round to bf16, then fp8 has steps of up to 32 at 448."""
+    step = np.maximum(np.abs(x).max(1, keepdims=True), LEAST) / 448
+    return to_fp8(x / step, 4 * U * np.abs(x / step))
+
+
 def _ideal_residual(
     a: np.ndarray, b: np.ndarray, bias: np.ndarray, residual: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -324,7 +311,7 @@ def _ideal_mean(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return total / x.shape[1], 2 * error / x.shape[1]
 
 
-def _to_fp8(value: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def to_fp8(value: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     clipped = np.clip(value, -arith.FP8_MAX, arith.FP8_MAX)
     return clipped, error + U8 * (np.abs(clipped) + error) + 2.0**-10
 
@@ -332,7 +319,7 @@ def _to_fp8(value: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _ideal_mini_block(
     x: np.ndarray, b: np.ndarray, residual: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    normal, spread = _to_fp8(*ideal_rms_norm(x))
+    normal, spread = to_fp8(*ideal_rms_norm(x))
     product, error = _ideal_product(normal, b)
     error = error * (1 + U8) + spread @ np.abs(b)
     result = product + residual
@@ -344,11 +331,12 @@ def _elementwise(operation: Exact, function: Callable, roundings: float) -> Refe
 
 
 def _cast_ideal(ideal: Ideal) -> Ideal:
-    return lambda *values: _to_fp8(*ideal(*values))
+    return lambda *values: to_fp8(*ideal(*values))
 
 
 _same = _relative(lambda a: a, 0)
 _sum = _relative(np.add, 1)
+_times = _relative(np.multiply, 1)
 
 REFERENCES: dict[str, Reference] = {
     "elementwise_add": _elementwise(arith.add, np.add, 1),
@@ -361,15 +349,15 @@ REFERENCES: dict[str, Reference] = {
     "mul_row": _elementwise(lambda a, row: arith.multiply(a, row[None]), np.multiply, 1),
     "add_column": _elementwise(arith.add, np.add, 1),
     "mul_column": _elementwise(arith.multiply, np.multiply, 1),
-    "silu": _elementwise(_silu, _silu64, 5),
+    "silu": _elementwise(silu, _silu64, 5),
     "silu_gate": _elementwise(
-        lambda g, up: arith.multiply(_silu(g), up), lambda g, up: _silu64(g) * up, 6
+        lambda g, up: arith.multiply(silu(g), up), lambda g, up: _silu64(g) * up, 6
     ),
-    "gelu_tanh": Reference(lambda profile, x: _gelu(x), ideal_gelu),
+    "gelu_tanh": Reference(lambda profile, x: gelu(x), ideal_gelu),
     "cos": _elementwise(_cos, np.cos, 1),
     "exp": _elementwise(_exp, np.exp, 1),
     "tanh": _elementwise(_tanh, np.tanh, 1),
-    "sigmoid": _elementwise(_sigmoid, lambda x: 1 / (1 + np.exp(-x)), 4),
+    "sigmoid": _elementwise(sigmoid, lambda x: 1 / (1 + np.exp(-x)), 4),
     "relu": _elementwise(arith.relu, lambda x: np.maximum(x, 0), 0),
     "norm_scale": _elementwise(
         lambda v, m: arith.multiply(m, _recip(_sqrt(v))), lambda v, m: m / np.sqrt(v), 3.1
@@ -377,7 +365,6 @@ REFERENCES: dict[str, Reference] = {
     "vector_arithmetic": Reference(vector_arithmetic, _relative(lambda x: x**5, 9)),
     "rope": Reference(rope, ideal_rope),
     "rope_angles": Reference(rope_angles, ideal_rope_angles),
-    "conv2d": Reference(conv2d, ideal_conv2d),
     "reduction_sum": Reference(lambda profile, x: halves(row_total(profile, x, "sum")), _ideal_sum),
     "reduction_max": Reference(
         lambda profile, x: halves(row_total(profile, x, "max")),
@@ -400,6 +387,16 @@ REFERENCES: dict[str, Reference] = {
     ),
     "layer_norm": Reference(layer_norm, ideal_layer_norm),
     "requant": Reference(lambda profile, x: arith.pack(x, 1), _cast_ideal(_same)),
+    "requant_channels": Reference(
+        lambda profile, x, scale: arith.pack(arith.multiply(x, scale[None]), 1), _cast_ideal(_times)
+    ),
+    "requant_rows": Reference(
+        lambda profile, x, scale: arith.pack(arith.multiply(x, scale), 1), _cast_ideal(_times)
+    ),
+    "quantise_rows": Reference(quantise_rows, _ideal_quantise),
+    "dequant_channels": Reference(
+        lambda profile, x, step: arith.multiply(arith.unpack(x, 1), step[None]), _times
+    ),
     "dequant": Reference(lambda profile, x: arith.unpack(x, 1), _same),
     "bias_add_cast": Reference(
         lambda profile, x, bias: arith.pack(arith.add(x, bias), 1), _cast_ideal(_sum)
@@ -428,15 +425,27 @@ REFERENCES: dict[str, Reference] = {
         lambda a, b, bias, residual: _ideal_residual(a, b, bias, residual),
     ),
     "linear_gelu": Reference(
-        lambda profile, a, b, bias: _gelu(arith.add(product(a, b), bias[None])),
+        lambda profile, a, b, bias: gelu(arith.add(product(a, b), bias[None])),
         _after(_ideal_linear, _gelu64, 1.2, 6),
     ),
     "linear_silu": Reference(
-        lambda profile, a, b, bias: _silu(arith.add(product(a, b), bias[None])),
+        lambda profile, a, b, bias: silu(arith.add(product(a, b), bias[None])),
         _after(_ideal_linear, _silu64, 1.1, 5),
     ),
     "matmul_requant": Reference(
         lambda profile, a, b: arith.pack(product(a, b), 1), _cast_ideal(_ideal_product)
+    ),
+    "linear_scaled": Reference(
+        lambda profile, a, b, scale, bias: arith.add(
+            arith.multiply(product(a, b), scale[None]), bias[None]
+        ),
+        _ideal_scaled,
+    ),
+    "linear_requant": Reference(
+        lambda profile, a, b, scale, bias: arith.pack(
+            arith.add(arith.multiply(product(a, b), scale[None]), bias[None]), 1
+        ),
+        _cast_ideal(_ideal_scaled),
     ),
     "matmul_acc_first": Reference(lambda profile, a, b: arith.matmul(a, b), _ideal_product),
     "matmul_acc_mid": Reference(lambda profile, a, b, total: arith.matmul(a, b, total)),

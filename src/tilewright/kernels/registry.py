@@ -26,7 +26,8 @@ class Entry:
 
     sizes: defaults for its named sizes. multiples: sizes that must be multiples of a number.
     data: how to make an input for tests, by parameter name ("normal" where nothing is said).
-    related: sizes depend on each other, as those of a window do.
+    related: sizes depend on each other, as those of a window do. made: kernel and reference are
+    made for every choice of sizes. goldens: further sizes to check, by name.
     """
 
     name: str
@@ -35,10 +36,23 @@ class Entry:
     multiples: Mapping[str, int] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     related: bool = False
+    made: bool = False
+    goldens: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Kernel:
+        """For the default sizes."""
+        return self.kernel_at({})
+
+    def kernel_at(self, sizes: Mapping[str, int] | None) -> Kernel:
+        if self.made:
+            return _made(self.name, tuple(self._chosen(sizes).items()))[0]
         return getattr(importlib.import_module(f"tilewright.kernels.{self.module}"), self.name)
+
+    def reference_at(self, sizes: Mapping[str, int] | None) -> Reference:
+        if self.made:
+            return _made(self.name, tuple(self._chosen(sizes).items()))[1]
+        return self.reference
 
     @property
     def doc(self) -> str:
@@ -55,7 +69,8 @@ class Entry:
 
     @property
     def reference(self) -> Reference:
-        return _references()[self.name]
+        """For the default sizes."""
+        return self.reference_at({}) if self.made else _references()[self.name]
 
     def signature(self) -> str:
         """`a: fp8[M, K], b: fp8[K, N] -> out: bf16[M, N]`"""
@@ -71,6 +86,16 @@ class Entry:
 
     def shapes(self, sizes: Mapping[str, int] | None = None) -> Shapes:
         """The shapes of all parameters for these sizes, defaults for the others."""
+        chosen = self._chosen(sizes)
+        return {
+            name: tuple(s if isinstance(s, int) else chosen[s] for s in spec.sizes)
+            if spec.arrangement is None
+            else spec.arrangement.shape
+            for name, spec in self.kernel_at(sizes).specs.items()
+        }
+
+    def _chosen(self, sizes: Mapping[str, int] | None) -> dict[str, int]:
+        """Every size, checked."""
         chosen = {**self.sizes, **(sizes or {})}
         for name, value in chosen.items():
             if name not in self.sizes:
@@ -79,13 +104,11 @@ class Entry:
                     "TW0052", f"kernel {self.name} has no size {name}", hint=f"sizes are {known}"
                 )
             step = self.multiples.get(name, 1)
-            if value < 1 or value % step:
+            least = 0 if name == "padding" else 1
+            if value < least or value % step:
                 want = "positive" if step == 1 else f"a multiple of {step}"
                 raise TilewrightError("TW0053", f"{name} of {self.name} is {value}, must be {want}")
-        return {
-            name: tuple(s if isinstance(s, int) else chosen[s] for s in spec.sizes)
-            for name, spec in self.kernel.specs.items()
-        }
+        return chosen
 
     def build(
         self,
@@ -95,17 +118,17 @@ class Entry:
     ) -> Compiled:
         """The compiled kernel; with `exact`, a solver looks at short ones."""
         shapes: dict[str, Any] = dict(self.shapes(sizes))
-        return self.kernel.compile(profile, exact=exact, **shapes)
+        return self.kernel_at(sizes).compile(profile, exact=exact, **shapes)
 
     def sample(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> list[np.ndarray]:
         """Inputs for a test, as bit patterns."""
         from tilewright.tile.layouts import to_codes
 
-        shapes = self.shapes(sizes)
+        shapes, specs = self.shapes(sizes), self.kernel_at(sizes).specs
         random = np.random.default_rng(seed)
         arrays = []
         for name in self.inputs:
-            spec = self.kernel.specs[name]
+            spec = specs[name]
             values = _random(random, self.data.get(name, "normal"), shapes[name], spec.dtype)
             if spec.order == "halves":
                 values = np.repeat(values[:, :1], values.shape[1], axis=1)
@@ -140,13 +163,22 @@ def _group(module: str, names: str, sizes: Mapping[str, int], **more: Any) -> li
     return [Entry(name, module, sizes, **more) for name in names.split()]
 
 
+def _windows(names: str, sizes: Mapping[str, int], goldens: Mapping[str, Any]) -> list[Entry]:
+    """Kernels over images."""
+    whole = {"H": 8, "W": 8, "C": 32, **sizes}
+    return _group("image_entries", names, whole, related=True, made=True, goldens=goldens)
+
+
 _MN = {"M": 32, "N": 32}
 _MKN = {"M": 32, "K": 32, "N": 32}
+_TAPS = {"KH": 3, "KW": 3, "stride": 1, "padding": 1, "dilation": 1, "phases": 1, "B": 1}
+_POOL = {"KH": 2, "KW": 2, "stride": 2, "padding": 0, "dilation": 1, "phases": 1, "B": 1}
 _HEADS = {"G": 1, "R": 1, "M": 32, "N": 64, "D": 64, "E": 64}
 
 _ENTRIES: list[Entry] = [
     *_group("matmul", "matmul matmul_transposed matmul_bias linear linear_gelu", _MKN),
     *_group("matmul", "linear_silu linear_residual matmul_requant mini_block", _MKN),
+    *_group("matmul", "linear_scaled linear_requant", _MKN, data={"scale": "positive"}),
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
     Entry("gemm", "gemm", _MKN),
     *_group(
@@ -184,11 +216,29 @@ _ENTRIES: list[Entry] = [
         {"cosines": "angles", "sines": "angles"},
     ),
     Entry("rope_angles", "elementwise", {"M": 32, "D": 64, "H": 32}, related=True),
-    Entry(
-        "conv2d", "convolution",
-        {"H": 5, "W": 34, "C": 32, "KH": 3, "KW": 3, "N": 32, "R": 3, "Q": 32}, related=True,
-    ),
-    *_group("casts", "requant dequant bias_add_cast transpose", _MN),
+    *_windows("conv2d conv2d_relu", {"N": 32, **_TAPS, "groups": 1}, {
+        "several tiles": {"H": 12, "W": 20, "C": 64, "N": 96},
+        "ragged": {"H": 9, "W": 13, "C": 40, "N": 50, "stride": 2, "padding": 2, "dilation": 2},
+        "groups": {"C": 96, "N": 64, "groups": 2, "KH": 1, "KW": 2, "phases": 2, "B": 2},
+    }),
+    *_windows("conv2d_first", {"C": 3, "N": 32, **_TAPS}, {
+        "ragged": {"H": 15, "W": 11, "N": 20, "KH": 5, "KW": 4, "stride": 2, "padding": 1},
+    }),
+    *_windows("depthwise_conv2d", _TAPS, {
+        "ragged": {"H": 9, "W": 13, "C": 40, "stride": 2},
+        "several tiles": {"H": 12, "W": 20, "C": 96, "KH": 5, "padding": 2},
+    }),
+    *_windows("max_pool average_pool average_pool_inside", _POOL, {
+        "ragged": {"H": 9, "W": 13, "C": 40, "KH": 3, "KW": 3, "padding": 1},
+        "several tiles": {"H": 24, "W": 40, "C": 96, "B": 2, "phases": 2},
+    }),
+    *_windows("global_average_pool", {"phases": 1, "B": 1}, {
+        "ragged": {"H": 9, "W": 13, "C": 40, "phases": 2, "B": 3},
+    }),
+    *_windows("add_images", {}, {"ragged": {"H": 9, "W": 13, "C": 40}}),
+    *_group("casts", "requant dequant bias_add_cast transpose quantise_rows", _MN),
+    *_group("casts", "requant_channels requant_rows", _MN, data={"scale": "positive"}),
+    Entry("dequant_channels", "casts", _MN, data={"step": "positive"}),
 ]  # fmt: skip
 
 ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
@@ -203,6 +253,13 @@ def entry(name: str) -> Entry:
         hint = f"did you mean {', '.join(near)}?" if near else "see tilewright kernels list"
         raise TilewrightError("TW0051", f"there is no kernel {name}", hint=hint)
     return ENTRIES[name]
+
+
+@cache
+def _made(name: str, sizes: tuple[tuple[str, int], ...]) -> tuple[Kernel, Reference]:
+    from tilewright.kernels.image_entries import make
+
+    return make(name, dict(sizes))
 
 
 @cache

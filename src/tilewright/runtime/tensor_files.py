@@ -48,6 +48,16 @@ _SAFETENSORS = {
     "U64": "u64",
     "I64": "i64",
 }
+SAFETENSORS_TYPES: dict[np.dtype[Any], str] = {
+    np.dtype(kind): name
+    for kind, name in (
+        (np.bool_, "BOOL"), (np.uint8, "U8"), (np.int8, "I8"), (np.uint16, "U16"),
+        (np.int16, "I16"), (np.uint32, "U32"), (np.int32, "I32"), (np.uint64, "U64"),
+        (np.int64, "I64"), (np.float16, "F16"), (np.float32, "F32"), (np.float64, "F64"),
+        (ml_dtypes.bfloat16, "BF16"), (ml_dtypes.float8_e4m3fn, "F8_E4M3"),
+        (ml_dtypes.float8_e5m2, "F8_E5M2"), (ml_dtypes.float8_e8m0fnu, "F8_E8M0"),
+    )
+}  # fmt: skip
 _HEADER_LIMIT = 100 << 20
 _CONTAINERS = (".npz", ".pt", ".pth", ".pkl", ".zip")  # not what is meant by raw bytes
 

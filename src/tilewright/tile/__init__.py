@@ -10,7 +10,7 @@ def scale_add(x: tw.bf16["M", "N"], y: tw.bf16["M", "N"], out: tw.bf16["M", "N"]
 from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.kernel import Kernel, kernel
 from tilewright.tile.loops import each, grid, options, steps
-from tilewright.tile.masks import causal, where
+from tilewright.tile.masks import causal, keep, where
 from tilewright.tile.ops import (
     abs,
     col_max,
@@ -20,6 +20,7 @@ from tilewright.tile.ops import (
     cube,
     exp,
     exp2,
+    full,
     gelu,
     log,
     log2,
@@ -33,6 +34,7 @@ from tilewright.tile.ops import (
     row_min,
     row_sum,
     rsqrt,
+    scratch,
     sigmoid,
     silu,
     sin,
@@ -51,8 +53,8 @@ Compiled = CompiledKernel
 
 __all__ = [
     "Compiled", "CompiledKernel", "Kernel", "abs", "bf16", "causal", "col_max", "col_min",
-    "col_sum", "cos", "cube", "each", "exp", "exp2", "fp8", "gelu", "grid", "kernel", "log",
+    "col_sum", "cos", "cube", "each", "exp", "exp2", "fp8", "full", "gelu", "grid", "keep", "kernel", "log",
     "log2", "maximum", "minimum", "ones", "options", "park", "recip", "relu", "row_max", "row_min", "row_sum",
-    "rsqrt", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",
+    "rsqrt", "scratch", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",
     "to_fp8", "transpose", "where", "zeros",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tilewright.tile.products import Product
 
 HUGE = float("inf")
+ONE_ROW = ("row", "number")  # kinds with the same numbers in every row
+ONE_COLUMN = ("column", "number")
 
 
 @dataclass(eq=False)
@@ -77,7 +79,7 @@ class TileArray(Arithmetic):
     """A macro tile.
 
     kind: "full", or "column" (one number per row, in all columns of a single tile), or "row"
-    (one number per column, in all rows of a single tile).
+    (one number per column, in all rows of a single tile), or "number" (all of a tile is one).
     """
 
     backend: Backend
@@ -100,8 +102,8 @@ class TileArray(Arithmetic):
     @property
     def shape(self) -> tuple[int, int]:
         return (
-            1 if self.kind == "row" else sum(self.rows),
-            1 if self.kind == "column" else sum(self.columns),
+            1 if self.kind in ONE_ROW else sum(self.rows),
+            1 if self.kind in ONE_COLUMN else sum(self.columns),
         )
 
     @property
@@ -116,14 +118,14 @@ class TileArray(Arithmetic):
         return self.numpy().astype(dtype or np.float32)
 
     def __repr__(self) -> str:
-        name = {"row": " row", "column": " column"}.get(self.kind, "")
+        name = "" if self.kind == "full" else f" {self.kind}"
         text = f"{self.dtype} tile {self.text}{name}"
         shown = self.backend.shown(self)
         return f"<{text}>" if shown is None else f"<{text}\n{shown}>"
 
     def cell(self, r: int, c: int) -> Cell:
         """The tile at a place of a grid that this one is spread over."""
-        return self.cells[0 if self.kind == "row" else r][0 if self.kind == "column" else c]
+        return self.cells[0 if self.kind in ONE_ROW else r][0 if self.kind in ONE_COLUMN else c]
 
 
 Operand = Arithmetic | float | int
@@ -194,27 +196,28 @@ def binary(family: str, a: Any, b: Any) -> TileArray:
         return backend.lazily(compute)
 
     cells = [[made(r, c) for c in range(across)] for r in range(down)]
-    rows = left.rows if left.kind != "row" else right.rows
-    columns = left.columns if left.kind != "column" else right.columns
+    rows = left.rows if left.kind not in ONE_ROW else right.rows
+    columns = left.columns if left.kind not in ONE_COLUMN else right.columns
     return TileArray(backend, cells, "bf16", rows, columns, kind)
 
 
 def _joined(a: TileArray, b: TileArray) -> tuple[int, int, str]:
     """Grid and kind of the result of an operation on both."""
-    down = {tuple(x.rows) for x in (a, b) if x.kind != "row"} or {(SIDE,)}
-    across = {tuple(x.columns) for x in (a, b) if x.kind != "column"} or {(SIDE,)}
+    down = {tuple(x.rows) for x in (a, b) if x.kind not in ONE_ROW} or {(SIDE,)}
+    across = {tuple(x.columns) for x in (a, b) if x.kind not in ONE_COLUMN} or {(SIDE,)}
     if len(down) > 1 or len(across) > 1:
         raise a.backend.error(
             "TW1618",
             f"tiles of {a.text} and {b.text} do not broadcast",
             "both need the same rows and columns, or be a row or a column",
         )
-    kind = a.kind if a.kind == b.kind else "full"
+    kinds = {a.kind, b.kind} - {"number"} or {"number"}
+    kind = kinds.pop() if len(kinds) == 1 else "full"
     return len(down.pop()), len(across.pop()), kind
 
 
 def spread(x: TileArray, down: int, across: int, kind: str = "full") -> TileArray:
-    """A row or column repeated over a grid of tiles (or left halves of tiles)."""
+    """A row, column or number repeated over a grid of tiles (or left halves of tiles)."""
     backend = x.backend
     launch = backend.launcher("cast", x.dtype, kind)
 
@@ -222,10 +225,25 @@ def spread(x: TileArray, down: int, across: int, kind: str = "full") -> TileArra
         return backend.lazily(lambda: launch(backend.use(cell)))
 
     cells = [[made(cell) for cell in row] for row in x.cells]
-    cells = cells * down if x.kind == "row" else [row * across for row in cells]
-    rows = x.rows if x.kind != "row" else [SIDE] * down
-    columns = x.columns if x.kind != "column" else [SIDE] * across
+    cells = [row * across for row in cells] if x.kind in ONE_COLUMN else cells
+    cells = cells * down if x.kind in ONE_ROW else cells
+    rows = x.rows if x.kind not in ONE_ROW else [SIDE] * down
+    columns = x.columns if x.kind not in ONE_COLUMN else [SIDE] * across
     return TileArray(backend, cells, x.dtype, rows, columns)
+
+
+def kept_in_memory(tiles: TileArray) -> TileArray:
+    """The tiles, put into VMEM where this is called and taken from there when used."""
+    backend = tiles.backend
+    launch = backend.launcher("cast", tiles.dtype, tiles.kind, **{"tilewright.park": True})
+
+    def made(cell: Cell) -> Cell:
+        parked = backend.lazily(lambda: launch(backend.use(cell)))
+        backend.use(parked)  # now, not when it is used
+        return parked
+
+    cells = [[made(cell) for cell in row] for row in tiles.cells]
+    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
 
 
 def transpose(x: Any) -> TileArray:
@@ -255,9 +273,11 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
     x = as_tiles(x)
     backend = x.backend
     _want(x, "bf16")
-    already = {"column": 1, "row": 0}.get(x.kind)
-    if already == axis:
+    if x.kind == "number" or x.kind == ("column" if axis == 1 else "row"):
         return x
+    if x.kind != "full":
+        whole = spread(x, len(x.rows), len(x.columns))
+        return replace(reduce(kind, axis, whole), kind="number")
     combine = {"sum": "elementwise_add", "max": "elementwise_max", "min": "elementwise_min"}[kind]
     join = backend.launcher(combine, "bf16", "full")
     result_kind = "column" if axis == 1 else "row"
@@ -272,7 +292,7 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
         def compute() -> Any:
             total = None
             for cell, count in zip(line, valid, strict=True):
-                value = _inside(backend, backend.use(cell), count, kind, axis)
+                value = inside(backend, backend.use(cell), count, kind, axis)
                 total = value if total is None else join(total, value)
             return finish(total)
 
@@ -285,7 +305,9 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
     return TileArray(backend, [[made(c) for c in range(across)]], "bf16", [SIDE], x.columns, "row")
 
 
-def _inside(backend: Backend, value: Any, valid: int, kind: str, axis: int) -> Any:
+def inside(
+    backend: Backend, value: Any, valid: int, kind: str, axis: int, shape: str = "full"
+) -> Any:
     """The tile with everything beyond `valid` replaced by what the reduction ignores."""
     if valid >= SIDE:
         return value
@@ -295,5 +317,5 @@ def _inside(backend: Backend, value: Any, valid: int, kind: str, axis: int) -> A
         outer = 0.0 if kind == "sum" else -inner
         limit = backend.edge(valid, inner, outer, axis)
         family = "elementwise_min" if bound == "max" else "elementwise_max"
-        value = backend.launcher(family, "bf16", "full")(value, limit)
+        value = backend.launcher(family, "bf16", shape)(value, limit)
     return value

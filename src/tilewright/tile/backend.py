@@ -20,6 +20,7 @@ from tilewright.tile.layouts import SIDE
 if TYPE_CHECKING:
     from tilewright.tile.states import Carrier
     from tilewright.tile.tensors import Tensor
+    from tilewright.tile.types import TensorSpec
 
 STEPS = 64  # steps written out one after the other; more of them become a loop
 
@@ -61,6 +62,7 @@ class Backend:
         self.step_limit = STEPS
         self._slots = 4
         self.carriers: WeakSet[Carrier] = WeakSet()
+        self.written: set[str] = set()  # outputs and scratch tensors written so far
 
     def new_slots(self, count: int) -> range:
         """Numbers for accumulators that stay in use for a while; the first few are for sums
@@ -121,8 +123,15 @@ class Backend:
     def write(self, target: Tensor, index: list[Any], kind: str, value: Any) -> None:
         raise NotImplementedError
 
-    def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:
+    def constant_tensor(
+        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
+    ) -> Tensor:
         """A tensor of the kernel's own in DRAM."""
+        raise NotImplementedError
+
+    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+        """A tensor of the kernel's own in DRAM that it writes and reads; a shape for sizes that are
+        names."""
         raise NotImplementedError
 
     def blocks(
@@ -157,7 +166,8 @@ class Backend:
     def edge(self, valid: int, inner: float, outer: float, axis: int) -> Any:
         """A tile with `inner` up to `valid` along the axis and `outer` beyond it."""
         line = np.where(np.arange(SIDE) < valid, inner, outer)
-        name = f"edge_{axis}_{valid}_{'up' if inner > 0 else 'down'}_{'far' if outer else 'zero'}"
+        ends = f"{inner:g}_{outer:g}".replace("-", "minus").replace("+", "").replace(".", "p")
+        name = f"edge_{axis}_{valid}_{ends}"
         if axis == 1:
             tensor = self.constant_tensor(name, lambda: line)
             return self.read(tensor, [0], "row")

@@ -60,8 +60,8 @@ class CompiledKernel:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _packed(self, name: str, array: np.ndarray) -> bytes:
-        if array.shape != self.layouts[name].shape:
-            wanted = "x".join(map(str, self.layouts[name].shape))
+        if array.shape not in (self.layouts[name].given, self.layouts[name].shape):
+            wanted = "x".join(map(str, self.layouts[name].given))
             raise TilewrightError(
                 "TW1602",
                 f"{name} has shape {'x'.join(map(str, array.shape))}, the kernel was compiled "

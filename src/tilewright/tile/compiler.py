@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
-from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, VmemExceeded, lower
+from tilewright.targets.atlas.codegen.lower_nest import (
+    SHARES,
+    Area,
+    ConstantPool,
+    VmemExceeded,
+    lower,
+)
+from tilewright.targets.atlas.codegen.routine import Routine
+from tilewright.targets.atlas.codegen.stages import stages
 from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.program import Program, joined
 from tilewright.tile.backend import STEPS, running
 from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
 
 if TYPE_CHECKING:
+    from tilewright.dialects.xdsl_api import ModuleOp
     from tilewright.tile.kernel import Kernel
 
 PAGE = 4096  # tensors start at multiples of this in DRAM
@@ -29,15 +43,67 @@ def trace(
     for tensor in tensors.values():
         tracer.bind(tensor)
     with running(tracer):
-        kernel.function(**tensors)
+        kernel.run_on(tensors)
         tracer.finish()
     return tracer
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a kernel finds its tensors, and what it may use.
+
+    constants: the DRAM address from which on it puts constants of its own.
+    """
+
+    tensors: Mapping[str, Placed]
+    constants: int
+    area: Area | None = None
+
+
+@dataclass
+class PlacedKernel:
+    """A kernel's program for tensors at given places."""
+
+    program: Program
+    module: ModuleOp  # what was traced
+    constants: dict[str, np.ndarray]  # further arguments of the traced function
+    data: list[tuple[int, bytes]]  # to be in DRAM before it runs
+    least: int | None  # cycles no order of its instructions can beat, where proven
 
 
 def compile_kernel(
     kernel: Kernel, profile: Profile, layouts: dict[str, Layout], exact: bool = False
 ) -> CompiledKernel:
-    """The program of a kernel on tensors of these layouts.
+    """The program of a kernel on tensors of these layouts, one after the other in DRAM."""
+    bases, end = {}, 0
+    for name, layout in layouts.items():
+        bases[name] = end
+        end += -(-layout.bytes // PAGE) * PAGE
+    tensors = {name: Placed(layout, bases[name]) for name, layout in layouts.items()}
+    placed = compile_placed(kernel, profile, layouts, Placement(tensors, end), exact)
+    compiled = CompiledKernel(
+        kernel,
+        profile,
+        placed.program,
+        layouts,
+        bases,
+        placed.data,
+        kernel.outputs,
+        placed.module,
+        placed.constants,
+    )
+    compiled.least = placed.least
+    return compiled
+
+
+def compile_placed(
+    kernel: Kernel,
+    profile: Profile,
+    layouts: dict[str, Layout],
+    placement: Placement,
+    exact: bool = False,
+) -> PlacedKernel:
+    """The program of a kernel on tensors at these places.
 
     Steps are written out as far as VMEM has room for their tiles.
     """
@@ -49,7 +115,7 @@ def compile_kernel(
             # With fewer steps written out, variables may have to be states.
             raise exceeded or error from None
         try:
-            return _compile_trace(kernel, profile, layouts, tracer, exact)
+            return lowered(kernel, profile, placement, tracer).finish(exact)
         except VmemExceeded as error:
             line = int(error.source) if error.source else kernel.location.line
             exceeded = exceeded or error.at(Location(kernel.location.file, line))  # pyright: ignore
@@ -59,19 +125,46 @@ def compile_kernel(
     raise exceeded
 
 
-def _compile_trace(
+@dataclass
+class LoweredKernel:
+    """A kernel with its transfers and VMEM decided, its instructions not yet in order."""
+
+    kernel: Kernel
+    routines: list[Routine]  # one per stage
+    tracer: Tracer
+    constants: dict[str, np.ndarray]
+    data: list[tuple[int, bytes]]
+    end: int  # of what it uses of DRAM beyond its tensors
+
+    def finish(self, exact: bool = False) -> PlacedKernel:
+        """Put the instructions in order."""
+        try:
+            file = self.kernel.code.co_filename
+            programs = [routine.compile(file, exact=exact) for routine in self.routines]
+        except TilewrightError as error:
+            raise error.at(self.kernel.location) from None
+        least = self.routines[0].least if len(self.routines) == 1 else None
+        program = joined(programs)
+        return PlacedKernel(program, self.tracer.module, self.constants, self.data, least)
+
+
+def lowered(
     kernel: Kernel,
     profile: Profile,
-    layouts: dict[str, Layout],
+    placement: Placement,
     tracer: Tracer,
-    exact: bool,
-) -> CompiledKernel:
-    constants = {name: numbers for name, (_, numbers) in tracer.constants.items()}
-    all_layouts = {**layouts, **{n: tensor.layout for n, (tensor, _) in tracer.constants.items()}}
-    bases, end = {}, 0
-    for name, layout in all_layouts.items():
-        bases[name] = end
-        end += -(-layout.bytes // PAGE) * PAGE
+    shares: tuple[int, ...] = SHARES,
+) -> LoweredKernel:
+    """A traced kernel on tensors at these places, with loop bodies as long as `shares` allow."""
+    placed, data, end = dict(placement.tensors), [], placement.constants
+    made = {n: tensor for n, (tensor, _) in tracer.constants.items()} | tracer.scratch
+    numbers = {n: array for n, (_, array) in tracer.constants.items()}
+    own = {name: made[name] for name in tracer.arguments if name in made}
+    for name, tensor in own.items():
+        placed[name] = Placed(tensor.layout, end)
+        if name in numbers:
+            data.append((end, tensor.layout.pack(numbers[name])))
+        end += -(-tensor.layout.bytes // PAGE) * PAGE
     if end > profile.dram_bytes:
         raise TilewrightError(
             "TW1638",
@@ -79,22 +172,20 @@ def _compile_trace(
             f"{profile.dram_bytes / 2**20:.1f} MiB",
             kernel.location,
         )
-    placed = [Placed(all_layouts[name], bases[name]) for name in tracer.arguments]
-    pool = ConstantPool(end)
+    routines = []
     try:
-        statements = tile_program(tracer.function, placed)
-        routine = lower(statements, profile, pool)
-        program = routine.compile(kernel.code.co_filename, exact=exact)
+        statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
+        parts, used = stages(statements, end)
+        end += used
+        for part in parts:
+            pool = ConstantPool(end)
+            routines.append(lower(part, profile, pool, placement.area, shares))
+            if pool.values:
+                data.append((pool.dram, pool.data()))
+                end += len(pool.data())
     except VmemExceeded:
         raise
     except TilewrightError as error:
         raise error.at(kernel.location) from None
-    data = [(bases[n], all_layouts[n].pack(numbers)) for n, numbers in constants.items()]
-    if pool.values:
-        data.append((pool.dram, pool.data()))
-    places = {name: bases[name] for name in layouts}
-    compiled = CompiledKernel(
-        kernel, profile, program, layouts, places, data, kernel.outputs, tracer.module, constants
-    )
-    compiled.least = routine.least
-    return compiled
+    constants = {n: numbers.get(n, np.zeros(t.layout.padded)) for n, t in own.items()}
+    return LoweredKernel(kernel, routines, tracer, constants, data, end)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,17 @@ PAGE = 4096  # tensors start at multiples of this in DRAM
 DEFAULT = "atlas-v1"
 
 
+NUMBERS = (int, float, bool, str)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A parameter that is a number (or a word), decided when the kernel is compiled."""
+
+    kind: type
+    default: Any
+
+
 class Kernel:
     """A kernel; call it with arrays to compile (once per shape) and run it."""
 
@@ -29,9 +42,13 @@ class Kernel:
         self.function = function
         self.code = function.__code__
         self.name = function.__name__
+        self.constants: dict[str, Constant] = {}
+        self.values: dict[str, Any] = {}  # constants that are decided
         self.specs = self._specs()
         self.outputs = _outputs(list(self.specs))
         self._cache: dict[Any, CompiledKernel] = {}
+        self._given_kernels: dict[Any, Kernel] = {}
+        self.known_sizes: dict[str, int] = {}  # sizes that need not be given
         functools.update_wrapper(self, function)
 
     @property
@@ -47,7 +64,7 @@ class Kernel:
 
     def _specs(self) -> dict[str, TensorSpec]:
         specs = {}
-        names = inspect.getclosurevars(self.function).nonlocals
+        names = _nonlocals(self.function)
         try:
             signature = inspect.signature(self.function, eval_str=True, locals=names)
         except (NameError, SyntaxError, TypeError) as error:
@@ -58,19 +75,75 @@ class Kernel:
                 'write them as tw.bf16["M", "N"]',
             ) from None
         for name, parameter in signature.parameters.items():
+            if parameter.annotation in NUMBERS and parameter.kind is parameter.KEYWORD_ONLY:
+                self.constants[name] = Constant(parameter.annotation, parameter.default)
+                continue
             if not isinstance(parameter.annotation, TensorSpec):
                 raise TilewrightError(
                     "TW1621",
                     f"parameter {name} of {self.name} needs a tensor type",
                     self.location,
-                    f'write it as {name}: tw.bf16["M", "N"]',
+                    f'write it as {name}: tw.bf16["M", "N"], or as a number after a *: '
+                    f"{name}: float = 1.0",
                 )
-            specs[name] = parameter.annotation
+            spec = specs[name] = parameter.annotation
+            if spec.dtype == "fp8" and (len(spec.sizes) == 1 or spec.order == "rows"):
+                raise TilewrightError(
+                    "TW1621",
+                    f"parameter {name} of {self.name} is a vector of fp8, vectors are bf16",
+                    self.location,
+                    "store it as bf16, or as a matrix of one row",
+                )
         if not specs:
             raise TilewrightError(
                 "TW1621", f"{self.name} has no tensors", self.location, 'add out: tw.bf16["M", "N"]'
             )
         return specs
+
+    # --- constants ----------------------------------------------------------------------
+
+    def given(self, **values: Any) -> Kernel:
+        """The kernel with some of its constants decided."""
+        if not values:
+            return self
+        for name, value in values.items():
+            kind = self.constants[name].kind if name in self.constants else None
+            fits = isinstance(value, kind) if kind else False
+            if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+                fits = True
+            if kind is int and isinstance(value, bool):
+                fits = False
+            if not fits:
+                wanted = f"a {kind.__name__}" if kind else f"one of {', '.join(self.constants)}"
+                raise TilewrightError(
+                    "TW1646", f"{name} = {value!r} of {self.name} has to be {wanted}", self.location
+                )
+        key = tuple(sorted(values.items()))
+        if key not in self._given_kernels:
+            other = copy.copy(self)
+            other.values, other._cache, other._given_kernels = {**self.values, **values}, {}, {}
+            self._given_kernels[key] = other
+        return self._given_kernels[key]
+
+    def run_on(self, tensors: dict[str, Tensor]) -> None:
+        """Run the author's function on tensors of a backend."""
+        values = {}
+        for name, constant in self.constants.items():
+            value = self.values.get(name, constant.default)
+            if value is inspect.Parameter.empty:
+                raise TilewrightError(
+                    "TW1646",
+                    f"{self.name} needs a value for {name}",
+                    self.location,
+                    f"give it by name: compile({name}=1)",
+                )
+            values[name] = value
+        self.function(**tensors, **values)
+
+    def _split(self, more: dict[str, Any]) -> tuple[Kernel, dict[str, Any]]:
+        """The kernel with the constants among these, and the rest: shapes and sizes."""
+        chosen = {n: v for n, v in more.items() if n in self.constants}
+        return self.given(**chosen), {n: v for n, v in more.items() if n not in chosen}
 
     # --- shapes -------------------------------------------------------------------------
 
@@ -90,7 +163,7 @@ class Kernel:
 
     def layouts(self, shapes: dict[str, Any]) -> dict[str, Layout]:
         """Every parameter in DRAM, given input shapes or sizes by name."""
-        known: dict[str, int] = {}
+        known = dict(self.known_sizes)
         symbols = {s for spec in self.specs.values() for s in spec.sizes if isinstance(s, str)}
         try:
             for name, shape in shapes.items():
@@ -115,7 +188,7 @@ class Kernel:
                     self.location,
                     f"give the size by name: compile({missing[0]}=64)",
                 )
-            layouts[name] = Layout(shape, spec.dtype, spec.order)
+            layouts[name] = Layout(shape, spec.dtype, spec.order, spec.arrangement)
         return layouts
 
     # --- compiling ----------------------------------------------------------------------
@@ -128,26 +201,36 @@ class Kernel:
         With `exact`, a solver looks for a better order of short kernels and proves a bound.
 
         kernel.compile(a, b), kernel.compile(a=(64, 32), b=(32, 96)), kernel.compile(M=64, K=32, N=96)
+
+        Constants (parameters that are numbers) are given by name as well.
         """
         from tilewright.tile.compiler import compile_kernel
 
         if inputs and isinstance(inputs[0], (str, Profile)):
             target, inputs = inputs[0], inputs[1:]
-        return compile_kernel(self, _profile(target), self._given(inputs, shapes), exact)
+        chosen, shapes = self._split(shapes)
+        return compile_kernel(chosen, _profile(target), self._given(inputs, shapes), exact)
 
     def ir(self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any) -> str:
         """The traced npu_schedule module as text, without compiling it."""
         from tilewright.tile.compiler import trace
 
-        return str(trace(self, _profile(target), self._given(inputs, shapes)).module)
+        chosen, shapes = self._split(shapes)
+        return str(trace(chosen, _profile(target), self._given(inputs, shapes)).module)
 
     def _given(self, inputs: tuple[Any, ...], shapes: dict[str, Any]) -> dict[str, Layout]:
         return self.layouts({**self.shapes_of(inputs), **shapes} if inputs else shapes)
 
-    def __call__(self, *arrays: np.ndarray, target: str | Profile = DEFAULT) -> Any:
-        """Compile for these arrays, once per shape, and run on the simulator."""
+    def __call__(self, *arrays: np.ndarray, target: str | Profile = DEFAULT, **more: Any) -> Any:
+        """Compile for these arrays, once per shape, and run on the simulator.
+
+        more: constants, and sizes that no array has.
+        """
+        chosen, sizes = self._split(more)
+        if chosen is not self:
+            return chosen(*arrays, target=target, **sizes)
         profile = _profile(target)
-        shapes = self.shapes_of(arrays)
+        shapes = {**self.shapes_of(arrays), **sizes}
         key = (profile.name, id(profile), tuple(shapes.items()))
         if key not in self._cache:
             given: dict[str, Any] = dict(shapes)
@@ -156,16 +239,17 @@ class Kernel:
 
     # --- eager --------------------------------------------------------------------------
 
-    def eager(self, *arrays: np.ndarray, profile: str | Profile = DEFAULT) -> Any:
+    def eager(self, *arrays: np.ndarray, profile: str | Profile = DEFAULT, **more: Any) -> Any:
         """Run the function on numpy arrays, step by step, with the machine's arithmetic."""
-        layouts = self.layouts(self.shapes_of(arrays))
+        chosen, sizes = self._split(more)
+        layouts = self.layouts({**self.shapes_of(arrays), **sizes})
         runner = Runner(_profile(profile), self.code)
         tensors = self.tensors(runner, layouts)
         for name, tensor in tensors.items():
             given = None if tensor.output else np.asarray(arrays[self.inputs.index(name)])
             runner.bind(tensor, given)
         with running(runner):
-            self.function(**tensors)
+            chosen.run_on(tensors)
         results = [runner.result(tensors[name]) for name in self.outputs]
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -174,6 +258,17 @@ class Kernel:
             name: Tensor(backend, name, self.specs[name], layout, name in self.outputs)
             for name, layout in layouts.items()
         }
+
+
+def _nonlocals(function: Callable[..., None]) -> dict[str, Any]:
+    """Variables of functions around it that have a value by now."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # it is set later
+            continue
+    return found
 
 
 def _outputs(names: list[str]) -> list[str]:
@@ -194,6 +289,20 @@ def _profile(target: str | Profile) -> Profile:
 def kernel(function: Callable[..., None]) -> Kernel:
     """Make a kernel of a function over typed tensors."""
     return Kernel(function)
+
+
+def kernel_of(name: str, specs: dict[str, TensorSpec], function: Callable[..., None]) -> Kernel:
+    """A kernel with these parameters; the function takes them by name."""
+
+    def run(**tensors: Any) -> None:
+        function(**tensors)
+
+    kinds = [
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, annotation=s) for n, s in specs.items()
+    ]
+    run.__name__, run.__doc__ = name, function.__doc__
+    run.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+    return Kernel(run)
 
 
 Compiled = CompiledKernel

@@ -10,12 +10,16 @@ the order `rows` every row of a tensor is such a vector.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 
 from tilewright.reference import arithmetic as arith
+
+if TYPE_CHECKING:
+    from tilewright.tile.types import Arrangement
 
 SIDE = 32
 TILE_BYTES = {"fp8": 1024, "bf16": 2048}
@@ -29,6 +33,23 @@ class Layout:
     shape: tuple[int, ...]
     dtype: str
     order: str = "tiles"  # or "panels", "rows", "halves"
+    arrangement: Arrangement | None = None
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The shape of the arrays it is packed from and unpacked to."""
+        return self.shape if self.arrangement is None else self.arrangement.shape
+
+    def arranged(self, array: np.ndarray) -> np.ndarray:
+        """Bit patterns of an array, in the shape of the tensor."""
+        codes = to_codes(array, self.dtype)
+        if self.arrangement is not None and codes.shape == self.arrangement.shape:
+            return self.arrangement.arranged(codes)
+        return codes
+
+    def restored(self, codes: np.ndarray) -> np.ndarray:
+        """The array, in the shape in which it is given."""
+        return codes if self.arrangement is None else self.arrangement.restored(codes)
 
     @property
     def is_vector(self) -> bool:
@@ -80,10 +101,10 @@ class Layout:
         return (*result, *last)
 
     def pack(self, array: np.ndarray) -> bytes:
-        """The DRAM bytes of an array of this shape."""
-        if tuple(array.shape) != self.shape:
-            raise ValueError(f"expected shape {self.shape}, got {tuple(array.shape)}")
-        codes = to_codes(array, self.dtype)
+        """The DRAM bytes of an array of this shape (or of the shape it is given in)."""
+        codes = self.arranged(array)
+        if tuple(codes.shape) != self.shape:
+            raise ValueError(f"expected shape {self.given}, got {tuple(array.shape)}")
         rows, columns = self.matrix
         down, across = self.grid
         padded = np.zeros((*self.leading, down * SIDE, across * SIDE), codes.dtype)
@@ -99,7 +120,10 @@ class Layout:
         return np.ascontiguousarray(tiles).tobytes()
 
     def unpack(self, raw: bytes) -> np.ndarray:
-        """The array, as ml_dtypes numbers."""
+        """The array in the shape it is given in, as ml_dtypes numbers."""
+        if self.arrangement is not None:
+            stored = replace(self, arrangement=None).unpack(raw)
+            return np.ascontiguousarray(self.restored(stored))
         down, across = self.grid
         first, second = (across, down) if self.order == "panels" else (down, across)
         if self.order == "halves":

@@ -42,7 +42,7 @@ def grid(
     _check_size(backend, size)
     _check_unroll(backend, unroll)
     if unroll is False:
-        unroll = max(1, backend.depth // 2)
+        unroll = -(-backend.depth // 2)
     return backend.blocks(extent, size, unroll, padded)
 
 
@@ -78,7 +78,7 @@ class options:
     stationary: "weights" (rows share the pushed right operand) or "activations" (columns share
         the left one).
     depth: blocks of a loop that are on chip at a time, 2 or more: half of them are loaded while
-        the others are worked on.
+        the others are worked on, so an odd number gives room for one more.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class options:
                 )
             backend.stationary = stationary
         if depth is not None:
-            if not isinstance(depth, int) or depth < 2 or depth % 2:
-                raise backend.error("TW1637", f"depth is an even number from 2 on, not {depth!r}")
+            if isinstance(depth, bool) or not isinstance(depth, int) or depth < 2:
+                raise backend.error("TW1637", f"depth is a number from 2 on, not {depth!r}")
             backend.depth = depth
 
     def __enter__(self) -> options:

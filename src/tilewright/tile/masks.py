@@ -24,6 +24,49 @@ def where(condition: Operand, a: Operand, b: Operand) -> TileArray:
     return binary("elementwise_add", kept, binary("elementwise_mul", b, rest))
 
 
+def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
+    """x in the rows where `rows` is true, and another number in the others (NaN stays NaN).
+
+    rows: booleans, 32 for each tile down; a tile whose rows are all kept costs nothing.
+    """
+    tiles = as_tiles(x)
+    backend = tiles.backend
+    kept, kind = np.asarray(rows, bool), tiles.kind
+    if kept.shape != (len(tiles.rows) * SIDE,) or tiles.kind == "row":
+        raise backend.error(
+            "TW1643", f"{kept.size} rows to keep of a tile of {tiles.text}", "32 for each tile down"
+        )
+
+    def made(cell: Cell, line: np.ndarray) -> Cell:
+        if line.all():
+            return cell
+
+        def compute() -> Any:
+            upper = _limit(backend, line, np.inf, other)
+            if other == 0:
+                lower = backend.launcher("elementwise_neg", "bf16", "column")(upper)
+            else:
+                lower = _limit(backend, line, -np.inf, other)
+            value = backend.launcher("elementwise_min", "bf16", kind)(backend.use(cell), upper)
+            return backend.launcher("elementwise_max", "bf16", kind)(value, lower)
+
+        return backend.lazily(compute)
+
+    cells = [
+        [made(cell, kept[r * SIDE : r * SIDE + SIDE]) for cell in row]
+        for r, row in enumerate(tiles.cells)
+    ]
+    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns, tiles.kind)
+
+
+def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
+    """One number per row: `beyond` where the row is kept."""
+    pattern = int("".join("01"[int(kept)] for kept in line), 2)
+    name = f"keep_{pattern:08x}_{'up' if beyond > 0 else 'down'}_{other:g}"
+    limit = np.repeat(np.where(line, beyond, other)[:, None], SIDE // 2, axis=1)
+    return backend.read(backend.constant_tensor(name, lambda: limit, "halves"), [0, 0], "column")
+
+
 def causal(scores: Operand, rows: Block, columns: Block, offset: int | None = None) -> TileArray:
     """Scores with every column after its row lowered so far that exp gives 0.
 
@@ -87,3 +130,24 @@ def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift:
     tensor = backend.constant_tensor(f"causal_{rows.extent}_{columns.extent}_{shift}", strip)
     origin = last_row - SIDE
     return backend.read(tensor, [0, place + origin], "full")
+
+
+def hidden(x: Operand) -> TileArray:
+    """Scores with columns beyond the edge of their tensor lowered so far that exp gives 0,
+    whatever is there."""
+    tiles = as_tiles(x)
+    backend = tiles.backend
+    lower = backend.launcher("elementwise_min", "bf16", "full")
+
+    def made(cell: Cell, valid: int) -> Cell:
+        if valid >= SIDE:
+            return cell
+        return backend.lazily(
+            lambda: lower(backend.use(cell), backend.edge(valid, -LOWEST, LOWEST, axis=1))
+        )
+
+    cells = [
+        [made(cell, valid) for cell, valid in zip(row, tiles.columns, strict=True)]
+        for row in tiles.cells
+    ]
+    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns)

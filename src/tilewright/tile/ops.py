@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tilewright.tile import arrays
 from tilewright.tile.arrays import Operand, TileArray, binary, unary
 from tilewright.tile.backend import active
 from tilewright.tile.products import Accumulation
 from tilewright.tile.states import State
+from tilewright.tile.tensors import Tensor
+from tilewright.tile.types import TensorSpec
 
 
 def zeros(unit: int | None = None) -> Accumulation:
@@ -29,19 +33,28 @@ def ones() -> TileArray:
     return TileArray(backend, [[backend.lazily(launch)]], "fp8", [arrays.SIDE], [arrays.SIDE])
 
 
+def full(value: float, dtype: str = "bf16") -> TileArray:
+    """A tile of 32x32 equal numbers."""
+    backend = active()
+    if dtype not in ("bf16", "fp8"):
+        raise backend.error("TW1617", f"tiles are bf16 or fp8, not {dtype}")
+    launch = backend.launcher("fill", dtype, "full", value=float(value))
+    return TileArray(backend, [[backend.lazily(launch)]], dtype, [arrays.SIDE], [arrays.SIDE])
+
+
 def park(x: Operand) -> TileArray:
     """Keep a tile in VMEM instead of registers until it is used again."""
-    tiles = arrays.as_tiles(x)
-    backend = tiles.backend
-    launch = backend.launcher("cast", tiles.dtype, tiles.kind, **{"tilewright.park": True})
+    return arrays.kept_in_memory(arrays.as_tiles(x))
 
-    def made(cell: arrays.Cell) -> arrays.Cell:
-        parked = backend.lazily(lambda: launch(backend.use(cell)))
-        backend.use(parked)  # now, not when it is used
-        return parked
 
-    cells = [[made(cell) for cell in row] for row in tiles.cells]
-    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
+def scratch(kind: TensorSpec) -> Tensor:
+    """A tensor of the kernel's own in DRAM, as tw.bf16[64, 96]: written in one loop, read in a
+    later one."""
+    backend = active()
+    sizes = [n for n in kind.sizes if isinstance(n, int)]
+    if len(sizes) != len(kind.sizes):
+        raise backend.error("TW1622", f"the sizes {kind.sizes} of a scratch tensor are no numbers")
+    return backend.scratch_tensor(kind)
 
 
 def state(first: Operand | None = None) -> State:
@@ -110,23 +123,57 @@ def transpose(x: Operand) -> TileArray:
     return arrays.transpose(x)
 
 
-def to_fp8(x: Operand, scale: int | None = None) -> TileArray:
-    """fp8 of x times an integer scale of 1 to 255; beyond ±448 it saturates."""
-    return unary("requant", x, **_scale(scale))
+def to_fp8(x: Operand, scale: Operand | None = None) -> TileArray:
+    """fp8 of x times a scale; beyond ±448 it saturates.
+
+    scale: whole numbers of 1 to 255 go to a scale register; any other positive number, rounded to
+    bf16, and a row or column of scales multiply on the vector unit first. To quantise in steps of
+    s, the scale is 1 / s.
+    """
+    number = _number(scale)
+    if number is None and scale is not None:
+        return unary("requant", binary("elementwise_mul", x, scale))
+    if number is None or _in_register(number):
+        return unary("requant", x, **_register(number))
+    return unary("requant", binary("elementwise_mul", x, number))
 
 
-def to_bf16(x: Operand, scale: int | None = None) -> TileArray:
-    """bf16 of fp8 tiles, divided by an integer scale of 1 to 255."""
-    return unary("dequant", x, **_scale(scale))
+def to_bf16(x: Operand, scale: Operand | None = None) -> TileArray:
+    """bf16 of fp8 tiles, divided by a scale: a number (its reciprocal is rounded to bf16), or a
+    row or column of them."""
+    number = _number(scale)
+    if number is None and scale is not None:
+        return binary("elementwise_div", unary("dequant", x), scale)
+    if number is None or _in_register(number):
+        return unary("dequant", x, **_register(number))
+    return binary("elementwise_mul", unary("dequant", x), 1 / number)
 
 
-def _scale(scale: Any) -> dict[str, float]:
-    if scale is None:
-        return {}
-    if not isinstance(scale, int) or not 1 <= scale <= 255:
+SMALLEST, LARGEST = 2.0**-126, 3.3895313892515355e38  # normal bf16 numbers
+
+
+def _number(scale: Any) -> float | None:
+    """A scale that is a number, checked."""
+    scale = getattr(scale, "number", None) or scale  # a state that still is a number
+    if scale is None or isinstance(scale, arrays.Arithmetic):
+        return None
+    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
+        raise active().error(
+            "TW1624", f"a scale is a number, a row or a column, not {type(scale).__name__}"
+        )
+    number = float(scale)
+    if not SMALLEST <= number <= LARGEST or not SMALLEST <= 1 / number <= LARGEST:
         raise active().error(
             "TW1624",
-            f"scale {scale} is outside 1 to 255",
-            "scale registers hold whole numbers; multiply by other factors first",
+            f"scale {scale} is outside {SMALLEST:.3g} to {1 / SMALLEST:.3g}",
+            "scales are positive, and so are their reciprocals, as bf16 numbers",
         )
-    return {"scale": 1 / scale}
+    return number
+
+
+def _in_register(number: float) -> bool:
+    return number == int(number) and 1 <= number <= 255
+
+
+def _register(number: float | None) -> dict[str, float]:
+    return {} if number in (None, 1) else {"scale": 1 / number}

@@ -44,6 +44,7 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.dialects.xdsl_api import (
     Block as IRBlock,
 )
+from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Single
@@ -53,7 +54,13 @@ from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
 ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN}
-SHAPES = {"full": (SIDE, SIDE), "row": (SIDE,), "column": (SIDE, 1), "half": (SIDE, SIDE // 2)}
+SHAPES = {
+    "full": (SIDE, SIDE),
+    "row": (SIDE,),
+    "column": (SIDE, 1),
+    "half": (SIDE, SIDE // 2),
+    "number": (SIDE, 1),
+}
 INDEX = IndexType()
 DYNAMIC = -(2**63)
 
@@ -70,6 +77,7 @@ class Scope:
     arguments: list[tuple[BlockArgument, SSAValue]] = field(default_factory=list)
     outputs: dict[str, SSAValue] = field(default_factory=dict)  # as they are now, by name
     written: dict[str, BlockArgument] = field(default_factory=dict)  # outputs the loop changes
+    read: set[str] = field(default_factory=set)  # outputs the loop reads
     sums: dict[tuple[SSAValue, int, type], SSAValue] = field(default_factory=dict)
 
     def chain(self) -> Iterator[Scope]:
@@ -90,7 +98,9 @@ class Recorder(Backend):
         self.inner = self.top  # where the author is
         self.current = self.top  # where operations go
         self.constants: dict[str, tuple[Tensor, np.ndarray]] = {}
+        self.scratch: dict[str, Tensor] = {}
         self.arguments: dict[str, SSAValue] = {}
+        self.results: list[str] = []  # outputs in the order of the parameters
         self._index: dict[int, SSAValue] = {}
         self.loops = 0  # opened so far
         self._line: int | None = None
@@ -107,6 +117,8 @@ class Recorder(Backend):
         self.arguments[tensor.name] = argument
         if tensor.output:
             self.top.outputs[tensor.name] = argument
+            if tensor.name not in self.scratch:
+                self.results.append(tensor.name)
 
     def finish(self) -> None:
         """Complete the function, which returns its output arguments changed, and its module."""
@@ -117,7 +129,7 @@ class Recorder(Backend):
                 "loops run to their end: do not break or return inside them, or use unroll=True",
             )
         block = self.top.block
-        results = list(self.top.outputs.values())
+        results = [self.top.outputs[name] for name in self.results]
         block.add_op(func.ReturnOp(*results))
         kinds = ([a.type for a in block.args], [v.type for v in results])
         self.function = func.FuncOp(self.name, kinds, Region(block))
@@ -199,14 +211,24 @@ class Recorder(Backend):
 
     # --- tensors ------------------------------------------------------------------------
 
-    def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:
+    def constant_tensor(
+        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
+    ) -> Tensor:
         if name not in self.constants:
             numbers = array()
-            spec = TensorSpec("bf16", numbers.shape)
-            made = Tensor(self, name, spec, Layout(numbers.shape, "bf16"))
+            spec = TensorSpec("bf16", numbers.shape, order)
+            made = Tensor(self, name, spec, Layout(numbers.shape, "bf16", order))
             self.constants[name] = (made, numbers)
             self.bind(made)
         return self.constants[name][0]
+
+    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+        shape = shape or tuple(int(n) for n in kind.sizes)
+        name = f"scratch_{len(self.scratch) + 1}"
+        layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
+        self.scratch[name] = Tensor(self, name, kind, layout, output=True)
+        self.bind(self.scratch[name])
+        return self.scratch[name]
 
     def _offsets(self, index: list[Any]) -> tuple[list[int], list[SSAValue]]:
         static, dynamic = [], []
@@ -252,11 +274,31 @@ class Recorder(Backend):
         segments = (1, len(dynamic), 0, 0)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
         op = tensor.ExtractSliceOp.create(
-            operands=[self.arguments[target.name], *dynamic],
+            operands=[self._source(target), *dynamic],
             result_types=[TensorType(ELEMENTS[target.dtype], shape)],
             properties=properties,
         )
         return self._emit(op)
+
+    def _source(self, target: Tensor) -> SSAValue:
+        """The tensor as it is now; what a loop reads it must not write."""
+        if not target.output:
+            return self.arguments[target.name]
+        for scope in self.inner.chain():
+            if scope.parent is not None:
+                if target.name in scope.written:
+                    raise self._written_here(target.name)
+                scope.read.add(target.name)
+        found = (s.outputs[target.name] for s in self.inner.chain() if target.name in s.outputs)
+        return next(found)
+
+    def _written_here(self, name: str) -> TilewrightError:
+        return self.error(
+            "TW1629",
+            f"{name} is read and written in one loop of the program",
+            "carry what changes with tw.state or tw.zeros, read it in a loop of its own, or use "
+            "unroll=True",
+        )
 
     def write(self, target: Tensor, index: list[Any], kind: str, value: SSAValue) -> None:
         into = self._output(target.name, self.inner)
@@ -272,6 +314,8 @@ class Recorder(Backend):
         """An output as it is now; loops that write to it carry it."""
         if name not in scope.outputs:
             assert scope.parent is not None
+            if name in scope.read:
+                raise self._written_here(name)
             before = self._output(name, scope.parent)
             scope.written[name] = self._argument(scope, before, name)
             scope.outputs[name] = scope.written[name]
@@ -295,8 +339,9 @@ def _map(shape: tuple[int, ...], result: tuple[int, ...]) -> AffineMap:
     if shape == result:
         return AffineMap.identity(rank)
     d0, d1 = AffineDimExpr(0), AffineDimExpr(1)
-    expressions = (d1,) if len(shape) == 1 else (d0, AffineConstantExpr(0))
-    return AffineMap(rank, 0, expressions)
+    if len(shape) == 1:  # one number for all, as a row, fits a column too
+        return AffineMap(rank, 0, (d1 if result[-1] == shape[0] else d0,))
+    return AffineMap(rank, 0, (d0, AffineConstantExpr(0)))
 
 
 def _attribute(value: Any) -> Attribute:

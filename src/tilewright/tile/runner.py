@@ -15,7 +15,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import Cell, TileArray
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.layouts import NUMPY, SIDE, Layout, to_codes
+from tilewright.tile.layouts import NUMPY, SIDE, Layout
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
@@ -29,18 +29,19 @@ class Runner(Backend):
         self.arrays: dict[str, np.ndarray] = {}  # padded, bit patterns
         self.accumulators: dict[int, Any] = {}
         self.constants: dict[str, Tensor] = {}
+        self.scratches = 0
 
     def bind(self, tensor: Tensor, array: np.ndarray | None) -> None:
         """Give a tensor its numbers; None: zeros."""
         padded = np.zeros(tensor.layout.padded, np.uint16 if tensor.dtype == "bf16" else np.uint8)
         if array is not None:
-            codes = to_codes(array, tensor.dtype)
+            codes = tensor.layout.arranged(array)
             padded[tuple(slice(n) for n in codes.shape)] = codes
         self.arrays[tensor.name] = padded
 
     def result(self, tensor: Tensor) -> np.ndarray:
         codes = self.arrays[tensor.name][tuple(slice(n) for n in tensor.shape)]
-        return np.ascontiguousarray(codes).view(NUMPY[tensor.dtype])
+        return np.ascontiguousarray(tensor.layout.restored(codes)).view(NUMPY[tensor.dtype])
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
         body = launch_body(family, {**attributes, "dtype": dtype})
@@ -76,7 +77,8 @@ class Runner(Backend):
         if target.layout.order == "halves":
             return np.tile(array[tuple(place[:-2])][r : r + SIDE], (1, 2))
         tile = array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE].copy()
-        return self.tiles.rows("sum", tile) if kind == "column" else tile
+        # A column comes in the first column of its tiles; what a kernel wrote is in all of them.
+        return self.tiles.rows("sum", tile) if kind == "column" and not target.output else tile
 
     def write(self, target: Tensor, index: list[Any], kind: str, value: np.ndarray) -> None:
         array = self.arrays[target.name]
@@ -89,14 +91,24 @@ class Runner(Backend):
             value = value[:, : SIDE // 2]
         array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE] = value
 
-    def constant_tensor(self, name: str, array: Callable[[], np.ndarray]) -> Tensor:
+    def constant_tensor(
+        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
+    ) -> Tensor:
         if name not in self.constants:
             numbers = array()
-            spec = TensorSpec("bf16", numbers.shape)
-            tensor = Tensor(self, name, spec, Layout(numbers.shape, "bf16"))
+            spec = TensorSpec("bf16", numbers.shape, order)
+            tensor = Tensor(self, name, spec, Layout(numbers.shape, "bf16", order))
             self.constants[name] = tensor
             self.bind(tensor, numbers)
         return self.constants[name]
+
+    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+        shape = shape or tuple(int(n) for n in kind.sizes)
+        self.scratches += 1
+        layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
+        tensor = Tensor(self, f"scratch_{self.scratches}", kind, layout, output=True)
+        self.bind(tensor, None)
+        return tensor
 
     def blocks(
         self, extent: int, size: int, unroll: bool | int, padded: bool = False
@@ -111,8 +123,7 @@ class Runner(Backend):
 
     def numpy(self, tiles: TileArray) -> np.ndarray:
         joined = np.block([[self.use(cell) for cell in row] for row in tiles.cells])
-        rows = 1 if tiles.kind == "row" else sum(tiles.rows)
-        columns = 1 if tiles.kind == "column" else sum(tiles.columns)
+        rows, columns = tiles.shape
         return np.ascontiguousarray(joined[:rows, :columns]).view(NUMPY[tiles.dtype])
 
     def shown(self, tiles: TileArray) -> str | None:

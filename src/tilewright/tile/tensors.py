@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.tile.arrays import Arithmetic, Cell, TileArray, as_tiles, spread
+from tilewright.tile.arrays import (
+    ONE_COLUMN,
+    ONE_ROW,
+    Arithmetic,
+    Cell,
+    TileArray,
+    as_tiles,
+    kept_in_memory,
+    spread,
+)
 from tilewright.tile.blocks import Block, Single, whole
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.types import TensorSpec
@@ -105,15 +114,17 @@ class Tensor:
 
     def _window(self, index: Block, extent: int, rows: bool) -> Block:
         """A block of another dimension, moved along the rows of this tensor."""
-        if not rows or self.output or self.dtype != "fp8" or self.layout.order != "panels":
+        shift = index.shift or 0
+        between = self.dtype == "fp8" and self.layout.order == "panels"
+        if not rows or (shift % SIDE and not between):
             raise self.backend.error(
                 "TW1639",
-                f"{self.name} cannot be read between tiles",
-                "only rows of fp8 inputs stored in panels can: tw.fp8[...].panels()",
+                f"{self.name} cannot be {'written' if self.output else 'read'} between tiles",
+                "only rows of fp8 tensors stored in panels can: tw.fp8[...].panels()",
             )
-        shift = index.shift or 0
-        last = -(-index.extent // SIDE) * SIDE + shift
-        if shift < 0 or last > self.layout.padded[-2]:
+        end = index.start + index.tiles if index.variable is None else -(-index.extent // SIDE)
+        last = end * SIDE + shift
+        if index.start * SIDE + shift < 0 or last > self.layout.padded[-2]:
             raise self.backend.error(
                 "TW1604",
                 f"a window up to element {last} leaves a dimension of {extent} of {self.name}",
@@ -137,8 +148,10 @@ class Tensor:
 
     def __getitem__(self, index: Any) -> TileArray:
         backend = self.backend
-        if self.output:
-            raise backend.error("TW1629", f"{self.name} is an output and cannot be read")
+        if self.output and self.name not in backend.written:
+            raise backend.error(
+                "TW1629", f"{self.name} is read before it is written", "write all of it first"
+            )
         leading, rows, columns = self._blocks(index)
         kind = self._kind()
         down = 1 if rows is None else rows.tiles
@@ -149,7 +162,7 @@ class Tensor:
             made.in_memory = True
             return made
 
-        return TileArray(
+        tiles = TileArray(
             backend,
             [[cell(r, c) for c in range(columns.tiles)] for r in range(down)],
             self.dtype,
@@ -157,6 +170,8 @@ class Tensor:
             [SIDE] if kind == "column" else [columns.valid(c) for c in range(columns.tiles)],
             kind,
         )
+        # What can change later is fetched here, where the author reads it.
+        return kept_in_memory(tiles) if self.output else tiles
 
     def __setitem__(self, index: Any, value: Any) -> None:
         backend = self.backend
@@ -167,6 +182,7 @@ class Tensor:
                 "outputs are the parameters named out or out_…, or else the last one",
             )
         leading, rows, columns = self._blocks(index)
+        backend.written.add(self.name)
         if not isinstance(value, Arithmetic):
             raise backend.error("TW1616", f"a tile is needed here, not {value!r}")
         value = as_tiles(value)
@@ -184,6 +200,8 @@ class Tensor:
             value = spread(value, down, 1, kind)
         elif value.kind != kind and self._kind() == "full":
             value = spread(value, down, columns.tiles)
+        elif value.kind == "number":
+            value = spread(value, down, columns.tiles, self._kind())
         # Column by column, as products are computed.
         for c in range(columns.tiles):
             for r in range(down):
@@ -192,15 +210,15 @@ class Tensor:
 
     def _check_shape(self, value: TileArray, rows: Block | None, columns: Block) -> None:
         wanted = 1 if rows is None else rows.size, columns.size
-        if self.layout.order == "halves" and value.kind != "column":
+        if self.layout.order == "halves" and value.kind not in ONE_COLUMN:
             raise self.backend.error(
                 "TW1642",
                 f"{self.name} keeps one number per row, a tile of {value.text} has more",
                 "reduce its rows first: tw.row_sum, tw.row_max",
             )
-        fits = value.shape[1] == wanted[1] or value.kind == "column"
-        fits = fits and (value.shape[0] == wanted[0] or value.kind == "row")
-        if not fits or (rows is None and value.kind != "row"):
+        fits = value.shape[1] == wanted[1] or value.kind in ONE_COLUMN
+        fits = fits and (value.shape[0] == wanted[0] or value.kind in ONE_ROW)
+        if not fits or (rows is None and value.kind not in ONE_ROW):
             raise self.backend.error(
                 "TW1642",
                 f"a tile of {value.text} does not fill {wanted[0]}x{wanted[1]} of {self.name}",

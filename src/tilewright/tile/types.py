@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
 
 from tilewright.errors import TilewrightError
+
+
+class Arrangement(Protocol):
+    """How an array that is given in one shape is stored in another: images, grouped weights."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array as it is given."""
+        ...
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """Of the tensor that holds it."""
+        ...
+
+    def arranged(self, codes: np.ndarray) -> np.ndarray:
+        """given -> stored"""
+        ...
+
+    def restored(self, codes: np.ndarray) -> np.ndarray:
+        """stored -> given"""
+        ...
 
 
 @dataclass(frozen=True)
@@ -14,25 +39,36 @@ class TensorSpec:
     dtype: str
     sizes: tuple[int | str, ...]
     order: str = "tiles"
+    arrangement: Arrangement | None = None
 
     def panels(self) -> TensorSpec:
         """The same tensor stored column panel by column panel."""
-        return TensorSpec(self.dtype, self.sizes, "panels")
+        return replace(self, order="panels")
 
     def halves(self) -> TensorSpec:
         """A bf16 result of one number per row in 16 equal columns, stored as the left halves of
         its tiles."""
         if self.dtype != "bf16" or self.sizes[-1] != 16:
             raise TypeError("halves are for bf16 tensors whose last size is 16")
-        return TensorSpec(self.dtype, self.sizes, "halves")
+        return replace(self, order="halves")
 
     def separate(self) -> TensorSpec:
         """The same tensor with each row stored as a vector of its own, to be indexed with
         tw.each: a bias or mask per head."""
-        return TensorSpec(self.dtype, self.sizes, "rows")
+        return replace(self, order="rows")
+
+    def arranged(self, arrangement: Arrangement) -> TensorSpec:
+        """The same tensor for arrays of another shape, which are rearranged on the way in and
+        out."""
+        if arrangement.stored != self.sizes:
+            raise TypeError(f"the arrangement makes {arrangement.stored}, not {self.sizes}")
+        return replace(self, arrangement=arrangement)
 
     def bind(self, name: str, shape: tuple[int, ...], known: dict[str, int]) -> None:
         """Match a concrete shape, binding names."""
+        if self.arrangement is not None and shape != self.sizes:
+            self._match_arranged(name, shape, self.arrangement.shape)
+            return
         if len(shape) != len(self.sizes):
             raise TilewrightError(
                 "TW1601", f"{name} has {len(shape)} dimensions, the kernel wants {len(self.sizes)}"
@@ -46,6 +82,11 @@ class TensorSpec:
                 )
             if actual < 1:
                 raise TilewrightError("TW1603", f"{name} is empty: its shape is {shape}")
+
+    def _match_arranged(self, name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+        if shape != wanted:
+            given, want = ("x".join(map(str, sizes)) for sizes in (shape, wanted))
+            raise TilewrightError("TW1602", f"{name} has shape {given}, the kernel wants {want}")
 
     def resolve(self, known: dict[str, int]) -> tuple[int, ...] | None:
         """The concrete shape, if all names are bound."""

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 PASSES: dict[str, str] = {
     "canonicalize": "canonicalize:Canonicalize",
     "cse": "cse:CommonSubexpressions",
+    "fold-constants": "fold_constants:FoldConstants",
+    "simplify-kernels": "simplify_kernels:SimplifyKernels",
+    "raise-composites": "raise_composites:RaiseComposites",
     "unwrap-iree": "unwrap_iree:UnwrapIREE",
     "convert-linalg-to-npu-kernel": "convert_linalg_to_npu_kernel:ConvertLinalgToNPUKernel",
     "tile-npu-kernel-to-schedule": "tile_npu_kernel_to_schedule:TileNPUKernelToSchedule",

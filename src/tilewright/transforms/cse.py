@@ -45,7 +45,8 @@ def _key(op: Operation) -> Key:
         tuple(op.operands),
         tuple(op.result_types),
         tuple(sorted(op.properties.items(), key=_by_name)),
-        tuple(sorted(op.attributes.items(), key=_by_name)),
+        # Which part of the model an op came from makes no difference to its value.
+        tuple(sorted((e for e in op.attributes.items() if e[0] != "tw.layer"), key=_by_name)),
     )
 
 

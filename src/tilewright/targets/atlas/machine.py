@@ -83,10 +83,16 @@ class PythonMachine:
 
     # --- loading and state --------------------------------------------------------
 
-    def load(self, program: Program) -> None:
-        """Take a program, reset, and place its data."""
+    def load(self, program: Program, keep_memory: bool = False) -> None:
+        """Take a program, reset, and place its data.
+
+        With `keep_memory` DRAM and VMEM stay as they are: the next part of a longer program.
+        """
         self.program = program
+        kept = self.state
         self.reset()
+        if keep_memory:
+            self.state.dram, self.state.vmem = kept.dram, kept.vmem
         for data in program.data:
             self.write(data.space, data.address, data.bytes)
 

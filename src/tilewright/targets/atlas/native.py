@@ -63,12 +63,15 @@ class NativeMachine:
 
     # --- loading and state --------------------------------------------------------
 
-    def load(self, program: Program) -> None:
-        """Take a program, reset, and place its data."""
+    def load(self, program: Program, keep_memory: bool = False) -> None:
+        """Take a program, reset, and place its data.
+
+        With `keep_memory` DRAM and VMEM stay as they are: the next part of a longer program.
+        """
         opcodes = np.ascontiguousarray(program.opcodes, np.uint8)
         operands = np.ascontiguousarray(program.operands, np.int32)
         try:
-            self._core.load(opcodes, operands)
+            self._core.load(opcodes, operands, *([True] if keep_memory else []))
         except (ValueError, TypeError) as error:
             raise TilewrightError("TW3010", f"the program cannot be loaded: {error}") from None
         self.program = program

@@ -227,14 +227,7 @@ def _layers(name_or_path: str, seen: dict[Path, str]) -> dict[str, Any]:
     if real in seen:
         chain = " -> ".join([*seen.values(), name_or_path])
         raise TilewrightError("TW1102", f"profiles are based on each other: {chain}")
-    text = decode_text(read_bytes(str(path), MAX_FILE), str(path))
-    try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also numbers too long to convert
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise TilewrightError(
-            "TW1103", f"the profile is not readable as TOML: {reason}", Location(str(path))
-        ) from None
+    data = _tables(decode_text(read_bytes(str(path), MAX_FILE), str(path)), str(path))
     base = data.pop("base", None)
     if base is None:
         return data
@@ -249,6 +242,21 @@ def _layers(name_or_path: str, seen: dict[Path, str]) -> dict[str, Any]:
         else:
             merged[key] = value
     return merged
+
+
+def _tables(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also numbers too long to convert
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise TilewrightError(
+            "TW1103", f"the profile is not readable as TOML: {reason}", Location(source)
+        ) from None
+
+
+def parse_profile(text: str, source: str) -> Profile:
+    """The profile of a text that is complete in itself: no base, no other file is read."""
+    return _build(_tables(text, source), source)
 
 
 def _bad(source: str, key: str, value: object, expected: str) -> TilewrightError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,3 +91,15 @@ class Program:
         return np.array_equal(self.opcodes, other.opcodes) and np.array_equal(
             self.operands, other.operands
         )
+
+
+def joined(programs: Sequence[Program]) -> Program:
+    """One program that runs several one after the other; offsets inside of them stay right."""
+    if len(programs) == 1:
+        return programs[0]
+    return Program(
+        np.concatenate([p.opcodes for p in programs]),
+        np.concatenate([p.operands for p in programs]),
+        np.concatenate([p.lines for p in programs]),
+        programs[0].source,
+    )

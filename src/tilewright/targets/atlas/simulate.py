@@ -218,7 +218,7 @@ def simulate(
     recorder = None
     if trace is not False:
         recorder = Recorder(engine, program, (0, FOREVER) if trace is True else trace)
-    outcome, seconds, stop = _drive(engine, max_cycles, stop_cycle, list(stops), recorder, progress)
+    outcome, seconds, stop = drive(engine, max_cycles, stop_cycle, list(stops), recorder, progress)
     name = "python" if type(engine).__name__ == "PythonMachine" else "native"
     result = Result(program, profile, policy, engine, name, outcome, seconds, stop)
     result.recorder = recorder
@@ -269,7 +269,7 @@ def _check(machine: Machine, expectation: Expectation) -> Expected:
     return Expected(expectation, outcome)
 
 
-def _drive(
+def drive(
     machine: Machine,
     max_cycles: int | None,
     stop_cycle: int | None,

@@ -8,11 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen.nest import Affine, Park, Read, Slot, Unpark, Value, Variable
+from tilewright.targets.atlas.codegen.nest import (
+    ROUND,
+    Affine,
+    Park,
+    Read,
+    Slot,
+    Unpark,
+    Value,
+    Variable,
+    Write,
+)
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
     REGISTER_BYTES,
+    RESIDENT,
     ROW,
     Code,
     Place,
@@ -25,7 +36,7 @@ from tilewright.targets.atlas.profile import Profile
 class VmemExceeded(TilewrightError):
     """The kernel's tiles do not fit on the chip."""
 
-    def __init__(self, profile: Profile, bytes: int, source: str) -> None:
+    def __init__(self, profile: Profile, bytes: int, source: str, wanted: int = 0) -> None:
         super().__init__(
             "TW1454",
             f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
@@ -34,6 +45,7 @@ class VmemExceeded(TilewrightError):
             "(unroll) or less depth",
         )
         self.source = source  # the line whose tiles take most
+        self.wanted = wanted  # bytes the kernel would use for itself
 
 
 @dataclass
@@ -60,21 +72,30 @@ class ConstantPool:
         return b"".join(halves)
 
 
+@dataclass(frozen=True)
+class Area:
+    """The bytes of VMEM a kernel may use for itself."""
+
+    start: int
+    end: int
+
+
 class Chip:
     """VMEM, pointers and constants of one routine under construction."""
 
-    def __init__(self, profile: Profile, pool: ConstantPool) -> None:
+    def __init__(self, profile: Profile, pool: ConstantPool, area: Area | None = None) -> None:
         self.profile, self.pool = profile, pool
+        self.area = area or Area(0, profile.vmem_bytes)
         self.routine = Routine(profile)
-        self.ceiling = profile.vmem_bytes  # constants sit above
-        self.top = self.peak = 0  # VMEM in use, now and at most
+        self.ceiling = self.area.end  # constants sit above
+        self.top = self.peak = self.area.start  # VMEM in use, now and at most
         self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
         self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
         self.slots: dict[Slot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
 
     def pooled(self, index: int) -> int:
-        return self.profile.vmem_bytes - (index + 1) * REGISTER_BYTES
+        return self.area.end - (index + 1) * REGISTER_BYTES
 
     def tiles(self, code: Code) -> Tiles:
         tiles = Tiles(code)
@@ -93,6 +114,22 @@ class Chip:
             tiles.code.vload(tile.half(part), self.pooled(self.pool.values.index(value)))
         return tile
 
+    def resident(self, offset: Affine) -> int | Place:
+        """The address of a tile of a tensor that stays in VMEM."""
+        if not offset.terms:
+            return offset.constant
+        return Place(self.base(offset.terms), f"{RESIDENT} {id(offset.terms)}", offset.constant)
+
+    def fetch_resident(self, code: Code, tiles: Tiles, values: dict, read: Read) -> None:
+        """Bring a tile of a tensor in VMEM into registers."""
+        code.source = read.source
+        self._take(tiles, values, read, self.resident(read.offset))
+
+    def store_resident(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
+        """Put a tile of a tensor in VMEM into its place."""
+        code.source = write.source
+        tiles.store(tile, self.resident(write.offset), write.bytes)
+
     def park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
         """Tiles that wait in VMEM."""
         code.source = s.source
@@ -106,7 +143,10 @@ class Chip:
     def base(self, terms: tuple[tuple[Variable, int], ...]) -> Register:
         """The pointer that follows a combination of loop variables; constants are added to it."""
         if terms not in self.bases:
-            self.bases[terms] = self.routine.pointer(0)
+            pointer = self.routine.pointer(0)
+            self.bases[terms] = pointer
+            if any(variable is ROUND for variable, _ in terms):
+                self.routine.by_round.add(pointer)
         return self.bases[terms]
 
     def dram(self, code: Code, offset: Affine) -> int | Place:
@@ -201,6 +241,9 @@ class Chip:
             if isinstance(buffer, Place)
             else buffer + shift
         )
+        self._take(tiles, values, read, at)
+
+    def _take(self, tiles: Tiles, values: dict, read: Read, at: int | Place) -> None:
         if read.result.dtype == "bf16" and read.bytes == REGISTER_BYTES:
             tile = tiles.load_half(at)
         else:

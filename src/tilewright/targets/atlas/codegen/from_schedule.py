@@ -19,6 +19,7 @@ from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
     Block,
+    BlockArgument,
     DenseArrayBase,
     IntegerAttr,
     Operation,
@@ -32,6 +33,7 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.kernels.bodies import BODIES
 from tilewright.kernels.launches import cost, launch_body
 from tilewright.targets.atlas.codegen.nest import (
+    ROUND,
     Affine,
     Carried,
     Compute,
@@ -65,10 +67,17 @@ class TensorLayout(Protocol):
 
 @dataclass(frozen=True)
 class Placed:
-    """A tensor at an address."""
+    """A tensor at an address, in DRAM or, between kernels of one program, in VMEM.
+
+    rounds: the program carries the kernel out several times, each time with another tensor; the
+    address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
+    """
 
     layout: TensorLayout
     base: int
+    on_chip: bool = False
+    rounds: bool = False
+    copy: int | None = None
 
 
 def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
@@ -138,6 +147,8 @@ class _Reader:
             units = (*units[:-2], 1, units[-1])
             sizes[-2] = 1
         constant, terms = placed.base, dict[Variable, int]()
+        if placed.rounds:
+            terms[ROUND] = 1
         for offset, size, stride, unit in zip(static, sizes, strides, units, strict=True):
             if size not in (1, unit):
                 raise error_at(op, "TW1462", f"a slice of {size} elements is not a tile")
@@ -157,10 +168,13 @@ class _Reader:
         shape = _shape(op.result)
         row = len(shape) == 1
         size = placed.layout.tile_bytes
-        self.rows.append(Read(value, self._offset(op, placed), size, _line(op), row))
-        if shape == (SIDE, 1) and not _is_half(
-            placed, op
-        ):  # one number per row: repeat it across the tile
+        place = self._offset(op, placed)
+        self.rows.append(Read(value, place, size, _line(op), row, placed.on_chip))
+        given = isinstance(op.source, BlockArgument) and isinstance(
+            op.source.block.parent_op(), func.FuncOp
+        )
+        # One number per row: repeat it across the tile, unless the program itself wrote it so.
+        if shape == (SIDE, 1) and not _is_half(placed, op) and given:
             column = Value(value.dtype)
             body = launch_body("reduction_sum", {"axes": (1,)})
             self.rows.append(Compute(body, (value,), (column,), {"cost": 2}, _line(op)))
@@ -171,7 +185,11 @@ class _Reader:
         self.tensors[op.result] = placed
         size = placed.layout.tile_bytes
         value = self.tiles[op.source]
-        self.rows.append(Write(value, self._offset(op, placed), size, _line(op)))
+        place = self._offset(op, placed)
+        self.rows.append(Write(value, place, size, _line(op), placed.on_chip))
+        if placed.copy is not None:
+            there = place.shifted(placed.copy - placed.base)
+            self.rows.append(Write(value, there, size, _line(op)))
 
     def _tensor(self, op: Operation, value: SSAValue) -> Placed:
         if value not in self.tensors:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.errors import TilewrightError
 from tilewright.kernels.bodies import BODIES
 from tilewright.targets.atlas.codegen.chip import Chip, Run
 from tilewright.targets.atlas.codegen.nest import (
@@ -25,6 +24,7 @@ from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register,
 from tilewright.targets.atlas.isa import Kind
 
 DEFERRED = 2  # stores of an iteration that may still run in the next
+SPARE = 16 * 1024  # VMEM left for tiles that wait between uses
 
 
 @dataclass
@@ -45,12 +45,12 @@ class InnerLoop:
         for s in loop.body:
             if isinstance(s, Compute) and s.body is BODIES["transpose"]:
                 chip.turned.update(s.inputs)
-        reads = [s for s in loop.body if isinstance(s, Read)]
+        reads = [s for s in loop.body if isinstance(s, Read) and not s.on_chip]
         moving = [r for r in reads if r.offset.factor(self.variable)]
         fixed = [r for r in reads if not r.offset.factor(self.variable)]
         self.fixed, self.moving = chip.runs(fixed, apart=True), chip.runs(moving, apart=True)
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
-        self.writes = [s for s in loop.body if isinstance(s, Write)]
+        self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
 
     def lower(self) -> None:
@@ -92,14 +92,13 @@ class InnerLoop:
             return None
         runs = [run for run in self.fixed if run.offset.factor(self.outer.variable) and not run.row]
         regions = _regions(runs)
-        trips = self.variable.trips
-        total = sum(region.bytes for region in regions)
-        half = 1 << max(10, (total - 1).bit_length()) if total else 0
-        rest = sum(r.bytes for r in [*self.fixed, *self.moving, *self.moving, *self.writes])
-        fits = self.at.top + 2 * half + rest + 4 * half // 2 <= self.at.ceiling
-        sizes = [r.bytes // trips for r in regions]
-        even = all(r.bytes % (trips * ROW) == 0 for r in regions)
-        if not regions or not fits or not even or any(n & (n - 1) for n in sizes):
+        if not regions:
+            return None
+        half = sum(_room(region.bytes, self.variable.trips) for region in regions)
+        ahead = {id(read) for region in regions for read in region.reads}
+        others = [run for run in self.fixed if not any(id(read) in ahead for read in run.reads)]
+        rest = sum(r.bytes for r in [*others, *self.moving, *self.moving, *self.writes])
+        if self.at.top + 2 * half + rest + SPARE > self.at.ceiling:
             return None
         return _Ahead(self, regions, half)
 
@@ -111,8 +110,8 @@ class InnerLoop:
             total += -(-run.bytes // 1024) * 1024
             source = run.reads[0].source
             self.at.by_line[source] = self.at.by_line.get(source, 0) + 2 * run.bytes
-        self.half = 1 << max(10, (total - 1).bit_length()) if total else 0
-        self.start = self.at.allocate(2 * self.half, max(1024, 2 * self.half)) if total else 0
+        self.half = total
+        self.start = self.at.allocate(2 * total) if total else 0
         if not total:
             return Register(Kind.X), Register(Kind.X)
         return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
@@ -138,7 +137,9 @@ class InnerLoop:
         if self.ahead is not None:
             self.ahead.slice(code)
         for s in self.loop.body:
-            if isinstance(s, Read):
+            if isinstance(s, Read) and s.on_chip:
+                self.at.fetch_resident(code, tiles, values, s)
+            elif isinstance(s, Read):
                 run = self.where[id(s)]
                 self.at.fetch(code, tiles, values, s, run, self.places[id(run)])
             elif isinstance(s, Compute):
@@ -146,13 +147,15 @@ class InnerLoop:
                 emit_compute(tiles, s, values)
             elif isinstance(s, Park | Unpark):
                 self.at.park(code, tiles, values, s)
+            elif isinstance(s, Write) and s.on_chip:
+                self.at.store_resident(code, tiles, values[s.value], s)
             elif isinstance(s, Write):
                 code.source = s.source
                 self._store(code, tiles, values[s.value], s)
         self.at.step_bases(code, self.variable)
         if self.moving:
-            code.toggle(self.current, self.half)
-            code.toggle(self.following, self.half)
+            code.toggle(self.current, 2 * self.start + self.half)
+            code.toggle(self.following, 2 * self.start + self.half)
         return code
 
     def constant(self, value: float) -> Tile:
@@ -204,20 +207,29 @@ def _regions(runs: list[Run]) -> list[Run]:
     return regions
 
 
+def _slice(bytes: int, trips: int) -> int:
+    """What one of so many iterations loads of a region; the last ones may go past its end."""
+    return -(-bytes // (trips * ROW)) * ROW
+
+
+def _room(bytes: int, trips: int) -> int:
+    return -(-_slice(bytes, trips) * trips // 1024) * 1024
+
+
 class _Ahead:
     """Tiles that change with the loop around: two halves, one in use while the other fills up a
     slice at a time."""
 
     def __init__(self, loop: InnerLoop, regions: list[Run], half: int) -> None:
-        self.loop, self.regions, self.size = loop, regions, half
+        self.loop, self.regions = loop, regions
         at, routine = loop.at, loop.routine
         assert loop.outer is not None
-        start = at.allocate(2 * half, 2 * half)
+        start = at.allocate(2 * half)
         self.current = routine.pointer(start)
         # One pointer walks over the half that fills up, one over each region in DRAM.
         self.filling = routine.pointer(start + half)
         self.trips = loop.variable.trips
-        self.other = half
+        self.total = 2 * start + half
         place = 0
         first = routine.code()
         self.sources: list[Register] = []
@@ -228,20 +240,23 @@ class _Ahead:
                     shift = run.offset.constant - region.offset.constant
                     loop.places[id(run)] = Place(self.current, "ahead", place + shift)
             at.load(first, region, start + place)
-            place += -(-region.bytes // 1024) * 1024
+            place += _room(region.bytes, self.trips)
         loop.outer.out.append(first)
-        self.walk = routine.pointer(0)  # slices done so far, times one slice of the first region
+        # Bytes of a region filled so far; regions with slices of one size share it.
+        sizes = {_slice(region.bytes, self.trips) for region in regions}
+        self.walks = {size: routine.pointer(0) for size in sorted(sizes)}
 
     def slice(self, code: Code) -> None:
         """Load the next slice of every region for the next iteration of the loop around."""
         outer = self.loop.outer
         assert outer is not None
         for region in self.regions:
-            size = region.bytes // self.trips
+            size = _slice(region.bytes, self.trips)
             place = self._stepped(code, self.filling, region.buffer, size)
             source = self._source(code, region, size)
             code.dma_load(place, source, size)
-        code.advance(self.walk, 1)
+        for size, walk in self.walks.items():
+            code.advance(walk, size)
 
     def _stepped(self, code: Code, pointer: Register, offset: int, size: int) -> Place:
         """pointer + offset + slices done * size, as a place of its own."""
@@ -255,19 +270,15 @@ class _Ahead:
         return Place(self._sum(code, base, ahead, size), f"dram ahead {id(region)}", 0)
 
     def _sum(self, code: Code, pointer: Register, offset: int, size: int) -> Register:
-        shift = size.bit_length() - 1
-        if size != 1 << shift:
-            raise TilewrightError("TW1456", f"a slice of {size} bytes is not a power of two")
-        walked = Register(Kind.X)
-        code.emit("slli", walked, self.walk, shift)
         total = Register(Kind.X)
-        code.emit("add", total, walked, pointer)
+        code.emit("add", total, self.walks[size], pointer)
         if not offset:
             return total
         return code.address(total, offset)
 
     def turn(self, code: Code) -> None:
         """The filled half is the one in use from now on."""
-        code.toggle(self.current, self.size)
-        code.toggle(self.filling, self.size)
-        code.advance(self.walk, -self.trips)
+        code.toggle(self.current, self.total)
+        code.toggle(self.filling, self.total)
+        for size, walk in self.walks.items():
+            code.advance(walk, -size * self.trips)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.bodies import BODIES
-from tilewright.targets.atlas.codegen.chip import Chip, ConstantPool, VmemExceeded
+from tilewright.targets.atlas.codegen.chip import Area, Chip, ConstantPool, VmemExceeded
 from tilewright.targets.atlas.codegen.inner_loop import InnerLoop, Outer
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
@@ -44,25 +44,32 @@ from tilewright.targets.atlas.profile import Profile
 STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body
 FEW = 8192  # bytes; up to here straight code loads register by register
+SHARES = (1, 4, 16, STRAIGHT)  # how much shorter bodies may get where VMEM is small
 KEPT = 24  # tensor registers that loaded tiles may keep in straight code
 
 
 def lower(
-    statements: list[Statement], profile: Profile, pool: ConstantPool | None = None
+    statements: list[Statement],
+    profile: Profile,
+    pool: ConstantPool | None = None,
+    area: Area | None = None,
+    shares: tuple[int, ...] = SHARES,
 ) -> Routine:
     """The routine that runs a tile program; constants it needs from memory go to the pool.
+
+    It uses the given part of VMEM, by default all of it.
 
     Writing loops out takes VMEM: where that is too much, shorter bodies are tried.
     """
     pool = pool or ConstantPool(0)
     statements = without_idle_slots(statements)
     error = None
-    for share in (1, 4, 16, STRAIGHT):
+    for share in shares:
         rows = fresh_loops(statements)
         mark_loops(rows, share)
         pool.values.clear()
         try:
-            return _Lowering(profile, pool).run(rows)
+            return _Lowering(profile, pool, area).run(rows)
         except VmemExceeded as exceeded:
             error = exceeded
         except OutOfReach as far:
@@ -111,8 +118,9 @@ class _Lowering(Chip):
             most = max(
                 (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
             )
-            needed = self.peak + self.profile.vmem_bytes - self.ceiling
-            raise VmemExceeded(self.profile, needed, most[1])
+            held = self.profile.vmem_bytes - (self.area.end - self.area.start)
+            wanted = self.peak - self.area.start + self.area.end - self.ceiling
+            raise VmemExceeded(self.profile, wanted + held, most[1], wanted)
         return self.routine
 
     def _sequence(
@@ -142,7 +150,7 @@ class _Lowering(Chip):
         """A piece that loads, computes and stores, each tile once."""
         code = self.routine.code()
         tiles, values = self.tiles(code), dict[Value, Any]()
-        reads = [s for s in statements if isinstance(s, Read)]
+        reads = [s for s in statements if isinstance(s, Read) and not s.on_chip]
         # Transfers that are short beside the whole let work start and end close to them.
         total = sum({(id(r.offset.terms), r.offset.constant): r.bytes for r in reads}.values())
         runs = self.runs(reads, min(self.merge_limit(), total // 16))
@@ -154,10 +162,13 @@ class _Lowering(Chip):
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
         loaded: dict[Any, Tile] = {}
         keeps = on_vector and registers <= KEPT
-        last_write = next((s for s in reversed(statements) if isinstance(s, Write)), None)
+        writes = [s for s in statements if isinstance(s, Write) and not s.on_chip]
+        last_write = writes[-1] if writes else None
         started: set[int] = set()
         for s in statements:
-            if isinstance(s, Read):
+            if isinstance(s, Read) and s.on_chip:
+                self.fetch_resident(code, tiles, values, s)
+            elif isinstance(s, Read):
                 run = where[id(s)]
                 if id(run) not in started:
                     started.add(id(run))
@@ -177,6 +188,8 @@ class _Lowering(Chip):
                 emit_compute(tiles, s, values)
             elif isinstance(s, Park | Unpark):
                 self.park(code, tiles, values, s)
+            elif isinstance(s, Write) and s.on_chip:
+                self.store_resident(code, tiles, values[s.value], s)
             elif isinstance(s, Write):
                 code.source = s.source
                 buffer = self.allocate(s.bytes, source=s.source)
@@ -211,4 +224,4 @@ class _Lowering(Chip):
         self.top = mark
 
 
-__all__ = ["ConstantPool", "VmemExceeded", "lower", "mark_loops"]
+__all__ = ["Area", "ConstantPool", "VmemExceeded", "lower", "mark_loops"]

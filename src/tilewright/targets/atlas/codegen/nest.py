@@ -1,14 +1,14 @@
 """Tile programs: loops over tiles that are read from DRAM, computed on, and written back.
 
 This is what npu_schedule looks like once tensors have addresses: every tile access is a byte
-offset that is affine in the loop variables. Nothing here knows about registers, on-chip
-buffers or transfers.
+offset that is affine in the loop variables. Tensors may also stay in VMEM between kernels.
+Nothing here knows about registers, buffers or transfers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright.targets.atlas.codegen.tiles import Accumulator, Tile, Tiles
@@ -46,6 +46,11 @@ class Variable:
     name: str = ""
 
 
+# The bytes by which tensors of this round lie behind those of the first, when a program carries
+# its kernels out several times. No loop of a kernel steps it.
+ROUND = Variable(1, "round")
+
+
 @dataclass(eq=False, slots=True)
 class Value:
     """A tile between statements."""
@@ -63,6 +68,7 @@ class Read:
     bytes: int
     source: str = ""
     row: bool = False  # only the tile's first row is in DRAM; it is repeated down the tile
+    on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,7 @@ class Write:
     offset: Affine
     bytes: int
     source: str = ""
+    on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
 
 
 @dataclass(eq=False, slots=True)
@@ -209,9 +216,9 @@ class _Unroller:
     def _simple(self, s: Read | Write | Park | Unpark | Compute, copy: _Copy) -> Statement:
         if isinstance(s, Read):
             place = copy.place(s.offset)
-            return Read(copy.defined(s.result), place, s.bytes, s.source, s.row)
+            return replace(s, result=copy.defined(s.result), offset=place)
         if isinstance(s, Write):
-            return Write(copy.used(s.value), copy.place(s.offset), s.bytes, s.source)
+            return replace(s, value=copy.used(s.value), offset=copy.place(s.offset))
         if isinstance(s, Park):
             if copy.indices:
                 copy.slots[s.slot] = Slot(s.slot.bytes)

@@ -20,12 +20,13 @@ from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, sc
 from tilewright.targets.atlas.codegen.modulo_emit import GAIN
 from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
-from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
 FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
+ROUND_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
 WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
 
@@ -44,6 +45,7 @@ class Routine:
     profile: Profile
     items: list[Code | Loop] = field(default_factory=list)
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
+    by_round: set[Register] = field(default_factory=set)  # pointers that start ROUND bytes further
     carried: list[Register] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
@@ -117,7 +119,16 @@ class _Compiler:
         self.pointers = {r: places.pop(0) for r in pointers}
         self.counters = [places.pop(0) for _ in range(depth)]
         self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
+        turning = [p for r, p in self.pointers.items() if r in self.routine.by_round]
+        for place in turning[:1]:
+            self.writer.add(Instruction.of("lw", place, ROUND_WORD, 0))
+            for row in fill(self.profile.timing_of(BY_MNEMONIC["lw"]).latency + 1):
+                self.writer.add(row)
+        for place in turning[1:]:
+            self.writer.add(Instruction.of("addi", place, turning[0], 0))
         for register, place in self.pointers.items():
+            if register in self.routine.by_round:
+                continue
             for row in load_constant(place, self.routine.pointers[register]):
                 self.writer.add(row)
         self.carried: dict[Register, int] = {}

@@ -17,6 +17,7 @@ REGISTER_BYTES = 1024
 # Reach of a tensor address above its base register.
 WINDOW = 4096 * ROW
 ALL = 1 << 40  # more bytes than any buffer has
+RESIDENT = "resident"  # how names of tensors that stay in VMEM start
 
 
 class OutOfReach(ValueError):
@@ -80,7 +81,8 @@ class Range:
     def overlaps(self, other: Range) -> bool:
         if self.turn != other.turn and self.moving and other.moving:
             # What one iteration calls this buffer may be another buffer of the next.
-            outside = self.space.startswith("dram"), other.space.startswith("dram")
+            apart = ("dram", RESIDENT)
+            outside = self.space.startswith(apart), other.space.startswith(apart)
             return self.space == other.space or outside == (False, False)
         return (
             self.space == other.space
@@ -123,7 +125,7 @@ class Place:
     """Bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
 
     Places of different buffers never overlap; places of one buffer overlap by their offsets.
-    The name of a DRAM buffer starts with "dram".
+    The name of a DRAM buffer starts with "dram", that of a tensor in VMEM with RESIDENT.
     """
 
     pointer: Register
@@ -266,10 +268,10 @@ class Code:
         else:
             self.emit("add", pointer, pointer, self.constant(Kind.X, step & 0xFFFFFFFF))
 
-    def toggle(self, pointer: Register, bits: int) -> None:
-        """Swap between the two halves of a buffer whose halves differ in one address bit."""
+    def toggle(self, pointer: Register, total: int) -> None:
+        """Swap between two addresses that add up to `total`."""
         self._forget(pointer)
-        self.emit("xor", pointer, pointer, self.constant(Kind.X, bits))
+        self.emit("sub", pointer, self.constant(Kind.X, total), pointer)
 
     def _forget(self, pointer: Register) -> None:
         """Addresses computed from the pointer so far are of its old value."""

@@ -181,6 +181,9 @@ class Rewriter:
         if not self.private(inner, root):
             return None
         builder = IntentBuilder()
+        # What others have noted on the end of the chain, such as its layer, stays on the name.
+        notes = {key: value for key, value in root.attributes.items() if "." in key}
+        attributes = {**(attributes or {}), **notes}
         builder.call(family, operands, result or root.result.type, attributes)
         new = cast(UKernelGenericOp, builder.ops[0])
         self.insert(new, root, inner)
@@ -231,7 +234,8 @@ def _depth_key(ops: Sequence[Operation]) -> Callable[[Operation], int]:
     def measure(op: Operation) -> int:
         if op not in depth:
             depth[op] = 0
-            inner = [v.owner for v in op.operands if v.owner in members]
+            # Reshapes in between go with what they reshape, once nobody reads them.
+            inner = [o for o in (stem(v).owner for v in op.operands) if o in members]
             depth[op] = 1 + max((measure(cast(Operation, o)) for o in inner), default=0)
         return depth[op]
 

@@ -13,6 +13,7 @@ from tilewright.dialects.xdsl_api import (
     IntegerAttr,
     Operation,
     SSAValue,
+    arith,
     f32,
     i64,
 )
@@ -181,7 +182,7 @@ def weighted(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
         found = node_of(normed.value, "rms_norm", "layer_norm")
         if found is None or len(found.op.operands) != 1 or not normed.covers(root.shape):
             continue
-        vector = _vector(found, weight, root)
+        vector = _vector(rewriter, found, weight, root)
         if vector is None or (found.family == "layer_norm" and root.element != f32):
             continue
         operands = [found.op.operands[0], vector]
@@ -199,7 +200,7 @@ def biased(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
         found = node_of(normed.value, "layer_norm")
         if found is None or len(found.op.operands) != 2 or not normed.covers(root.shape):
             continue
-        vector = _vector(found, bias, root)
+        vector = _vector(rewriter, found, bias, root)
         if vector is None or root.element != f32:
             continue
         operands = [*found.op.operands, vector]
@@ -210,16 +211,23 @@ def biased(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
     return None
 
 
-def _vector(norm: Node, read: Read, root: Node) -> SSAValue | None:
+def _vector(rewriter: Rewriter, norm: Node, read: Read, root: Node) -> SSAValue | None:
     """A vector read along the axis of a norm."""
     place = _place(norm.result, _axis(norm.op))
     loops = [d for d, n in enumerate(root.shape) if n != 1]
     size = norm.shape[_axis(norm.op)]
     if size == 1:  # no loop to line the vector up with
         return None
-    if read.loops != (loops[place],) or shape_of(read.value) != (size,):
+    if read.loops != (loops[place],) or tensor_type(read.value).element_type != root.element:
         return None
-    return read.value if tensor_type(read.value).element_type == root.element else None
+    if shape_of(read.value) == (size,):
+        return read.value
+    # Weights may be written with dimensions of size 1; an activation of that shape is no weight.
+    if not isinstance(read.value.owner, arith.ConstantOp) or not rewriter.private(
+        [norm.op], root.op
+    ):
+        return None
+    return rewriter.helper(root.op, read.value, (size,))
 
 
 def narrowed(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:

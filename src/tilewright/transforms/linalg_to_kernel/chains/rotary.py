@@ -132,6 +132,8 @@ def _table(
         return None
     if sizes[half.axis] == 1:
         return None
+    if shape_of(read.value) == tuple(sizes):
+        return read.value
     # Leading dimensions in which the table does not vary go without saying.
     first = next(d for d, n in enumerate(sizes) if n != 1)
     return rewriter.helper(root, read.value, sizes[first:])
@@ -220,6 +222,8 @@ def whole_tables(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp |
                     continue
                 half, inner = found
                 tables = tuple(_halved_table(read, half, root.shape) for read in (cos, sin))
+                if len({shape_of(read.value) for read, _ in tables}) != 1:
+                    tables = ((cos, []), (sin, []))  # only one of them is made of two equal parts
                 chain: list[Operation] = [left.op, right.op, *inner]
                 chain += [o for _, ops in tables for o in ops if rewriter.private([o], o)]
                 return _emit(

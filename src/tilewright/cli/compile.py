@@ -1,0 +1,259 @@
+"""`tilewright compile`: a model in, one file out that runs on the simulated machine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli import print_json
+from tilewright.errors import Location, TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.frontend.imported import Imported
+    from tilewright.frontend.samples import Arrays
+    from tilewright.runtime.compiled_model import CompiledModel
+
+HELP = """Compile MODEL into the bundle OUT, which `run`, `verify` and `report` take.
+
+MODEL is an ONNX file, a PyTorch program saved by torch.export.save (FILE.pt2), MLIR
+text (FILE.mlir), or package.module:factory, a function that returns a model and
+example inputs. Matrix products run in fp8, with scales from the ranges that values
+have on the calibration samples; everything else is bf16. What the machine has no
+kernel for runs on the host, and the summary says what and why.
+
+\b
+  tilewright compile block.pt2 -o block.twb
+  tilewright compile model.onnx -o model.twb --shape batch=1 --calibrate samples/
+  tilewright compile my_models:decoder -o decoder.twb --no-host --report decoder.html
+
+Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be compiled.
+"""
+
+
+@click.command("compile", help=HELP)
+@click.argument("model", metavar="MODEL")
+@click.option("-o", "--output", required=True, metavar="OUT.twb", help="Where the bundle goes.")
+@click.option(
+    "--target",
+    "--profile",
+    "target",
+    default="atlas-v1",
+    metavar="NAME|FILE.toml",
+    help="The machine: atlas-v1 (default), or a profile of your own.",
+)
+@click.option(
+    "--quantize",
+    type=click.Choice(["fp8"]),
+    default="fp8",
+    help="Number format of matrix products; fp8 (E4M3) is what the machine multiplies.",
+)
+@click.option(
+    "--calibrate",
+    "samples",
+    multiple=True,
+    metavar="FILE|DIR",
+    help="Inputs to take value ranges from: .npz or .safetensors with an array for every input, or "
+    "a folder of them. Repeatable. Without it, random numbers.",
+)
+@click.option(
+    "--calibrate-seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=None,
+    metavar="N",
+    help="Calibrate with random inputs of this seed (default 0).",
+)
+@click.option(
+    "--calibrate-count",
+    type=click.IntRange(1, 10_000),
+    default=None,
+    metavar="N",
+    help="How many random samples (default 1).",
+)
+@click.option(
+    "--host",
+    "host",
+    multiple=True,
+    metavar="LAYER",
+    help="Let the host compute this layer and what is inside it. Repeatable.",
+)
+@click.option("--no-host", is_flag=True, help="Fail if any operation would run on the host.")
+@click.option(
+    "--fuse/--no-fuse",
+    default=True,
+    help="Keep results in VMEM between kernels, and chains of operations in one (default).",
+)
+@click.option("--dump-phases", metavar="DIR", help="Write the IR after every phase into a folder.")
+@click.option(
+    "--report", "page", metavar="FILE.html", help="Also run and verify it, and write its report."
+)
+@click.option(
+    "--shape",
+    "sizes",
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="Size of a symbolic dimension of an ONNX model, or NAME=2x3x4 for a whole input. "
+    "Repeatable.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+def command(
+    model: str,
+    output: str,
+    target: str,
+    quantize: str,
+    samples: tuple[str, ...],
+    calibrate_seed: int | None,
+    calibrate_count: int | None,
+    host: tuple[str, ...],
+    no_host: bool,
+    fuse: bool,
+    dump_phases: str | None,
+    page: str | None,
+    sizes: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    if samples and (calibrate_seed is not None or calibrate_count is not None):
+        raise click.UsageError("calibrate with files or with random numbers, not with both")
+    if host and no_host:
+        raise click.UsageError("--host asks for work on the host, --no-host forbids it")
+    _check_destinations(model, output, dump_phases, page)
+
+    from tilewright.cli.compile_progress import CompileProgress
+    from tilewright.cli.compile_summary import document, text
+    from tilewright.cli.import_model import size
+    from tilewright.compiling import compile_imported
+    from tilewright.frontend.models import import_model
+    from tilewright.graph.compiler import CompileOptions
+    from tilewright.targets.atlas.profile import load_profile
+
+    profile = load_profile(target)
+    options = CompileOptions(fuse=fuse, host=host, no_host=no_host, seed=calibrate_seed or 0)
+    began = time.perf_counter()
+    with CompileProgress() as progress:
+        progress("import", model)
+        shapes = dict(size(given) for given in sizes)
+        imported = import_model(model, shapes)
+        seconds = time.perf_counter() - began
+        chosen = _samples(imported, samples, calibrate_seed or 0, calibrate_count or 1)
+        compiled = compile_imported(imported, profile, options, chosen, progress, shapes)
+        if not samples:
+            count = calibrate_count or 1
+            compiled.provenance["calibration"] = (
+                f"{count} random sample{'s' * (count > 1)}, seed {calibrate_seed or 0}"
+            )
+        compiled.timing = {"import": seconds, **compiled.timing}
+        html = _report(compiled, imported, progress) if page is not None else None
+        progress("write", output)
+        moment = time.perf_counter()
+        files = _write(compiled, output, dump_phases, page, html)
+        compiled.timing["write"] = time.perf_counter() - moment
+    found = document(compiled, files, time.perf_counter() - began)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(text(found))
+    return 0
+
+
+def _check_destinations(model: str, output: str, folder: str | None, page: str | None) -> None:
+    """Find out before the work that results could not be written."""
+    named = [name for name in (output, page) if name is not None]
+    for name in named:
+        path = Path(name)
+        if path.is_dir():
+            raise TilewrightError("TW0011", "cannot write the file: it is a folder", Location(name))
+        if not path.parent.is_dir():
+            raise TilewrightError(
+                "TW0011",
+                f"cannot write the file: there is no folder {str(path.parent)!r}",
+                Location(name),
+            )
+        if path.exists() and Path(model).exists() and path.samefile(model):
+            raise TilewrightError(
+                "TW0011", "the result would replace the model", Location(name), "name another file"
+            )
+    if len({Path(name).resolve() for name in named}) < len(named):
+        raise TilewrightError("TW0011", "two results would go into one file", Location(output))
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        raise TilewrightError("TW0011", "phases go into a folder, this is a file", Location(folder))
+
+
+def _samples(imported: Imported, paths: tuple[str, ...], seed: int, count: int) -> list[Arrays]:
+    """Inputs to calibrate with."""
+    from tilewright.frontend.samples import read_samples
+    from tilewright.graph.calibrate import example_inputs
+
+    if paths:
+        return read_samples(imported, paths)
+    return [example_inputs(imported, seed + k) for k in range(count)]
+
+
+def _report(compiled: CompiledModel, imported: Imported, progress: Any) -> str:
+    from tilewright.report.measure import report_data
+    from tilewright.report.model_page import model_page
+
+    began = time.perf_counter()
+    progress("run and verify", "")
+
+    def watch(verb: str):
+        def step(done: int, total: int, tick: int) -> None:
+            progress("run and verify", f"{verb}, step {done} of {total}, tick {tick:,}")
+
+        return nullcontext(step)
+
+    html = model_page(report_data(compiled, original=imported, progress=watch))
+    compiled.timing["run and verify"] = time.perf_counter() - began
+    return html
+
+
+def _write(
+    compiled: CompiledModel,
+    output: str,
+    folder: str | None,
+    page: str | None,
+    html: str | None,
+) -> dict[str, str]:
+    """Write everything; returns what was written where."""
+    from tilewright.file_access import write_atomically
+    from tilewright.runtime.bundle import save
+
+    files = {"bundle": output}
+    if folder is not None:
+        dump(compiled, Path(folder))
+        files["phases"] = folder
+    if page is not None and html is not None:
+        write_atomically(page, html.encode())
+        files["report"] = page
+    save(compiled, output)
+    return files
+
+
+def dump(compiled: CompiledModel, folder: Path) -> None:
+    """The IR of every phase as files that sort in their order; all of them or none.
+
+    Files of an earlier dump that have no successor are removed.
+    """
+    texts = {
+        f"{number:02}-{re.sub(r'[^A-Za-z0-9._]+', '-', name).strip('-')[:80]}.mlir": content
+        for number, (name, content) in enumerate(compiled.phases.items())
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".phases-") as staging:
+            for name, content in texts.items():
+                (Path(staging) / name).write_text(content, encoding="utf-8")
+            for old in folder.glob("[0-9][0-9]-*.mlir"):
+                if old.name not in texts:
+                    old.unlink()
+            for name in texts:
+                shutil.move(Path(staging) / name, folder / name)
+    except OSError as error:
+        raise TilewrightError(
+            "TW0011", f"cannot write phases: {error.strerror or error}", Location(str(folder))
+        ) from None

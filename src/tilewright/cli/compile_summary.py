@@ -1,0 +1,145 @@
+"""What `tilewright compile` says at the end: steps, sizes, the host's plan, times."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.runtime.compiled_model import CompiledModel, HostPart, Step
+from tilewright.runtime.memory_map import MemoryMap
+from tilewright.runtime.values import describe
+
+
+def document(compiled: CompiledModel, files: dict[str, str], seconds: float) -> dict[str, Any]:
+    """The summary for a script; `text` is the same for a person."""
+    memory = MemoryMap.of(compiled)
+    turns = [0] * len(compiled.steps)
+    for index, _, _ in compiled.calls():
+        turns[index] += 1
+    bundle = files.get("bundle")
+    return {
+        "model": compiled.name,
+        "target": compiled.profile.name,
+        "inputs": [describe(compiled.ports[name]) for name in compiled.inputs],
+        "outputs": [describe(compiled.ports[name]) for name in compiled.outputs],
+        "state": dict(compiled.state),
+        "steps": [_step(compiled, step, turns[k]) for k, step in enumerate(compiled.steps)],
+        "rounds": [
+            {"count": r.count, "first": r.first, "end": r.end, "names": list(r.names)}
+            for r in compiled.rounds
+        ],
+        "macs": sum(step.macs * count for step, count in zip(compiled.steps, turns, strict=True)),
+        "code": {"bytes": list(memory.code_bytes), "limit": memory.code_limit},
+        "weights": {
+            "bytes": sum(raw.nbytes for raw in compiled.weights.values()),
+            "tensors": len(compiled.weights),
+        },
+        "memory": {
+            space: {"used": memory.used(space), "bytes": size}
+            for space, size in memory.sizes.items()
+        },
+        "quantisation": compiled.quantisation,
+        "host": {
+            "share": compiled.provenance.get("host_share", 0.0),
+            "parts": [
+                {
+                    "function": part.function,
+                    "inputs": list(part.inputs),
+                    "outputs": list(part.outputs),
+                    "reasons": list(part.reasons),
+                }
+                for part in compiled.parts
+                if isinstance(part, HostPart)
+            ],
+        },
+        "provenance": compiled.provenance,
+        "seconds": {**compiled.timing, "total": seconds},
+        "files": files,
+        "file_bytes": os.path.getsize(bundle) if bundle else 0,
+    }
+
+
+def _step(compiled: CompiledModel, step: Step, turns: int) -> dict[str, Any]:
+    spaces: dict[str, list[str]] = {"vmem": [], "dram": []}
+    for parameter, name in step.operands.items():
+        spaces[compiled.regions[name].space].append(parameter)
+    return {
+        "layer": step.name,
+        "kernel": step.kernel,
+        "words": step.end_word - step.first_word,
+        "turns": turns,
+        "segment": step.segment,
+        "vmem": spaces["vmem"],
+        "dram": spaces["dram"],
+        "operands": dict(step.operands),
+        "macs": step.macs,
+        "sources": list(step.sources),
+    }
+
+
+def text(found: dict[str, Any]) -> str:
+    """The summary for a person."""
+    lines = [f"{found['model']} for {found['target']}"]
+    lines += [f"  in   {port}" for port in found["inputs"]]
+    lines += [f"  out  {port}" for port in found["outputs"]]
+    lines += ["", *_steps(found), ""]
+    code, limit = found["code"]["bytes"], found["code"]["limit"]
+    pieces = f" in {len(code)} segments" if len(code) > 1 else ""
+    lines.append(f"code     {sum(code):,} bytes{pieces}, instruction memory {limit:,}")
+    lines.append(f"weights  {found['weights']['bytes']:,} bytes, {found['macs']:,} multiplications")
+    for space, use in found["memory"].items():
+        lines.append(f"{space.upper():<8} {use['used']:,} of {use['bytes']:,} bytes")
+    fp8 = len(found["quantisation"])
+    lines.append(f"fp8      {fp8} tensors, scales from {found['provenance']['calibration']}")
+    lines += _host(found["host"])
+    times = ", ".join(f"{name} {value:.2f}" for name, value in found["seconds"].items())
+    lines.append(f"seconds  {times}")
+    for what, name in found["files"].items():
+        size = f", {found['file_bytes']:,} bytes" if what == "bundle" else ""
+        lines.append(f"wrote    {name}{size}")
+    return "\n".join(lines)
+
+
+def _steps(found: dict[str, Any]) -> list[str]:
+    rows: list[tuple[str, ...]] = [("step", "words", "turns", "layer", "kernel", "VMEM", "DRAM")]
+    for number, step in enumerate(found["steps"]):
+        rows.append(
+            (
+                str(number),
+                f"{step['words']:,}",
+                str(step["turns"]),
+                step["layer"],
+                step["kernel"],
+                " ".join(step["vmem"]) or "-",
+                " ".join(step["dram"]) or "-",
+            )
+        )
+    return _table(rows, 3)
+
+
+def _table(rows: Sequence[tuple[str, ...]], numbers: int) -> list[str]:
+    """Columns under each other, the first `numbers` of them to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if index < numbers else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _host(plan: dict[str, Any]) -> list[str]:
+    if not plan["parts"]:
+        return ["host     nothing"]
+    share = 100 * plan["share"]
+    shown = "less than 0.01" if 0 < share < 0.01 else f"{share:.2f}"
+    lines = [f"host     {shown} % of the arithmetic"]
+    for part in plan["parts"]:
+        for reason, count in Counter(part["reasons"] or ["values pass through"]).items():
+            times = f", {count} times" if count > 1 else ""
+            lines.append(f"         {part['function']}: {reason}{times}")
+    return lines

@@ -1,0 +1,139 @@
+"""`tilewright report`: one page about a compiled model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tilewright.cli import print_json
+from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, read_inputs
+from tilewright.errors import TilewrightError
+
+HELP = """Write a report about the compiled model OUT (a bundle, .twb).
+
+The model runs on the simulated machine and is verified step by step; the figures go into one
+HTML page that needs nothing else: cycles per layer and unit against the bound, a timeline,
+memory maps, accuracy per layer, the host plan, IR and assembly.
+
+\b
+  tilewright report block.twb -o block.html
+  tilewright report block.twb -o block.html --input x=x.npy --model block.onnx
+  tilewright report block.twb --json > block.json
+
+Exits 0 if every bit agrees with the reference or was not compared, 1 if one does not (the
+page is written and names the first wrong step), 2 for bad input.
+"""
+
+
+@click.command("report", help=HELP)
+@click.argument("bundle", metavar="OUT")
+@click.option(
+    "--output",
+    "-o",
+    "page",
+    default=None,
+    metavar="FILE.html",
+    help="The page to write; by default OUT with .html instead of its ending.",
+)
+@click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Random numbers for the inputs that are not given.",
+)
+@click.option("--run/--no-run", "run", default=True, help="Run the model, or show what is known.")
+@click.option("--verify/--no-verify", "verified", default=True, help="Compare values, or only run.")
+@click.option(
+    "--model",
+    "original",
+    default=None,
+    metavar="MODEL",
+    help="The original model (FILE.onnx, FILE.pt2, package.module:factory) to compare with in "
+    "float32; by default the file it was compiled from, if that has not changed.",
+)
+@click.option(
+    "--machine",
+    type=click.Choice(["native", "python"]),
+    default=None,
+    help="Which simulator; native unless it is not built.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the figures as JSON; a page only with -o."
+)
+def command(
+    bundle: str,
+    page: str | None,
+    inputs: tuple[str, ...],
+    seed: int,
+    run: bool,
+    verified: bool,
+    original: str | None,
+    machine: str | None,
+    as_json: bool,
+) -> int:
+    from tilewright.report.measure import report_data
+    from tilewright.runtime.bundle import load
+
+    _check_options(run, verified, inputs, original)
+    target = None if as_json and page is None else _target(bundle, page)
+    model = load(bundle)
+    named = {text.partition("=")[0] for text in inputs}
+    given = read_inputs(model, inputs, seed)
+    if all("=" in text for text in inputs):  # the others are drawn from the seed anyway
+        given = {name: array for name, array in given.items() if name in named}
+    imported = None
+    if original is not None:
+        from tilewright.frontend.models import import_model
+
+        imported = import_model(original)
+    data = report_data(model, given, seed, run, verified, imported, machine, StepProgress)
+    if target is not None:
+        from tilewright.file_access import write_atomically
+        from tilewright.report.model_page import model_page
+
+        write_atomically(target, model_page(data).encode("utf-8"))
+    if as_json:
+        print_json(data.to_json())
+    else:
+        _say(data, target)
+    return 1 if data.accuracy is not None and data.accuracy.exact is False else 0
+
+
+def _check_options(
+    run: bool, verified: bool, inputs: tuple[str, ...], original: str | None
+) -> None:
+    """Options that would have no effect are a mistake."""
+    if not run and inputs:
+        raise TilewrightError("TW0033", "--input has no meaning with --no-run")
+    if not (run and verified) and original is not None:
+        option = "--no-run" if not run else "--no-verify"
+        raise TilewrightError("TW0033", f"--model has no meaning with {option}")
+
+
+def _target(bundle: str, page: str | None) -> str:
+    """Where the page goes; a place that cannot be written is found before the model runs."""
+    if page is None:
+        page = str(Path(bundle).with_suffix(".html")) if Path(bundle).name else "report.html"
+    path = Path(page)
+    if "\0" in page or path.is_dir() or not path.parent.is_dir():
+        what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+        raise TilewrightError("TW4002", f"cannot write {page!r}: {what}")
+    if path.exists() and Path(bundle).exists() and path.samefile(bundle):
+        raise TilewrightError("TW4002", f"cannot write {page!r}: it is the bundle itself")
+    return page
+
+
+def _say(data, target: str | None) -> None:
+    if data.run is not None:
+        ratio = f", {data.ratio:.3f} x the bound" if data.ratio is not None else ""
+        click.echo(f"{data.name} on {data.profile}: {data.run.cycles:,} cycles{ratio}")
+    if data.accuracy is None:
+        click.echo(f"values not verified: {data.not_verified}")
+    elif data.accuracy.exact:
+        click.echo("values exact against the quantised reference")
+    else:
+        click.echo(f"values NOT exact: {data.accuracy.difference}")
+    click.echo(f"wrote {target}")

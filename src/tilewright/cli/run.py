@@ -1,0 +1,168 @@
+"""`tilewright run`: run a compiled model on the simulated machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+import numpy as np
+
+from tilewright.cli import print_json
+from tilewright.cli.bundle_files import (
+    INPUT_HELP,
+    StepProgress,
+    failed,
+    plan_outputs,
+    read_inputs,
+    write_outputs,
+)
+from tilewright.errors import TilewrightError
+
+HELP = """Run the compiled model OUT (a bundle, .twb) on the simulated machine.
+
+\b
+  tilewright run block.twb --input x=x.npy --output y=y.npy
+  tilewright run block.twb --seed 0 --steps
+  tilewright run block.twb --input x=random --input mask=mask.npy --output results/
+
+Arrays are checked against what the model takes: float32 is rounded where it takes a narrower
+type, everything else has to have the type the model names. Exits 0, 1 if the program faults or
+does not end, 2 for bad input.
+"""
+
+
+@click.command("run", help=HELP)
+@click.argument("bundle", metavar="OUT")
+@click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
+@click.option(
+    "--output",
+    "-o",
+    "outputs",
+    multiple=True,
+    metavar="NAME=FILE|DIR",
+    help="Where results go: NAME=FILE.npy, a folder for all of them, or FILE.safetensors. Repeatable.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=None,
+    help="Random numbers for the inputs that are not given.",
+)
+@click.option(
+    "--machine",
+    type=click.Choice(["native", "python"]),
+    default=None,
+    help="Which simulator; native unless it is not built.",
+)
+@click.option(
+    "--max-cycles", type=click.IntRange(1, 1 << 61), default=None, help="Give up after so many."
+)
+@click.option("--steps", is_flag=True, help="Print cycles and busiest unit of every step.")
+@click.option(
+    "--trace",
+    "trace_file",
+    default=None,
+    metavar="FILE",
+    help="Write a trace for ui.perfetto.dev (Chrome JSON if FILE ends in .json); runs once more.",
+)
+@click.option("--trace-window", default=None, metavar="START:END", help="Trace only these ticks.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def command(
+    bundle: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    seed: int | None,
+    machine: str | None,
+    max_cycles: int | None,
+    steps: bool,
+    trace_file: str | None,
+    trace_window: str | None,
+    as_json: bool,
+) -> int:
+    from tilewright.runtime.bundle import load
+    from tilewright.runtime.session import Session
+    from tilewright.runtime.summary import summarise
+
+    window = _window(trace_window)
+    if window is not None and trace_file is None:
+        raise TilewrightError("TW4003", "--trace-window needs --trace", hint="name a file to write")
+    model = load(bundle)
+    plan = plan_outputs(model, outputs)
+    given = read_inputs(model, inputs, seed)
+    began = time.perf_counter()
+    try:
+        with StepProgress("running") as progress:
+            session = Session(model, machine, progress=progress, max_cycles=max_cycles)
+            results = session.run(given)
+    except TilewrightError as error:
+        return failed(error, as_json)
+    seconds = time.perf_counter() - began
+    files = write_outputs(plan, results)
+    if trace_file is not None:
+        from tilewright.report.perfetto import write_trace
+
+        write_trace(session.trace(window), trace_file)
+        files.append(trace_file)
+    summary = summarise(model, session)
+    if as_json:
+        document = summary.to_json()
+        document["seconds"] = seconds
+        document["results"] = {name: _figures(array) for name, array in results.items()}
+        document["files"] = files
+        document["calls"] = [call.to_json() for call in session.step_cycles]
+        print_json(document)
+        return 0
+    if steps:
+        click.echo(summary)
+    else:
+        ratio = f", {summary.cycles / summary.bound:.3f} x the bound" if summary.bound else ""
+        click.echo(f"{model.name} on {model.profile.name}: {summary.cycles:,} cycles{ratio}")
+    for name, array in results.items():
+        click.echo(f"{name}: {_shown(array)}")
+    for file in files:
+        click.echo(f"wrote {file}")
+    return 0
+
+
+def _window(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, mark, last = text.partition(":")
+    numbers = all(part.isascii() and part.isdigit() and len(part) < 19 for part in (first, last))
+    if not mark or not numbers or int(first) > int(last):
+        raise TilewrightError(
+            "TW4003", f"{text!r} is no range of ticks", hint="write START:END, such as 0:5000"
+        )
+    return int(first), int(last)
+
+
+def _figures(array: np.ndarray) -> dict[str, Any]:
+    """What one wants to know of an array at a glance."""
+    from tilewright.runtime.port_types import port_type
+    from tilewright.runtime.verification import number
+
+    found: dict[str, Any] = {"shape": list(array.shape), "dtype": port_type(array.dtype)}
+    if array.size:
+        wide = array.astype(np.float64)
+        found |= {
+            "smallest": number(float(wide.min())),
+            "largest": number(float(wide.max())),
+            "mean": number(float(wide.mean())),
+            "finite": bool(np.isfinite(wide).all()),
+        }
+    return found
+
+
+def _shown(array: np.ndarray) -> str:
+    figures = _figures(array)
+    shape = "x".join([*map(str, array.shape), figures["dtype"]])
+    if not array.size:
+        return shape
+    first = ", ".join(f"{float(value):.5g}" for value in array.reshape(-1)[:4])
+    more = ", ..." if array.size > 4 else ""
+    return (
+        f"{shape}, from {figures['smallest']:.5g} to {figures['largest']:.5g}, begins {first}{more}"
+        if figures["finite"]
+        else f"{shape}, NOT FINITE, begins {first}{more}"
+    )

@@ -1,0 +1,83 @@
+"""`tilewright verify`: prove that a compiled model computes what it should."""
+
+from __future__ import annotations
+
+import click
+
+from tilewright.cli import print_json
+from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, read_inputs
+from tilewright.errors import TilewrightError
+
+HELP = """Check the compiled model OUT (a bundle, .twb).
+
+The model runs on the simulated machine, and every step of it by the reference of its kernel;
+all bits of the outputs have to agree. If they do not, the first wrong step is found and named.
+Where the original model is at hand, the distance to float32 is printed as well.
+
+\b
+  tilewright verify block.twb
+  tilewright verify block.twb --per-layer --model block.onnx --json
+
+Exits 0 if every bit agrees, 1 if one does not or the program faults, 2 for bad input.
+"""
+
+
+@click.command("verify", help=HELP)
+@click.argument("bundle", metavar="OUT")
+@click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Random numbers for the inputs that are not given.",
+)
+@click.option("--per-layer", is_flag=True, help="Compare the result of every step.")
+@click.option(
+    "--model",
+    "original",
+    default=None,
+    metavar="MODEL",
+    help="The original model (FILE.onnx, FILE.pt2, package.module:factory) to compare with in "
+    "float32; by default the file it was compiled from, if that has not changed.",
+)
+@click.option(
+    "--machine",
+    type=click.Choice(["native", "python"]),
+    default=None,
+    help="Which simulator; native unless it is not built.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def command(
+    bundle: str,
+    inputs: tuple[str, ...],
+    seed: int,
+    per_layer: bool,
+    original: str | None,
+    machine: str | None,
+    as_json: bool,
+) -> int:
+    from tilewright.runtime.bundle import load
+    from tilewright.runtime.verify import verify
+
+    model = load(bundle)
+    given = read_inputs(model, inputs, seed)
+    imported = None
+    if original is not None:
+        from tilewright.frontend.models import import_model
+
+        imported = import_model(original)
+    try:
+        with StepProgress("verifying") as progress:
+            result = verify(
+                model, given, seed, per_layer, imported, machine=machine, progress=progress
+            )
+    except TilewrightError as error:
+        return failed(error, as_json)
+    if not inputs:
+        result.inputs = f"random inputs of seed {seed}"
+    if as_json:
+        print_json(result.to_json())
+    else:
+        click.echo(result.text())
+    return 0 if result.ok else 1

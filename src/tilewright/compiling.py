@@ -1,0 +1,272 @@
+"""`tw.compile`: from any model to a program to call; the `tilewright compile` command is the same.
+
+    program = tw.compile("block.onnx")
+    program = tw.compile(torch_module, (x,))
+    y = program(x)
+
+Error codes: TW0043 something that is no model, TW0044 example inputs that are missing or too many,
+TW0045 a layer that the model does not have.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.parsing import parse_text
+from tilewright.dialects.work_estimate import arithmetic_of
+from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.imported import Imported
+from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
+from tilewright.graph.calibrate import example_inputs
+from tilewright.graph.compiler import CompileOptions, Progress, compile_model
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.loaded import Program
+from tilewright.targets.atlas.profile import Profile, load_profile
+
+Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
+MODELS = (
+    "give a torch module with example inputs, a torch.export program, a file (.onnx, .pt2, .mlir), "
+    "an ONNX model, or package.module:factory"
+)
+
+
+def compile(
+    model: Any,
+    inputs: Any = None,
+    target: str | Path | Profile = "atlas-v1",
+    calibrate: Any = None,
+    *,
+    fuse: bool = True,
+    host: Sequence[str] = (),
+    no_host: bool = False,
+    seed: int = 0,
+    shapes: Shapes | None = None,
+    progress: Progress = lambda phase, detail: None,
+) -> Program:
+    """The program of a model, to call with arrays.
+
+    model: a torch module, a torch.export program, an ONNX model, a jax function, an imported
+        model, the name of a file or package.module:factory.
+    inputs: example inputs, which torch modules and functions need: a tuple, or a table by name.
+    target: a machine profile or its file.
+    calibrate: inputs to take the ranges of fp8 values from: a sample, a list of samples, or files
+        of them; by default the example inputs, else random numbers of `seed`.
+    fuse: keep results in VMEM between kernels and chains of operations in one kernel.
+    host: layers the host computes. no_host: it is an error if anything needs the host.
+    shapes: sizes of symbolic dimensions of ONNX models.
+    """
+    began = time.perf_counter()
+    progress("import", "")
+    imported = as_imported(model, inputs, shapes)
+    seconds = time.perf_counter() - began
+    samples = _samples(imported, calibrate, inputs)
+    options = CompileOptions(fuse=fuse, host=tuple(host), no_host=no_host, seed=seed)
+    compiled = compile_imported(imported, target, options, samples, progress, shapes)
+    compiled.timing = {"import": seconds, **compiled.timing}
+    return Program(compiled, original=imported)
+
+
+def compile_imported(
+    imported: Imported,
+    target: str | Path | Profile = "atlas-v1",
+    options: CompileOptions | None = None,
+    samples: Sequence[Arrays] = (),
+    progress: Progress = lambda phase, detail: None,
+    shapes: Shapes | None = None,
+) -> CompiledModel:
+    """The compiled form of an imported model, with where it came from and the host's share."""
+    profile = target if isinstance(target, Profile) else load_profile(str(target))
+    options = options or CompileOptions()
+    _check_layers(imported, options.host)
+    options = replace(options, instruction_memory=profile.imem_bytes // 4)
+    samples = with_state(imported, samples)
+    imported = _distinct(imported)
+    compiled = compile_model(imported, profile, options, samples, progress)
+    provenance = compiled.provenance
+    provenance["calibration"] = (
+        f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
+    )
+    provenance["host_share"] = host_share(compiled)
+    if shapes:
+        provenance["shapes"] = {
+            name: size if isinstance(size, int) else list(size) for name, size in shapes.items()
+        }
+    return compiled
+
+
+def _distinct(imported: Imported) -> Imported:
+    """The model with outputs whose names nothing else has: an input and an output may share one."""
+    taken = {spec.name for spec in imported.inputs}
+    outputs, state = [], dict(imported.state)
+    for spec in imported.outputs:
+        name = spec.name
+        while name in taken:
+            name += ".out"
+        taken.add(name)
+        outputs.append(replace(spec, name=name))
+        state = {key: name if value == spec.name else value for key, value in state.items()}
+    return replace(imported, outputs=tuple(outputs), state=state)
+
+
+def host_share(compiled: CompiledModel) -> float:
+    """The part of the model's arithmetic that the host does, from 0 to 1."""
+    if not compiled.host_module:
+        return 0.0
+    whole = arithmetic_of(parse_text(compiled.phases["simplified"], "<model>"))
+    mine = arithmetic_of(parse_text(compiled.host_module, "<host>"))
+    return min(1.0, mine / whole) if whole else 1.0
+
+
+def _check_layers(imported: Imported, names: Sequence[str]) -> None:
+    """Every layer that is asked for exists."""
+    if not names:
+        return
+    layers = sorted(set(layer_names(imported)))
+    for name in names:
+        if not any(layer == name or layer.startswith(name + ".") for layer in layers):
+            near = difflib.get_close_matches(name, layers, 3) or layers[:3]
+            hint = f"layers are {', '.join(near)}" if near else "the model names no layers"
+            raise TilewrightError(
+                "TW0045", f"the model has no layer {name!r}", Location(imported.source), hint
+            )
+
+
+def layer_names(imported: Imported) -> Iterator[str]:
+    """The names the model gives its operations."""
+    for op in imported.module.walk():
+        name = op.attributes.get("tw.layer")
+        if name is not None:
+            yield getattr(name, "data", "")
+
+
+# --- what models may be -----------------------------------------------------------------
+
+
+def as_imported(model: Any, inputs: Any = None, shapes: Shapes | None = None) -> Imported:
+    """Any model as the compiler takes it."""
+    if isinstance(model, Imported):
+        return model
+    if isinstance(model, str | Path):
+        from tilewright.frontend.models import import_model
+
+        return import_model(str(model), shapes)
+    torch, onnx = sys.modules.get("torch"), sys.modules.get("onnx")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        from tilewright.frontend.torch import import_module
+
+        arguments, named = _torch_inputs(inputs)
+        return import_module(model, arguments, named)
+    if torch is not None and isinstance(model, torch.export.ExportedProgram):
+        from tilewright.frontend.torch import import_program
+
+        return import_program(model)
+    if onnx is not None and isinstance(model, onnx.ModelProto):
+        from tilewright.frontend.onnx import read_onnx
+
+        return read_onnx(model, shapes)
+    if callable(model) and "jax" in sys.modules:
+        return _from_jax(model, inputs)
+    raise TilewrightError("TW0043", f"{type(model).__name__} is no model", hint=MODELS)
+
+
+def _torch_inputs(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if inputs is None:
+        raise TilewrightError(
+            "TW0044",
+            "a torch module is compiled for the shapes of example inputs, and there are none",
+            hint="tw.compile(module, (x,)), or tw.compile(module, {'x': x}) by argument name",
+        )
+    if isinstance(inputs, Mapping):
+        return (), {name: _tensor(value) for name, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return tuple(_tensor(value) for value in inputs), {}
+    return (_tensor(inputs),), {}
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        from tilewright.frontend.torch import from_numpy
+
+        return from_numpy(value)
+    return value
+
+
+def _from_jax(function: Callable[..., Any], inputs: Any) -> Imported:
+    from tilewright.frontend.jax import import_jax
+
+    if inputs is None:
+        raise TilewrightError(
+            "TW0044",
+            "a function is compiled for the shapes of example inputs, and there are none",
+            hint="tw.compile(function, (x,))",
+        )
+    if isinstance(inputs, Mapping):
+        return import_jax(function, **inputs)
+    return import_jax(function, *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+
+
+# --- samples ----------------------------------------------------------------------------
+
+
+def _samples(imported: Imported, calibrate: Any, inputs: Any) -> list[Arrays]:
+    if calibrate is not None:
+        if isinstance(calibrate, str | Path):
+            return read_samples(imported, [calibrate])
+        rows = calibrate if isinstance(calibrate, list) else [calibrate]
+        if rows and all(isinstance(row, str | Path) for row in rows):
+            return read_samples(imported, rows)
+        found = [sample for row in rows for sample in samples_of(imported, _named(imported, row))]
+        if not found:
+            raise TilewrightError("TW0044", "there are no samples to calibrate with")
+        return found
+    if inputs is None:
+        return []
+    arrays = _named(imported, inputs)
+    # Example inputs are often zeros or ones: they have shapes to tell, but no ranges.
+    floats = [array for array in arrays.values() if np.asarray(array).dtype.kind in "fV"]
+    if floats and not any(np.ptp(np.asarray(a, np.float32)) > 0 for a in floats if np.size(a)):
+        drawn = example_inputs(imported)
+        arrays = {n: drawn[n] if np.asarray(a).dtype.kind in "fV" else a for n, a in arrays.items()}
+    return samples_of(imported, arrays)
+
+
+def _named(imported: Imported, given: Any) -> dict[str, np.ndarray]:
+    """Arrays by input name: given so, or in the model's order however they are nested."""
+    own = [spec.name for spec in imported.inputs if spec.name not in imported.state]
+    if isinstance(given, Mapping) and set(given) <= {spec.name for spec in imported.inputs}:
+        return {name: _array(value) for name, value in given.items()}
+    leaves = [_array(leaf) for leaf in _leaves(given)]
+    if len(leaves) != len(own):
+        raise TilewrightError(
+            "TW0044",
+            f"{len(leaves)} inputs were given, the model takes {len(own)}",
+            hint=f"inputs are {', '.join(str(s) for s in imported.inputs if s.name in own)}",
+        )
+    return dict(zip(own, leaves, strict=True))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for part in value.values():
+            yield from _leaves(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _leaves(part)
+    elif hasattr(value, "shape"):  # numbers and None are part of the model
+        yield value
+
+
+def _array(value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        from tilewright.frontend.torch import to_numpy
+
+        return to_numpy(value)
+    return np.asarray(value)

@@ -1,0 +1,98 @@
+"""Models that a function of the user's makes: `package.module:factory`.
+
+A factory returns (torch module, example inputs), or (JAX function, example inputs) with the weights as
+a third member when the function takes them as its first argument.
+
+Error code: TW6122 a factory that cannot be used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.imported import Imported
+
+FORMS = (
+    "return (torch module, example_inputs), (jax function, example_inputs) or "
+    "(jax function, example_inputs, weights); the inputs are a tuple, or a dict by name"
+)
+
+
+def import_factory(reference: str) -> Imported:
+    """The model that `package.module:factory` returns, whichever framework it is of."""
+    made = call_factory(reference)
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        raise TilewrightError(
+            "TW6122",
+            f"{reference} returns {type(made).__name__}, a pair is needed",
+            hint=FORMS,
+        )
+    model, inputs = made[0], made[1]
+    args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (_positional(inputs), {})
+    if hasattr(model, "forward"):
+        from tilewright.frontend.torch import import_module
+
+        if len(made) == 3:
+            raise TilewrightError(
+                "TW6122", f"{reference} returns weights beside a torch module", hint=FORMS
+            )
+        return import_module(model, args, kwargs or None, reference)
+    from tilewright.frontend.jax import import_jax
+
+    weights = made[2] if len(made) == 3 else None
+    return import_jax(model, *args, weights=weights, source=reference, **kwargs)
+
+
+def _positional(inputs: Any) -> tuple[Any, ...]:
+    """Inputs as arguments; a single array may stand without a tuple."""
+    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def call_factory(reference: str) -> Any:
+    """What a function of the user's returns; what it raises becomes an error at its line."""
+    name, _, path = reference.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` would have it
+        sys.path.insert(0, os.getcwd())
+    try:
+        factory: Any = importlib.import_module(name)
+        for attribute in path.split("."):
+            factory = getattr(factory, attribute)
+    except ModuleNotFoundError as error:
+        hint = "give package.module:function, found from this folder or PYTHONPATH"
+        if error.name in ("torch", "jax"):
+            hint = f'pip install "tilewright[{error.name}]"'
+        raise TilewrightError(
+            "TW6122", f"{reference} cannot be found: {error}", hint=hint
+        ) from None
+    except Exception as error:
+        raise _factory_error(reference, error) from error
+    try:
+        return factory()
+    except Exception as error:
+        raise _factory_error(reference, error) from error
+
+
+def _factory_error(reference: str, error: Exception) -> TilewrightError:
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return TilewrightError("TW6122", f"{reference} failed: {what}", users_place(error, __file__))
+
+
+def users_place(error: Exception, *skipped: str) -> Location | None:
+    """The innermost line of the user's own code that an error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    jax = sys.modules.get("jax")
+    library = os.path.dirname(jax.__file__ or "<>") if jax is not None else "<>"
+    own = [
+        Location(frame.filename, frame.lineno or 0)
+        for frame in frames
+        if frame.filename not in skipped
+        and not frame.filename.startswith("<")
+        and not frame.filename.startswith(library)
+    ]
+    return own[-1] if own else None

@@ -1,0 +1,97 @@
+"""Kernel calls before they have places and numbers: what lowering makes of a graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.runtime.compiled_model import Kind
+from tilewright.tile.layouts import Layout
+
+# fp8 values are scaled to at most this. Sums of products pass through fp16 in the matrix units,
+# which ends at 65504: 16 leaves room for thousands of terms, and 28 times the largest value seen
+# in calibration still fits fp8.
+TARGET = 16.0
+LARGEST = 448.0
+
+
+@dataclass(eq=False)
+class Magnitude:
+    """The largest absolute value of a tensor, seen in calibration.
+
+    Tensors of layers that share code share their magnitude, so that constants in the code agree.
+    """
+
+    value: SSAValue
+    function: Callable[[np.ndarray], np.ndarray] | None = None  # of what is observed, applied first
+    amax: float = 0.0
+    peers: list[Magnitude] = field(default_factory=list)
+
+    def observe(self, array: np.ndarray) -> None:
+        numbers = np.asarray(array, np.float32)
+        if self.function is not None:
+            numbers = self.function(numbers)
+        if numbers.size:
+            self.amax = max(self.amax, float(np.nanmax(np.abs(numbers))))
+
+    @property
+    def largest(self) -> float:
+        return max([self.amax, *(peer.amax for peer in self.peers)])
+
+    def scale(self) -> float:
+        """What fp8 values are multiples of: a power of two, so scaling rounds nothing."""
+        return power_of_two(self.largest / TARGET)
+
+
+def power_of_two(x: float) -> float:
+    """The smallest power of two not below x; 1 for 0."""
+    return 2.0 ** math.ceil(math.log2(x)) if x > 0 and math.isfinite(x) else 1.0
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A tensor of the device program."""
+
+    name: str
+    layout: Layout
+    kind: Kind
+    content: Callable[[], np.ndarray] | None = (
+        None  # of weights and constants, once scales are known
+    )
+    value: SSAValue | None = None  # what it holds a form of
+    scale: Magnitude | None = None  # of fp8 tensors
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {'x'.join(map(str, self.layout.shape))} {self.layout.dtype}>"
+
+
+@dataclass(eq=False)
+class Call:
+    """A kernel on tensors."""
+
+    name: str
+    kernel: str
+    operands: dict[str, Tensor]
+    output: Tensor
+    options: dict[str, Any] = field(default_factory=dict)
+    late: dict[str, Callable[[], float]] = field(default_factory=dict)  # numbers of scales
+    sources: tuple[str, ...] = ()
+    macs: int = 0
+    value: SSAValue | None = None  # the model's value the output stands for
+    magnitudes: list[Magnitude] = field(default_factory=list)  # noted for this call
+
+    def all_options(self) -> dict[str, Any]:
+        return {**self.options, **{name: number() for name, number in self.late.items()}}
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        return {**self.operands, "out": self.output}
+
+
+class Unsupported(Exception):
+    """Why an operation is not for the device."""

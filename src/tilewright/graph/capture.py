@@ -1,0 +1,149 @@
+"""A model's function as a graph of kernel families: who computes what from what, who uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import DenseResourceAttr
+
+from tilewright.dialects.kernel_call import KernelCall
+from tilewright.dialects.locations import location_of
+from tilewright.dialects.xdsl_api import ModuleOp, Operation, SSAValue, TensorType, arith, func
+from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.imported import Imported
+from tilewright.reference.ops_npu_kernel import contraction_call, symbol_call
+from tilewright.reference.scalar_ops import constant_array
+
+Shape = tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation on whole tensors."""
+
+    op: Operation
+    call: KernelCall
+    inputs: dict[str, Any]  # role -> value, a list of values for roles that repeat
+    layer: str  # the model's name for it, if any
+
+    @property
+    def family(self) -> str:
+        return self.call.family.name
+
+    @property
+    def result(self) -> SSAValue:
+        return self.op.results[0]
+
+    @property
+    def operands(self) -> list[SSAValue]:
+        return list(self.op.operands)
+
+    @property
+    def location(self) -> Location | None:
+        return location_of(self.op)
+
+    def __repr__(self) -> str:
+        return f"<{self.family} {self.layer}>"
+
+
+@dataclass(eq=False)
+class Graph:
+    """Nodes in program order; constants are values with known content."""
+
+    module: ModuleOp
+    inputs: dict[SSAValue, str]  # with the names of their ports
+    outputs: list[tuple[str, SSAValue]]
+    nodes: list[Node]
+    constants: dict[SSAValue, np.ndarray]
+    definition: dict[SSAValue, Node] = field(default_factory=dict)
+    users: dict[SSAValue, list[Node]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for node in self.nodes:
+            self.definition[node.result] = node
+            for value in dict.fromkeys(node.operands):
+                self.users.setdefault(value, []).append(node)
+
+    def used_once(self, value: SSAValue) -> bool:
+        """Whether a single operand of a single node is all that reads the value."""
+        outputs = sum(value is result for _, result in self.outputs)
+        reads = sum(node.operands.count(value) for node in self.users.get(value, ()))
+        return outputs + reads == 1
+
+    def node_of(self, value: SSAValue, *families: str) -> Node | None:
+        """The node that makes the value, if it is of one of the families."""
+        node = self.definition.get(value)
+        return node if node is not None and (not families or node.family in families) else None
+
+
+def shape_of(value: SSAValue) -> Shape:
+    assert isinstance(value.type, TensorType)
+    return tuple(value.type.get_shape())
+
+
+def dtype_of(value: SSAValue) -> str:
+    assert isinstance(value.type, TensorType)
+    return str(value.type.element_type)
+
+
+def capture(model: Imported) -> Graph:
+    """The graph of a model's function."""
+    functions = [op for op in model.module.ops if isinstance(op, func.FuncOp)]
+    main = next((f for f in functions if f.sym_name.data == "main"), functions[0])
+    block = main.body.block
+    inputs: dict[SSAValue, str] = {
+        value: spec.name for value, spec in zip(block.args, model.inputs, strict=True)
+    }
+    nodes: list[Node] = []
+    constants: dict[SSAValue, np.ndarray] = {}
+    outputs: list[tuple[str, SSAValue]] = []
+    for op in block.ops:
+        if isinstance(op, arith.ConstantOp):
+            constants[op.result] = constant_value(op, model.weights)
+        elif isinstance(op, func.ReturnOp):
+            names = [spec.name for spec in model.outputs]
+            outputs = list(zip(names, op.operands, strict=True))
+        else:
+            nodes.append(_node(op))
+    return Graph(model.module, inputs, outputs, nodes, constants)
+
+
+def constant_value(op: arith.ConstantOp, weights: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The content of a constant, also of one that names a weight."""
+    if not isinstance(op.value, DenseResourceAttr):
+        return constant_array(op)
+    name = op.value.resource_handle.data
+    if name not in weights:
+        raise TilewrightError(
+            "TW1702",
+            f"the model uses the weight {name}, which is missing",
+            location_of(op),
+            "compile from the original model, or give the file with its weights",
+        )
+    return weights[name].reshape(shape_of(op.result))
+
+
+def _node(op: Operation) -> Node:
+    if op.name == "npu_kernel.matmul":
+        call = contraction_call(op)
+    elif op.name == "npu_kernel.ukernel_generic":
+        call = symbol_call(op)
+    else:
+        raise TilewrightError(
+            "TW1701",
+            f"{op.name} is not a kernel on whole tensors",
+            location_of(op),
+            "run the pipeline up to npu_kernel first: tilewright opt --convert-linalg-to-npu-kernel",
+        )
+    roles = call.operands_by_role(list(op.operands))
+    name = op.attributes.get("tw.layer")
+    return Node(op, call, dict(roles), getattr(name, "data", ""))
+
+
+def scalars(node: Node) -> Mapping[str, float]:
+    """Literals in place of operands: scalar_lhs, scalar_rhs."""
+    found = {n: node.call.value(n) for n in ("scalar_lhs", "scalar_rhs")}
+    return {n: float(v) for n, v in found.items() if v is not None}

@@ -1,0 +1,190 @@
+"""From a model to a program: simplify, lower, calibrate, fold layers, place, generate, link."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tilewright
+from tilewright.errors import TilewrightError
+from tilewright.frontend.imported import Imported
+from tilewright.graph.assemble import assemble
+from tilewright.graph.calibrate import calibrate, example_inputs
+from tilewright.graph.calls import Call, Tensor
+from tilewright.graph.capture import capture
+from tilewright.graph.host import Parts, split_parts
+from tilewright.graph.link import Generator
+from tilewright.graph.lowering import Lowering
+from tilewright.graph.placement import Places, place, starved
+from tilewright.graph.residence import base_room
+from tilewright.graph.rounds import Folded
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.compiler import PlacedKernel
+from tilewright.transforms.simplify import simplify
+
+TRIES = 24  # placements until every kernel has the room it needs
+Progress = Callable[[str, str], None]  # phase, detail
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to compile.
+
+    fuse: keep intermediate results in VMEM and chains of operations in one kernel.
+    host: layers the host runs on request. no_host: nothing may run on the host.
+    """
+
+    fuse: bool = True
+    host: tuple[str, ...] = ()
+    no_host: bool = False
+    rounds: bool = True
+    instruction_memory: int = 32768
+    seed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "fuse": self.fuse,
+            "host": list(self.host),
+            "no_host": self.no_host,
+            "rounds": self.rounds,
+            "seed": self.seed,
+        }
+
+
+def compile_model(
+    model: Imported,
+    profile: Profile,
+    options: CompileOptions | None = None,
+    calibration: Sequence[Mapping[str, np.ndarray]] = (),
+    progress: Progress = lambda phase, detail: None,
+) -> CompiledModel:
+    """The program of a model, ready to run, save and verify."""
+    options = options or CompileOptions()
+    timing: dict[str, float] = {}
+    phases = {"imported": str(model.module)}
+
+    @contextmanager
+    def phase(name: str):
+        progress(name, "")
+        start = time.perf_counter()
+        yield
+        timing[name] = time.perf_counter() - start
+
+    with phase("simplify"):
+        simple = simplify(model)
+        phases["simplified"] = str(simple.module)
+    with phase("lower"):
+        graph = capture(simple)
+        lowered = Lowering(graph, options.fuse, set(options.host)).run()
+        parts = split_parts(graph, lowered, simple.weights)
+        if options.no_host and parts.reasons:
+            _refuse_host(parts)
+    with phase("calibrate"):
+        samples = list(calibration) or [example_inputs(simple, options.seed)]
+        calibrate(simple, lowered.magnitudes, samples)
+    with phase("fold layers"):
+        folded = parts.fold(options.rounds)
+    with phase("place and generate"):
+        places, made = _generate(folded, parts, profile, options, progress)
+    with phase("link"):
+        result = assemble(
+            simple, parts, folded, places, made, profile, options.instruction_memory, phases
+        )
+    result.provenance = {
+        "compiler": f"tilewright {tilewright.__version__}",
+        "target": profile.name,
+        "options": options.to_json(),
+        "model": model.source,
+        "model_hash": model_hash(simple),
+    }
+    result.timing = timing
+    return result
+
+
+def _refuse_host(parts: Parts) -> None:
+    node, reason = next(iter(parts.reasons.items()))
+    raise TilewrightError(
+        "TW1707",
+        f"{node.layer or node.family} would run on the host: {reason}",
+        node.location,
+        f"{len(parts.reasons)} operations would; compile without --no-host to allow it",
+    )
+
+
+def _generate(
+    folded: Folded, parts: Parts, profile: Profile, options: CompileOptions, progress: Progress
+) -> tuple[Places, list[PlacedKernel]]:
+    """Places and code; where a kernel needs more room, fewer tensors stay in VMEM."""
+    generator = Generator(profile, folded.calls, folded.repeats)
+    more: dict[int, int] = {}
+    slack, borders = 0, parts.borders()
+    for _ in range(TRIES):
+        try:
+            places = place(
+                folded.calls, folded.repeats, profile, options.fuse, borders, more, slack
+            )
+        except TilewrightError as error:
+            if error.code != "TW1406" and error.code != "TW1408":
+                raise
+            slack += profile.vmem_bytes // 32
+            continue
+        staged = starved(folded.calls, places, profile) if options.fuse else []
+        if staged:
+            _stage(folded, parts, staged[0])
+            generator, more = Generator(profile, folded.calls, folded.repeats), {}
+            borders = parts.borders()
+            continue
+        made, lacking = generator.lower(places)
+        if not lacking:
+            finished = []
+            for call, kernel in zip(folded.calls, made, strict=True):
+                progress("place and generate", call.name)
+                finished.append(kernel.finish())
+            return places, finished
+        for index, bytes in lacking.items():
+            more[index] = more.get(index, 0) + max(4096, bytes)
+            if more[index] > 4 * profile.vmem_bytes:
+                raise TilewrightError(
+                    "TW1708",
+                    f"{folded.calls[index].name} does not fit: it lacks {bytes // 1024} KiB of "
+                    f"the {profile.vmem_bytes // 1024} KiB of VMEM of {profile.name}",
+                )
+    worst = max(folded.calls, key=base_room)
+    raise TilewrightError(
+        "TW1708",
+        f"no placement leaves every kernel enough VMEM: {worst.name} needs about "
+        f"{base_room(worst) // 1024} KiB for itself, {profile.name} has "
+        f"{profile.vmem_bytes // 1024} KiB",
+    )
+
+
+def _stage(folded: Folded, parts: Parts, index: int) -> None:
+    """Copy a call's left operand to VMEM first."""
+    call = folded.calls[index]
+    source = call.operands["a"]
+    layout = source.layout
+    out = Tensor(f"{source.name}.staged", layout, "activation", None, source.value, source.scale)
+    options = {"rank": len(layout.shape), "dtype": layout.dtype}
+    copy = Call(f"{source.name} to VMEM", "copy", {"x": source}, out, options)
+    call.operands = {p: out if t is source else t for p, t in call.operands.items()}
+    folded.calls.insert(index, copy)
+    for repeat in folded.repeats:
+        repeat.first += repeat.first > index
+        repeat.end += repeat.end > index
+    parts.spans = [(first + (first > index), end + (end > index)) for first, end in parts.spans]
+
+
+def model_hash(model: Imported) -> str:
+    """A hash of the model's operations and weights."""
+    digest = hashlib.sha256(str(model.module).encode())
+    for name in sorted(model.weights):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(model.weights[name]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,500 @@
+"""The kernels that whole models are made of, written in the tile language.
+
+Activations are [B, M, C]: batch, rows (tokens), channels. Values in front of a matrix product are
+fp8, everything else is bf16. Scales of quantised operands are folded into `scale`, one factor per
+column of a product, so nothing is rescaled twice. Heads of attention are a leading dimension:
+H heads of queries, G of keys and values, each for H / G of queries.
+
+`build(name, options)` gives the kernel for a set of options; `TensorSpec`s carry the names of the
+sizes, so a shape that does not fit is an error before anything is compiled.
+"""
+
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import tilewright.tile as tw
+from tilewright.kernels.attention import attend, together
+from tilewright.tile.blocks import Block, whole
+from tilewright.tile.kernel import Kernel
+from tilewright.tile.layouts import SIDE
+from tilewright.tile.types import TensorSpec
+
+Options = Mapping[str, Any]
+Tensors = dict[str, Any]
+Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], None]]]
+
+BODY = 480  # products of tiles in one loop body, at most
+MAKERS: dict[str, Maker] = {}
+
+
+def maker(function: Maker) -> Maker:
+    MAKERS[function.__name__] = function
+    return function
+
+
+def build(name: str, options: Options) -> Kernel:
+    """The kernel `name` for these options (JSON values)."""
+    return _build(name, tuple(sorted((k, _frozen(v)) for k, v in options.items())))
+
+
+@cache
+def _build(name: str, options: tuple[tuple[str, Any], ...]) -> Kernel:
+    specs, body = MAKERS[name](dict(options))
+
+    def run(**tensors: Any) -> None:
+        body(tensors)
+
+    run.__name__ = name
+    run.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=spec)
+            for n, spec in specs.items()
+        ]
+    )
+    return Kernel(run)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def given(**specs: TensorSpec | None) -> dict[str, TensorSpec]:
+    """Parameters that are there."""
+    return {name: spec for name, spec in specs.items() if spec is not None}
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+@maker
+def norm(o: Options):
+    """rms or layer norm of each row, times `factor`; weight and bias are for later products to
+    fold in, unless given as `weight` and `bias`."""
+    out = tw.fp8["B", "M", "K"] if o["out"] == "fp8" else tw.bf16["B", "M", "K"]
+    row = tw.bf16["K"]
+    specs = given(
+        x=tw.bf16["B", "M", "K"],
+        weight=row if o.get("weight") else None,
+        bias=row if o.get("bias") else None,
+        out=out,
+    )
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x, share = t["x"], 1 / t["x"].K
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                values = x[b, m, :]
+                if o["kind"] == "layer":
+                    values = values - tw.row_sum(values) * share
+                scale = tw.rsqrt(tw.row_sum(tw.square(values)) * share + o["epsilon"])
+                y = values * (scale if factor == 1.0 else scale * factor)
+                if "weight" in t:
+                    y = y * t["weight"][:]
+                if "bias" in t:
+                    y = y + t["bias"][:]
+                t["out"][b, m, :] = tw.to_fp8(y) if o["out"] == "fp8" else y
+
+    return specs, body
+
+
+@maker
+def softmax(o: Options):
+    """softmax of each row"""
+
+    def body(t: Tensors) -> None:
+        for b in tw.each(t["x"].B):
+            for m in tw.grid(t["x"].M):
+                row = t["x"][b, m, :]
+                powers = tw.exp(row - tw.row_max(row))
+                t["out"][b, m, :] = powers * tw.recip(tw.row_sum(powers))
+
+    return given(x=tw.bf16["B", "M", "K"], out=tw.bf16["B", "M", "K"]), body
+
+
+# --- element by element -----------------------------------------------------------------------
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "neg": lambda x: -x,
+    "gelu_tanh": tw.gelu,
+    **{
+        n: getattr(tw, n)
+        for n in [
+            "abs",
+            "exp",
+            "exp2",
+            "log",
+            "log2",
+            "sqrt",
+            "rsqrt",
+            "recip",
+            "tanh",
+            "sin",
+            "cos",
+            "relu",
+            "sigmoid",
+            "square",
+            "cube",
+            "silu",
+        ]
+    },
+}
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "max": tw.maximum,
+    "min": tw.minimum,
+}
+
+
+@maker
+def pointwise(o: Options):
+    """A chain of element-wise operations in one pass.
+
+    `program` lists (operation, result, arguments): names of earlier results or parameters, or
+    numbers; `inputs` says how each parameter broadcasts: full, row (one value per column),
+    or matrix (the same for all of the batch). The last result is the output.
+    """
+    shapes = {
+        "full": tw.bf16["B", "M", "N"],
+        "row": tw.bf16["N"],
+        "matrix": tw.bf16["M", "N"],
+        "column": tw.bf16["B", "M", 1],
+    }
+    specs = {name: shapes[kind] for name, kind in o["inputs"]}
+    specs["out"] = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
+
+    def body(t: Tensors) -> None:
+        out = t["out"]
+        for b in tw.each(out.B):
+            for m in tw.grid(out.M):
+                for n in tw.grid(out.N):
+                    values: dict[str, Any] = {}
+                    for name, kind in o["inputs"]:
+                        index = {
+                            "full": (b, m, n),
+                            "row": (n,),
+                            "matrix": (m, n),
+                            "column": (b, m, slice(None)),
+                        }
+                        values[name] = t[name][index[kind]]
+                    for operation, result, arguments in o["program"]:
+                        known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
+                        function = (UNARY if len(known) == 1 else BINARY)[operation]
+                        values[result] = function(*known)
+                    last = (
+                        values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
+                    )
+                    out[b, m, n] = tw.to_fp8(last) if o["out"] == "fp8" else last
+
+    return specs, body
+
+
+@maker
+def copy(o: Options):
+    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
+    sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
+    spec = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+
+        def part(leading: tuple[Any, ...]) -> None:
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    out[(*leading, m, n)] = x[(*leading, m, n)]
+
+        def over(leading: tuple[Any, ...], rest: tuple[str, ...]) -> None:
+            if not rest:
+                part(leading)
+                return
+            for index in tw.each(getattr(x, rest[0])):
+                over((*leading, index), rest[1:])
+
+        over((), sizes[:-2])
+
+    return given(x=spec, out=spec), body
+
+
+@maker
+def quantise(o: Options):
+    """fp8 of x * factor"""
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x = t["x"]
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    y = x[b, m, n]
+                    t["out"][b, m, n] = tw.to_fp8(y if factor == 1.0 else y * factor)
+
+    return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
+
+
+@maker
+def split_heads(o: Options):
+    """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` as for
+    project."""
+    factor, kind = o.get("factor", 1.0), o["out"]
+    heads = o["heads"]
+    spec = {
+        "heads": tw.fp8["B", heads, "M", "D"],
+        "columns": tw.fp8["B", heads, "D", "M"].panels(),
+        "values": tw.fp8["B", heads, "M", "D"],
+    }[kind]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+        width = x.C // heads // SIDE
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for h in range(heads):
+                    for d in whole(out.D).parts():
+                        y = x[b, m, Block(h * width + d.start, 1, x.C)]
+                        y = tw.to_fp8(y if factor == 1.0 else y * factor)
+                        if kind == "columns":
+                            out[b, h, d, m] = y.T
+                        else:
+                            out[b, h, m, d] = y
+
+    return given(x=tw.bf16["B", "M", "C"], out=spec), body
+
+
+# --- products ---------------------------------------------------------------------------------
+
+
+def _finish(t: Tensors, o: Options, y: Any, columns: Any, names: tuple[str, str]) -> Any:
+    """A product's tiles times the scales of its columns, plus its bias."""
+    scale, bias = names
+    if scale in t:
+        y = y * t[scale][columns]
+    if bias in t:
+        y = y + t[bias][columns]
+    return y
+
+
+def _activated(o: Options, y: Any) -> Any:
+    name = o.get("activation")
+    return UNARY[name](y) if name else y
+
+
+def _row_blocks(rows: int, deep: int) -> int:
+    """Elements of the rows worked on in one loop body."""
+    tiles = -(-rows // SIDE)
+    most = max(1, BODY // deep)
+    blocks = -(-tiles // most)
+    return -(-tiles // blocks) * SIDE
+
+
+@maker
+def linear(o: Options):
+    """activation(a @ w * scale + bias) * factor + residual.
+
+    heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
+    the other. rows: pass over all panels of w for one block of so many rows after the other;
+    without it over all rows for one panel after the other.
+    """
+    heads = bool(o.get("heads"))
+    out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
+    row = tw.bf16["N"]
+    specs = given(
+        a=tw.fp8["B", "H", "M", "D"] if heads else tw.fp8["B", "M", "K"],
+        w=tw.fp8["K", "N"].panels(),
+        scale=row if o.get("scale") else None,
+        bias=row if o.get("bias") else None,
+        residual=tw.bf16["B", "M", "N"] if o.get("residual") else None,
+        out=out,
+    )
+
+    def body(t: Tensors) -> None:
+        a, w, out = t["a"], t["w"], t["out"]
+        deep = -(-w.K // SIDE)
+        rows = o.get("rows") or _row_blocks(out.M, deep)
+
+        def tile(b: Any, m: Any, n: Any) -> None:
+            acc = tw.zeros()
+            for part, columns in _contraction(a, b, m, w.K, heads):
+                acc += part @ w[columns, n]
+            y = _activated(o, _finish(t, o, acc, n, ("scale", "bias")))
+            if o.get("factor", 1.0) != 1.0:
+                y = y * o["factor"]
+            if "residual" in t:
+                y = y + t["residual"][b, m, n]
+            out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
+
+        if not o.get("rows"):
+            for n in tw.grid(out.N):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, rows):
+                        tile(b, m, n)
+        else:
+            for b in tw.each(out.B):
+                for m in tw.grid(out.M, rows):
+                    for n in tw.grid(out.N):
+                        tile(b, m, n)
+
+    return specs, body
+
+
+def _contraction(a: Any, b: Any, m: Any, deep: int, heads: bool) -> Iterator[tuple[Any, Any]]:
+    """(tiles of a, the rows of w they meet), all of the contraction."""
+    if not heads:
+        for k in tw.steps(deep, unroll=True):
+            yield a[b, m, k], k
+        return
+    width = -(-a.D // SIDE)
+    for h in range(a.H):
+        for d in range(width):
+            yield a[b, h, m, Block(d, 1, a.D)], Block(h * width + d, 1, deep)
+
+
+@maker
+def gated(o: Options):
+    """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8"""
+    row = tw.bf16["N"]
+    specs = given(
+        a=tw.fp8["B", "M", "K"],
+        w_gate=tw.fp8["K", "N"].panels(),
+        w_up=tw.fp8["K", "N"].panels(),
+        scale_gate=row if o.get("scale") else None,
+        scale_up=row if o.get("scale") else None,
+        bias_gate=row if o.get("bias") else None,
+        bias_up=row if o.get("bias") else None,
+        out=tw.fp8["B", "M", "N"],
+    )
+
+    def body(t: Tensors) -> None:
+        a, out = t["a"], t["out"]
+        rows = _row_blocks(out.M, 2 * -(-a.K // SIDE))
+        for n in tw.grid(out.N):
+            for b in tw.each(out.B):
+                for m in tw.grid(out.M, rows):
+                    gate = a[b, m, :] @ t["w_gate"][:, n]
+                    gate = _finish(t, o, gate, n, ("scale_gate", "bias_gate"))
+                    up = a[b, m, :] @ t["w_up"][:, n]
+                    up = _finish(t, o, up, n, ("scale_up", "bias_up"))
+                    out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
+
+    return specs, body
+
+
+@maker
+def project(o: Options):
+    """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`.
+
+    out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
+    them; "values" is [B, H, M, D]. With rope a head's first half and
+    second half are pairs, each a whole number of tiles wide.
+    """
+    kind = o["out"]
+    out = {
+        "heads": tw.fp8["B", "H", "M", "D"],
+        "columns": tw.fp8["B", "H", "D", "M"].panels(),
+        "values": tw.fp8["B", "H", "M", "D"],
+    }[kind]
+    row = tw.bf16["H", "D"].separate()
+    table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
+    specs = given(
+        a=tw.fp8["B", "M", "K"],
+        w=tw.fp8["H", "K", "D"].panels(),
+        scale=row if o.get("scale") else None,
+        bias=row if o.get("bias") else None,
+        cos=table if o.get("rope") else None,
+        sin=table if o.get("rope") else None,
+        out=out,
+    )
+
+    def body(t: Tensors) -> None:
+        a, w, out = t["a"], t["w"], t["out"]
+        rows = _row_blocks(a.M, -(-a.K // SIDE) * -(-w.D // SIDE))
+        for h in tw.each(w.H):
+            for b in tw.each(a.B):
+                for m in tw.grid(a.M, rows):
+                    parts = []
+                    for d in whole(w.D).parts():
+                        y = a[b, m, :] @ w[h, :, d]
+                        parts.append(_finish(t, o, y, (h, d), ("scale", "bias")))
+                    if o.get("rope"):
+                        parts = _rotated(t, b, m, parts)
+                    for d, y in zip(whole(w.D).parts(), parts, strict=True):
+                        if kind == "columns":
+                            out[b, h, d, m] = tw.to_fp8(y).T
+                        else:
+                            out[b, h, m, d] = tw.to_fp8(y)
+
+    return specs, body
+
+
+def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
+    half = len(parts) // 2
+    first, second = [], []
+    for d, (x, y) in enumerate(zip(parts[:half], parts[half:], strict=True)):
+        columns = Block(d, 1, t["cos"].P)
+        index = (b, m, columns) if len(t["cos"].shape) == 3 else (m, columns)
+        # Beyond its edge a table is 0, and so is the head, which is whole tiles wide.
+        cos, sin = (replace(t[n][index].tiles(), columns=[SIDE]) for n in ("cos", "sin"))
+        x, y = x.tiles(), y.tiles()
+        first.append(x * cos - y * sin)
+        second.append(y * cos + x * sin)
+    return first + second
+
+
+@maker
+def attention(o: Options):
+    """softmax(q @ kt + mask) @ v for every head, fp8.
+
+    mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`) or
+    "key" ([N], or [B, N]).
+    """
+    mask, batch = o.get("mask"), bool(o.get("batch"))
+    spec = None
+    if mask == "full":
+        spec = tw.bf16["B", "M", "N"] if batch else tw.bf16["M", "N"]
+    elif mask == "key":
+        spec = tw.bf16["B", "N"].separate() if batch else tw.bf16["N"]
+    specs = given(
+        q=tw.fp8["B", "H", "M", "D"],
+        kt=tw.fp8["B", "G", "D", "N"].panels(),
+        v=tw.fp8["B", "G", "N", "E"],
+        mask=spec,
+        out=tw.fp8["B", "H", "M", "E"],
+    )
+
+    def body(t: Tensors) -> None:
+        q, kt, v, out = t["q"], t["kt"], t["v"], t["out"]
+
+        def seen(b: Any, m: Any) -> Any:
+            if mask == "causal":
+                return lambda s, j: tw.causal(s, m, j)
+            if mask == "full":
+                return lambda s, j: s + (t["mask"][b, m, j] if batch else t["mask"][m, j])
+            if mask == "key":
+                return lambda s, j: s + (t["mask"][b, j] if batch else t["mask"][j])
+            return None
+
+        for b in tw.each(q.B):
+            for g in tw.each(kt.G):
+                for r in tw.each(q.H // kt.G):
+                    h = g * (q.H // kt.G) + r
+                    for m in tw.grid(q.M, unroll=together(kt.N)):
+
+                        def keys(j: Any, b: Any = b, g: Any = g) -> Any:
+                            return kt[b, g, :, j]
+
+                        def values(j: Any, b: Any = b, g: Any = g) -> Any:
+                            return v[b, g, j, :]
+
+                        y = attend(q[b, h, m, :], keys, values, kt.N, seen(b, m))
+                        out[b, h, m, :] = tw.to_fp8(y)
+
+    return specs, body

@@ -1,0 +1,166 @@
+"""A compiled model to call: what `tw.load` and `tw.compile` return."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.file_access import write_atomically
+from tilewright.runtime.compiled_model import CompiledModel, Port
+from tilewright.runtime.session import Session
+
+if TYPE_CHECKING:
+    from tilewright.runtime.summary import Summary
+    from tilewright.runtime.verification import Verification
+    from tilewright.targets.atlas.outcome import Statistics
+
+
+class Program:
+    """A compiled model.
+
+    program(x)            the outputs, one array or a tuple, for inputs in the model's order
+    program(x=x)          the same for inputs by name; torch tensors give torch tensors
+    program.run(x=x)      the outputs by name
+    program.verify()      values against the references and float32; print it
+    program.cycles        ticks of a run; they do not depend on the numbers
+    program.report()      cycles per layer against the bound; print it, or report("page.html")
+    program.statistics    what the units of the machine did in the last run
+    program.memory_map    where everything lies; print it
+    program.asm           the code as assembly text
+    program.save(path)    one file, for `tw.load`
+    """
+
+    def __init__(
+        self, model: CompiledModel, machine: str | None = None, original: Any = None
+    ) -> None:
+        """`original` is what was compiled, to compare with in float32."""
+        self.model, self.original = model, original
+        self.session = Session(model, machine)
+
+    # --- running ------------------------------------------------------------------------
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """The outputs; a model's own memory is kept inside."""
+        if arrays and named:
+            raise TilewrightError(
+                "TW3120", "inputs were given both by name and in order", hint="choose one"
+            )
+        given = [*arrays, *named.values()]
+        tensors = any(hasattr(value, "detach") for value in given)
+        if named:
+            results = self.session.run({name: _array(value) for name, value in named.items()})
+        else:
+            listed = self.session.run([_array(value) for value in arrays])
+            results = dict(zip(self.model.outputs, listed, strict=True))
+        own = [a for name, a in results.items() if name not in self.model.state.values()]
+        if tensors:
+            from tilewright.frontend.torch import from_numpy
+
+            own = [from_numpy(array) for array in own]
+        return own[0] if len(own) == 1 else tuple(own)
+
+    def run(self, inputs: Any = None, /, **named: Any) -> dict[str, np.ndarray]:
+        """The outputs by name, for inputs by name."""
+        return self.session.run(inputs, **named)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Name, shape and type of every input."""
+        return tuple(self.model.ports[name] for name in self.model.inputs)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Name, shape and type of every output."""
+        return tuple(self.model.ports[name] for name in self.model.outputs)
+
+    def verify(self, inputs: dict[str, Any] | None = None, **options: Any) -> Verification:
+        """Check values against the reference, step by step; see `runtime.verify.verify`."""
+        from tilewright.runtime.verify import verify
+
+        options.setdefault("original", self.original)
+        return verify(self.model, inputs, **options)
+
+    def save(self, path: str | Path) -> None:
+        """Write the program as one file, to be read by `tw.load`."""
+        from tilewright.runtime.bundle import save
+
+        save(self.model, path)
+
+    # --- looking ------------------------------------------------------------------------
+
+    def _have_run(self) -> None:
+        """Run on zeros unless there was a run: cycles do not depend on the numbers."""
+        if not self.session.ran:
+            from tilewright.runtime.example_inputs import example_inputs
+
+            self.session.run(example_inputs(self.model, "zeros"))
+            self.session.reset_state()
+
+    @property
+    def cycles(self) -> int:
+        """Ticks of a run on the device."""
+        self._have_run()
+        return self.session.cycles
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the units did in the last run: busy ticks, instructions, bytes moved."""
+        self._have_run()
+        return self.session.statistics
+
+    def report(self, path: str | Path | None = None, seed: int = 0) -> Summary:
+        """What the program is and where its cycles go; print it, or ask for `to_json()`.
+
+        With a path, also one HTML page of all that, verified on random inputs of `seed`.
+        """
+        from tilewright.runtime.summary import summarise
+
+        if path is not None:
+            from tilewright.report.measure import report_data
+            from tilewright.report.model_page import model_page
+
+            data = report_data(self.model, seed=seed, original=self.original)
+            write_atomically(str(path), model_page(data).encode())
+        self._have_run()
+        return summarise(self.model, self.session)
+
+    @cached_property
+    def asm(self) -> str:
+        """The code as assembly text, every step marked by a label."""
+        from tilewright.runtime.listing import listing
+
+        return listing(self.model)
+
+    @cached_property
+    def memory_map(self) -> Any:
+        """Every region with its place and life; print it."""
+        from tilewright.runtime.memory_map import MemoryMap
+
+        return MemoryMap.of(self.model)
+
+    def __repr__(self) -> str:
+        from tilewright.runtime.values import describe
+
+        into = ", ".join(describe(port) for port in self.inputs)
+        out = ", ".join(describe(port) for port in self.outputs)
+        return f"<{self.model.name} for {self.model.profile.name}: ({into}) -> ({out})>"
+
+
+def _array(value: Any) -> Any:
+    """A torch tensor as numpy sees it; anything else as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    from tilewright.frontend.torch import to_numpy
+
+    return to_numpy(value)
+
+
+def load(path: str | Path, machine: str | None = None) -> Program:
+    """The program in a bundle, ready to run."""
+    from tilewright.runtime.bundle import load as load_model
+
+    return Program(load_model(path), machine)

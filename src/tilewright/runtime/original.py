@@ -1,0 +1,157 @@
+"""What the model that was compiled gives in float32, as a whole and layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.port_types import PORT_TYPES
+from tilewright.runtime.reference_run import ReferenceCall
+from tilewright.runtime.values import rounded
+
+if TYPE_CHECKING:
+    from tilewright.frontend.imported import Imported
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass
+class Original:
+    """Outputs in float32 by name, and what steps stand for by the number of their call."""
+
+    source: str
+    outputs: Arrays
+    layers: dict[int, np.ndarray]
+
+
+def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
+    """The model a bundle was compiled from, if its file is still there and still the same."""
+    named = model.provenance.get("model")
+    if not isinstance(named, str) or not named:
+        notes.append(
+            "no comparison with float32: the bundle does not say what it was compiled from"
+        )
+        return None
+    if not Path(named).is_file():
+        # A factory is code: it runs only when somebody names it.
+        notes.append(
+            f"no comparison with float32: {named} is not a file here; name it with --model"
+        )
+        return None
+    from tilewright.frontend.models import import_model
+
+    shapes = model.provenance.get("shapes")
+    try:
+        imported = import_model(named, shapes if isinstance(shapes, dict) else None)
+    except TilewrightError as error:
+        notes.append(f"no comparison with float32: {named} cannot be read: {error.message}")
+        return None
+    if not is_same(model, imported):
+        notes.append(f"no comparison with float32: {named} has changed since it was compiled")
+        return None
+    return imported
+
+
+def is_same(model: CompiledModel, imported: Imported) -> bool:
+    """Whether this is the model that was compiled, by the hash in its provenance."""
+    from tilewright.graph.compiler import model_hash
+    from tilewright.transforms.simplify import simplify
+
+    return model_hash(simplify(imported)) == model.provenance.get("model_hash")
+
+
+def run_original(
+    model: CompiledModel, original: Any, values: Arrays, calls: Sequence[ReferenceCall] = ()
+) -> Original:
+    """Run what was compiled on the same inputs.
+
+    `original` is a function from arrays (in the model's order) to one array or several, a mapping
+    of outputs already known, or an imported module; only that has values for the given calls.
+    """
+    if isinstance(original, Mapping):
+        return Original("given values", _named(model, list(original.values()), original), {})
+    if hasattr(original, "module") and hasattr(original, "weights"):
+        return _run_imported(model, original, values, calls)
+    if not callable(original):
+        raise TilewrightError(
+            "TW3142",
+            f"a model given as {type(original).__name__} cannot be run in float32",
+            hint="give a function on arrays, an imported model, or its outputs by name",
+        )
+    result = _call(original, [values[name] for name in model.inputs if name not in model.state])
+    name = getattr(original, "__name__", type(original).__name__)
+    return Original(name, _named(model, result, None), {})
+
+
+def _call(function: Callable[..., Any], arrays: list[np.ndarray]) -> list[Any]:
+    result = function(*arrays)
+    if isinstance(result, Mapping):
+        return list(result.values())
+    return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _named(model: CompiledModel, results: list[Any], given: Mapping[str, Any] | None) -> Arrays:
+    """Results by output name: as they are named, or in the order of the outputs."""
+    if given is not None and set(given) <= set(model.outputs):
+        arrays = {name: np.asarray(value) for name, value in given.items()}
+    else:
+        own = [name for name in model.outputs if name not in model.state.values()]
+        names = list(model.outputs) if len(results) == len(model.outputs) else own
+        if len(results) != len(names):
+            raise TilewrightError(
+                "TW3142",
+                f"the original model gives {len(results)} results, the compiled one {len(own)}",
+            )
+        arrays = {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
+    for name, array in arrays.items():
+        wanted = model.ports[name].shape
+        if array.shape != wanted:
+            raise TilewrightError(
+                "TW3142",
+                f"the original model gives {name} with shape {list(array.shape)}, the compiled "
+                f"one with {list(wanted)}",
+            )
+    return arrays
+
+
+def _run_imported(
+    model: CompiledModel, imported: Imported, values: Arrays, calls: Sequence[ReferenceCall]
+) -> Original:
+    from tilewright.runtime.counterparts import find_counterparts, run_tapped
+
+    names = [spec.name for spec in imported.inputs]
+    if set(names) != set(model.inputs):
+        if len(names) != len(model.inputs):
+            raise TilewrightError(
+                "TW3142",
+                f"the original model takes {len(names)} inputs, the compiled one {len(model.inputs)}",
+            )
+        values = {name: values[mine] for name, mine in zip(names, model.inputs, strict=True)}
+    inputs = []
+    for spec in imported.inputs:
+        array = values[spec.name]
+        if array.shape != spec.shape or spec.dtype not in PORT_TYPES:
+            raise TilewrightError(
+                "TW3142",
+                f"the original model takes {spec}, the compiled one an array of shape "
+                f"{list(array.shape)}",
+                hint="it is not the model this was compiled from",
+            )
+        inputs.append(rounded(array, spec.dtype))
+    layers: dict[int, np.ndarray] = {}
+    if calls:
+        from tilewright.transforms.simplify import simplify
+
+        imported = simplify(imported)  # steps name the operations that are left then
+        found = find_counterparts(model, calls, imported)
+        own, seen = run_tapped(imported, inputs, found.distinct())
+        layers = {number: seen[value] for number, value in found.values.items()}
+    else:
+        own, _ = run_tapped(imported, inputs, [])
+    return Original(imported.source, _named(model, own, None), layers)

@@ -1,0 +1,250 @@
+"""What a verification found, for people and for programs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Bits that differ: how many elements, and the first of them."""
+
+    different: int
+    elements: int
+    index: tuple[int, ...]
+    expected: float | int | bool
+    actual: float | int | bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "different": self.different,
+            "elements": self.elements,
+            "index": list(self.index),
+            "expected": number(self.expected),
+            "actual": number(self.actual),
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.different:,} of {self.elements:,} elements differ, the first at "
+            f"{list(self.index)}: expected {self.expected!r}, found {self.actual!r}"
+        )
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far an array is from what float32 gives."""
+
+    max_absolute: float
+    max_relative: float  # largest absolute error over the largest value
+    relative: float  # length of the error vector over that of the values
+    cosine: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "max_absolute": number(self.max_absolute),
+            "max_relative": number(self.max_relative),
+            "relative": number(self.relative),
+            "cosine": number(self.cosine),
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"cosine {self.cosine:.6f}, relative error {self.relative:.2e}, "
+            f"largest error {self.max_absolute:.3g}"
+        )
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """An output against the reference, and against float32 where that is known."""
+
+    name: str
+    elements: int
+    difference: Difference | None
+    accuracy: Accuracy | None = None
+
+
+@dataclass(frozen=True)
+class LayerCheck:
+    """A result of one step.
+
+    status: "equal"; "differs"; "inherits": it differs, but only as its inputs do; "unread": the
+    run ended before it could be looked at.
+    """
+
+    call: int
+    step: int
+    turn: int
+    name: str
+    kernel: str
+    region: str
+    status: str
+    difference: Difference | None = None
+    accuracy: Accuracy | None = None
+
+
+@dataclass
+class Verification:
+    """The result: `ok` says that every bit that was compared is as it should be."""
+
+    model: str
+    profile: str
+    machine: str
+    inputs: str  # what it ran on
+    cycles: int
+    outputs: list[OutputCheck]
+    layers: list[LayerCheck] = field(default_factory=list)
+    first: LayerCheck | None = None  # the first step that computes something wrong
+    original: str | None = None  # what float32 results come from
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        wrong = any(layer.status in ("differs", "inherits") for layer in self.layers)
+        return not wrong and all(output.difference is None for output in self.outputs)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "model": self.model,
+            "profile": self.profile,
+            "machine": self.machine,
+            "inputs": self.inputs,
+            "cycles": self.cycles,
+            "outputs": [
+                {
+                    "name": output.name,
+                    "elements": output.elements,
+                    "exact": output.difference is None,
+                    "difference": _json(output.difference),
+                    "accuracy": _json(output.accuracy),
+                }
+                for output in self.outputs
+            ],
+            "first_difference": _layer(self.first) if self.first else None,
+            "layers": [_layer(layer) for layer in self.layers],
+            "original": self.original,
+            "notes": self.notes,
+        }
+
+    def text(self) -> str:
+        """The findings in lines."""
+        lines = [f"{self.model} on {self.profile}, {self.inputs}: {self.cycles:,} cycles"]
+        for output in self.outputs:
+            verdict = "exact" if output.difference is None else f"DIFFERS: {output.difference}"
+            lines.append(f"output {output.name}: {verdict}")
+        if self.first is not None:
+            lines.append(
+                f"first wrong step: {self.first.step} ({self.first.name}, kernel "
+                f"{self.first.kernel}) in {self.first.region}: {self.first.difference}"
+            )
+        if self.layers:
+            counts = {
+                status: sum(layer.status == status for layer in self.layers)
+                for status in ("equal", "differs", "inherits", "unread")
+            }
+            shown = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+            lines.append(f"steps: {shown}")
+        if self.original is not None:
+            lines.append(f"against float32 ({self.original}):")
+            lines += [f"  {o.name}: {o.accuracy}" for o in self.outputs if o.accuracy is not None]
+            ranked = [layer for layer in self.layers if layer.accuracy is not None]
+            ranked.sort(key=lambda layer: _rank(layer.accuracy))
+            if ranked:
+                lines.append("  worst steps:")
+                lines += [f"    {layer.name}: {layer.accuracy}" for layer in ranked[:8]]
+        lines += [f"note: {note}" for note in self.notes]
+        lines.append("verified" if self.ok else "NOT VERIFIED")
+        return "\n".join(lines)
+
+
+def compare_bits(expected: np.ndarray, actual: np.ndarray) -> Difference | None:
+    """The difference of two arrays of one type and shape, bit by bit; any NaN equals any NaN."""
+    wrong = ~_equal(expected, actual)
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
+    return Difference(int(wrong.sum()), wrong.size, at, expected[at].item(), actual[at].item())
+
+
+def _equal(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    bits = np.dtype(f"u{left.dtype.itemsize}")
+    same = left.view(bits) == right.view(bits)
+    if left.dtype.kind in "biu" or same.all():
+        return same
+    return same | (np.isnan(left.astype(np.float32)) & np.isnan(right.astype(np.float32)))
+
+
+def _numbers(codes: np.ndarray) -> np.ndarray:
+    kind = ml_dtypes.bfloat16 if codes.dtype == np.uint16 else ml_dtypes.float8_e4m3fn
+    return np.ascontiguousarray(codes).view(kind)
+
+
+def compare_codes(expected: np.ndarray, actual: np.ndarray) -> Difference | None:
+    """The difference of bit patterns of bf16 (uint16) or fp8 (uint8)."""
+    return compare_bits(_numbers(expected), _numbers(actual))
+
+
+def equal_codes(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Which bit patterns are the same."""
+    return _equal(_numbers(expected), _numbers(actual))
+
+
+def accuracy(actual: np.ndarray, expected: np.ndarray) -> Accuracy:
+    """How far `actual` is from `expected`; NaN where either is not finite."""
+    a, b = (array.astype(np.float64).reshape(-1) for array in (actual, expected))
+    with np.errstate(all="ignore"):
+        error = a - b
+        largest = float(np.abs(error).max(initial=0.0))
+        scale = float(np.abs(b).max(initial=0.0))
+        length = float(np.linalg.norm(b))
+        product = float(np.linalg.norm(a)) * length
+        same = float(np.linalg.norm(error)) == 0
+        cosine = float(a @ b) / product if product else float(same)
+        return Accuracy(
+            largest,
+            _ratio(largest, scale),
+            _ratio(float(np.linalg.norm(error)), length),
+            min(1.0, cosine) if not math.isnan(cosine) else cosine,
+        )
+
+
+def _ratio(part: float, whole: float) -> float:
+    if part == 0:
+        return 0.0
+    return part / whole if whole else math.inf
+
+
+def _rank(value: Accuracy | None) -> float:
+    assert value is not None
+    return -math.inf if math.isnan(value.cosine) else value.cosine
+
+
+def number(value: float | int | bool) -> float | int | bool | str:
+    """A number as JSON can hold it; NaN and infinities as text."""
+    return value if isinstance(value, int) or math.isfinite(value) else str(value)
+
+
+def _json(value: Difference | Accuracy | None) -> dict[str, Any] | None:
+    return None if value is None else value.to_json()
+
+
+def _layer(layer: LayerCheck) -> dict[str, Any]:
+    return {
+        "call": layer.call,
+        "step": layer.step,
+        "round": layer.turn,
+        "name": layer.name,
+        "kernel": layer.kernel,
+        "region": layer.region,
+        "status": layer.status,
+        "difference": _json(layer.difference),
+        "accuracy": _json(layer.accuracy),
+    }

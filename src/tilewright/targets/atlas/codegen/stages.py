@@ -1,0 +1,181 @@
+"""Tile programs that read what they have written: cut into programs that run one after the other.
+
+before: loop that writes t; loop that reads t
+after:  [loop that writes t], [loop that reads t]
+
+Inside one stage loads may start as early as they like; between stages everything has arrived.
+Tiles that are computed in one stage and used in a later one go through DRAM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.nest import (
+    Affine,
+    Compute,
+    For,
+    Park,
+    Read,
+    Slot,
+    Statement,
+    Unpark,
+    Value,
+    Write,
+)
+
+BYTES = {"bf16": 2048, "fp8": 1024}
+
+
+def stages(statements: list[Statement], scratch: int) -> tuple[list[list[Statement]], int]:
+    """The stages of a tile program, and the bytes of DRAM from `scratch` on that they use."""
+    cut: list[list[Statement]] = [[]]
+    written: list[tuple[int, int]] = []
+    for s in statements:
+        reads, writes = _ranges(s, Read), _ranges(s, Write)
+        if _overlap(reads, written):
+            cut.append([])
+            written = []
+        cut[-1].append(s)
+        written += writes
+    if len(cut) == 1:
+        return cut, 0
+    crossing = _Crossing(scratch)
+    for number, stage in enumerate(cut):
+        crossing.find(stage, number)
+    return crossing.apply(cut), crossing.bytes
+
+
+def _all(statements: list[Statement]) -> Iterator[Statement]:
+    for s in statements:
+        yield s
+        if isinstance(s, For):
+            yield from _all(s.body)
+
+
+def _ranges(statement: Statement, kind: type[Read] | type[Write]) -> list[tuple[int, int]]:
+    """DRAM bytes that a statement may read or write."""
+    found = []
+    for s in _all([statement]):
+        if isinstance(s, kind) and not s.on_chip:
+            steps = [f * (v.trips - 1) for v, f in s.offset.terms]
+            low = s.offset.constant + sum(min(0, n) for n in steps)
+            high = s.offset.constant + sum(max(0, n) for n in steps) + s.bytes
+            found.append((low, high))
+    return found
+
+
+def _overlap(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> bool:
+    return any(a < d and c < b for a, b in some for c, d in others)
+
+
+@dataclass
+class _Crossing:
+    """Values and slots that are filled in one stage and used in a later one."""
+
+    scratch: int
+    made: dict[Value | Slot, int] = field(default_factory=dict)  # stage
+    moved: dict[Value | Slot, int] = field(default_factory=dict)  # DRAM address
+    reads: dict[Value, Read] = field(default_factory=dict)
+    bytes: int = 0
+
+    def find(self, stage: list[Statement], number: int) -> None:
+        outermost = {id(s) for s in stage}
+        for s in _all(stage):
+            for value in _used(s):
+                if self.made.get(value, number) != number and value not in self.reads:
+                    self._move(value)
+            for value in _made(s):
+                self.made.setdefault(value, number)
+            if isinstance(s, Read) and id(s) in outermost:
+                self.reads[s.result] = s
+
+    def _move(self, what: Value | Slot) -> None:
+        if what in self.moved:
+            return
+        if isinstance(what, Value) and what.dtype not in BYTES:
+            raise TilewrightError(
+                "TW1458",
+                "a sum of products is continued after reading what was written in between",
+                hint="read it before the sum begins",
+            )
+        size = what.bytes if isinstance(what, Slot) else BYTES[what.dtype]
+        self.moved[what] = self.scratch + self.bytes
+        self.bytes += size
+
+    def apply(self, cut: list[list[Statement]]) -> list[list[Statement]]:
+        result = []
+        for number, stage in enumerate(cut):
+            fetched: list[Statement] = []
+            names: dict[Value, Value] = {}
+            for value in dict.fromkeys(v for s in _all(stage) for v in _used(s)):
+                if not isinstance(value, Value) or self.made.get(value, number) == number:
+                    continue
+                names[value] = Value(value.dtype, value.name)
+                if value in self.moved:
+                    place = Affine(self.moved[value])
+                    fetched.append(Read(names[value], place, BYTES[value.dtype]))
+                else:
+                    fetched.append(replace(self.reads[value], result=names[value]))
+            result.append([*fetched, *self._rows(stage, number, names)])
+        return result
+
+    def _rows(
+        self, rows: list[Statement], number: int, names: dict[Value, Value]
+    ) -> list[Statement]:
+        result: list[Statement] = []
+        for s in rows:
+            s = _renamed(s, names)
+            if isinstance(s, For):
+                result.append(replace(s, body=self._rows(s.body, number, names)))
+            elif isinstance(s, Unpark) and self.made.get(s.slot, number) != number:
+                size = s.slot.bytes
+                result.append(Read(s.result, Affine(self.moved[s.slot]), size, s.source))
+            else:
+                result.append(s)
+            for what in _made(s):
+                if what in self.moved and self.made[what] == number:
+                    value = s.value if isinstance(s, Park) else what
+                    assert isinstance(value, Value)
+                    result.append(Write(value, Affine(self.moved[what]), BYTES[value.dtype]))
+        return result
+
+
+def _used(s: Statement) -> list[Value | Slot]:
+    if isinstance(s, Compute):
+        return list(s.inputs)
+    if isinstance(s, Write | Park):
+        return [s.value]
+    if isinstance(s, Unpark):
+        return [s.slot]
+    if isinstance(s, For):
+        return [v for c in s.carried for v in (c.initial, c.next)]
+    return []
+
+
+def _made(s: Statement) -> list[Value | Slot]:
+    if isinstance(s, Compute):
+        return list(s.results)
+    if isinstance(s, Read | Unpark):
+        return [s.result]
+    if isinstance(s, Park):
+        return [s.slot]
+    if isinstance(s, For):
+        return [c.result for c in s.carried]
+    return []
+
+
+def _renamed(s: Statement, names: dict[Value, Value]) -> Statement:
+    def new(value: Value) -> Value:
+        return names.get(value, value)
+
+    if isinstance(s, Compute):
+        return replace(s, inputs=tuple(new(v) for v in s.inputs))
+    if isinstance(s, Write | Park):
+        return replace(s, value=new(s.value))
+    if isinstance(s, For):
+        carried = tuple(replace(c, initial=new(c.initial), next=new(c.next)) for c in s.carried)
+        return replace(s, carried=carried)
+    return s

@@ -1,0 +1,1 @@
+"""What `raise-composites` recognises, one file per kind of composite."""

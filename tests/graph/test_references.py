@@ -1,0 +1,226 @@
+"""The kernels of whole models against their references, on the simulator, bit by bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_runs import any_pattern, assert_same, mask, simulated
+
+from tilewright.graph.kernels import MAKERS
+from tilewright.graph.references import REFERENCES
+from tilewright.graph.references_steps import BINARY, UNARY
+from tilewright.targets.atlas.profile import load_profile
+
+ROWS, DEEP, WIDE = 45, 70, 50  # none of them whole tiles
+PROFILES = ("atlas-v1", "atlas-v0")
+
+
+def test_every_kernel_has_a_reference():
+    assert sorted(REFERENCES) == sorted(MAKERS)
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ...]]] = [
+    ("norm", {"kind": "rms", "epsilon": 1e-5, "out": "fp8", "factor": 0.5},
+     {"x": (2, ROWS, DEEP)}, ("out",)),
+    ("norm", {"kind": "rms", "epsilon": 1e-6, "out": "bf16", "weight": True},
+     {"x": (1, 32, 64)}, ()),
+    ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "fp8", "factor": 0.125},
+     {"x": (1, ROWS, DEEP)}, ("x", "out")),
+    ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "bf16", "weight": True, "bias": True},
+     {"x": (2, ROWS, DEEP)}, ("x",)),
+    ("softmax", {}, {"x": (2, ROWS, DEEP)}, ("x",)),
+    ("copy", {"rank": 3, "dtype": "bf16"}, {"x": (2, ROWS, DEEP)}, ("out",)),
+    ("copy", {"rank": 4, "dtype": "fp8"}, {"x": (2, 3, ROWS, 40)}, ()),
+    ("copy", {"rank": 2, "dtype": "bf16"}, {"x": (ROWS, 20)}, ("x", "out")),
+    ("quantise", {"factor": 0.25}, {"x": (2, ROWS, DEEP)}, ("out",)),
+    ("quantise", {}, {"x": (1, 32, 32)}, ()),
+    ("split_heads", {"factor": 0.25, "out": "heads", "heads": 2},
+     {"x": (2, ROWS, 128), "out": (2, 2, ROWS, 64)}, ("x",)),
+    ("split_heads", {"out": "columns", "heads": 3},
+     {"x": (1, ROWS, 96), "out": (1, 3, 32, ROWS)}, ("out",)),
+    ("split_heads", {"factor": 2.0, "out": "values", "heads": 1},
+     {"x": (2, ROWS, 64), "out": (2, 1, ROWS, 64)}, ()),
+    ("linear", {"scale": True, "bias": True, "residual": True, "activation": "gelu_tanh",
+                "factor": 0.5, "out": "bf16"}, {"a": (2, ROWS, DEEP), "w": (DEEP, WIDE)}, ("a",)),
+    ("linear", {"scale": True, "out": "fp8", "rows": 64},
+     {"a": (2, ROWS, DEEP), "w": (DEEP, WIDE)}, ("out",)),
+    ("linear", {"bias": True, "activation": "relu", "out": "fp8", "factor": 0.5},
+     {"a": (1, 10, 20), "w": (20, 30)}, ()),
+    ("linear", {"residual": True, "out": "bf16"},
+     {"a": (1, 130, 64), "w": (64, 64)}, ("a", "residual", "out")),
+    ("linear", {"heads": True, "scale": True, "residual": True, "out": "bf16"},
+     {"a": (2, 3, ROWS, 32), "w": (96, WIDE)}, ("a", "residual")),
+    ("gated", {"scale": True, "bias": True}, {"a": (2, ROWS, DEEP), "w_gate": (DEEP, WIDE)},
+     ("a", "out")),
+    ("gated", {"activation": "gelu_tanh"}, {"a": (1, 70, 33), "w_gate": (33, 64)}, ()),
+    ("project", {"scale": True, "bias": True, "out": "heads"},
+     {"a": (2, ROWS, DEEP), "w": (3, DEEP, 40)}, ("a",)),
+    ("project", {"scale": True, "rope": "shared", "out": "heads"},
+     {"a": (2, ROWS, DEEP), "w": (2, DEEP, 64), "cos": (ROWS, 32)}, ("a", "out", "cos", "sin")),
+    ("project", {"scale": True, "bias": True, "rope": "batch", "out": "columns"},
+     {"a": (2, ROWS, DEEP), "w": (2, DEEP, 64), "cos": (2, ROWS, 20)}, ()),
+    ("project", {"out": "columns"}, {"a": (1, ROWS, 32), "w": (1, 32, 33)}, ("out",)),
+    ("project", {"scale": True, "bias": True, "out": "values"},
+     {"a": (2, ROWS, DEEP), "w": (2, DEEP, 64)}, ("a", "out")),
+    ("project", {"scale": True, "bias": True, "rope": "shared", "out": "values"},
+     {"a": (1, 33, DEEP), "w": (1, DEEP, 128), "cos": (33, 64)}, ()),
+    ("attention", {}, {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 33)},
+     ("q", "kt", "v")),
+    ("attention", {}, {"q": (1, 1, ROWS, 32), "kt": (1, 1, 32, 64), "v": (1, 1, 64, 96)}, ()),
+    ("attention", {"mask": "causal"},
+     {"q": (1, 2, ROWS, 64), "kt": (1, 1, 64, ROWS), "v": (1, 1, ROWS, 64)}, ("out", "q")),
+    ("attention", {"mask": "causal"},  # the first queries see nothing
+     {"q": (1, 1, ROWS, 32), "kt": (1, 1, 32, 20), "v": (1, 1, 20, 32)}, ()),
+    ("attention", {"mask": "full"},
+     {"q": (2, 2, ROWS, 32), "kt": (2, 2, 32, 75), "v": (2, 2, 75, 32)}, ("mask",)),
+    ("attention", {"mask": "full", "batch": True},
+     {"q": (2, 2, 33, 32), "kt": (2, 1, 32, 40), "v": (2, 1, 40, 32)}, ("q", "kt", "v", "out")),
+    ("attention", {"mask": "key"},
+     {"q": (1, 2, ROWS, 32), "kt": (1, 2, 32, 75), "v": (1, 2, 75, 32)}, ()),
+    ("attention", {"mask": "key", "batch": True},
+     {"q": (2, 2, 33, 32), "kt": (2, 1, 32, 64), "v": (2, 1, 64, 32)}, ("q", "kt", "v")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("name", "options", "shapes", "on_chip"), CASES)
+def test_kernel(profile, name, options, shapes, on_chip):
+    assert_same(*simulated(name, options, shapes, profile, on_chip, {"mask": mask}))
+
+
+BROADCAST = [["x", "full"], ["row", "row"], ["matrix", "matrix"], ["column", "column"]]
+PROGRAM = [
+    ("mul", "t0", ["x", "row"]),
+    ("silu", "t1", ["t0"]),
+    ("add", "t2", ["t1", "matrix"]),
+    ("max", "t3", ["t2", "column"]),
+    ("div", "t4", [1.5, "t3"]),
+    ("sub", "t5", ["t4", 0.3]),
+]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("out", ["bf16", "fp8"])
+def test_pointwise_broadcasts(profile, out):
+    options = {"inputs": BROADCAST, "program": PROGRAM, "out": out}
+    shapes = {"x": (2, ROWS, DEEP), "column": (2, ROWS, 1)}
+    assert_same(*simulated("pointwise", options, shapes, profile, ("x",)))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_function_on_any_pattern(profile):
+    """Zeros of both signs, subnormals, infinities and NaN through every function."""
+    for name in sorted(UNARY):
+        program = [(name, "y", ["x"])]
+        options = {"inputs": [["x", "full"]], "program": program, "out": "bf16"}
+        shapes = {"x": (1, 32, 64)}
+        assert_same(*simulated("pointwise", options, shapes, profile, draw=any_pattern))
+
+
+@pytest.mark.parametrize("operation", sorted(BINARY))
+def test_every_operation_on_any_pattern(operation):
+    inputs = [["x", "full"], ["y", "full"], ["row", "row"]]
+    program = [(operation, "t0", ["x", "y"]), (operation, "t1", ["t0", "row"])]
+    options = {"inputs": inputs, "program": program, "out": "bf16"}
+    assert_same(*simulated("pointwise", options, {"x": (1, 33, 64)}, draw=any_pattern))
+
+
+def test_infinities_and_nan_in_products():
+    options = {"scale": True, "bias": True, "out": "bf16"}
+    found = simulated("linear", options, {"a": (1, 64, 96), "w": (96, 64)}, draw=any_pattern)
+    assert_same(*found)
+
+
+def test_sums_beyond_fp16():
+    """Large operands overflow the accumulator to infinity, and on to NaN."""
+
+    def large(random, layout):
+        if layout.dtype == "fp8":
+            return random.choice(np.array([0x7E, 0xFE, 0x78], np.uint8), layout.shape)
+        return np.full(layout.shape, 0x3F80, np.uint16)
+
+    found, expected = simulated(
+        "linear", {"out": "bf16"}, {"a": (1, 32, 128), "w": (128, 64)}, draw=large
+    )
+    assert_same(found, expected)
+    assert ((expected & 0x7FFF) >= 0x7F80).any()
+
+
+@st.composite
+def calls(draw: st.DrawFn):
+    """A kernel with random options on random small shapes, some operands in VMEM."""
+    size = st.integers(1, 70)
+    batch, rows, deep, wide = draw(st.integers(1, 2)), draw(size), draw(size), draw(size)
+    flag = st.booleans()
+    factor = st.sampled_from([1.0, 0.5, 3.0])
+    name = draw(st.sampled_from(sorted(MAKERS)))
+    options: dict[str, Any] = {}
+    if name in ("norm", "softmax", "quantise"):
+        shapes = {"x": (batch, rows, deep)}
+        if name == "norm":
+            kind, out = draw(st.sampled_from(["rms", "layer"])), draw(st.sampled_from(OUT))
+            options = {"kind": kind, "epsilon": 1e-5, "out": out, "weight": draw(flag)}
+            options |= {"bias": draw(flag), "factor": draw(factor)}
+    elif name == "copy":
+        rank = draw(st.integers(2, 4))
+        shapes = {"x": (2, batch, rows, deep)[4 - rank :]}
+        options = {"rank": rank, "dtype": draw(st.sampled_from(OUT))}
+    elif name == "pointwise":
+        shapes = {"x": (batch, rows, deep), "column": (batch, rows, 1)}
+        functions = st.sampled_from(sorted(set(UNARY) - {"recip", "rsqrt", "log", "log2"}))
+        program = [*PROGRAM, (draw(functions), "last", ["t5"])]
+        options = {"inputs": BROADCAST, "program": program, "out": draw(st.sampled_from(OUT))}
+    elif name == "split_heads":
+        heads, kind = draw(st.integers(1, 3)), draw(st.sampled_from(KINDS))
+        head = (32, rows) if kind == "columns" else (rows, 32)
+        shapes = {"x": (batch, rows, 32 * heads), "out": (batch, heads, *head)}
+        options = {"out": kind, "heads": heads, "factor": draw(factor)}
+    elif name in ("linear", "gated"):
+        shapes = {"a": (batch, rows, deep), "w" if name == "linear" else "w_gate": (deep, wide)}
+        options = {"scale": draw(flag), "bias": draw(flag)}
+        if name == "linear":
+            options |= {"out": draw(st.sampled_from(OUT)), "residual": draw(flag)}
+            options |= {"factor": draw(factor), "rows": draw(st.sampled_from([None, 32, 64]))}
+            options["activation"] = draw(st.sampled_from([None, "relu", "silu", "gelu_tanh"]))
+    elif name == "project":
+        heads, rope = draw(st.integers(1, 2)), draw(st.sampled_from([None, "shared", "batch"]))
+        wide = 64 if rope else wide
+        shapes = {"a": (batch, rows, deep), "w": (heads, deep, wide)}
+        if rope:
+            half = draw(st.integers(1, 32))
+            shapes["cos"] = (rows, half) if rope == "shared" else (batch, rows, half)
+        options = {"scale": draw(flag), "bias": draw(flag), "rope": rope}
+        options["out"] = draw(st.sampled_from(KINDS))
+    else:
+        groups, repeats = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+        keys = draw(st.integers(1, 100))
+        shapes = {"q": (batch, groups * repeats, rows, deep), "kt": (batch, groups, deep, keys)}
+        shapes["v"] = (batch, groups, keys, wide)
+        options = {"mask": draw(st.sampled_from([None, "causal", "full", "key"]))}
+        options["batch"] = draw(flag)
+    on_chip = tuple(draw(st.sets(st.sampled_from(["a", "x", "q", "kt", "v", "out", "residual"]))))
+    return name, options, shapes, on_chip
+
+
+OUT, KINDS = ("bf16", "fp8"), ("heads", "columns", "values")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(call=calls(), profile=st.sampled_from(PROFILES), seed=st.integers(0, 1000))
+def test_random_calls(call, profile, seed):
+    name, options, shapes, on_chip = call
+    assert_same(*simulated(name, options, shapes, profile, on_chip, {"mask": mask}, seed))
+
+
+def test_profiles_round_sums_differently():
+    """The references follow the profile: 32 columns at once, or two times 16."""
+    x = np.random.default_rng(3).integers(0x3F00, 0x4400, (1, 64, 300)).astype(np.uint16)
+    options = {"kind": "rms", "epsilon": 1e-5, "out": "bf16"}
+    first, second = (
+        REFERENCES["norm"](load_profile(name), options, {"x": x})["out"] for name in PROFILES
+    )
+    assert not np.array_equal(first, second)

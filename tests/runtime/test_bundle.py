@@ -1,0 +1,372 @@
+"""Bundles: what is saved comes back, equal models give equal bytes, bad files are clear errors."""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import hand_models as models
+import numpy as np
+import pytest
+
+from tilewright.errors import TilewrightError
+from tilewright.runtime import archive, bundle
+from tilewright.runtime.check import check
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.manifest import manifest_of
+from tilewright.runtime.session import Session
+from tilewright.targets.atlas.program import Data
+
+ALL = {
+    "one": models.mlp,
+    "two": lambda: models.mlp(2),
+    "host": models.hosted,
+    "loop": models.looped,
+    "streamed": models.streamed,
+}
+
+
+@pytest.fixture(params=ALL)
+def model(request: pytest.FixtureRequest) -> CompiledModel:
+    return ALL[request.param]()
+
+
+def test_everything_comes_back(model: CompiledModel, tmp_path: Path) -> None:
+    model.segments[0].data = [Data("dram", 1 << 20, b"abc"), Data("vmem", 64, b"\1" * 32)]
+    bundle.save(model, tmp_path / "m.twb")
+    again = bundle.load(tmp_path / "m.twb")
+    for item in fields(CompiledModel):
+        old, new = getattr(model, item.name), getattr(again, item.name)
+        if item.name == "segments":
+            assert all(a.same_code(b) for a, b in zip(old, new, strict=True))
+            assert [p.labels for p in old] == [p.labels for p in new]
+            assert [p.data for p in old] == [p.data for p in new]
+        elif item.name in ("weights", "host_weights"):
+            assert old.keys() == new.keys()
+            for name in old:
+                assert old[name].dtype == new[name].dtype
+                assert np.array_equal(old[name], new[name])
+        elif item.name != "timing":
+            assert old == new, item.name
+    assert again.timing == {}  # how long compiling took is not part of what was compiled
+
+
+def test_equal_models_give_equal_bytes(model: CompiledModel, tmp_path: Path) -> None:
+    bundle.save(model, tmp_path / "a.twb")
+    model.timing = {"import": 99.0}
+    bundle.save(bundle.load(tmp_path / "a.twb"), tmp_path / "b.twb")
+    bundle.save(model, tmp_path / "c.twb")
+    first = (tmp_path / "a.twb").read_bytes()
+    assert first == (tmp_path / "b.twb").read_bytes() == (tmp_path / "c.twb").read_bytes()
+
+
+def test_any_zip_tool_reads_it(tmp_path: Path) -> None:
+    bundle.save(models.hosted(), tmp_path / "m.twb")
+    with zipfile.ZipFile(tmp_path / "m.twb") as file:
+        assert file.testzip() is None
+        assert file.namelist() == [
+            "manifest.json",
+            "code/segment-0.bin",
+            "code/segment-1.bin",
+            "weights.safetensors",
+            "host.mlir",
+            "host_weights.safetensors",
+            "phases/00-linalg.mlir",
+            "phases/01-npu-kernel.mlir",
+        ]
+        assert file.read("phases/01-npu-kernel.mlir") == b"// two\n"
+        assert json.loads(file.read("manifest.json"))["name"] == "mlp"
+        assert {info.date_time for info in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    from safetensors.numpy import load
+
+    with zipfile.ZipFile(tmp_path / "m.twb") as file:
+        tensors = load(file.read("host_weights.safetensors"))
+        assert tensors["shift"].shape == (1, 50, 70)
+        assert tensors["flag"].tolist() == [True, False]
+
+
+def test_weights_are_mapped(tmp_path: Path) -> None:
+    bundle.save(models.mlp(), tmp_path / "m.twb")
+    weights = bundle.load(tmp_path / "m.twb").weights["w"]
+    base: Any = weights
+    while base.base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+    assert weights.ctypes.data % 64 == 0
+    with pytest.raises(ValueError, match="read-only"):
+        weights[0] = 1
+
+
+def test_large_members_are_described_by_64_bits(tmp_path: Path, monkeypatch: Any) -> None:
+    """With a limit of one byte every member takes the form of one beyond 4 GiB."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1)
+    bundle.save(models.hosted(), tmp_path / "m.twb")
+    monkeypatch.undo()
+    assert b"PK\x06\x06" in (tmp_path / "m.twb").read_bytes()
+    assert check(bundle.load(tmp_path / "m.twb")) == []
+    x = np.ones((50, 64), np.float32)
+    assert np.array_equal(
+        Session(bundle.load(tmp_path / "m.twb")).run([x])[0], Session(models.hosted()).run([x])[0]
+    )
+
+
+# --- files that are wrong ------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    bundle.save(models.hosted(), tmp_path / "m.twb")
+    return tmp_path / "m.twb"
+
+
+def code_of(path: Path) -> str:
+    with pytest.raises(TilewrightError) as caught:
+        bundle.load(path)
+    assert caught.value.location is not None and str(path) in caught.value.location.file
+    return caught.value.code
+
+
+def rewrite(path: Path, change: Any) -> None:
+    """Change the members of a bundle, keeping it a proper archive."""
+    members = {name: raw.tobytes() for name, raw in archive.read_archive(path, "it").items()}
+    change(members)
+    archive.write_archive(path, [archive.Member(n, [raw]) for n, raw in members.items()])
+
+
+def with_manifest(path: Path, change: Any) -> None:
+    def edit(members: dict[str, bytes]) -> None:
+        manifest = json.loads(members["manifest.json"])
+        change(manifest)
+        members["manifest.json"] = json.dumps(manifest).encode()
+
+    rewrite(path, edit)
+
+
+def test_not_a_bundle(tmp_path: Path) -> None:
+    path = tmp_path / "x.twb"
+    for content in (b"", b"x", b"PK", np.arange(500, dtype=np.uint8).tobytes() * 3):
+        path.write_bytes(content)
+        assert code_of(path) == "TW3101"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("word/document.xml", "<x/>")
+    assert code_of(path) == "TW3101"
+    with pytest.raises(TilewrightError, match="TW0010"):
+        bundle.load(tmp_path / "missing.twb")
+    with pytest.raises(TilewrightError, match="TW3101"):
+        bundle.load(tmp_path)
+
+
+def test_truncated(saved: Path) -> None:
+    whole = saved.read_bytes()
+    for end in (len(whole) - 1, len(whole) - 30, len(whole) // 2, 100, 5):
+        saved.write_bytes(whole[:end])
+        assert code_of(saved) == "TW3102"
+    saved.write_bytes(whole + b"\0")
+    assert code_of(saved) == "TW3102"
+
+
+def test_one_wrong_byte_in_the_weights(saved: Path) -> None:
+    whole = bytearray(saved.read_bytes())
+    place = whole.index(bundle.load(saved).weights["b"].tobytes())
+    whole[place + 77] ^= 4
+    saved.write_bytes(bytes(whole))
+    with pytest.raises(TilewrightError, match=r"weights\.safetensors does not have its checksum"):
+        bundle.load(saved)
+
+
+def test_newer_version(saved: Path) -> None:
+    with_manifest(saved, lambda m: m.update(version=2))
+    with pytest.raises(TilewrightError, match=r"TW3103.*version 2.*up to 1"):
+        bundle.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update(surprise=1), "unknown field 'surprise'"),
+        (lambda m: m.pop("rounds"), "lacks 'rounds'"),
+        (lambda m: m["regions"]["w"].update(address=-4), "address -4"),
+        (lambda m: m["regions"]["w"].update(address="0"), "address '0'"),
+        (lambda m: m["regions"]["w"].update(address=True), "address True"),
+        (lambda m: m["regions"]["w"].update(shape=[1 << 40, 1 << 40]), "no machine can hold"),
+        (lambda m: m["regions"]["w"].update(shape=[]), "no dimensions"),
+        (lambda m: m["regions"]["w"].update(dtype="f32"), "dtype 'f32'"),
+        (lambda m: m["regions"]["w"].update(space="disk"), "space 'disk'"),
+        (lambda m: m["steps"][0].update(operands={"a": 7}), "operands 7"),
+        (lambda m: m["parts"][0].update(kind="remote"), "kind 'remote'"),
+        (lambda m: m["segments"][0]["labels"].update(x=10**9), "label"),
+        (lambda m: m.update(name="\ud800"), "must be a text"),
+        (lambda m: m.update(steps="none"), "steps that is no list"),
+        (lambda m: m["profile"].update(name="other"), "another name than its text"),
+    ],
+)
+def test_malformed_manifest(saved: Path, change: Any, message: str) -> None:
+    with_manifest(saved, change)
+    with pytest.raises(TilewrightError) as caught:
+        bundle.load(saved)
+    assert caught.value.code == "TW3104"
+    assert message in caught.value.message
+
+
+def test_profile_reads_no_other_file(saved: Path) -> None:
+    with_manifest(saved, lambda m: m["profile"].update(toml='base = "/etc/passwd"'))
+    assert code_of(saved).startswith("TW110")
+
+
+def test_members_are_exactly_those_named(saved: Path, tmp_path: Path) -> None:
+    whole = saved.read_bytes()
+    rewrite(saved, lambda m: m.update({"../../evil": b"x"}))
+    assert code_of(saved) == "TW3105"
+    for name in ("code/segment-1.bin", "weights.safetensors", "phases/00-linalg.mlir"):
+        saved.write_bytes(whole)
+        rewrite(saved, lambda m, name=name: m.pop(name))
+        with pytest.raises(TilewrightError, match=f"TW3105.*lacks {name}"):
+            bundle.load(saved)
+    assert list(tmp_path.iterdir()) == [saved]
+
+
+def test_wrong_sizes(saved: Path) -> None:
+    whole = saved.read_bytes()
+    rewrite(saved, lambda m: m.update({"code/segment-0.bin": m["code/segment-0.bin"][:-4]}))
+    assert code_of(saved) == "TW3105"
+    saved.write_bytes(whole)
+    rewrite(saved, lambda m: m.update({"code/segment-0.bin": b"\xff" * 4 * 180}))
+    assert code_of(saved) == "TW3109"
+    saved.write_bytes(whole)
+    rewrite(saved, lambda m: m.update({"weights.safetensors": m["weights.safetensors"][:-1]}))
+    assert code_of(saved) == "TW3106"
+    saved.write_bytes(whole)
+    rewrite(saved, lambda m: m.update({"host.mlir": b"\xff\xfe"}))
+    assert code_of(saved) == "TW3105"
+
+
+def test_compressed_members_are_refused(saved: Path) -> None:
+    """Nothing is ever unpacked, so a small file cannot become a large one."""
+    members = {name: raw.tobytes() for name, raw in archive.read_archive(saved, "it").items()}
+    with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, raw in members.items():
+            file.writestr(name, raw)
+    assert code_of(saved) == "TW3102"
+
+
+def test_two_members_of_one_name(saved: Path) -> None:
+    with (
+        pytest.warns(UserWarning, match="Duplicate"),
+        zipfile.ZipFile(saved, "a") as file,
+    ):
+        file.writestr("manifest.json", "{}")
+    assert code_of(saved) == "TW3102"
+
+
+def test_json_that_is_too_deep_or_twice(saved: Path) -> None:
+    whole = saved.read_bytes()
+    for text in (b"[" * 100_000, b'{"format": 1, "format": 2}', b"{", b"7", b"\xff"):
+        saved.write_bytes(whole)
+        rewrite(saved, lambda m, text=text: m.update({"manifest.json": text}))
+        assert code_of(saved) in ("TW3104", "TW3105")
+
+
+def test_random_damage(saved: Path) -> None:
+    """A changed file is refused, or it is a model that still fits together."""
+    whole = saved.read_bytes()
+    draw = random.Random(7)
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        kind = draw.randrange(3)
+        if kind == 0:
+            for _ in range(draw.randrange(1, 4)):
+                damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            del damaged[draw.randrange(len(damaged)) :]
+        else:
+            at = draw.randrange(len(damaged))
+            damaged[at : at + draw.randrange(8)] = draw.randbytes(draw.randrange(8))
+        saved.write_bytes(bytes(damaged))
+        refused += loads_safely(saved)
+    assert refused > 120
+
+
+def test_random_manifests(saved: Path) -> None:
+    """The same for manifests that are well formed JSON: numbers, texts and entries changed."""
+    draw = random.Random(8)
+    original = manifest_of(models.hosted())
+    whole = saved.read_bytes()
+    refused = 0
+    values = [0, 1, -1, 3, 1 << 31, 1 << 62, 0.5, None, "", "w", "h", [], {}, True, [1], "x" * 3000]
+    for _ in range(200):
+        saved.write_bytes(whole)
+        manifest = json.loads(json.dumps(original))
+        place: Any = manifest
+        key: Any = draw.choice(list(place))
+        while isinstance(place[key], dict | list) and place[key] and draw.random() < 0.9:
+            place = place[key]
+            key = (
+                draw.choice(list(place)) if isinstance(place, dict) else draw.randrange(len(place))
+            )
+        if draw.random() < 0.2:
+            del place[key]
+        else:
+            place[key] = draw.choice(values)
+        text = json.dumps(manifest).encode()
+        rewrite(saved, lambda m, text=text: m.update({"manifest.json": text}))
+        refused += loads_safely(saved)
+    assert refused > 120
+
+
+def loads_safely(path: Path) -> bool:
+    """Whether a bundle is refused; one that is not has to be sound."""
+    try:
+        model = bundle.load(path)
+    except TilewrightError:
+        return True
+    assert check(model) == []
+    return False
+
+
+# --- saving --------------------------------------------------------------------------------
+
+
+def test_nothing_half_written(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "m.twb"
+    bundle.save(models.mlp(), path)
+    whole = path.read_bytes()
+    broken = models.mlp(seed=1)
+    broken.weights["w"] = broken.weights["w"][:-1]
+    with pytest.raises(TilewrightError, match="TW3113"):
+        bundle.save(broken, path)
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(archive, "_write_member", fail)
+    with pytest.raises(TilewrightError, match=r"TW0011.*No space left"):
+        bundle.save(models.mlp(seed=1), path)
+    assert path.read_bytes() == whole
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_json_cannot_hold_is_named(tmp_path: Path) -> None:
+    model = models.mlp()
+    model.quantisation = {"fc": {"error": float("nan")}}
+    with pytest.raises(TilewrightError, match=r"TW3107.*quantisation\.fc\.error is nan"):
+        bundle.save(model, tmp_path / "m.twb")
+    model.quantisation = {"fc": {"error": np.float32(0.5)}}
+    bundle.save(model, tmp_path / "m.twb")
+    assert bundle.load(tmp_path / "m.twb").quantisation == {"fc": {"error": 0.5}}
+
+
+def test_code_that_would_read_back_differently_is_refused(tmp_path: Path) -> None:
+    model = models.mlp()
+    step = model.steps[0]
+    assert step.end_word > 0
+    program = model.segments[0]
+    operands = program.operands.copy()
+    operands[0, 3] = 9  # an operand the instruction does not have
+    model.segments = [replace(program, operands=operands)]
+    with pytest.raises(TilewrightError, match=r"TW3108 .*instruction 0 of segment 0"):
+        bundle.save(model, tmp_path / "m.twb")

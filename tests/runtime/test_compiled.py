@@ -1,0 +1,88 @@
+"""Models from the graph compiler through bundle, session and verification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.dialects.parsing import parse_text
+from tilewright.frontend.imported import Imported, TensorSpec
+from tilewright.graph.compiler import CompileOptions, compile_model
+from tilewright.runtime import bundle
+from tilewright.runtime.check import check
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.profile import load_profile
+
+LAYER = """
+  %u{n} = npu_kernel.matmul %x{n}, %up{n} {{tw.layer = "layers.{n}.up"}} : tensor<1x50x64xf32>, tensor<64x96xf32> -> tensor<1x50x96xf32>
+  %g{n} = npu_kernel.ukernel_generic "npu_uk_gelu_tanh"(%u{n}) {{tw.layer = "layers.{n}"}} : tensor<1x50x96xf32> -> tensor<1x50x96xf32>
+  %d{n} = npu_kernel.matmul %g{n}, %down{n} {{tw.layer = "layers.{n}.down"}} : tensor<1x50x96xf32>, tensor<96x64xf32> -> tensor<1x50x64xf32>
+  %x{m} = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%x{n}, %d{n}) {{tw.layer = "layers.{n}"}} : tensor<1x50x64xf32>, tensor<1x50x64xf32> -> tensor<1x50x64xf32>
+"""
+
+
+def network(layers: int) -> Imported:
+    random = np.random.default_rng(0)
+    weights, constants, body = {}, "", ""
+    for n in range(layers):
+        for name, shape in (("up", (64, 96)), ("down", (96, 64))):
+            weights[f"layers.{n}.{name}"] = (random.normal(size=shape) / 8).astype(np.float32)
+            kind = f"tensor<{shape[0]}x{shape[1]}xf32>"
+            constants += (
+                f"  %{name}{n} = arith.constant dense_resource<layers.{n}.{name}> : {kind}\n"
+            )
+        body += LAYER.format(n=n, m=n + 1)
+    text = (
+        "func.func @main(%x0: tensor<1x50x64xf32>) -> tensor<1x50x64xf32> {\n"
+        f"{constants}{body}  func.return %x{layers} : tensor<1x50x64xf32>\n}}"
+    )
+    spec = TensorSpec("x", (1, 50, 64), "f32")
+    return Imported(
+        parse_text(text), weights, (spec,), (TensorSpec("y", (1, 50, 64), "f32"),), "network"
+    )
+
+
+@pytest.fixture(scope="module", params=[(1, True), (3, True), (3, False)], ids=str)
+def compiled(request: pytest.FixtureRequest) -> tuple[Imported, CompiledModel]:
+    layers, fuse = request.param
+    original = network(layers)
+    profile = load_profile("atlas-v1")
+    return original, compile_model(original, profile, CompileOptions(fuse=fuse))
+
+
+def test_the_compilers_plan_is_sound(compiled: tuple[Imported, CompiledModel]) -> None:
+    assert check(compiled[1]) == []
+
+
+def test_exact_and_close_to_float32(compiled: tuple[Imported, CompiledModel]) -> None:
+    original, model = compiled
+    result = verify(model, per_layer=True, original=original)
+    assert result.ok, result.text()
+    assert {layer.status for layer in result.layers} == {"equal"}
+    error = result.outputs[0].accuracy
+    assert error is not None and 0.995 < error.cosine < 1
+    # Steps name their sources as the counterparts expect, in all rounds.
+    products = [layer for layer in result.layers if layer.kernel == "linear"]
+    assert len(products) == 2 * len(original.weights) // 2
+    assert all(layer.accuracy is not None for layer in products)
+    assert all(layer.accuracy.cosine > 0.99 for layer in products if layer.accuracy)
+
+
+def test_through_a_file(compiled: tuple[Imported, CompiledModel], tmp_path: Path) -> None:
+    _, model = compiled
+    bundle.save(model, tmp_path / "m.twb")
+    program = tw.load(tmp_path / "m.twb")
+    x = np.random.default_rng(3).normal(size=(1, 50, 64)).astype(np.float32)
+    from tilewright.runtime.session import Session
+
+    assert np.array_equal(program(x), Session(model).run([x])[0])
+    assert len(program.session.step_cycles) == len(list(model.calls()))
+    again = compile_model(
+        compiled[0], model.profile, CompileOptions(fuse=model.provenance["options"]["fuse"])
+    )
+    bundle.save(again, tmp_path / "n.twb")
+    assert (tmp_path / "m.twb").read_bytes() == (tmp_path / "n.twb").read_bytes()

@@ -4,9 +4,13 @@ grouped heads, rotary embeddings, masks, layers that repeat."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
+from tilewright.graph.compiler import CompileOptions, compile_model
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.targets.atlas.profile import load_profile
 
 
 def mlp() -> Imported:
@@ -79,9 +83,33 @@ def cross() -> Imported:
     return net.build()
 
 
+def tiny_decoder() -> Imported:
+    return decoder(2)
+
+
 MODELS: dict[str, Callable[[], Imported]] = {
     "mlp": mlp,
+    "tiny_mlp": tiny_mlp,
     "encoder": encoder,
     "decoder": decoder,
+    "decoder_2": tiny_decoder,
     "cross": cross,
 }
+
+
+@cache
+def imported(name: str) -> Imported:
+    return MODELS[name]()
+
+
+def compiled(
+    name: str, profile: str = "atlas-v1", fuse: bool = True, rounds: bool = True
+) -> CompiledModel:
+    """One of the models, compiled once for all tests."""
+    return _compiled(name, profile, fuse, rounds)
+
+
+@cache
+def _compiled(name: str, profile: str, fuse: bool, rounds: bool) -> CompiledModel:
+    options = CompileOptions(fuse=fuse, rounds=rounds, accuracy=True)
+    return compile_model(imported(name), load_profile(profile), options)

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
-from small_models import cross, decoder, encoder, mlp, tiny_mlp
+from small_models import compiled, imported
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
-from tilewright.graph.compiler import CompileOptions, compile_model
+from tilewright.graph.compiler import compile_model
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.profile import load_profile
 
-MODELS = {
-    "mlp": mlp,
-    "encoder": encoder,
-    "decoder": decoder,
-    "decoder_2": lambda: decoder(2),
-    "cross": cross,
-    "tiny_mlp": tiny_mlp,
-}
 PROGRAMS = [
     # model, profile, fused, layers as rounds
     ("mlp", "atlas-v1", True, True),
@@ -43,17 +34,6 @@ PROGRAMS = [
     ("cross", "atlas-v1", True, True),
     ("cross", "atlas-v1", False, False),
 ]
-
-
-@cache
-def imported(name: str) -> Imported:
-    return MODELS[name]()
-
-
-@cache
-def compiled(name: str, profile: str, fuse: bool, rounds: bool) -> CompiledModel:
-    options = CompileOptions(fuse=fuse, rounds=rounds)
-    return compile_model(imported(name), load_profile(profile), options)
 
 
 @pytest.mark.parametrize(("name", "profile", "fuse", "rounds"), PROGRAMS)

@@ -210,7 +210,7 @@ def calls(draw: st.DrawFn):
 OUT, KINDS = ("bf16", "fp8"), ("heads", "columns", "values")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(call=calls(), profile=st.sampled_from(PROFILES), seed=st.integers(0, 1000))
 def test_random_calls(call, profile, seed):
     name, options, shapes, on_chip = call

@@ -66,7 +66,7 @@ def _plan(rows: int, down: int, deep: int, across: int, profile: Profile) -> Pla
 def gemm(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"].panels(), out: tw.bf16["M", "N"]):
     """a @ b, with the block of rows that moves least"""
     rows = plan(out.M, a.K, out.N, active().profile).rows
-    for block in tw.grid(out.M, rows * SIDE):
+    for block in tw.grid(out.M, rows * SIDE, padded=True):
         for n in tw.grid(out.N):
             acc = tw.zeros()
             for k in tw.steps(a.K, unroll=True):

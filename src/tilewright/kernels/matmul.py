@@ -19,11 +19,11 @@ def blocks(m: int, k: int, n: int) -> Iterator[tuple[Block, Block]]:
     """Loops over blocks of the result: (rows, columns), the order and sizes the cheapest ones."""
     plan = choose_blocking(m, k, n, active().profile)
     if plan.rows:
-        for rows in tw.grid(m, plan.rows):
+        for rows in tw.grid(m, plan.rows, padded=True):
             for columns in tw.grid(n):
                 yield rows, columns
     else:
-        for columns in tw.grid(n, plan.columns):
+        for columns in tw.grid(n, plan.columns, padded=True):
             for rows in tw.grid(m):
                 yield rows, columns
 

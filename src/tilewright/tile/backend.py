@@ -134,7 +134,9 @@ class Backend:
         names."""
         raise NotImplementedError
 
-    def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:
+    def blocks(
+        self, extent: int, size: int, unroll: bool | int, padded: bool = False
+    ) -> Iterator[Block]:
         raise NotImplementedError
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:

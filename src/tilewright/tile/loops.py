@@ -27,10 +27,15 @@ def _check_unroll(backend: Backend, unroll: Any) -> None:
         raise backend.error("TW1634", f"unroll is True, False or a number of steps, not {unroll!r}")
 
 
-def grid(extent: int, size: int = SIDE, unroll: bool | int = False) -> Iterator[Block]:
+def grid(
+    extent: int, size: int = SIDE, unroll: bool | int = False, padded: bool = False
+) -> Iterator[Block]:
     """Blocks of `size` elements along a dimension: a loop of the program, and what is left.
 
     unroll: True writes all blocks out, a number that many per iteration.
+    padded: a last tile that is only partly inside counts as whole, so that a block that ends
+    with it is an iteration like the others. For dimensions whose elements do not meet: what is
+    computed from the padding stays in the padding.
     """
     backend = active()
     _check_extent(backend, extent)
@@ -38,7 +43,7 @@ def grid(extent: int, size: int = SIDE, unroll: bool | int = False) -> Iterator[
     _check_unroll(backend, unroll)
     if unroll is False:
         unroll = -(-backend.depth // 2)
-    return backend.blocks(extent, size, unroll)
+    return backend.blocks(extent, size, unroll, padded)
 
 
 def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> Iterator[Block]:

@@ -110,7 +110,9 @@ class Runner(Backend):
         self.bind(tensor, None)
         return tensor
 
-    def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:
+    def blocks(
+        self, extent: int, size: int, unroll: bool | int, padded: bool = False
+    ) -> Iterator[Block]:
         tiles, step = -(-extent // SIDE), size // SIDE
         for start in range(0, tiles, step):
             yield Block(start, min(step, tiles - start), extent)

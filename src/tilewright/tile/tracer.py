@@ -66,12 +66,15 @@ class Tracer(Recorder):
 
     # --- loops --------------------------------------------------------------------------
 
-    def blocks(self, extent: int, size: int, unroll: bool | int) -> Iterator[Block]:
+    def blocks(
+        self, extent: int, size: int, unroll: bool | int, padded: bool = False
+    ) -> Iterator[Block]:
         step, tiles = size // SIDE, -(-extent // SIDE)
-        for group in self._loop(extent // size, size, unroll):
+        count = tiles // step if padded else extent // size
+        for group in self._loop(count, size, unroll):
             for k, variable in group:
                 yield Block(k * step, step, extent, variable)
-        for start in range(extent // size * step, tiles, step):
+        for start in range(count * step, tiles, step):
             yield Block(start, min(step, tiles - start), extent)
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:

@@ -16,6 +16,7 @@ from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.virtual import Code, Place
+from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
@@ -84,7 +85,7 @@ def random_loop(profile: str, seed: int, trips: int) -> Routine:
         site = routine.site(sites, True, inside, outside, TILE)
         body.wait(site, ("deferred",))
         tiles.store(values[-1], Place(inside, "deferred"))
-        body.emit("addi", outside, target, 0)
+        body.emit("add", outside, target, body.constant(Kind.X, 15 * TILE))
         body.start(site, "deferred")
     body.advance(source, count * TILE)
     body.advance(target, 16 * TILE)

@@ -168,8 +168,11 @@ class Chip:
         self.by_line[source] = self.by_line.get(source, 0) + bytes
         return start
 
-    def runs(self, reads: Iterable[Read], longest: int | None = None) -> list[Run]:
-        """Reads grouped into transfers: the same bytes once, neighbours together."""
+    def runs(
+        self, reads: Iterable[Read], longest: int | None = None, apart: bool = False
+    ) -> list[Run]:
+        """Reads grouped into transfers: the same bytes once, neighbours together (with `apart`
+        also those that are not read one right after the other)."""
         limit = self.profile.dma.max_bytes or 1 << 30
         longest = self.merge_limit() if longest is None else longest
         first: dict[Any, dict[int, Run]] = {}
@@ -184,19 +187,19 @@ class Chip:
             run.reads.append(read)
         order = joined(order)
         merged: list[Run] = []
+        ends: dict[Any, Run] = {}  # runs that may grow, by where they end
         for run in order:
-            last = merged[-1] if merged else None
-            if (
-                last is not None
-                and not (last.row or run.row)
-                and last.offset.terms == run.offset.terms
-                and last.offset.constant + last.bytes == run.offset.constant
-                and last.bytes + run.bytes <= min(limit, longest)
-            ):
+            last = ends.pop((run.offset.terms, run.offset.constant), None)
+            if not apart:
+                ends.clear()
+            if last is not None and last.bytes + run.bytes <= min(limit, longest):
                 last.bytes += run.bytes
                 last.reads += run.reads
             else:
+                last = run
                 merged.append(run)
+            if not run.row:
+                ends[run.offset.terms, last.offset.constant + last.bytes] = last
         return merged
 
     def merge_limit(self) -> int:

@@ -97,6 +97,11 @@ class _Builder:
             rule = self._rules[register.kind]
             for index in range(first, first + count):
                 key = (register, index)
+                if node.op.site is not None and node.op.opcode.timing == "dma_wait":
+                    # The wait stands for the transfer it waits for.
+                    self.readers[key] = [
+                        r for r in self.readers[key] if r.op.site is not node.op.site
+                    ]
                 earlier = [self.writer[key]] if key in self.writer else []
                 if writes:
                     earlier += self.readers[key]

@@ -47,8 +47,8 @@ class InnerLoop:
                 chip.turned.update(s.inputs)
         reads = [s for s in loop.body if isinstance(s, Read) and not s.on_chip]
         moving = [r for r in reads if r.offset.factor(self.variable)]
-        self.fixed = chip.runs(r for r in reads if not r.offset.factor(self.variable))
-        self.moving = chip.runs(moving)
+        fixed = [r for r in reads if not r.offset.factor(self.variable)]
+        self.fixed, self.moving = chip.runs(fixed, apart=True), chip.runs(moving, apart=True)
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are

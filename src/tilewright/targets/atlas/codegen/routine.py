@@ -17,9 +17,8 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_emit import GAIN, best_shift
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.modulo_emit import GAIN
+from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
 from tilewright.targets.atlas.profile import Profile
@@ -37,22 +36,6 @@ class Loop:
 
     trips: int
     body: list[Code | Loop] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Ticks per iteration of a loop with a straight body.
-
-    plain: one iteration after the other; achieved: as emitted; bound: of the units and carried
-    values, with its cause; stages: iterations under way at once.
-    """
-
-    trips: int
-    plain: int
-    achieved: int
-    bound: int
-    cause: str
-    stages: int
 
 
 @dataclass
@@ -111,6 +94,7 @@ class _Compiler:
         self.exact = exact
         self.profile = routine.profile
         self.writer = Writer()
+        self.loops = LoopWriter(self.writer, self.profile.delay_slots)
 
     def run(self, source: str) -> Program:
         for item in self.routine.items:
@@ -208,58 +192,20 @@ class _Compiler:
             self._pin(loop)
         counter = self.counters[level]
         if len(loop.body) == 1 and isinstance(loop.body[0], Code):
-            self._straight_loop(loop.trips, loop.body[0], counter)
+            chosen = straight_loop(
+                loop.body[0], loop.trips, self.carried, self._body_setting, self.gain
+            )
+            self.routine.intervals.append(chosen.interval)
+            self.loops.write(chosen, counter)
         else:
-            top = self._open(loop.trips, counter)
+            top = self.loops.open(loop.trips, counter)
             for item in loop.body:
                 self._item(item, level + 1)
             if loop.trips > 1:
-                self._close(top, counter)
+                self.loops.close(top, counter)
         self._drain(loop)
         if level == 0:
             self.constants = Constants(reserved=self.constants.reserved)
-
-    def _open(self, trips: int, counter: int) -> int:
-        """Set the counter; the place the loop goes back to."""
-        if trips > 1:
-            for row in load_constant(counter, trips):
-                self.writer.add(row)
-        return len(self.writer.rows)
-
-    def _repeat(self, trips: int, result: Schedule, period: int, counter: int) -> None:
-        top = self._open(trips, counter)
-        # The counter and the branch at the end add two ticks.
-        self.writer.piece(result.issues, max(0, period - 2))
-        if trips > 1:
-            self._close(top, counter)
-
-    def _straight_loop(self, trips: int, body: Code, counter: int) -> None:
-        """A loop around one straight piece, its iterations overlapped where that is faster."""
-        result = schedule(body, self._setting(body, entry=True))
-        period = loop_period(body, result)
-        bound = lower_bound(body)
-        choice = None
-        if self.gain is not None:
-            choice = best_shift(body, result, trips, self.carried, self._body_setting, self.gain)
-        achieved, stages = (choice.interval, 2) if choice else (period, 1)
-        self.routine.intervals.append(
-            Interval(
-                trips,
-                max(period, bound.ticks),
-                max(achieved, bound.ticks),
-                bound.ticks,
-                bound.cause,
-                stages,
-            )
-        )
-        if choice is None:
-            self._repeat(trips, result, period, counter)
-            return
-        self.writer.piece(choice.first.issues, choice.first.finish)
-        self._repeat(trips - 1, choice.kernel, choice.interval, counter)
-        for row in fill(self._longest([body])):
-            self.writer.add(row)
-        self.writer.piece(choice.rest.issues, choice.rest.finish)
 
     def _longest(self, codes: Iterable[Code]) -> int:
         """The longest time an instruction of the codes is under way."""
@@ -293,34 +239,6 @@ class _Compiler:
             pinned.add((kind, place))
         fresh.pinned = frozenset(pinned)
         self.constants = fresh
-
-    def _close(self, top: int, counter: int) -> None:
-        """Count down and branch back; the last instructions move into the delay slots."""
-        rows, sources = self.writer.rows, self.writer.sources
-        slots = self.profile.delay_slots
-        while len(rows) - top < slots:
-            self.writer.add(Instruction.of("delay", 0))
-        rows.insert(len(rows) - slots, Instruction.of("addi", counter, counter, -1))
-        sources.insert(len(sources) - slots, "")
-        here = len(rows) - slots
-        offset = 4 * (top - here)
-        if offset < -4096:
-            self._far_branch(counter, top)
-            return
-        rows.insert(here, Instruction.of("bne", counter, 0, offset))
-        sources.insert(here, "")
-
-    def _far_branch(self, counter: int, top: int) -> None:
-        """A loop too long for a conditional branch: skip over a jump when done."""
-        rows, sources = self.writer.rows, self.writer.sources
-        slots = self.profile.delay_slots
-        here = len(rows) - slots
-        # beq leaves after the original slots; otherwise the jump follows with idle slots.
-        rows.insert(here, Instruction.of("beq", counter, 0, 4 * (2 * slots + 2)))
-        sources.insert(here, "")
-        self.writer.add(Instruction.of("jal", 0, 4 * (top - len(rows))))
-        for _ in range(slots):
-            self.writer.add(Instruction.of("delay", 0))
 
     def _drain(self, loop: Loop) -> None:
         """After a loop, let the last iteration finish before anything else starts."""

@@ -286,7 +286,8 @@ class Code:
         return op
 
     def start(self, site: Site, buffer: str) -> Op:
-        """Start the site's transfer from or into a buffer."""
+        """Start the site's transfer from or into a buffer; no other transfer of the loop may
+        touch its DRAM bytes."""
         count = self.constant(Kind.X, site.bytes)
         touched = (Range(buffer, 0, ALL, not site.store),)
         if site.store:

@@ -212,7 +212,7 @@ def _tensor(value: Any) -> Any:
     return value
 
 
-def _from_jax(function: Callable[..., Any], inputs: Any, weights: Any = None) -> Imported:
+def _from_jax(function: Callable[..., Any], inputs: Any, weights: Any) -> Imported:
     from tilewright.frontend.jax import import_jax
 
     if inputs is None:

@@ -1,6 +1,6 @@
 """Models to try the compiler on, each a function that returns one; sizes are those of real ones.
 
-    PYTHONPATH=examples tilewright compile networks:siglip -o siglip.twb
+    tilewright compile examples.networks:siglip -o siglip.twb
     python benchmarks/models.py
 
 Weights come from a seed. Every size is a parameter, so that tests can take small ones.
@@ -8,12 +8,17 @@ Weights come from a seed. Every size is a parameter, so that tests can take smal
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
+
+from tilewright.frontend.builder import ModelBuilder, Value
+from tilewright.frontend.imported import Imported
+
+sys.path.insert(0, str(Path(__file__).parent))  # also when this is a module of a package
 
 from smollm2_block import decoder_block
 from smollm2_block import model as smollm2_block
-from tilewright.frontend.builder import ModelBuilder, Value
-from tilewright.frontend.imported import Imported
 
 
 def mlp(rows: int = 64, width: int = 256, hidden: int = 1024, layers: int = 2) -> Imported:

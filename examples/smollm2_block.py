@@ -1,6 +1,6 @@
 """A transformer block as SmolLM2 and Llama have it: RMSNorm, grouped heads, RoPE, gated MLP.
 
-    PYTHONPATH=examples tilewright compile smollm2_block:model -o block.twb
+    tilewright compile examples.smollm2_block:model -o block.twb
 
 No framework is needed: layers are written with tilewright's builder, weights come from a seed.
 """

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ import networks
 import tilewright as tw
 from tilewright.frontend.imported import Imported
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL: dict[str, Callable[[], Imported]] = {
     "mlp": lambda: networks.mlp(rows=50, width=70, hidden=97, layers=3),
     "cnn": lambda: networks.cnn(size=12, channels=8),
@@ -35,3 +40,19 @@ def test_exact_and_close_to_float32(name: str) -> None:
     if name in ("decoders", "siglips", "berts", "experts"):  # identical layers share their code
         (rounds,) = program.model.rounds
         assert rounds.count >= 3
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "demo.py"), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(Path(tw.__file__).resolve().parent.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = dict(line.split(None, 1) for line in done.stdout.splitlines() if line)
+    assert int(rows["cycles"].replace(",", "")) > 1_000_000
+    assert rows["values"].startswith("exact") and "cosine 0.99" in rows["float32"]
+    assert tw.load(rows["program"]).cycles == int(rows["cycles"].replace(",", ""))
+    assert "smollm2_block" in Path(rows["report"]).read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tilewright.cli import print_json
-from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, read_inputs
+from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, given_inputs
 from tilewright.errors import TilewrightError
 
 HELP = """Check the compiled model OUT (a bundle, .twb).
@@ -70,7 +70,7 @@ def command(
     from tilewright.runtime.verify import verify
 
     model = load(bundle)
-    given = read_inputs(model, inputs, seed)
+    given = given_inputs(model, inputs, seed)
     imported = None
     if original is not None:
         from tilewright.frontend.models import import_model
@@ -83,8 +83,6 @@ def command(
             )
     except TilewrightError as error:
         return failed(error, as_json)
-    if not inputs:
-        result.inputs = f"random inputs of seed {seed}"
     far = _too_far(result.cosine, min_cosine)
     if as_json:
         print_json({**result.to_json(), "close_enough": far is None})

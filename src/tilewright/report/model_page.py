@@ -140,7 +140,8 @@ def _layers(data: ReportData) -> list[dict[str, Any]]:
                 "cosine": None if errors.cosine != errors.cosine else errors.cosine,
                 "formats": layer.formats,
                 "scales": layer.scales,
-                "fp8": "fp8" in layer.formats,
+                "fp8": "fp8" in layer.formats or "f8E" in layer.formats,
+                "source": layer.source,
             }
         )
     return rows

@@ -84,6 +84,7 @@ class LayerErrors:
     formats: str = ""
     scales: str = ""
     status: str = ""  # what the comparison says, where yes and no are not enough
+    source: str = ""  # "calibration" for errors that the compiler measured, not this run
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,7 @@ class ReportData:
     macs_per_cycle: float  # the most the machine can do
     bound: int  # 0 if that of a step is not known
     bound_of: str  # what the bound stands on
+    bound_terms: dict[str, int]  # ticks each resource needs at least, where the compiler says so
     run: RunFigures | None
     accuracy: AccuracyFigures | None
     not_verified: str  # why there is no accuracy

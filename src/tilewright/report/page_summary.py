@@ -10,7 +10,7 @@ from tilewright.report.memory_timeline import bytes_text
 from tilewright.report.model_report import LATENCY, ReportData, binding_of
 from tilewright.report.statistics import CAUSE_TEXT
 
-_ELSEWHERE = ("bound", "host_share")  # what other cards say
+_ELSEWHERE = ("bound", "bound_cause", "bound_terms", "host_share")  # what other cards say
 Line = tuple[str, str]  # label, value: plain text
 
 
@@ -31,15 +31,17 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def _time(data: ReportData) -> str:
     run = data.run
+    terms = [(f"at least for {name}", f"{ticks:,}") for name, ticks in data.bound_terms.items()]
     if run is None:
         big = f"{data.bound:,} <small>cycles at least</small>" if data.bound else "not run"
-        return _card("Time", big, [("bound", data.bound_of), ("cycles", "not run")])
+        return _card("Time", big, [("bound", data.bound_of), *terms, ("cycles", "not run")])
     lines: list[Line] = []
     if data.bound:
         lines.append((f"bound, {data.bound_of}", f"{data.bound:,}"))
         lines.append(("cycles over bound", f"{data.ratio:.3f}"))
     else:
         lines.append(("bound", data.bound_of))
+    lines += terms
     unit, share = binding_of(run.busy, run.cycles)
     lines.append(
         (

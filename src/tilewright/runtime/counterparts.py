@@ -110,7 +110,7 @@ def _is_node(op: Operation) -> bool:
 
 def _is_value(model: CompiledModel, step: Step, call: ReferenceCall, value: SSAValue) -> bool:
     """Whether the step's result is the value itself, up to a scale."""
-    if step.kernel in _REARRANGED or len(call.writes) != 1:
+    if step.kernel in _REARRANGED or not call.writes:
         return False
     if step.kernel == "norm" and "weight" not in step.operands and len(value.owner.operands) > 1:  # pyright: ignore
         return False  # weight and bias are part of the next product

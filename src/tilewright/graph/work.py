@@ -39,8 +39,10 @@ class Work:
 
 
 def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> Work:
-    """The work of one call of a kernel on tensors of these shapes."""
-    return KERNELS[kernel](_Costs(profile), options, shapes)
+    """The work of one call of a kernel on tensors of these shapes; none that is known of if the
+    kernel is not one of these, which leaves a bound a bound."""
+    counted = KERNELS.get(kernel)
+    return counted(_Costs(profile), options, shapes) if counted else Work()
 
 
 def _tiles(extent: int) -> int:

@@ -37,6 +37,7 @@ class Cost:
     writes: int
     steps: int
     ticks: float
+    longest: int = 0  # steps in one body; 0: BODY
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
         per_tile = cost.steps * group
         resident = cost.fixed * group * TILE
         for most in range(1, total + 1):
-            if most > 1 and most * per_tile > BODY:
+            if most > 1 and most * per_tile > (cost.longest or BODY):
                 break
             cut = partition(out, most)
             bodies = cut.bodies
@@ -167,7 +168,7 @@ def kept_rows(out: Image, block: Block, phase: tuple[int, int]) -> np.ndarray:
 
 def write_border(out: Any, b: Any, image: Image) -> None:
     """Fill the tiles that hold nothing but border."""
-    if not image.around:
+    if not border_tiles(image):
         return
     nothing = tw.full(LOWEST if image.fill == "lowest" else 0.0, image.dtype)
     panels = image.stored[-1]

@@ -36,6 +36,9 @@ from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import fp8
 
 
+LONGEST = 1600  # steps on the vector unit in one loop body
+
+
 @dataclass(frozen=True)
 class Pooling:
     """One pooling of images of one size; the kernel takes x."""
@@ -135,7 +138,7 @@ class _Plan:
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]
         halo = max(shifts) - min(shifts)
-        return Cost(0, len(seen), halo, 0, len(phases), len(phases) * steps, ticks)
+        return Cost(0, len(seen), halo, 0, len(phases), len(phases) * steps, ticks, LONGEST)
 
     def _write(self, out: Any, at: Any, y: Any) -> None:
         b, phase, p, c = at

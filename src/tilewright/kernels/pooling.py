@@ -35,7 +35,6 @@ from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import fp8
 
-
 LONGEST = 1600  # steps on the vector unit in one loop body
 
 

@@ -178,12 +178,11 @@ def main() -> int:
         rows.append(row(name, single and not options.no_unfused))
         if not options.json:
             print("\n".join(table(rows[-1:])[0 if len(rows) == 1 else 2 :]), flush=True)
+        if options.save:  # after every model: a run that is stopped keeps what it has
+            RESULTS.write_text(document(rows))
     if options.json:
         found: list[dict[str, Any]] = [asdict(entry) for entry in rows]
         print(json.dumps(found, indent=2))
-    if options.save:
-        RESULTS.write_text(document(rows))
-        print(f"wrote {RESULTS}", file=sys.stderr)
     failed = any(entry.fused is None or entry.fused.exact is False for entry in rows)
     return 1 if failed else 0
 

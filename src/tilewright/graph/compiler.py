@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from tilewright.graph.assemble import assemble
 from tilewright.graph.bounds import bound_of
 from tilewright.graph.calibrate import calibrate, example_inputs
 from tilewright.graph.calls import Call, Tensor
-from tilewright.graph.capture import capture
+from tilewright.graph.capture import Graph, capture
 from tilewright.graph.host import Parts, split_parts
 from tilewright.graph.link import Generator
 from tilewright.graph.lowering import Lowering
@@ -41,12 +42,16 @@ class CompileOptions:
 
     fuse: keep intermediate results in VMEM and chains of operations in one kernel.
     host: layers the host runs on request. no_host: nothing may run on the host.
+    keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
+    scales: of weights, one per "channel" or one per "tensor".
     accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
     fuse: bool = True
     host: tuple[str, ...] = ()
     no_host: bool = False
+    keep: tuple[str, ...] = ()
+    scales: str = "channel"
     rounds: bool = True
     instruction_memory: int = 32768
     seed: int = 0
@@ -57,6 +62,8 @@ class CompileOptions:
             "fuse": self.fuse,
             "host": list(self.host),
             "no_host": self.no_host,
+            "keep": list(self.keep),
+            "scales": self.scales,
             "rounds": self.rounds,
             "seed": self.seed,
             "accuracy": self.accuracy,
@@ -87,7 +94,10 @@ def compile_model(
         phases["simplified"] = str(simple.module)
     with phase("lower"):
         graph = capture(simple)
-        lowered = Lowering(graph, options.fuse, set(options.host)).run()
+        _check_layers(graph, (*options.host, *options.keep))
+        lowered = Lowering(
+            graph, options.fuse, options.host, options.keep, options.scales == "tensor"
+        ).run()
         parts = split_parts(graph, lowered, simple.weights)
         if options.no_host and parts.reasons:
             _refuse_host(parts)
@@ -128,6 +138,18 @@ def _note_bound(model: CompiledModel) -> None:
     model.provenance["bound"] = bound.total
     model.provenance["bound_cause"] = bound.cause
     model.provenance["bound_terms"] = bound.terms
+
+
+def _check_layers(graph: Graph, names: Sequence[str]) -> None:
+    """Layers that are asked for exist."""
+    layers = sorted({node.layer for node in graph.nodes if node.layer})
+    for name in names:
+        if not any(layer == name or layer.startswith(f"{name}.") for layer in layers):
+            close = difflib.get_close_matches(name, layers, 3)
+            known = ", ".join(close or layers[:6]) or "none has a name"
+            raise TilewrightError(
+                "TW1710", f"the model has no layer {name}", hint=f"layers: {known}"
+            )
 
 
 def _refuse_host(parts: Parts) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from tilewright.graph.assemble import assemble
 from tilewright.graph.bounds import bound_of
 from tilewright.graph.calibrate import calibrate, example_inputs
 from tilewright.graph.calls import Call, Tensor
-from tilewright.graph.capture import Graph, capture
+from tilewright.graph.capture import capture
 from tilewright.graph.host import Parts, split_parts
 from tilewright.graph.link import Generator
 from tilewright.graph.lowering import Lowering
@@ -32,6 +31,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.compiler import PlacedKernel
 from tilewright.transforms.simplify import simplify
 
+SCALES = ("channel", "tensor")
 TRIES = 24  # placements until every kernel has the room it needs
 Progress = Callable[[str, str], None]  # phase, detail
 
@@ -56,6 +56,14 @@ class CompileOptions:
     instruction_memory: int = 32768
     seed: int = 0
     accuracy: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scales not in SCALES:
+            raise TilewrightError(
+                "TW1711",
+                f"there are no scales per {self.scales}",
+                hint=f"use {' or '.join(SCALES)}",
+            )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -94,7 +102,6 @@ def compile_model(
         phases["simplified"] = str(simple.module)
     with phase("lower"):
         graph = capture(simple)
-        _check_layers(graph, (*options.host, *options.keep))
         lowered = Lowering(
             graph, options.fuse, options.host, options.keep, options.scales == "tensor"
         ).run()
@@ -138,18 +145,6 @@ def _note_bound(model: CompiledModel) -> None:
     model.provenance["bound"] = bound.total
     model.provenance["bound_cause"] = bound.cause
     model.provenance["bound_terms"] = bound.terms
-
-
-def _check_layers(graph: Graph, names: Sequence[str]) -> None:
-    """Layers that are asked for exist."""
-    layers = sorted({node.layer for node in graph.nodes if node.layer})
-    for name in names:
-        if not any(layer == name or layer.startswith(f"{name}.") for layer in layers):
-            close = difflib.get_close_matches(name, layers, 3)
-            known = ", ".join(close or layers[:6]) or "none has a name"
-            raise TilewrightError(
-                "TW1710", f"the model has no layer {name}", hint=f"layers: {known}"
-            )
 
 
 def _refuse_host(parts: Parts) -> None:

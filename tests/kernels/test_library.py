@@ -73,8 +73,8 @@ def _published(which, profile, inputs):
     wide = [_float(codes) for codes in inputs]
     if "matmul" in which.name or which.name in ("mini_block", "vector_arithmetic"):
         return _float(which.reference.exact(load_profile(profile), *inputs))
-    if which.name == "flash_attention_bf16":
-        wide = [_float(arith.pack(codes, 1)) for codes in inputs]
+    if which.name.startswith(("flash_attention_bf16", "attention_acc")):
+        wide[:3] = [_float(arith.pack(codes, 1)) for codes in inputs[:3]]
     value, _ = which.reference.ideal(*wide)
     if which.name in ("requant", "bias_add_cast"):
         value = _float(arith.bf16_to_fp8(arith.f64_to_bf16(value)))

@@ -100,6 +100,25 @@ def test_chains_over_keys(steps, profile):
     assert check_one(which, profile, "fixed", {"S": 32 * steps}, steps).problem is None
 
 
+@pytest.mark.parametrize(
+    ("name", "profile", "sizes"),
+    [
+        ("softmax", "atlas-v0", {"N": 2100}),
+        ("rms_norm_weight", "atlas-v0", {"N": 1500}),
+        ("layer_norm", "atlas-v0", {"N": 1433}),
+        ("layer_norm", "atlas-v1", {"N": 5003}),
+        ("reduction_mean", "atlas-v0", {"N": 3001}),
+        ("reduction_max", "atlas-v0", {"N": 3001}),
+        ("flash_attention_bf16", "atlas-v0", {"D": 32, "S": 2112}),
+        ("attention_flash", "atlas-v1", {"M": 33, "N": 2200, "D": 32, "E": 40}),
+        ("attention_flash_causal", "atlas-v0", {"M": 50, "N": 300, "D": 32, "E": 32}),
+    ],
+)
+def test_more_than_fits_on_chip(name, profile, sizes):
+    """Long rows and many keys: several passes, or loops of the program, with the same bits."""
+    assert check_one(entry(name), profile, "fixed", sizes, 3).problem is None
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_chain_calls_one_after_the_other(profile):
     """first, mid, last with the accumulator carried between programs equal one matmul."""

@@ -165,7 +165,9 @@ def selected(
         entry(name)
     if case is not None:
         if sizes:
-            raise TilewrightError("TW0055", "a published case has sizes of its own", hint="leave out --shape")
+            raise TilewrightError(
+                "TW0055", "a published case has sizes of its own", hint="leave out --shape"
+            )
         found = [c for c in find_case(case) if profile in (None, c.profile)]
         found = [c for c in found if not names or c.kernel in names]
         if not found:

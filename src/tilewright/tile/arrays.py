@@ -68,7 +68,9 @@ class Arithmetic:
     def __pow__(self, power: Any) -> TileArray:
         if power in (2, 3):
             return unary("elementwise_square" if power == 2 else "elementwise_cube", self)
-        raise _no_way(f"a tile to the power {power}", "powers are 2 and 3; or tw.exp(tw.log(x) * p)")
+        raise _no_way(
+            f"a tile to the power {power}", "powers are 2 and 3; or tw.exp(tw.log(x) * p)"
+        )
 
     # What Python would do here is not what an author means: tiles have no single truth or order.
 

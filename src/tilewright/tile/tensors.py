@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import TilewrightError
 from tilewright.tile.arrays import (
     ONE_COLUMN,
     ONE_ROW,
@@ -15,7 +16,6 @@ from tilewright.tile.arrays import (
     kept_in_memory,
     spread,
 )
-from tilewright.errors import TilewrightError
 from tilewright.tile.blocks import Block, Single, whole
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.types import TensorSpec

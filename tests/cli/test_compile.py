@@ -182,6 +182,16 @@ def test_ranges_come_from_the_samples(
     assert all(more[name] >= usual[name] for name in usual) and more != usual
 
 
+def test_the_worst_layers_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    status, document = compile_json(capsys, MLP, "-o", "mlp.twb", "--accuracy")
+    assert status == 0
+    worst = min(note["cosine"] for note in document["quantisation"].values())
+    assert 0.99 < worst < 1
+    assert tilewright("compile", MLP, "-o", "mlp.twb", "--accuracy") == 0
+    assert f"cosine {worst:.6f}" in capsys.readouterr().out
+    assert tw.load("mlp.twb").model.quantisation == document["quantisation"]
+
+
 # --- what cannot be compiled ------------------------------------------------------------
 
 

@@ -33,8 +33,8 @@ def choose_blocking(m: int, k: int, n: int, profile: Profile, result_bytes: int 
     down, deep, across = (-(-size // SIDE) for size in (m, k, n))
     found: list[Blocking] = []
     results = down * across * TILE * result_bytes
-    # A streamed panel is there twice, in use and being loaded, in halves of a power of two.
-    room = (profile.vmem_bytes - RESERVE) // TILE - (2 << (deep - 1).bit_length())
+    # A streamed panel is there twice: in use, and being loaded.
+    room = (profile.vmem_bytes - RESERVE) // TILE - 2 * deep
     largest = max(1, min(room // deep, BODY // deep))
     for kept, streamed, by_rows in ((down, across, True), (across, down, False)):
         blocks = -(-kept // min(kept, largest))

@@ -48,7 +48,7 @@ def plan(m: int, k: int, n: int, profile: Profile) -> Plan:
 
 def _plan(rows: int, down: int, deep: int, across: int, profile: Profile) -> Plan | None:
     panel = deep * FP8
-    ring = 2 << (panel - 1).bit_length()
+    ring = 2 * panel
     if rows * panel + ring + rows * BF16 + 4 * BF16 > profile.vmem_bytes or rows * deep > BODY:
         return None
     blocks = -(-down // rows)

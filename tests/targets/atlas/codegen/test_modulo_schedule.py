@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tilewright.targets.atlas.codegen import modulo_emit, modulo_schedule
+from tilewright.targets.atlas.codegen import modulo_emit, modulo_schedule, straight_loop
 from tilewright.targets.atlas.codegen.list_schedule import Setting, schedule
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.period import loop_period
@@ -117,7 +117,7 @@ def results(routine: Routine, policy: str, **options: object) -> tuple[bytes, in
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), trips=st.integers(3, 6), which=st.integers(0, 40))
 @example(seed=126, trips=3, which=126 * 7)  # a store in a delay slot before a transfer of its bytes
-def test_overlapped_loops_give_what_plain_loops_give(
+def test_shifted_loops_give_what_plain_loops_give(
     profile: str, seed: int, trips: int, which: int
 ) -> None:
     plain, _ = results(random_loop(profile, seed, trips), "", pipelining=False)
@@ -129,9 +129,42 @@ def test_overlapped_loops_give_what_plain_loops_give(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(modulo_emit, "shifts", one_shift)
+        patch.setattr(straight_loop, "overlapped", lambda *_: None)
         for policy in POLICIES:
             routine = random_loop(profile, seed, trips)
             assert results(routine, policy, gain=ANY_GAIN)[0] == plain
+
+
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+@pytest.mark.parametrize("together", [1, 2])
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), trips=st.integers(6, 9))
+def test_overlapped_loops_give_what_plain_loops_give(
+    profile: str, together: int, seed: int, trips: int
+) -> None:
+    plain, _ = results(random_loop(profile, seed, trips), "", pipelining=False)
+    with pytest.MonkeyPatch.context() as patch:
+        # Two iterations as one body always, or never.
+        patch.setattr(straight_loop, "ENOUGH", 0 if together == 2 else ANY_GAIN)
+        for policy in POLICIES:
+            routine = random_loop(profile, seed, trips)
+            assert results(routine, policy, gain=ANY_GAIN)[0] == plain
+
+
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+def test_both_simulators_agree_on_overlapped_loops(profile: str) -> None:
+    routine = random_loop(profile, 5, 6)
+    program = routine.compile(gain=ANY_GAIN)
+    assert routine.intervals[0].stages > 1
+    machines = [make_machine(routine.profile, Policy(), name) for name in ("python", "native")]
+    codes = np.random.default_rng(2).integers(0, 255, OUT, np.uint8) & 0xBF
+    for machine in machines:
+        machine.load(program)
+        machine.write("dram", 0, codes.tobytes())
+    slow, fast = (machine.run() for machine in machines)
+    assert slow.fault is None and slow.cycles == fast.cycles
+    first, second = (m.read("dram", OUT, STATE - OUT + TILE) for m in machines)
+    assert first == second
 
 
 def chain_loop(profile: str, trips: int = 12, steps: int = 14) -> Routine:
@@ -160,9 +193,9 @@ def test_a_chain_overlaps_with_the_next_iteration() -> None:
     overlapped, fast = results(routine, "poison,dma=late")
     (interval,) = routine.intervals
     assert overlapped == plain
-    assert interval.stages == 2
-    assert interval.bound <= interval.achieved < 0.85 * interval.plain
-    assert fast < 0.9 * slow
+    assert interval.stages >= 2
+    assert interval.bound <= interval.achieved < 0.7 * interval.plain
+    assert fast < 0.8 * slow
 
 
 def test_few_trips_stay_plain() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.kernels.bodies import BODIES
 from tilewright.targets.atlas.codegen.chip import Chip, Run
+from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
@@ -24,6 +25,8 @@ from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register,
 from tilewright.targets.atlas.isa import Kind
 
 DEFERRED = 2  # stores of an iteration that may still run in the next
+WASTE = 0.012  # share of a loop's transfers that is worth a second copy of its body
+LAST_OPS = 900  # longest body for that
 SPARE = 16 * 1024  # VMEM left for tiles that wait between uses
 
 
@@ -52,6 +55,7 @@ class InnerLoop:
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
+        self.constants: dict[float, Tile] = {}
 
     def lower(self) -> None:
         mark = self.at.top
@@ -75,8 +79,14 @@ class InnerLoop:
             self.at.load(before, run, Place(self.current, "current", run.buffer))
         self.deferred = self._deferred_stores()
         self.out.append(before)
+        top, trips = self.at.top, self.variable.trips
         body = self._body()
-        self.out.append(Loop(self.variable.trips, [body]))
+        if self._wastes(body):
+            self.at.top = top  # the loop has let go of its buffers
+            last = self._body(last=True)
+            self.out.append(Loop(1, [Loop(trips - 1, [body]), last]))
+        else:
+            self.out.append(Loop(trips, [body]))
         after = self.routine.code()
         self.at.step_bases(after, self.variable, -self.variable.trips)
         if self.ahead is not None:
@@ -128,11 +138,21 @@ class InnerLoop:
             sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
         return sites
 
-    def _body(self) -> Code:
+    def _wastes(self, body: Code) -> bool:
+        """Whether the engine would be busy for long with loads of the last iteration that nobody
+        reads, so that this iteration is worth code of its own."""
+        trips, ticks = self.variable.trips, self.at.profile.dma.ticks
+        if trips < 3 or not self.moving or len(body.ops) > LAST_OPS:
+            return False
+        loads = sum(ticks(run.bytes) for run in self.moving)
+        stores = sum(ticks(write.bytes) for write in self.writes)
+        much = loads > WASTE * trips * (loads + stores)
+        return much and lower_bound(body).cause == "DMA"
+
+    def _body(self, last: bool = False) -> Code:
         code = self.routine.code()
         tiles, values = Tiles(code, self.constant), dict[Value, Any]()
-        stepping = self.variable.trips > 1
-        if self.moving and stepping:
+        if self.moving and self.variable.trips > 1 and not last:
             self._prefetch(code)
         if self.ahead is not None:
             self.ahead.slice(code)
@@ -151,7 +171,7 @@ class InnerLoop:
                 self.at.store_resident(code, tiles, values[s.value], s)
             elif isinstance(s, Write):
                 code.source = s.source
-                self._store(code, tiles, values[s.value], s)
+                self._store(code, tiles, values[s.value], s, last)
         self.at.step_bases(code, self.variable)
         if self.moving:
             code.toggle(self.current, 2 * self.start + self.half)
@@ -160,21 +180,25 @@ class InnerLoop:
 
     def constant(self, value: float) -> Tile:
         """Constants of a loop are made before it and stay in registers."""
-        tile = Tile(self.routine.carry(2), "bf16")
-        self.at.constant(Tiles(self.before), value, tile)
-        return tile
+        if value not in self.constants:
+            self.constants[value] = Tile(self.routine.carry(2), "bf16")
+            self.at.constant(Tiles(self.before), value, self.constants[value])
+        return self.constants[value]
 
     def _prefetch(self, code: Code) -> None:
-        """Start the loads of the next iteration. The last iteration loads what follows in
-        memory; nobody reads it."""
+        """Start the loads of the next iteration. A last iteration that has no code of its own
+        loads what follows in memory; nobody reads it."""
         for run in self.moving:
             there = Place(self.following, "following", run.buffer)
             self.at.load(code, run, there, run.offset.factor(self.variable))
 
-    def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
+    def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write, last: bool) -> None:
         site = self.deferred.get(id(write))
-        if site is None:
-            buffer = self.at.allocate(write.bytes, source=write.source)
+        if site is None or last:
+            if site is None:
+                buffer = self.at.allocate(write.bytes, source=write.source)
+            else:
+                buffer = self.routine.pointers[site.vmem]
             tiles.store(tile, buffer, write.bytes)
             code.dma_store(self.at.dram(code, write.offset), buffer, write.bytes)
             return

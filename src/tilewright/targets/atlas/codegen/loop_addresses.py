@@ -37,7 +37,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """So many times in an iteration: pointer += step, or pointer ^= step."""
+    """So many times in an iteration: pointer += step, or pointer = step - pointer."""
 
     op: Op
     step: int
@@ -105,31 +105,35 @@ class _Reader:
             return Sum(0, (Term(register, self.moves[register]),))
         return self.values[register]
 
+    def _move(self, pointer: Register, move: Move) -> bool:
+        known = self.found.moves.get(pointer, move)
+        if (known.step, known.toggles) != (move.step, move.toggles):
+            return False
+        self.moves[pointer] += 1
+        self.found.moves[pointer] = replace(move, times=self.moves[pointer])
+        return True
+
     def _scalar(self, op: Op) -> bool:
         name = op.opcode.mnemonic
-        if name not in ("addi", "add", "slli", "xor"):
+        if name not in ("addi", "add", "slli", "sub"):
             return False
         target, first, second = op.operands
         assert isinstance(target, Part) and isinstance(first, Part)
-        by = second if isinstance(second, int) else signed(second.register.constant or 0)
-        constant = isinstance(second, int) or second.register.is_constant
-        if target.register.carried and first.register is target.register:
-            move = Move(op, by, name == "xor", self.moves[target.register] + 1)
-            known = self.found.moves.get(target.register, move)
-            if (
-                not constant
-                or name == "slli"
-                or known != replace(move, op=known.op, times=known.times)
-            ):
+        if name == "sub":
+            assert isinstance(second, Part)
+            swapped = target.register.carried and second.register is target.register
+            if not swapped or first.register.constant is None:
                 return False
-            self.found.moves[target.register] = move
-            self.moves[target.register] += 1
-            return True
-        if name == "xor":
-            return False
+            return self._move(target.register, Move(op, signed(first.register.constant), True))
+        if target.register.carried and first.register is target.register:
+            constant = second if isinstance(second, int) else second.register.constant
+            if constant is None or name == "slli":
+                return False
+            return self._move(target.register, Move(op, signed(constant), False))
         value = self._value(first.register)
         if name == "slli":
-            value = value.shifted(by)
+            assert isinstance(second, int)
+            value = value.shifted(second)
         else:
             value = value.plus(
                 Sum(second) if isinstance(second, int) else self._value(second.register)

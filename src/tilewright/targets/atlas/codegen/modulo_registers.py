@@ -51,8 +51,8 @@ def _walks(spans: dict[Register, tuple[int, int]], interval: int) -> list[list[R
     quiet = min(alive, key=lambda row: (row[1], row[0]))[0]
     orders = []
     for base in (quiet, 0, interval // 2):
-        crossing = [r for r, (a, b) in spans.items() if (base - a) % interval < b - a]
-        inside = set(spans) - set(crossing)
+        crossing = {r: None for r, (a, b) in spans.items() if (base - a) % interval < b - a}
+        inside = [r for r in spans if r not in crossing]
         key = {r: ((spans[r][0] - base) % interval, -r.size, spans[r][1]) for r in spans}
         first = sorted(crossing, key=lambda r: (-r.size, *key[r]))
         orders.append([*first, *sorted(inside, key=lambda r: key[r])])

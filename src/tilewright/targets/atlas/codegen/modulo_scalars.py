@@ -121,8 +121,11 @@ class Scalars:
         self.issue.take(tick)
         if move.toggles or not -2048 <= step <= 2047:
             constant = self._operand(Sum(abs(step)), tick, tick + 1, move.op.source)
-            name = "xor" if move.toggles else "add" if step >= 0 else "sub"
-            instruction = Instruction.of(name, place, place, constant)
+            if move.toggles:
+                instruction = Instruction.of("sub", place, constant, place)
+            else:
+                name = "add" if step >= 0 else "sub"
+                instruction = Instruction.of(name, place, place, constant)
         else:
             instruction = Instruction.of("addi", place, place, step)
         self.rows.append(Row(tick % interval, instruction, {tick // interval}, move.op.source))
@@ -269,62 +272,55 @@ class Scalars:
 
     def _code(self, value: Sum, target: int, tick: int) -> list[Instruction]:
         """Instructions that make a value from what the pointers hold at a tick."""
-        of = Instruction.of
         constant, terms = value.constant, []
         for term in value.terms:
             behind = self._behind(term, tick)
-            move, place, bits = self.found.moves.get(term.pointer), self.pointers[term.pointer], 0
+            move, sign = self.found.moves.get(term.pointer), 1
             if move is not None and move.toggles:
-                bits = move.step if behind % 2 else 0
+                sign = -1 if behind % 2 else 1
+                constant += move.step << term.shift if behind % 2 else 0
             elif move is not None:
                 constant += (behind * move.step) << term.shift
-            terms.append((place, term.shift, bits))
+            terms.append((sign, self.pointers[term.pointer], term.shift))
         if not terms:
             return load_constant(target, constant & 0xFFFFFFFF)
+        terms.sort(key=lambda t: -t[0])
+        sign, place, shift = terms[0]
         code: list[Instruction] = []
-        small = -2048 <= constant <= 2047
-        pinned = self.pinned.get(abs(constant)) if constant else None
-        if pinned is not None and len(terms) == 1 and not any(terms[0][1:]):
-            return [of("add" if constant > 0 else "sub", target, terms[0][0], pinned)]
-        if not small and pinned is None:
-            name = "add" if constant > 0 else "sub"
-            first = next((t for t in terms if not t[1] and not t[2]), None)
-            if first is not None:
-                code += load_constant(target, abs(constant))
-                code.append(of(name, target, first[0], target))
-                terms.remove(first)
-            else:
-                code += self._term(target, *terms.pop(0))
-                code += load_constant(HELPER, abs(constant))
-                code.append(of(name, target, target, HELPER))
+        if sign < 0 or (constant > 2047 and not shift):
+            # From the constant on.
+            source = self.pinned.get(constant)
+            if source is None:
+                code += load_constant(target, constant & 0xFFFFFFFF)
+                source = target
             constant = 0
-        for place, shift, bits in terms:
-            if not code and not shift and not bits and ((small and constant) or len(terms) == 1):
-                code.append(of("addi", target, place, constant if small else 0))
-                constant = 0 if small else constant
-            elif not code:
-                code += self._term(target, place, shift, bits)
-            elif not shift and not bits:
-                code.append(of("add", target, target, place))
-            else:
-                code += self._term(HELPER, place, shift, bits)
-                code.append(of("add", target, target, HELPER))
-        if constant and small:
-            code.append(of("addi", target, target, constant))
-        elif constant and pinned is not None:
-            code.append(of("add" if constant > 0 else "sub", target, target, pinned))
+        elif shift:
+            code.append(Instruction.of("slli", target, place, shift))
+            source, terms = target, terms[1:]
+        else:
+            small = constant if constant >= -2048 else 0
+            if small or len(terms) == 1:
+                code.append(Instruction.of("addi", target, place, small))
+                constant, place = constant - small, target
+            source, terms = place, terms[1:]
+        for sign, place, shift in terms:
+            if shift:
+                code.append(Instruction.of("slli", HELPER, place, shift))
+                place = HELPER
+            code.append(Instruction.of("add" if sign > 0 else "sub", target, source, place))
+            source = target
+        if constant:
+            code += self._plus(target, constant)
         return code
 
-    def _term(self, target: int, place: int, shift: int, bits: int) -> list[Instruction]:
-        of = Instruction.of
-        code = [of("addi", target, place, 0)] if not bits and not shift else []
-        if bits and bits in self.pinned:
-            code.append(of("xor", target, place, self.pinned[bits]))
-        elif bits:
-            code += [*load_constant(target, bits), of("xor", target, target, place)]
-        if shift:
-            code.append(of("slli", target, target if bits else place, shift))
-        return code
+    def _plus(self, target: int, constant: int) -> list[Instruction]:
+        """target += constant."""
+        if -2048 <= constant <= 2047:
+            return [Instruction.of("addi", target, target, constant)]
+        name, place, code = "add" if constant > 0 else "sub", self.pinned.get(abs(constant)), []
+        if place is None:
+            code, place = load_constant(HELPER, abs(constant)), HELPER
+        return [*code, Instruction.of(name, target, target, place)]
 
 
 def _renamed(instruction: Instruction, name: int, place: int) -> Instruction:

@@ -10,6 +10,7 @@ from tilewright.targets.atlas.lint.joining import blur, covers, differences, joi
 from tilewright.targets.atlas.lint.session import Repairs
 from tilewright.targets.atlas.lint.state import State
 from tilewright.targets.atlas.lint.static import (
+    live_scalars,
     loop_extents,
     passed_by_all,
     static_findings,
@@ -103,7 +104,7 @@ def _fixpoint(
     stepper: Stepper, report: Report, pending: list[State], progress: Progress | None
 ) -> None:
     """Follow all paths, joining states that meet, until nothing new appears."""
-    targets = static_targets(stepper)
+    targets, live = static_targets(stepper), live_scalars(stepper)
     meetings = Meetings(loop_extents(stepper))
     waiting = deque(pending)
     most = JOIN_LIMIT + JOIN_LIMIT_PER_INSTRUCTION * len(stepper.facts)
@@ -113,6 +114,7 @@ def _fixpoint(
         while True:
             if state.pc in targets or state.pc in stepper.jumped:
                 work += MEETING_COST
+                state.forget_scalars(live[state.pc])
                 arrived = meetings.arrive(state)
                 if arrived is None:
                     break

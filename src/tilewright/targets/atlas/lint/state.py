@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilewright.targets.atlas.lint.facts import Facts
+from tilewright.targets.atlas.lint.facts import X_BIT, X_MASK, Facts
 from tilewright.targets.atlas.lint.values import Symbol, Value, normal
 from tilewright.targets.atlas.lint.values import replace as replace_symbol
 
@@ -126,9 +126,14 @@ class State:
                 if start is not operation.start or length is not operation.length:
                     group[k] = replace(operation, start=start, length=length)
         self.words = tuple(
-            (address, value)
-            for (address, _), value in zip(self.words, values[place:], strict=True)
+            (address, value) for (address, _), value in zip(self.words, values[place:], strict=True)
         )
+
+    def forget_scalars(self, live: int) -> None:
+        """Clear the x registers that nothing will read: where they differ, paths do not."""
+        for o in self.flight:  # operands are read on completion
+            live |= (o.facts.reads & X_MASK) >> X_BIT
+        self.x = [value if live >> k & 1 else 0 for k, value in enumerate(self.x)]
 
     def substitute(self, symbol: Symbol, by: Value) -> None:
         """Learn that `symbol` is `by` (a narrower symbol or a number)."""

@@ -138,7 +138,7 @@ def _note_turning_point(condition: str, a: Value, b: Value) -> None:
     if line is not None:
         symbol, const, factor = line
         root = -const // factor
-        symbol.marks.update((root, root + 1))
+        symbol.marks.update((root - 1, root, root + 1))
 
 
 def refine(state: State, condition: str, a: Value, b: Value) -> bool:

@@ -97,9 +97,18 @@ class Lowering:
     def run(self) -> Lowered:
         for _, value in self.graph.outputs:
             self._outside(value)
-        read = {tensor for call in self.result.calls for tensor in call.operands.values()}
-        self.result.inputs = [row for row in self.result.inputs if row.tensor in read]
+        self._drop_unread()
         return self.result
+
+    def _drop_unread(self) -> None:
+        """Leave out calls whose result nobody reads: those of a rule that did not fit in the end."""
+        wanted, calls = set(self.result.outputs.values()), []
+        for call in reversed(self.result.calls):
+            if call.output in wanted:
+                calls.append(call)
+                wanted |= set(call.operands.values())
+        self.result.calls = calls[::-1]
+        self.result.inputs = [row for row in self.result.inputs if row.tensor in wanted]
 
     # --- the border to the host ---------------------------------------------------------------
 
@@ -439,7 +448,10 @@ class Lowering:
         """The product's left operand as fp8, the weight that fits it, a row to add to the bias,
         the factor between what the operand holds and its values, and whether it is in heads."""
         weight = linear.weight
-        heads = self._merged_heads(linear.x)
+        try:
+            heads = self._merged_heads(linear.x)
+        except Unsupported:  # the host attends, the product stays here
+            heads = None
         if heads is not None:
             tensor, scale, width = heads
             count = tensor.layout.shape[1]
@@ -693,17 +705,20 @@ class Lowering:
         reshape = graph.node_of(value, "reshape")
         if reshape is None or not graph.used_once(value):
             return None
-        turn = graph.node_of(reshape.operands[0], "transpose")
-        if turn is None or not graph.used_once(reshape.operands[0]):
+        inside = reshape.operands[0]
+        turn = graph.node_of(inside, "transpose")
+        if turn is not None:
+            if not graph.used_once(inside) or turn.call.integers("permutation") != (0, 2, 1, 3):
+                return None
+            inside = turn.operands[0]
+        node = graph.node_of(inside, "gemma_attention")
+        if node is None or not graph.used_once(inside) or len(shape_of(inside)) != 4:
             return None
-        inner = shape_of(turn.operands[0])  # [B, H, M, E]
-        if len(inner) != 4 or turn.call.integers("permutation") != (0, 2, 1, 3):
+        batch, heads, rows, width = shape_of(inside)
+        # With one head or one row, turning heads to the front moves nothing.
+        if turn is None and heads != 1 and rows != 1:
             return None
-        batch, heads, rows, width = inner
         if canonical(shape_of(value)) != (batch, rows, heads * width):
-            return None
-        node = graph.node_of(turn.operands[0], "gemma_attention")
-        if node is None or not graph.used_once(turn.operands[0]):
             return None
         tensor = self._attention(node)
         assert tensor.scale is not None
@@ -875,9 +890,9 @@ class Lowering:
                 turned, value = True, node.operands[0]
             elif node.family == "reshape":
                 inside = shape_of(node.operands[0])
-                if not turned or shape_of(value) != (batch, rows, count, width):
-                    return None
-                if canonical(inside) != (batch, rows, count * width):
+                # With one head or one row, turning heads to the front moves nothing.
+                turned = turned or count == 1 or rows == 1
+                if not turned or canonical(inside) != (batch, rows, count * width):
                     return None
                 linear = self._linear(node.operands[0])
                 if linear is None or linear.activation or not graph.used_once(node.operands[0]):

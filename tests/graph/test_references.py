@@ -38,6 +38,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
     ("copy", {"rank": 2, "dtype": "bf16"}, {"x": (ROWS, 20)}, ("x", "out")),
     ("quantise", {"factor": 0.25}, {"x": (2, ROWS, DEEP)}, ("out",)),
     ("quantise", {}, {"x": (1, 32, 32)}, ()),
+    ("residue", {"factor": 0.25}, {"x": (2, ROWS, DEEP)}, ("high",)),
     ("split_heads", {"factor": 0.25, "out": "heads", "heads": 2},
      {"x": (2, ROWS, 128), "out": (2, 2, ROWS, 64)}, ("x",)),
     ("split_heads", {"out": "columns", "heads": 3},
@@ -54,6 +55,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"a": (1, 130, 64), "w": (64, 64)}, ("a", "residual", "out")),
     ("linear", {"heads": True, "scale": True, "residual": True, "out": "bf16"},
      {"a": (2, 3, ROWS, 32), "w": (96, WIDE)}, ("a", "residual")),
+    ("linear", {"precise": "both", "scale": True, "bias": True, "out": "bf16"},
+     {"a": (2, ROWS, DEEP), "w": (DEEP, WIDE)}, ("a", "a_low")),
+    ("linear", {"precise": "weights", "scale": True, "out": "fp8"},
+     {"a": (1, ROWS, DEEP), "w": (DEEP, WIDE)}, ()),
     ("gated", {"scale": True, "bias": True}, {"a": (2, ROWS, DEEP), "w_gate": (DEEP, WIDE)},
      ("a", "out")),
     ("gated", {"activation": "gelu_tanh"}, {"a": (1, 70, 33), "w_gate": (33, 64)}, ()),
@@ -160,7 +165,7 @@ def calls(draw: st.DrawFn):
     shapes: dict[str, tuple[int, ...]]
     name = draw(st.sampled_from(sorted(MAKERS)))
     options: dict[str, Any] = {}
-    if name in ("norm", "softmax", "quantise"):
+    if name in ("norm", "softmax", "quantise", "residue"):
         shapes = {"x": (batch, rows, deep)}
         if name == "norm":
             kind, out = draw(st.sampled_from(["rms", "layer"])), draw(st.sampled_from(OUT))

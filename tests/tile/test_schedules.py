@@ -174,6 +174,27 @@ def test_a_block_of_several_kernels():
     )
 
 
+def test_what_lies_beyond_an_edge_stays_out():
+    """exp makes ones of padding; a product of two such results must not see them."""
+    check(
+        """
+        func.func @f(%x: tensor<50x40xbf16>, %y: tensor<40x50xbf16>) -> tensor<50x50xbf16> {
+          %0 = npu_kernel.ukernel_generic "npu_uk_elementwise_exp"(%x)
+            : tensor<50x40xbf16> -> tensor<50x40xbf16>
+          %1 = npu_kernel.ukernel_generic "npu_uk_requant"(%0)
+            : tensor<50x40xbf16> -> tensor<50x40xf8E4M3FN>
+          %2 = npu_kernel.ukernel_generic "npu_uk_elementwise_exp"(%y)
+            : tensor<40x50xbf16> -> tensor<40x50xbf16>
+          %3 = npu_kernel.ukernel_generic "npu_uk_requant"(%2)
+            : tensor<40x50xbf16> -> tensor<40x50xf8E4M3FN>
+          %4 = npu_kernel.ukernel_generic "npu_uk_matmul"(%1, %3)
+            : tensor<50x40xf8E4M3FN>, tensor<40x50xf8E4M3FN> -> tensor<50x50xbf16>
+          return %4 : tensor<50x50xbf16>
+        }""",
+        0.02,
+    )
+
+
 def attention(heads, m, n, d, marks="", mask=""):
     q, k = f"tensor<{heads}x{m}x{d}xbf16>", f"tensor<{heads}x{n}x{d}xbf16>"
     extra = f", %m: tensor<{heads}x{m}x{n}xbf16>" if mask else ""

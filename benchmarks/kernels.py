@@ -28,7 +28,14 @@ LARGE = [
     ("softmax", {"M": 512, "N": 1024}),
     ("layer_norm", {"M": 512, "N": 1024}),
     ("elementwise_add", {"M": 512, "N": 1024}),
-    ("conv2d", {"H": 18, "W": 66, "C": 64, "KH": 3, "KW": 3, "N": 64}),
+    ("conv2d", {"H": 56, "W": 56, "C": 64, "N": 64}),
+    ("conv2d", {"H": 56, "W": 56, "C": 64, "N": 256, "KH": 1, "KW": 1, "padding": 0}),
+    ("conv2d", {"H": 112, "W": 112, "C": 32, "N": 64, "stride": 2}),
+    ("conv2d", {"H": 28, "W": 28, "C": 128, "N": 128}),
+    ("conv2d_first", {"H": 224, "W": 224, "C": 3, "N": 32, "stride": 2}),
+    ("depthwise_conv2d", {"H": 56, "W": 56, "C": 128}),
+    ("max_pool", {"H": 112, "W": 112, "C": 64, "KH": 3, "KW": 3, "padding": 1}),
+    ("global_average_pool", {"H": 7, "W": 7, "C": 512}),
 ]
 
 

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import smollm2_block
-
 import tilewright as tw
 
 
@@ -28,9 +27,13 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     bundle, page = folder / "smollm2_block.twb", folder / "smollm2_block.html"
 
-    model = timed("build  a SmolLM2 block, 64 tokens of 576, weights from a seed", smollm2_block.model)
+    model = timed(
+        "build  a SmolLM2 block, 64 tokens of 576, weights from a seed", smollm2_block.model
+    )
     program = timed("compile  it for atlas-v1", lambda: tw.compile(model))
-    found = timed("verify  every step against the references", lambda: program.verify(per_layer=True))
+    found = timed(
+        "verify  every step against the references", lambda: program.verify(per_layer=True)
+    )
     summary = timed("report  what happened in every cycle", lambda: program.report(page))
     program.save(bundle)
 

@@ -33,8 +33,8 @@ from tilewright.targets.atlas.profile import Profile, load_profile
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 MODELS = (
-    "give a torch module with example inputs, a torch.export program, a file (.onnx, .pt2, .mlir), "
-    "an ONNX model, or package.module:factory"
+    "give a torch module or jax function with example inputs, a torch.export program, an ONNX "
+    "model, a file (.onnx, .pt2, .mlir) or package.module:factory"
 )
 
 
@@ -47,8 +47,12 @@ def compile(
     fuse: bool = True,
     host: Sequence[str] = (),
     no_host: bool = False,
+    keep: Sequence[str] = (),
+    scales: str = "channel",
     seed: int = 0,
+    accuracy: bool = False,
     shapes: Shapes | None = None,
+    weights: Any = None,
     progress: Progress = lambda phase, detail: None,
 ) -> Program:
     """The program of a model, to call with arrays.
@@ -61,14 +65,26 @@ def compile(
         of them; by default the example inputs, else random numbers of `seed`.
     fuse: keep results in VMEM between kernels and chains of operations in one kernel.
     host: layers the host computes. no_host: it is an error if anything needs the host.
+    keep: layers whose products are as precise as bf16, at two to three times the work.
+    scales: of fp8 weights, one per "channel" (column) or one per "tensor".
+    accuracy: note how far every layer is from float32, on the first calibration sample.
     shapes: sizes of symbolic dimensions of ONNX models.
+    weights: the tree of arrays that a jax function takes as its first argument.
     """
     began = time.perf_counter()
     progress("import", "")
-    imported = as_imported(model, inputs, shapes)
+    imported = as_imported(model, inputs, shapes, weights)
     seconds = time.perf_counter() - began
-    samples = _samples(imported, calibrate, inputs)
-    options = CompileOptions(fuse=fuse, host=tuple(host), no_host=no_host, seed=seed)
+    samples = _samples(imported, calibrate, inputs, _is_function(model))
+    options = CompileOptions(
+        fuse=fuse,
+        host=tuple(host),
+        no_host=no_host,
+        keep=tuple(keep),
+        scales=scales,
+        seed=seed,
+        accuracy=accuracy,
+    )
     compiled = compile_imported(imported, target, options, samples, progress, shapes)
     compiled.timing = {"import": seconds, **compiled.timing}
     return Program(compiled, original=imported)
@@ -85,7 +101,7 @@ def compile_imported(
     """The compiled form of an imported model, with where it came from and the host's share."""
     profile = target if isinstance(target, Profile) else load_profile(str(target))
     options = options or CompileOptions()
-    _check_layers(imported, options.host)
+    _check_layers(imported, (*options.host, *options.keep))
     options = replace(options, instruction_memory=profile.imem_bytes // 4)
     samples = with_state(imported, samples)
     imported = _distinct(imported)
@@ -150,7 +166,9 @@ def layer_names(imported: Imported) -> Iterator[str]:
 # --- what models may be -----------------------------------------------------------------
 
 
-def as_imported(model: Any, inputs: Any = None, shapes: Shapes | None = None) -> Imported:
+def as_imported(
+    model: Any, inputs: Any = None, shapes: Shapes | None = None, weights: Any = None
+) -> Imported:
     """Any model as the compiler takes it."""
     if isinstance(model, Imported):
         return model
@@ -172,9 +190,14 @@ def as_imported(model: Any, inputs: Any = None, shapes: Shapes | None = None) ->
         from tilewright.frontend.onnx import read_onnx
 
         return read_onnx(model, shapes)
-    if callable(model) and "jax" in sys.modules:
-        return _from_jax(model, inputs)
+    if _is_function(model) and "jax" in sys.modules:
+        return _from_jax(model, inputs, weights)
     raise TilewrightError("TW0043", f"{type(model).__name__} is no model", hint=MODELS)
+
+
+def _is_function(model: Any) -> bool:
+    """Whether a model can only be a function of jax's."""
+    return callable(model) and not hasattr(model, "forward")
 
 
 def _torch_inputs(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -199,51 +222,53 @@ def _tensor(value: Any) -> Any:
     return value
 
 
-def _from_jax(function: Callable[..., Any], inputs: Any) -> Imported:
+def _from_jax(function: Callable[..., Any], inputs: Any, weights: Any) -> Imported:
     from tilewright.frontend.jax import import_jax
 
     if inputs is None:
         raise TilewrightError(
             "TW0044",
             "a function is compiled for the shapes of example inputs, and there are none",
-            hint="tw.compile(function, (x,))",
+            hint="tw.compile(function, (x,)), or tw.compile(function, (x,), weights=weights)",
         )
     if isinstance(inputs, Mapping):
-        return import_jax(function, **inputs)
-    return import_jax(function, *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+        return import_jax(function, weights=weights, **inputs)
+    given = inputs if isinstance(inputs, tuple | list) else (inputs,)
+    return import_jax(function, *given, weights=weights)
 
 
 # --- samples ----------------------------------------------------------------------------
 
 
-def _samples(imported: Imported, calibrate: Any, inputs: Any) -> list[Arrays]:
+def _samples(imported: Imported, calibrate: Any, inputs: Any, ordered: bool) -> list[Arrays]:
     if calibrate is not None:
         if isinstance(calibrate, str | Path):
             return read_samples(imported, [calibrate])
         rows = calibrate if isinstance(calibrate, list) else [calibrate]
         if rows and all(isinstance(row, str | Path) for row in rows):
             return read_samples(imported, rows)
-        found = [sample for row in rows for sample in samples_of(imported, _named(imported, row))]
+        named = [_named(imported, row, ordered) for row in rows]
+        found = [sample for row in named for sample in samples_of(imported, row)]
         if not found:
             raise TilewrightError("TW0044", "there are no samples to calibrate with")
         return found
-    if inputs is None:
-        return []
-    arrays = _named(imported, inputs)
+    if inputs is None or not all(hasattr(leaf, "__array__") for leaf in _leaves(inputs, ordered)):
+        return []  # no examples, or shapes without values
+    arrays = _named(imported, inputs, ordered)
     # Example inputs are often zeros or ones: they have shapes to tell, but no ranges.
-    floats = [array for array in arrays.values() if np.asarray(array).dtype.kind in "fV"]
-    if floats and not any(np.ptp(np.asarray(a, np.float32)) > 0 for a in floats if np.size(a)):
+    floats = [array for array in arrays.values() if array.dtype.kind in "fV"]
+    if floats and not any(np.ptp(a.astype(np.float32)) > 0 for a in floats if a.size):
         drawn = example_inputs(imported)
-        arrays = {n: drawn[n] if np.asarray(a).dtype.kind in "fV" else a for n, a in arrays.items()}
+        arrays = {n: drawn[n] if a.dtype.kind in "fV" else a for n, a in arrays.items()}
     return samples_of(imported, arrays)
 
 
-def _named(imported: Imported, given: Any) -> dict[str, np.ndarray]:
+def _named(imported: Imported, given: Any, ordered: bool) -> dict[str, np.ndarray]:
     """Arrays by input name: given so, or in the model's order however they are nested."""
     own = [spec.name for spec in imported.inputs if spec.name not in imported.state]
     if isinstance(given, Mapping) and set(given) <= {spec.name for spec in imported.inputs}:
         return {name: _array(value) for name, value in given.items()}
-    leaves = [_array(leaf) for leaf in _leaves(given)]
+    leaves = [_array(leaf) for leaf in _leaves(given, ordered)]
     if len(leaves) != len(own):
         raise TilewrightError(
             "TW0044",
@@ -253,13 +278,14 @@ def _named(imported: Imported, given: Any) -> dict[str, np.ndarray]:
     return dict(zip(own, leaves, strict=True))
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _leaves(value: Any, ordered: bool) -> Iterator[Any]:
+    """The arrays in nested inputs; jax takes tables in the order of their keys, torch as they are."""
     if isinstance(value, Mapping):
-        for part in value.values():
-            yield from _leaves(part)
+        for key in sorted(value) if ordered else value:
+            yield from _leaves(value[key], ordered)
     elif isinstance(value, tuple | list):
         for part in value:
-            yield from _leaves(part)
+            yield from _leaves(part, ordered)
     elif hasattr(value, "shape"):  # numbers and None are part of the model
         yield value
 

@@ -135,6 +135,32 @@ def test_verify(folder: Path, capsys: Any) -> None:
     assert [layer["status"] for layer in document["layers"]] == ["equal"]
 
 
+def test_distance_to_float32(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.dialects.parsing import parse_text
+    from tilewright.frontend.imported import Imported, TensorSpec
+
+    status, out, _ = call(capsys, "verify", "g.twb", "--min-cosine", "0.9")
+    assert status == 1 and "no original model" in out
+    text = """func.func @main(%a: tensor<33x40xf32>) -> tensor<33x50xf32> {
+      %b = arith.constant dense_resource<b> : tensor<40x50xf32>
+      %y = npu_kernel.matmul %a, %b : tensor<33x40xf32>, tensor<40x50xf32> -> tensor<33x50xf32>
+      func.return %y : tensor<33x50xf32>
+    }"""
+    specs = (TensorSpec("a", (33, 40), "f32"),), (TensorSpec("out", (33, 50), "f32"),)
+    model = Imported(parse_text(text), {"b": B}, *specs, "text")
+    monkeypatch.setattr("tilewright.frontend.models.import_model", lambda name: model)
+    for cosine, wanted in (("0.99", 0), ("0.99999", 1)):
+        status, out, _ = call(capsys, "verify", "g.twb", "--model", "m", "--min-cosine", cosine)
+        assert status == wanted, out
+        assert "against float32 (text):" in out and ("TOO FAR" in out) == bool(wanted)
+    status, out, _ = call(
+        capsys, "verify", "g.twb", "--model", "m", "--min-cosine", "0.99999", "--json"
+    )
+    document = json.loads(out)
+    assert (status, document["ok"], document["close_enough"]) == (1, True, False)
+    assert 0.99 < document["outputs"][0]["accuracy"]["cosine"] < 1
+
+
 def test_verify_of_a_wrong_program(folder: Path, capsys: Any) -> None:
     """A bundle whose code is not what its step says."""
     other = load("g.twb")

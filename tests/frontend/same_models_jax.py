@@ -1,5 +1,6 @@
 """The four models as JAX functions of (weights, x), in the spellings JAX users have."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

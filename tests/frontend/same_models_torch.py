@@ -1,5 +1,6 @@
 """The four models as torch modules."""
 
+# pyright: reportMissingImports=false, reportCallIssue=false
 from __future__ import annotations
 
 from typing import Any

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend import onnx_backend
@@ -68,3 +68,29 @@ def test_wrong_inputs_are_named() -> None:
         prepared.run([np.zeros(2)])
     with pytest.raises(TilewrightError, match="dimension 0 of the input x is 2"):
         prepared.run([np.zeros(3, np.float32)])
+
+
+def test_models_on_the_simulated_machine() -> None:
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((48, 40)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 48])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 40])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    prepared = onnx_backend.prepare(model, "ATLAS-V1")
+    for rows in (5, 5, 33):
+        x = random.standard_normal((rows, 48)).astype(np.float32)
+        (y,) = prepared.run([x])
+        wanted = np.maximum(x @ weight, 0)
+        cosine = (y * wanted).sum() / np.sqrt((y * y).sum() * (wanted * wanted).sum())
+        assert y.shape == (rows, 40) and cosine > 0.998
+    assert len(prepared.compiled) == 2
+    node = helper.make_node("Relu", ["x"], ["y"])
+    x = np.array([[-1.0, 2.0, 0.5]], np.float32)
+    (y,) = onnx_backend.run_node(node, [x], device="ATLAS-V1:0")
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+    assert onnx_backend.supports_device("ATLAS-V0") and not onnx_backend.supports_device("CUDA")

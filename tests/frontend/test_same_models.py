@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.frontend.imported import Imported, save_safetensors
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.frontend.models import import_model
@@ -109,6 +110,21 @@ def test_onnx(model: str) -> None:
 def test_linalg_text(model: str) -> None:
     text = same_models_linalg.TEXTS[model]()
     check(import_mlir(text, f"{model}.mlir", same_models.weights_of(model)), model)
+
+
+@pytest.mark.parametrize("model", ["encoder", "llama"])
+def test_programs_are_alike(model: str) -> None:
+    """From JAX and from torch comes the same program: as many cycles, the same bits."""
+    text = (DATA / f"{model}.mlir").read_text()
+    imported = (
+        import_text(text, f"{model}.mlir", same_models.weights_of(model)),
+        read_pt2(DATA / f"{model}.pt2"),
+    )
+    x = same_models.input_of(model)
+    programs = [tw.compile(each, (x,), no_host=True) for each in imported]
+    first, second = (np.asarray(program(x)) for program in programs)
+    np.testing.assert_array_equal(first, second)
+    assert programs[0].cycles == programs[1].cycles
 
 
 @needs_jax

@@ -4,9 +4,13 @@ grouped heads, rotary embeddings, masks, layers that repeat."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
+from tilewright.graph.compiler import CompileOptions, compile_model
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.targets.atlas.profile import load_profile
 
 
 def mlp() -> Imported:
@@ -24,16 +28,14 @@ def tiny_mlp() -> Imported:
     return net.build()
 
 
-def encoder() -> Imported:
-    """Two layers as of BERT or SigLIP on a batch of two: layer norms, biases, gelu."""
+def encoder(layers: int = 2) -> Imported:
+    """Layers as of BERT or SigLIP on a batch of two: layer norms, biases, gelu."""
     net = ModelBuilder("encoder", seed=3)
     x = net.input("x", (2, 45, 64))
-    for number in range(2):
+    for number in range(layers):
         with net.layer(f"layers.{number}"):
             normed = net.layer_norm(x, "norm1")
-            q, k, v = (
-                net.heads(net.linear(normed, 64, f"attention.{part}"), 2) for part in "qkv"
-            )
+            q, k, v = (net.heads(net.linear(normed, 64, f"attention.{part}"), 2) for part in "qkv")
             mixed = net.attention(q, k, v, "attention")
             x = x + net.linear(mixed, 64, "attention.out")
             normed = net.layer_norm(x, "norm2")
@@ -54,12 +56,12 @@ def _decoder_layer(net: ModelBuilder, x: Value, tables: tuple[Value, Value]) -> 
     return x + net.linear(net.silu_gate(gate, up), x.shape[-1], "mlp.down", bias=False)
 
 
-def decoder() -> Imported:
-    """Three layers as of Llama: grouped heads, rotary embeddings, a causal mask, gated mlp."""
+def decoder(layers: int = 3) -> Imported:
+    """Layers as of Llama: grouped heads, rotary embeddings, a causal mask, gated mlp."""
     net = ModelBuilder("decoder", seed=4)
     x = net.input("x", (1, 37, 96))
     tables = net.rotary_tables(37, 32)
-    for number in range(3):
+    for number in range(layers):
         with net.layer(f"layers.{number}"):
             x = _decoder_layer(net, x, tables)
     net.output("y", x)
@@ -81,9 +83,33 @@ def cross() -> Imported:
     return net.build()
 
 
+def tiny_decoder() -> Imported:
+    return decoder(2)
+
+
 MODELS: dict[str, Callable[[], Imported]] = {
     "mlp": mlp,
+    "tiny_mlp": tiny_mlp,
     "encoder": encoder,
     "decoder": decoder,
+    "decoder_2": tiny_decoder,
     "cross": cross,
 }
+
+
+@cache
+def imported(name: str) -> Imported:
+    return MODELS[name]()
+
+
+def compiled(
+    name: str, profile: str = "atlas-v1", fuse: bool = True, rounds: bool = True
+) -> CompiledModel:
+    """One of the models, compiled once for all tests."""
+    return _compiled(name, profile, fuse, rounds)
+
+
+@cache
+def _compiled(name: str, profile: str, fuse: bool, rounds: bool) -> CompiledModel:
+    options = CompileOptions(fuse=fuse, rounds=rounds, accuracy=True)
+    return compile_model(imported(name), load_profile(profile), options)

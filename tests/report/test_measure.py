@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tilewright.kernels.gemm import gemm
-from tilewright.report.measure import accuracy_figures, measure, report_data
+from tilewright.report.measure import accuracy_figures, measure, report_data, write_report
 from tilewright.report.model_page import model_page
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.kernel_model import kernel_model
@@ -56,6 +58,17 @@ def test_the_report_of_a_kernel(model: CompiledModel) -> None:
     assert data.accuracy is not None and data.accuracy.exact
     assert data.layers[0].formats == "a fp8, b fp8, out bf16"
     assert model_page(data) == model_page(report_data(model))
+
+
+def test_both_machines_measure_the_same(model: CompiledModel) -> None:
+    small = kernel_model(gemm.compile(a=(32, 32), b=(32, 32)))
+    assert measure(small, machine="python") == measure(small, machine="native")
+
+
+def test_the_page_is_written(model: CompiledModel, tmp_path: Path) -> None:
+    data = write_report(model, str(tmp_path / "page.html"), verified=False)
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == model_page(data)
+    assert data.not_verified == "it was not asked for"
 
 
 def test_given_inputs_are_named(model: CompiledModel) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tilewright.report.collect_report import collect
 from tilewright.report.model_page import model_page, script_json
 from tilewright.report.model_report import AccuracyFigures, Errors, LayerErrors, ReportData
+from tilewright.report.page_summary import share_text
 
 SECTIONS = ("summary", "cycles", "timeline", "memory", "accuracy", "host", "tensors", "ir", "assembly")  # fmt: skip
 VOID = {"meta", "link", "input", "br"}
@@ -120,6 +121,17 @@ def test_names_from_outside_stay_text() -> None:
     assert "The model was not verified for this report: it was not asked for." in model_page(
         collect(examples.mlp())
     )
+
+
+def test_a_model_from_a_file_is_called_by_its_name() -> None:
+    model = examples.mlp()
+    model.name = "/some/folder/mlp.onnx"
+    assert "<h1>mlp.onnx</h1>" in model_page(collect(model))
+
+
+def test_a_small_share_is_not_nothing() -> None:
+    assert share_text(2e-6) == "less than 0.01 %"
+    assert (share_text(0), share_text(0.0061)) == ("0.00 %", "0.61 %")
 
 
 def test_json_inside_a_script_cannot_end_it() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.report.collect_report import ASSEMBLY_LINES, collect, phase_texts, shortened
 from tilewright.report.layer_formats import described
+from tilewright.report.model_page import model_page
 from tilewright.report.model_report import AccuracyFigures, Errors, LayerErrors, binding_of
 from tilewright.runtime.compiled_model import Region
 from tilewright.tile.layouts import Layout
@@ -57,7 +58,7 @@ def test_rounds_called_alike_are_told_apart() -> None:
     model = examples.transformer(3)
     for names, expected in (
         ((), ["round 0", "round 1", "round 2"]),
-        (("layers", "layers", "layers"), ["layers 0", "layers 1", "layers 2"]),
+        (("layers", "layers", "layers"), ["round 0", "round 1", "round 2"]),
         (("a", "b", "c"), ["a", "b", "c"]),
     ):
         model.rounds = [replace(model.rounds[0], names=names)]
@@ -93,6 +94,10 @@ def test_a_bound_of_the_whole_model_goes_before_the_sum() -> None:
     model = examples.mlp()
     model.provenance["bound"] = 90_000
     assert (collect(model).bound, collect(model).bound_of) == (90_000, "whole model")
+    model.provenance |= {"bound_cause": "DMA", "bound_terms": {"DMA": 90_000, "VPU": 5}}
+    assert (collect(model).bound, collect(model).bound_of) == (90_000, "by DMA")
+    assert collect(model).bound_terms == {"DMA": 90_000, "VPU": 5}
+    assert "at least for VPU" in model_page(collect(model))
     del model.provenance["bound"]
     model.steps[1] = replace(model.steps[1], bound=0)
     assert collect(model, examples.mlp_run(model)).ratio is None
@@ -155,11 +160,37 @@ def test_layers_without_a_verification_are_those_of_calibration() -> None:
     assert (layers[0].errors.cosine, layers[1].errors.cosine) == (0.5, None)
 
 
+def test_errors_the_compiler_measured_fill_what_a_verification_lacks() -> None:
+    model = examples.transformer(2)
+    first = {"name": "a", "cosine": 0.75, "max_abs": 1.0, "relative": 0.5}
+    second = {"name": "b", "cosine": 0.5, "max_abs": 2.0, "relative": 0.25}
+    model.steps[1] = replace(model.steps[1], operands={"x": "hidden", "out": "normed"})
+    model.quantisation = {
+        "normed": {
+            "layer": "n",
+            "format": "bf16",
+            "cosine": 0.5,
+            "worst": "b",
+            "by_round": [first, second],
+        }
+    }
+    rows = [LayerErrors(Errors(f"row {turn}", True), 1, turn) for turn in range(2)]
+    known = LayerErrors(Errors("known", True, 0.1, 0.2, 0.9), 1, 1)
+    layers = collect(model, None, AccuracyFigures(True, [], [*rows, known])).layers
+    assert [layer.errors.cosine for layer in layers] == [0.75, 0.5, 0.9]
+    assert [layer.errors.name for layer in layers] == ["row 0", "row 1", "known"]
+    assert [layer.source for layer in layers] == ["calibration", "calibration", ""]
+    alone = collect(model).layers
+    assert [(row.errors.name, row.errors.cosine, row.formats) for row in alone] == [
+        ("a", 0.75, "bf16"), ("b", 0.5, "bf16"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("note", "formats", "scales"),
     [
         ("fp8", "fp8", ""),
-        ({"x": {"format": "fp8", "scale": 2}}, "x format fp8", "x scale 2"),
+        ({"x": {"format": "fp8", "scale": 2}}, "x fp8", "x scale 2"),
         ({"scales": {"x": 1, "w": [1, 3]}}, "", "x 1, w 2 from 1 to 3"),
         ({"kept": True, "skipped": False, "bits": 8, "note": None}, "kept, bits 8", ""),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,13 @@ import pytest
 
 import tilewright as tw
 from tilewright.dialects.parsing import parse_text
+from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.graph.compiler import CompileOptions, compile_model
 from tilewright.runtime import bundle
 from tilewright.runtime.check import check
 from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.profile import load_profile
 
@@ -77,8 +81,6 @@ def test_through_a_file(compiled: tuple[Imported, CompiledModel], tmp_path: Path
     bundle.save(model, tmp_path / "m.twb")
     program = tw.load(tmp_path / "m.twb")
     x = np.random.default_rng(3).normal(size=(1, 50, 64)).astype(np.float32)
-    from tilewright.runtime.session import Session
-
     assert np.array_equal(program(x), Session(model).run([x])[0])
     assert len(program.session.step_cycles) == len(list(model.calls()))
     again = compile_model(
@@ -86,3 +88,28 @@ def test_through_a_file(compiled: tuple[Imported, CompiledModel], tmp_path: Path
     )
     bundle.save(again, tmp_path / "n.twb")
     assert (tmp_path / "m.twb").read_bytes() == (tmp_path / "n.twb").read_bytes()
+
+
+def test_a_changed_instruction_is_found_in_its_step(
+    compiled: tuple[Imported, CompiledModel],
+) -> None:
+    """Another register in one instruction: a fault, or the step it belongs to is named."""
+    _, model = compiled
+    program, draw = model.segments[0], random.Random(3)
+    moves = [n for n, w in enumerate(program) if w.opcode.mnemonic.startswith(("vmat", "vmul"))]
+    found = 0
+    for place in draw.sample(moves, 12):
+        operands = program.operands.copy()
+        operands[place, 1] = (operands[place, 1] + 4) % 60
+        broken = replace(model, segments=[replace(program, operands=operands)])
+        try:
+            result = verify(broken)
+        except TilewrightError as error:
+            found += error.code in ("TW3130", "TW3010")
+            continue
+        if not result.ok:
+            assert result.first is not None
+            step = model.steps[result.first.step]
+            assert step.first_word <= place < step.end_word
+            found += 1
+    assert found >= 10  # a change in what is only padding does no harm

@@ -309,7 +309,7 @@ def test_the_original_is_found_by_its_hash(tmp_path: Path, monkeypatch: Any) -> 
     model = models.mlp()
     called = []
 
-    def import_model(name: str) -> Any:
+    def import_model(name: str, shapes: Any = None) -> Any:
         called.append(name)
         return imported()
 

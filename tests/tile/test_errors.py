@@ -193,12 +193,56 @@ def vmem(x: tw.bf16["M", 8192], out: tw.bf16["M", 8192]):
         out[m, :] = powers / tw.row_sum(powers)
 
 
+def condition(x: A, out: A):
+    for m in tw.grid(x.M):
+        if x[m, :]:  # here
+            out[m, :] = x[m, :]
+
+
+def comparison(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = max(x[m, :], 0.0)  # pyright: ignore  # here
+
+
+def power(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :] ** 0.5  # here
+
+
+def loop_over_tile(x: A, out: A):
+    for m in tw.grid(x.M):
+        for part in x[m, :]:  # here
+            out[m, :] = part
+
+
+def one_number(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :] * float(tw.row_sum(x[m, :]))  # pyright: ignore  # here
+
+
+def huge_number(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :] * 1e39  # here
+
+
+def unknown_size(x: A, out: A):
+    for m in tw.grid(x.Q):  # here
+        out[m, :] = x[m, :]
+
+
 def rows_of_vector(x: A, out: V):
     for m in tw.grid(x.M):
         out[:] = x[m, :]  # here
 
 
 MISTAKES: list[tuple[Callable[..., None], str, str]] = [
+    (condition, "TW1648", "a tile as a condition is not possible"),
+    (comparison, "TW1648", "a comparison of tiles is not possible"),
+    (power, "TW1648", "a tile to the power 0.5 is not possible"),
+    (loop_over_tile, "TW1648", "a loop over a tile is not possible"),
+    (one_number, "TW1648", "a tile as one number is not possible"),
+    (huge_number, "TW1616", "1e+39 is beyond the largest bf16 number, 3.39e38"),
+    (unknown_size, "TW1645", "x has no size Q"),
     (broadcast, "TW1618", "tiles of 32x96 and 32x40 do not broadcast"),
     (product_of_bf16, "TW1611", "a matrix product takes fp8 tiles, this one is bf16"),
     (product_shapes, "TW1612", "a product of 32x96 and 40x32 tiles does not fit"),
@@ -342,3 +386,44 @@ def test_parameters_need_types() -> None:
         @tw.kernel
         def plain(x, out: A):
             pass
+
+
+def test_an_output_that_is_never_written() -> None:
+    @tw.kernel
+    def nothing(x: A, out: A):
+        pass
+
+    for run in (lambda: nothing.compile(M=32, N=32), lambda: nothing.eager(np.zeros((32, 32)))):
+        with pytest.raises(TilewrightError, match="nothing never writes out") as caught:
+            run()
+        assert caught.value.code == "TW1629"
+
+
+def test_vectors_of_fp8() -> None:
+    with pytest.raises(TilewrightError, match="a vector of fp8, vectors are bf16"):
+
+        @tw.kernel
+        def bad(x: tw.fp8["N"], out: tw.bf16["N"]):
+            out[:] = tw.to_bf16(x[:])
+
+
+@pytest.mark.parametrize("array", [np.array([["a"]]), np.array([[1j]])])
+def test_arrays_without_numbers(array: np.ndarray) -> None:
+    @tw.kernel
+    def copied(x: A, out: A):
+        out[:, :] = +x[:, :]
+
+    for run in (copied, copied.eager):
+        with pytest.raises(TilewrightError, match="holds no real numbers") as caught:
+            run(array)
+        assert caught.value.code == "TW1649"
+
+
+def test_sizes_that_contradict_the_arrays() -> None:
+    @tw.kernel
+    def copied(x: A, out: A):
+        out[:, :] = x[:, :] ** 2
+
+    with pytest.raises(TilewrightError, match="M is given as 3, the arrays have 4"):
+        copied(np.zeros((4, 4)), M=3)
+    assert np.array_equal(copied(np.full((4, 4), 3.0)).astype(float), np.full((4, 4), 9.0))

@@ -246,6 +246,20 @@ def test_attention_on_collapsed_heads():
     assert families == {"gemma_attention": 1, "cast": 1}
 
 
+def test_heads_counted_as_rows():
+    """Query heads that share keys, stacked as rows of one product."""
+    g = Graph()
+    q, k, v = g.input("q", (2, 3, 4, 8)), g.input("k", (2, 5, 8)), g.input("v", (2, 5, 6))
+    s = g.op("mul", g.product(g.reshape(q, (2, 12, 8)), k, turned=True), 0.25)
+    s = g.op("select", g.input("mask", (2, 1, 4, 5), i1), g.reshape(s, (2, 3, 4, 5)), -1e9)
+    p = g.call("softmax", [s], s.type, {"axis": IntegerAttr(-1, i64)})
+    y = g.product(g.reshape(p, (2, 12, 5)), v)
+    result, families = simplified(g.finish(y), tolerance=1e-5)
+    assert families == {"gemma_attention": 1, "reshape": 3}
+    found = attribute_of(result, "gemma_attention", "kv_group")
+    assert isinstance(found, IntegerAttr) and found.value.data == 3
+
+
 def test_attention_turned_round():
     """Values times weights, and keys times queries: the result is turned."""
     g = Graph()

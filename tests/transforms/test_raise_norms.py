@@ -135,7 +135,7 @@ def test_near_misses_of_rms_norm_stay():
     batch=st.integers(1, 2),
     rows=st.integers(1, 5),
     width=st.integers(3, 12),
-    form=st.sampled_from(["two means", "fast", "clipped"]),
+    form=st.sampled_from(["two means", "fast", "clipped", "rows"]),
     order=st.sampled_from(["last", "factor"]),
     weight=st.booleans(),
     bias=st.booleans(),
@@ -144,7 +144,13 @@ def test_layer_norm(batch, rows, width, form, order, weight, bias):
     g = Graph()
     x = g.input("x", (batch, rows, width))
     average = g.mean(x)
-    if form == "two means":
+    if form == "rows":  # means without the last dimension, which comes back by a reshape
+        column = (batch, rows, 1)
+        average = g.reshape(g.reduction("mean", x, [2]), column)
+        squares = g.reshape(g.reduction("mean", g.op("square", x), [2]), column)
+        variance = g.op("relu", g.op("sub", squares, g.op("square", average)))
+        centred = g.op("sub", x, average)
+    elif form == "two means":
         centred = g.op("sub", x, average)
         variance = g.mean(g.op("mul", centred, centred))
     else:
@@ -171,6 +177,31 @@ def test_layer_norm_divided_by_the_root():
     y = g.op("div", d, g.op("sqrt", g.op("add", g.mean(g.op("pow", d, 2.0)), 1e-5)))
     y = g.op("add", g.op("mul", y, g.weight("w", vector(8))), g.weight("b", vector(8)))
     assert simplified(g.finish(y))[1] == {"layer_norm": 1}
+
+
+def test_spellings_stay_where_a_step_is_read_elsewhere():
+    def root_read(g, x):
+        root = g.op("sqrt", g.op("add", g.mean(g.op("square", x)), 1e-5))
+        return g.op("div", x, root), root
+
+    def exponential_read(g, x):
+        e = g.op("exp", g.op("neg", x))
+        return g.op("div", x, g.op("add", e, 1.0)), e
+
+    def inverse_read(g, x):
+        e = g.op("exp", g.op("sub", x, g.reduction("max", x, [2], keepdims=True)))
+        inverse = g.op("recip", g.reduction("sum", e, [2], keepdims=True))
+        return g.op("mul", e, inverse), inverse
+
+    def bent_read(g, x):
+        plus = g.op("add", g.op("erf", g.op("div", x, math.sqrt(2))), 1.0)
+        return g.op("mul", g.op("mul", x, plus), 0.5), plus
+
+    for change in (root_read, exponential_read, inverse_read, bent_read):
+        g = Graph()
+        model = g.finish(*change(g, g.input("x", (2, 3, 8))))
+        before = counts(model.module)
+        assert simplified(model, tolerance=0.0)[1] == before, change.__name__
 
 
 # ----------------------------------------------------------------------------------- activations

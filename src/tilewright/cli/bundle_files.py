@@ -34,13 +34,8 @@ INPUT_HELP = (
 def read_inputs(
     model: CompiledModel, texts: Sequence[str], seed: int | None
 ) -> dict[str, np.ndarray]:
-    """Arrays by input name, as the command line gives them; with a seed, random for the others."""
-    given: dict[str, np.ndarray] = {}
-    for text in texts:
-        for name, array in _input(model, text, seed or 0):
-            if name in given:
-                raise TilewrightError("TW0031", f"the input {name} is given twice")
-            given[name] = array
+    """Arrays for all inputs: as the command line gives them; with a seed, random for the others."""
+    given = given_inputs(model, texts, seed or 0)
     if seed is not None:
         return {**example_inputs(model, "random", seed), **given}
     missing = [n for n in model.inputs if n not in given and n not in model.state]
@@ -51,6 +46,17 @@ def read_inputs(
             f"the input {describe(port)} is missing",
             hint=f"give it: --input {port.name}=FILE.npy, or --seed 0 for random numbers",
         )
+    return given
+
+
+def given_inputs(model: CompiledModel, texts: Sequence[str], seed: int) -> dict[str, np.ndarray]:
+    """Arrays by name for the inputs that the command line gives."""
+    given: dict[str, np.ndarray] = {}
+    for text in texts:
+        for name, array in _input(model, text, seed):
+            if name in given:
+                raise TilewrightError("TW0031", f"the input {name} is given twice")
+            given[name] = array
     return given
 
 
@@ -203,7 +209,8 @@ class StepProgress:
             return
         from rich.console import Console
 
-        text = f"{self._verb}: step {done} of {steps}, tick {tick:,}"
+        where = f", tick {tick:,}" if tick else " of the reference"
+        text = f"{self._verb}: step {done} of {steps}{where}"
         if self._status is None:
             self._status = Console(stderr=True).status(text)
             self._status.start()

@@ -83,11 +83,30 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     metavar="LAYER",
     help="Let the host compute this layer and what is inside it. Repeatable.",
 )
+@click.option(
+    "--keep",
+    "keep",
+    multiple=True,
+    metavar="LAYER",
+    help="Compute the products of this layer and what is inside it as precisely as bf16, at two to "
+    "three times the work. Repeatable.",
+)
+@click.option(
+    "--scales",
+    type=click.Choice(["channel", "tensor"]),
+    default="channel",
+    help="Scales of fp8 weights: one per channel (default) or one per tensor.",
+)
 @click.option("--no-host", is_flag=True, help="Fail if any operation would run on the host.")
 @click.option(
     "--fuse/--no-fuse",
     default=True,
     help="Keep results in VMEM between kernels, and chains of operations in one (default).",
+)
+@click.option(
+    "--accuracy",
+    is_flag=True,
+    help="Also note how far every layer is from float32, on the first calibration sample.",
 )
 @click.option("--dump-phases", metavar="DIR", help="Write the IR after every phase into a folder.")
 @click.option(
@@ -111,8 +130,11 @@ def command(
     calibrate_seed: int | None,
     calibrate_count: int | None,
     host: tuple[str, ...],
+    keep: tuple[str, ...],
+    scales: str,
     no_host: bool,
     fuse: bool,
+    accuracy: bool,
     dump_phases: str | None,
     page: str | None,
     sizes: tuple[str, ...],
@@ -133,7 +155,15 @@ def command(
     from tilewright.targets.atlas.profile import load_profile
 
     profile = load_profile(target)
-    options = CompileOptions(fuse=fuse, host=host, no_host=no_host, seed=calibrate_seed or 0)
+    options = CompileOptions(
+        fuse=fuse,
+        host=host,
+        no_host=no_host,
+        keep=keep,
+        scales=scales,
+        seed=calibrate_seed or 0,
+        accuracy=accuracy,
+    )
     began = time.perf_counter()
     with CompileProgress() as progress:
         progress("import", model)

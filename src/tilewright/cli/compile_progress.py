@@ -7,7 +7,7 @@ from typing import Any
 
 PHASES = (
     "import", "simplify", "lower", "calibrate", "fold layers", "place and generate", "link",
-    "run and verify", "write",
+    "accuracy", "run and verify", "write",
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ class CompileProgress:
                 TextColumn("{task.fields[phase]:<18}"),
                 BarColumn(bar_width=24),
                 TimeElapsedColumn(),
-                TextColumn("{task.fields[detail]}"),
+                TextColumn("{task.fields[detail]}", markup=False),  # names may have brackets
                 console=Console(stderr=True),
                 transient=True,
             )

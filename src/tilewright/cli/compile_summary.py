@@ -91,8 +91,12 @@ def text(found: dict[str, Any]) -> str:
     lines.append(f"weights  {found['weights']['bytes']:,} bytes, {found['macs']:,} multiplications")
     for space, use in found["memory"].items():
         lines.append(f"{space.upper():<8} {use['used']:,} of {use['bytes']:,} bytes")
-    fp8 = len(found["quantisation"])
+    fp8 = sum(note.get("format") == "f8E4M3FN" for note in found["quantisation"].values())
     lines.append(f"fp8      {fp8} tensors, scales from {found['provenance']['calibration']}")
+    lines += _accuracy(found["quantisation"])
+    if found["provenance"].get("bound"):
+        bound, cause = found["provenance"]["bound"], found["provenance"]["bound_cause"]
+        lines.append(f"bound    {bound:,} cycles at least, set by {cause}")
     lines += _host(found["host"])
     times = ", ".join(f"{name} {value:.2f}" for name, value in found["seconds"].items())
     lines.append(f"seconds  {times}")
@@ -100,6 +104,17 @@ def text(found: dict[str, Any]) -> str:
         size = f", {found['file_bytes']:,} bytes" if what == "bundle" else ""
         lines.append(f"wrote    {name}{size}")
     return "\n".join(lines)
+
+
+def _accuracy(notes: dict[str, Any], shown: int = 3) -> list[str]:
+    """The layers furthest from float32, where that was measured."""
+    measured = [note for note in notes.values() if "cosine" in note]
+    measured.sort(key=lambda note: (note["cosine"], -note["relative"]))
+    return [
+        f"{'float32' if not number else '':<8} {note.get('worst', note['layer'])}: cosine "
+        f"{note['cosine']:.6f}, relative error {note['relative']:.2e}"
+        for number, note in enumerate(measured[:shown])
+    ]
 
 
 def _steps(found: dict[str, Any]) -> list[str]:

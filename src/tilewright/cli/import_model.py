@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 HELP = """Read MODEL into MLIR, with its weights in a safetensors file beside it.
 
 MODEL is an ONNX file, a PyTorch program saved by torch.export.save (FILE.pt2,
-which needs no torch), or package.module:factory, a function that returns a torch
-module and example inputs. Operators become kernel intents; attention, norms and
+which needs no torch), MLIR text (FILE.mlir: linalg, StableHLO as JAX prints it, or
+IREE's dumps, with weights in the text or in a safetensors file of the same name), a
+StableHLO portable artifact, or package.module:factory, a function that returns a
+torch module or JAX function and example inputs. Operators become kernel intents; attention, norms and
 activations stay whole. What has no mapping is reported, and then nothing is
 written. The table shows which kernels it became and what is left to the host.
 
@@ -26,6 +28,7 @@ written. The table shows which kernels it became and what is left to the host.
   tilewright import model.onnx -o model.mlir --shape batch=1 --shape tokens=64
   tilewright import model.pt2 -o model.mlir --weights weights.safetensors
   tilewright import my_models:decoder_block -o block.mlir
+  tilewright import model.mlir -o kernels.mlir
   tilewright import model.onnx --check --json
 """
 

@@ -88,7 +88,13 @@ def list_kernels(cases: bool, as_json: bool) -> None:
 @click.option("--asm", "assembly", is_flag=True, help="Print the program as assembly.")
 @click.option("--ir", "intermediate", is_flag=True, help="Print the npu_schedule IR.")
 @click.option("--source", "source", is_flag=True, help="Print the kernel as its author wrote it.")
-@click.option("--timeline", metavar="FILE", help="Write a picture of one run, as SVG.")
+@click.option(
+    "--timeline",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="",
+    help="Write a picture of one run, as SVG; NAME.svg if no file is given.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(
     name: str,
@@ -109,7 +115,7 @@ def show(
         if source:
             import inspect
 
-            click.echo(inspect.getsource(_function(which.kernel, name)), nl=False)
+            click.echo(inspect.getsource(_function(which, name)), nl=False)
         compiled = which.build(profile, sizes) if assembly or intermediate else None
         if intermediate:
             click.echo(_ir(compiled, name))
@@ -122,38 +128,43 @@ def show(
     else:
         row = measure(which, profile, sizes)
         if as_json:
-            print_json({"signature": which.signature(), "doc": which.doc, **row.to_json()})
+            print_json({"signature": which.signature(sizes), "doc": which.doc, **row.to_json()})
         else:
             _show_one(which, profile, sizes, row)
-    if timeline:
-        _timeline(which, profile, sizes, timeline)
+    if timeline is not None:
+        path = timeline or f"{name}.svg"
+        _timeline(which, profile, sizes, path)
+        click.echo(f"wrote {path}", err=True)
 
 
-def _function(kernel: Any, name: str) -> Any:
-    function = getattr(kernel, "function", None)
+def _function(which: Any, name: str) -> Any:
+    if which.made:
+        from tilewright.kernels.made_entries import MAKERS
+
+        return MAKERS[name]
+    function = getattr(which.kernel, "function", None)
     if function is None:
         raise TilewrightError("TW0056", f"{name} is not written in the tile language")
     return function
 
 
 def _ir(compiled: Any, name: str) -> str:
-    text = getattr(compiled, "ir", None)
-    if text is None:
+    if compiled.module is None:
         raise TilewrightError("TW0056", f"{name} is not written in the tile language: it has no IR")
-    return str(text)
+    return str(compiled.ir)
 
 
 def _show_one(which: Any, profile: str, sizes: dict[str, int], row: Measurement) -> None:
     compiled = which.build(profile, sizes)
     click.echo(f"{which.name}: {which.doc}")
-    click.echo(f"  {which.signature()}")
+    click.echo(f"  {which.signature(sizes)}")
     click.echo(f"{compiled.profile.name}:")
     for name, layout in compiled.layouts.items():
         way = "out" if name in compiled.outputs else "in"
-        shape = "x".join(map(str, layout.shape))
+        shape = "x".join(map(str, layout.given))
         at = compiled.bases[name]
         click.echo(
-            f"  {way:<4}{name:<14}{layout.dtype:<6}{shape:<14}{layout.order:<8}"
+            f"  {way:<4}{name:<14}{layout.dtype:<6}{shape:<14}{_order(layout):<26}"
             f"{layout.bytes:>9} bytes at {at:#x}"
         )
     proven = ", proven optimal" if row.optimal else ""
@@ -162,6 +173,13 @@ def _show_one(which: Any, profile: str, sizes: dict[str, int], row: Measurement)
     )
     busy = ", ".join(f"{unit} {100 * n / row.cycles:.0f} %" for unit, n in row.busy.items() if n)
     click.echo(f"  busy: {busy}; {row.instructions} instructions")
+
+
+def _order(layout: Any) -> str:
+    """How a tensor lies in DRAM."""
+    if layout.arrangement is None:
+        return layout.order
+    return f"{layout.order} of {'x'.join(map(str, layout.shape))}"
 
 
 def _timeline(which: Any, profile: str, sizes: dict[str, int], path: str) -> None:
@@ -231,6 +249,7 @@ def _print_rows(rows: list[Measurement]) -> None:
     table.add_column("profile", no_wrap=True)
     for title in ("cycles", "bound", "ratio"):
         table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
     for title in ("DMA", "MXU", "VPU", "instr.", "published"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -240,7 +259,7 @@ def _print_rows(rows: list[Measurement]) -> None:
         busy = [row.busy.get("DMA", 0), matrix, row.busy.get("VPU", 0)]
         table.add_row(
             row.kernel, row.case or shapes, row.profile, str(row.cycles), str(row.bound),
-            "optimal" if row.optimal else f"{row.ratio:.3f}", row.binding,
+            f"{row.ratio:.3f}", "optimal" if row.optimal else "", row.binding,
             *(f"{100 * ticks / row.cycles:.0f} %" for ticks in busy),
             str(row.instructions), "" if row.reference_cycles is None else str(row.reference_cycles),
         )  # fmt: skip

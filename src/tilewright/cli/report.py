@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import print_json
 from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, read_inputs
 from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.report.model_report import ReportData
 
 HELP = """Write a report about the compiled model OUT (a bundle, .twb).
 
@@ -126,7 +130,7 @@ def _target(bundle: str, page: str | None) -> str:
     return page
 
 
-def _say(data, target: str | None) -> None:
+def _say(data: ReportData, target: str | None) -> None:
     if data.run is not None:
         ratio = f", {data.ratio:.3f} x the bound" if data.ratio is not None else ""
         click.echo(f"{data.name} on {data.profile}: {data.run.cycles:,} cycles{ratio}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tilewright.cli import print_json
-from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, read_inputs
+from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, given_inputs
 from tilewright.errors import TilewrightError
 
 HELP = """Check the compiled model OUT (a bundle, .twb).
@@ -18,7 +18,8 @@ Where the original model is at hand, the distance to float32 is printed as well.
   tilewright verify block.twb
   tilewright verify block.twb --per-layer --model block.onnx --json
 
-Exits 0 if every bit agrees, 1 if one does not or the program faults, 2 for bad input.
+Exits 0 if every bit agrees, 1 if one does not, if the program faults or if it is further from
+float32 than --min-cosine allows, 2 for bad input.
 """
 
 
@@ -42,6 +43,13 @@ Exits 0 if every bit agrees, 1 if one does not or the program faults, 2 for bad 
     "float32; by default the file it was compiled from, if that has not changed.",
 )
 @click.option(
+    "--min-cosine",
+    type=click.FloatRange(-1, 1),
+    default=None,
+    metavar="C",
+    help="Also fail if an output's cosine similarity with float32 is below C.",
+)
+@click.option(
     "--machine",
     type=click.Choice(["native", "python"]),
     default=None,
@@ -54,6 +62,7 @@ def command(
     seed: int,
     per_layer: bool,
     original: str | None,
+    min_cosine: float | None,
     machine: str | None,
     as_json: bool,
 ) -> int:
@@ -61,7 +70,7 @@ def command(
     from tilewright.runtime.verify import verify
 
     model = load(bundle)
-    given = read_inputs(model, inputs, seed)
+    given = given_inputs(model, inputs, seed)
     imported = None
     if original is not None:
         from tilewright.frontend.models import import_model
@@ -74,10 +83,20 @@ def command(
             )
     except TilewrightError as error:
         return failed(error, as_json)
-    if not inputs:
-        result.inputs = f"random inputs of seed {seed}"
+    far = _too_far(result.cosine, min_cosine)
     if as_json:
-        print_json(result.to_json())
+        print_json({**result.to_json(), "close_enough": far is None})
     else:
         click.echo(result.text())
-    return 0 if result.ok else 1
+        if far is not None:
+            click.echo(far)
+    return 0 if result.ok and far is None else 1
+
+
+def _too_far(cosine: float | None, wanted: float | None) -> str | None:
+    """Why the result is not close enough to float32, if it is not."""
+    if wanted is None or (cosine is not None and cosine >= wanted):
+        return None
+    if cosine is None:
+        return "TOO FAR FROM FLOAT32: there is no original model to compare with"
+    return f"TOO FAR FROM FLOAT32: cosine {cosine:.6f}, wanted at least {wanted:g}"

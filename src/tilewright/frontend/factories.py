@@ -1,7 +1,7 @@
 """Models that a function of the user's makes: `package.module:factory`.
 
 A factory returns (torch module, example inputs), or (JAX function, example inputs) with the weights as
-a third member when the function takes them as its first argument.
+a third member when the function takes them as its first argument, or a model of the builder's.
 
 Error code: TW6122 a factory that cannot be used.
 """
@@ -13,20 +13,24 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported
 
 FORMS = (
-    "return (torch module, example_inputs), (jax function, example_inputs) or "
-    "(jax function, example_inputs, weights); the inputs are a tuple, or a dict by name"
+    "return (torch module, example_inputs), (jax function, example_inputs), "
+    "(jax function, example_inputs, weights) or what ModelBuilder.build() gives; the inputs are a "
+    "tuple, or a dict by name"
 )
 
 
 def import_factory(reference: str) -> Imported:
     """The model that `package.module:factory` returns, whichever framework it is of."""
     made = call_factory(reference)
+    if isinstance(made, Imported):
+        return replace(made, source=reference)
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
         raise TilewrightError(
             "TW6122",

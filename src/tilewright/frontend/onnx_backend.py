@@ -1,8 +1,9 @@
 """Tilewright as an ONNX backend: `prepare(model)`, `run_model`, `run_node`, `supports_device`.
 
-A thin layer over `read_onnx` and the reference executor, with the interface of
-`onnx.backend.base.Backend`. Inputs that decide shapes are fixed to their values when a model runs; each
-combination of input shapes and such values is imported once.
+A thin layer over `read_onnx` and the reference executor (device "CPU") or the compiler and the simulated
+machine (devices "ATLAS-V0" and "ATLAS-V1"), with the interface of `onnx.backend.base.Backend`. Inputs that
+decide shapes are fixed to their values when a model runs; each combination of input shapes and such
+values is imported once, and compiled once with ranges from the inputs it first meets.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from tilewright.frontend.onnx_values import Array, stored
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-DEVICES = ("CPU",)
+    from tilewright.runtime.loaded import Program
+
+DEVICES = ("CPU", "ATLAS-V0", "ATLAS-V1")
 
 
 class Prepared:
     """A model ready to run."""
 
-    def __init__(self, model: ModelProto) -> None:
-        self.model = model
+    def __init__(self, model: ModelProto, device: str = "CPU") -> None:
+        self.model, self.device = model, _kind(device)
         initialisers = {tensor.name for tensor in model.graph.initializer}
         self.names = [i.name for i in model.graph.input if i.name not in initialisers]
         self.fixed: set[str] = set()  # inputs found to decide shapes
         self.programs: dict[Any, OnnxModel] = {}
+        self.compiled: dict[int, Program] = {}  # by the identity of what was imported
 
     def run(self, inputs: Sequence[Any] | Mapping[str, Any], **_: Any) -> tuple[Array, ...]:
         """The outputs for inputs given in order or by name."""
@@ -40,7 +44,17 @@ class Prepared:
         given = self._by_name(inputs)
         program = self.program(given)
         feeds = [stored(given[spec.name]) for spec in program.inputs]
+        if self.device != "CPU":
+            return self._on_device(program, feeds)
         return tuple(run(program.module, feeds, weights=program.weights))
+
+    def _on_device(self, model: OnnxModel, feeds: list[Array]) -> tuple[Array, ...]:
+        from tilewright.compiling import compile
+
+        if id(model) not in self.compiled:
+            self.compiled[id(model)] = compile(model, tuple(feeds), self.device.lower())
+        results = self.compiled[id(model)](*feeds)
+        return results if isinstance(results, tuple) else (results,)
 
     def _by_name(self, inputs: Sequence[Any] | Mapping[str, Any]) -> dict[str, Array]:
         if not isinstance(inputs, Mapping):
@@ -76,7 +90,7 @@ class Prepared:
 def prepare(model: ModelProto, device: str = "CPU", **_: Any) -> Prepared:
     """The model ready to run."""
     _check_device(device)
-    return Prepared(model)
+    return Prepared(model, device)
 
 
 def run_model(model: ModelProto, inputs: Sequence[Any], device: str = "CPU", **_: Any):
@@ -114,12 +128,16 @@ def run_node(
     results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
     graph = helper.make_graph([node], "node", infos, results)
     opset = helper.make_opsetid("", opset_version)
-    return Prepared(helper.make_model(graph, opset_imports=[opset])).run(arrays)
+    return Prepared(helper.make_model(graph, opset_imports=[opset]), device).run(arrays)
 
 
 def supports_device(device: str) -> bool:
-    """Whether programs run there: the executor runs on the CPU."""
-    return device.partition(":")[0].upper() in DEVICES
+    """Whether programs run there: the executor on the CPU, the others on simulated machines."""
+    return _kind(device) in DEVICES
+
+
+def _kind(device: str) -> str:
+    return device.partition(":")[0].upper()
 
 
 def _check_device(device: str) -> None:

@@ -64,7 +64,7 @@ def _read(path: Path) -> Arrays:
     try:
         if path.suffix == ".safetensors":
             return read_tensors(np.memmap(path, np.uint8, "r"), "the samples", place)
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, MemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

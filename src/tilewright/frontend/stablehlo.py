@@ -50,16 +50,12 @@ from tilewright.errors import Location, TilewrightError, TilewrightErrors
 from tilewright.frontend.aten_builder import identifier
 from tilewright.frontend.aten_graph import BY_NAME, TensorInfo
 from tilewright.frontend.imported import Array, Imported, TensorSpec
-from tilewright.frontend.stablehlo_builder import (
-    OPERATIONS,
-    HLOImporter,
-    live_operations,
-    users_location,
-)
+from tilewright.frontend.stablehlo_builder import OPERATIONS, HLOImporter
 from tilewright.frontend.stablehlo_locations import name_in, plain_locations
 from tilewright.frontend.stablehlo_raising import raise_forms
+from tilewright.frontend.stablehlo_reading import live_operations, users_location
 
-OPERATION_FILES = ("elementwise", "movement", "rows", "products", "lookup", "control")
+OPERATION_FILES = ("elementwise", "special", "movement", "rows", "products", "lookup", "control")
 ILL_FITTING = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError, ArithmeticError,
     MemoryError, StopIteration, VerifyException,

@@ -16,35 +16,39 @@ itself, TW6207 a value that must be known at import.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tilewright.dialects.intents import Lane, Literal, shape_of
-from tilewright.dialects.locations import location_of, name_of
+from tilewright.dialects.locations import name_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.stablehlo import HLOOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Block,
-    DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
     Operation,
     OpResult,
     SSAValue,
     StringAttr,
     TensorType,
 )
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.frontend.aten import GraphImporter
 from tilewright.frontend.aten_builder import LAYER, scalar_attribute
-from tilewright.frontend.aten_graph import BY_NAME, ExportedGraph, Node, ScalarType, element_type
+from tilewright.frontend.aten_graph import (
+    BY_NAME,
+    ExportedGraph,
+    Node,
+    ScalarType,
+    TensorInfo,
+    element_type,
+)
 from tilewright.frontend.imported import Array
 from tilewright.frontend.stablehlo_locations import layer_in, name_in
+from tilewright.frontend.stablehlo_reading import live_operations, users_location
+from tilewright.reference import dtypes
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,8 @@ class HLOImporter(GraphImporter):
         self.made: dict[tuple[object, ...], OpResult] = {}
         self.current: HLOOp | None = None
         self.resources: Mapping[str, bytes] = {}
+        self.layers_of: dict[SSAValue, str] = {}  # one layer cut out of stacked weights -> its name
+        self.parts: dict[tuple[str, tuple[int, ...]], SSAValue] = {}
         self.functions: dict[str, Operation] = {}
         self.callers: list[Node] = []
 
@@ -233,6 +239,39 @@ class HLOImporter(GraphImporter):
         if key is not None:
             self.made[key] = made
         return made
+
+    def slice(
+        self,
+        x: SSAValue,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        result_shape: Sequence[int] | None = None,
+    ) -> SSAValue:
+        """A slice; one layer of weights that are stacked for a loop is a weight itself."""
+        shape = shape_of(x)
+        if x in self.names and len(shape) > 1 and tuple(sizes) == (1, *shape[1:]) != shape:
+            name, index = self.names[x], offsets[0]
+            part = self._part(f"{name}.{index}.stacked", self.weights[name][index : index + 1])
+            self.layers_of[part] = f"{name}.{index}"
+            return part if result_shape is None else self.reshape(part, result_shape)
+        return super().slice(x, offsets, sizes, strides, result_shape)
+
+    def reshape(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
+        if x in self.layers_of and tuple(shape) == shape_of(x)[1:]:
+            name = self.layers_of[x]
+            return self._part(name, self.weights[f"{name}.stacked"][0])
+        return super().reshape(x, shape)
+
+    def _part(self, name: str, array: Array) -> SSAValue:
+        """A weight that is part of another; the array is a view."""
+        if (name, array.shape) not in self.parts:
+            kind = BY_NAME[dtypes.of_array(array).name]
+            made = self.resource(name, TensorInfo(array.shape, kind))
+            self.parts[name, array.shape] = made
+            self.weights[name] = array
+            self.names[made] = name
+        return self.parts[name, array.shape]
 
     def apply(
         self,
@@ -406,65 +445,3 @@ def simplified(view: View) -> Value:
     if view.loops == tuple(range(len(view.shape))) and shape_of(view.tensor) == view.shape:
         return view.tensor
     return view
-
-
-# ----------------------------------------------------------------------------- reading attributes
-
-
-def numbers(op: HLOOp, name: str, otherwise: Sequence[int] | None = None) -> list[int]:
-    """A list of integers: `array<i64: …>`, or the older `dense<…> : tensor<…>`."""
-    found = op.get(name)
-    if isinstance(found, DenseArrayBase):
-        return [int(n) for n in found.get_values()]
-    if isinstance(found, DenseIntOrFPElementsAttr):
-        return [int(n) for n in found.get_values()]
-    if otherwise is None:
-        raise TilewrightError("TW6204", f"{op.name} has no {name}")
-    return list(otherwise)
-
-
-def number(op: HLOOp, name: str, otherwise: int | None = None) -> int:
-    found = op.get(name)
-    if isinstance(found, IntegerAttr):
-        return int(found.value.data)
-    if otherwise is None:
-        raise TilewrightError("TW6204", f"{op.name} has no {name}")
-    return otherwise
-
-
-def written(op: HLOOp, name: str) -> str:
-    """The text of a structured attribute, whichever form the operation was in."""
-    found: Any = op.get(name)
-    if isinstance(found, StringAttr):
-        return found.data.strip()
-    if found is not None and hasattr(found, "value"):  # an attribute of a dialect nobody registered
-        return found.value.data.strip()
-    raise TilewrightError("TW6204", f"{op.name} has no {name}")
-
-
-def listed(text: str, name: str) -> list[int]:
-    """`name = [1, 2]` in the text of a structured attribute; empty when absent."""
-
-    found = re.search(rf"\b{name}\s*=\s*\[([^\]]*)\]", text)
-    return [int(n) for n in found[1].split(",")] if found and found[1].strip() else []
-
-
-def users_location(op: Operation, caller: Location | None, source: str) -> Location | None:
-    """Where an operation comes from; in a function of JAX's own, where that was called."""
-    place = location_of(op)
-    return caller if caller is not None and (place is None or place.file == source) else place
-
-
-def live_operations(block: Block) -> list[Operation]:
-    """The operations of a block that its results depend on, in order, without the last."""
-    terminator = block.last_op
-    if terminator is None:
-        return []
-    needed = set(terminator.operands)
-    live: list[Operation] = []
-    for op in reversed(list(block.ops)):
-        if op is not terminator and needed.intersection(op.results):
-            live.append(op)
-            for inner in op.walk():
-                needed.update(inner.operands)
-    return live[::-1]

@@ -17,8 +17,8 @@ from tilewright.frontend.stablehlo_builder import (
     View,
     extent,
     lowers,
-    written,
 )
+from tilewright.frontend.stablehlo_reading import written
 
 MOST_STEPS = 4096
 DEEPEST_CALL = 64

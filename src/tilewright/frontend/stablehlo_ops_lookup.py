@@ -12,17 +12,10 @@ from tilewright.dialects.intents import integers, shape_of, tensor_type
 from tilewright.dialects.stablehlo import HLOOp
 from tilewright.dialects.xdsl_api import Attribute, SSAValue, StringAttr, TensorType
 from tilewright.frontend.aten_builder import integer
-from tilewright.frontend.stablehlo_builder import (
-    HLOImporter,
-    Value,
-    extent,
-    listed,
-    lowers,
-    numbers,
-    written,
-)
+from tilewright.frontend.stablehlo_builder import HLOImporter, Value, extent, lowers
 from tilewright.frontend.stablehlo_ops_elementwise import combined
 from tilewright.frontend.stablehlo_ops_rows import KINDS, body_operation
+from tilewright.frontend.stablehlo_reading import listed, numbers, written
 
 
 def looked_up(importer: HLOImporter, x: SSAValue, places: SSAValue, axis: int) -> SSAValue:

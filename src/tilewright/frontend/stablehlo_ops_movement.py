@@ -17,14 +17,8 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.frontend.aten_builder import integer, scalar_attribute
 from tilewright.frontend.aten_graph import TensorInfo, element_type
-from tilewright.frontend.stablehlo_builder import (
-    HLOImporter,
-    Value,
-    extent,
-    lowers,
-    number,
-    numbers,
-)
+from tilewright.frontend.stablehlo_builder import HLOImporter, Value, extent, lowers
+from tilewright.frontend.stablehlo_reading import number, numbers
 
 
 @lowers("constant")

@@ -18,16 +18,9 @@ from tilewright.dialects.stablehlo import BY_NAME as BY_OPERATION
 from tilewright.dialects.stablehlo import HLOOp
 from tilewright.dialects.xdsl_api import Attribute, Operation, SSAValue, StringAttr, TensorType
 from tilewright.frontend.aten_builder import integer
-from tilewright.frontend.stablehlo_builder import (
-    HLOImporter,
-    Value,
-    listed,
-    lowers,
-    number,
-    numbers,
-    written,
-)
+from tilewright.frontend.stablehlo_builder import HLOImporter, Value, lowers
 from tilewright.frontend.stablehlo_ops_movement import padded, reversed_along
+from tilewright.frontend.stablehlo_reading import listed, number, numbers, written
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,10 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.frontend.aten_builder import integer
 from tilewright.frontend.aten_graph import BY_NAME, ScalarType, element_type
-from tilewright.frontend.stablehlo_builder import (
-    HLOImporter,
-    Value,
-    View,
-    extent,
-    lowers,
-    number,
-    numbers,
-    order_of,
-)
+from tilewright.frontend.stablehlo_builder import HLOImporter, Value, View, extent, lowers, order_of
 from tilewright.frontend.stablehlo_ops_elementwise import BINARY, combined
 from tilewright.frontend.stablehlo_ops_movement import padded
+from tilewright.frontend.stablehlo_reading import number, numbers
 
 KINDS = {
     "stablehlo.add": "sum",

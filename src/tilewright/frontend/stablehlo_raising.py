@@ -16,8 +16,8 @@ from tilewright.frontend.aten_builder import LAYER
 from tilewright.frontend.stablehlo_attention import find_attention
 from tilewright.frontend.stablehlo_builder import HLOImporter
 from tilewright.frontend.stablehlo_chains import spelled_as_chains
-from tilewright.frontend.stablehlo_ops_elementwise import erfc
 from tilewright.frontend.stablehlo_ops_products import dot_of, expand_dot
+from tilewright.frontend.stablehlo_ops_special import erfc
 from tilewright.frontend.stablehlo_tidy import tidy_movement
 from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
 from tilewright.transforms.linalg_to_kernel.emitter import Settings

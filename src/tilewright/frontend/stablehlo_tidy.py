@@ -17,7 +17,7 @@ from tilewright.dialects.intents import IntentBuilder, integers, shape_of, tenso
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import Block, SSAValue, TensorType
 from tilewright.frontend.aten_builder import LAYER
-from tilewright.transforms.linalg_to_kernel.chains.match import family_name, is_unit_reshape
+from tilewright.transforms.linalg_to_kernel.chains.match import family_name
 
 
 def tidy_movement(block: Block) -> None:
@@ -64,8 +64,11 @@ def _tidied(op: UKernelGenericOp) -> SSAValue | None:
         if shape_of(source) == tuple(coarse) and len(coarse) < len(order):
             shape = [coarse[g] for g in groups]
             return _made(op, "reshape", _made(op, "transpose", source, groups, shape))
-    if inner == "reshape" and len(wide) < len(order) and is_unit_reshape(before):  # type: ignore[arg-type]
-        return _without_units(op, before.operands[0], wide)  # type: ignore[union-attr]
+    # Leading dimensions that stay, such as a batch of one, are no nuisance.
+    first = next((i for i, p in enumerate(order) if p != i), len(order))
+    kept = [p for p in order if shape_of(x)[p] != 1 or p < first]
+    if inner == "reshape" and len(kept) < len(order):
+        return _without_units(op, before.operands[0], kept)  # type: ignore[union-attr]
     return None
 
 
@@ -82,14 +85,13 @@ def _merged(order: list[int], shape: tuple[int, ...]) -> tuple[list[int], list[i
     return [ordered.index(run) for run in runs], sizes
 
 
-def _without_units(op: UKernelGenericOp, source: SSAValue, wide: list[int]) -> SSAValue | None:
-    """The same transpose on the tensor before dimensions of size 1 were put in, which come after."""
-    place = {p: index for index, p in enumerate(sorted(wide))}
-    kept = [d for d, n in enumerate(shape_of(source)) if n != 1]
-    thin = _made(op, "reshape", source, shape=[shape_of(source)[d] for d in kept])
-    order = [place[p] for p in wide]
-    shape = [shape_of(thin)[p] for p in order]
-    return _made(op, "reshape", _made(op, "transpose", thin, order, shape))
+def _without_units(op: UKernelGenericOp, source: SSAValue, kept: list[int]) -> SSAValue:
+    """The same transpose of some dimensions; the others, of size 1, are put in afterwards."""
+    shape = shape_of(op.operands[0])
+    thin = _made(op, "reshape", source, shape=[shape[d] for d in sorted(kept)])
+    order = [sorted(kept).index(p) for p in kept]
+    turned = _made(op, "transpose", thin, order, [shape[p] for p in kept])
+    return _made(op, "reshape", turned)
 
 
 def permutation(op: UKernelGenericOp) -> list[int]:

@@ -320,14 +320,25 @@ def from_numpy(array: Array) -> Any:
     return torch.from_numpy(np.array(array))
 
 
-def compile_backend(graph_module: Any, examples: Sequence[Any]) -> Any:
+def compile_backend(
+    graph_module: Any,
+    examples: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Any:
     """`torch.compile(model, backend="tilewright")`: the graph on the reference executor.
 
-    Placeholders that are parameters stay inputs, so that later changes to them are seen.
+    Placeholders that are parameters stay inputs, so that later changes to them are seen. With
+    options={"device": True} graphs run on the simulated device, see `torch_device`.
     """
     torch = load_torch()
+    from tilewright.frontend.torch_device import device_backend, device_options
     from tilewright.reference.executor import Executor
 
+    wanted = device_options(options, mode)
+    if wanted is not None:
+        return device_backend(graph_module, examples, wanted)
     imported = import_module(graph_module, tuple(examples), source="torch.compile")
     executor = Executor(imported.module, imported.weights)
 

@@ -65,6 +65,8 @@ class Tensor:
     )
     value: SSAValue | None = None  # what it holds a form of
     scale: Magnitude | None = None  # of fp8 tensors
+    # What the numbers in it say about the value, where that is more than a factor of `scale`.
+    undo: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name} {'x'.join(map(str, self.layout.shape))} {self.layout.dtype}>"

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy as np
 import tilewright
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
+from tilewright.graph.accuracy import meaning_of, measure, note_accuracy
 from tilewright.graph.assemble import assemble
+from tilewright.graph.bounds import bound_of
 from tilewright.graph.calibrate import calibrate, example_inputs
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import capture
@@ -29,6 +31,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.compiler import PlacedKernel
 from tilewright.transforms.simplify import simplify
 
+SCALES = ("channel", "tensor")
 TRIES = 24  # placements until every kernel has the room it needs
 Progress = Callable[[str, str], None]  # phase, detail
 
@@ -39,22 +42,39 @@ class CompileOptions:
 
     fuse: keep intermediate results in VMEM and chains of operations in one kernel.
     host: layers the host runs on request. no_host: nothing may run on the host.
+    keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
+    scales: of weights, one per "channel" or one per "tensor".
+    accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
     fuse: bool = True
     host: tuple[str, ...] = ()
     no_host: bool = False
+    keep: tuple[str, ...] = ()
+    scales: str = "channel"
     rounds: bool = True
     instruction_memory: int = 32768
     seed: int = 0
+    accuracy: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scales not in SCALES:
+            raise TilewrightError(
+                "TW1711",
+                f"there are no scales per {self.scales}",
+                hint=f"use {' or '.join(SCALES)}",
+            )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "fuse": self.fuse,
             "host": list(self.host),
             "no_host": self.no_host,
+            "keep": list(self.keep),
+            "scales": self.scales,
             "rounds": self.rounds,
             "seed": self.seed,
+            "accuracy": self.accuracy,
         }
 
 
@@ -82,13 +102,16 @@ def compile_model(
         phases["simplified"] = str(simple.module)
     with phase("lower"):
         graph = capture(simple)
-        lowered = Lowering(graph, options.fuse, set(options.host)).run()
+        lowered = Lowering(
+            graph, options.fuse, options.host, options.keep, options.scales == "tensor"
+        ).run()
         parts = split_parts(graph, lowered, simple.weights)
         if options.no_host and parts.reasons:
             _refuse_host(parts)
     with phase("calibrate"):
         samples = list(calibration) or [example_inputs(simple, options.seed)]
         calibrate(simple, lowered.magnitudes, samples)
+    meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
         folded = parts.fold(options.rounds)
     with phase("place and generate"):
@@ -104,8 +127,24 @@ def compile_model(
         "model": model.source,
         "model_hash": model_hash(simple),
     }
+    _note_bound(result)
+    if options.accuracy:
+        with phase("accuracy"):
+            note_accuracy(result, measure(result, simple, meanings, samples[0]))
     result.timing = timing
     return result
+
+
+def _note_bound(model: CompiledModel) -> None:
+    """Fill in what no program can beat, for every step and as a whole."""
+    bound = bound_of(model)
+    model.steps = [
+        replace(step, bound=one.cycles)
+        for step, one in zip(model.steps, bound.per_step, strict=True)
+    ]
+    model.provenance["bound"] = bound.total
+    model.provenance["bound_cause"] = bound.cause
+    model.provenance["bound_terms"] = bound.terms
 
 
 def _refuse_host(parts: Parts) -> None:

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.errors import TilewrightError
 from tilewright.graph.calls import TARGET, Call, Magnitude, Tensor, Unsupported, power_of_two
 from tilewright.graph.capture import Graph, Node, dtype_of, scalars, shape_of
-from tilewright.graph.kernels import BINARY, UNARY
+from tilewright.graph.kernels import BINARY, LOW, UNARY
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 WHOLE = 800  # tiles of a product's left operand that are held on chip at a time
+SMALLEST = 2.0**-126  # the smallest normal number of bf16
 CHAIN = 8  # element-wise operations in one kernel, at most
 
 
@@ -75,13 +78,21 @@ def padded(size: int) -> int:
 class Lowering:
     """Makes calls for the values that are asked for."""
 
-    def __init__(self, graph: Graph, fuse: bool = True, host: set[str] | None = None) -> None:
-        self.graph, self.fuse = graph, fuse
+    def __init__(
+        self,
+        graph: Graph,
+        fuse: bool = True,
+        host: Iterable[str] = (),
+        keep: Iterable[str] = (),
+        per_tensor: bool = False,
+    ) -> None:
+        self.graph, self.fuse, self.per_tensor = graph, fuse, per_tensor
+        self.kept_layers = tuple(keep)
         self.result = Lowered()
         self.forms: dict[tuple[Any, ...], Tensor] = {}
         self.names: dict[str, int] = {}
         self.unsupported: dict[SSAValue, str] = {}
-        self.host_layers = host or set()
+        self.host_layers = tuple(host)
 
     def run(self) -> Lowered:
         for _, value in self.graph.outputs:
@@ -121,11 +132,11 @@ class Lowering:
     def _reason_for_host(self, node: Node) -> str | None:
         if dtype_of(node.result) not in FLOATS:
             return f"{dtype_of(node.result)} values are not for the NPU"
-        if node.layer and any(
-            node.layer == name or node.layer.startswith(name + ".") for name in self.host_layers
-        ):
-            return "asked for"
-        return None
+        return "asked for" if _named(node.layer, self.host_layers) else None
+
+    def _kept(self, layer: str) -> bool:
+        """Whether a layer's products are to be as precise as bf16."""
+        return _named(layer, self.kept_layers)
 
     def from_host(
         self, value: SSAValue, shape: tuple[int, ...], conversion: str = "", order: str = "tiles"
@@ -346,7 +357,7 @@ class Lowering:
         bias = linear.bias
         if offset is not None:
             bias = offset if bias is None else bias + offset
-        operands, channel = {"a": a}, _channel_scales(weight)
+        operands, channel = {"a": a}, self._channel_scales(weight)
         target = self.magnitude(value) if dtype == "fp8" else None
         early = target is not None and linear.activation is None  # the result's scale folds in
 
@@ -358,6 +369,10 @@ class Lowering:
             Layout(weight.shape, "fp8", "panels"),
             lambda: weight / channel,
         )
+        options: dict[str, Any] = {}
+        if self._kept(linear.name):
+            options["precise"] = "weights" if heads else "both"
+            operands |= self._left_out(linear, a, weight / channel, heads)
         operands["scale"] = self.weight(
             f"{linear.name}.scale",
             Layout((columns,), "bf16"),
@@ -379,7 +394,6 @@ class Lowering:
         if residual is not None:
             nodes = (*nodes, self.graph.definition[value])
         macs = batch * rows * weight.size
-        options: dict[str, Any] = {}
         block = _row_block(rows, weight.shape[0])
         if block:
             options["rows"] = block
@@ -388,6 +402,36 @@ class Lowering:
             out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
             activation=linear.activation, heads=heads, **options,
         )  # fmt: skip
+
+    def _left_out(
+        self, linear: Linear, a: Tensor, weight: np.ndarray, heads: bool
+    ) -> dict[str, Tensor]:
+        """What rounding to fp8 leaves out of a product's operands, LOW times larger."""
+        high = weight.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+        found = {
+            "w_low": self.weight(
+                f"{linear.name}.weight.low",
+                Layout(weight.shape, "fp8", "panels"),
+                lambda: (weight - high) * LOW,
+            )
+        }
+        if heads:  # the result of attention is fp8 to begin with
+            return found
+
+        def make() -> Tensor:
+            x, scale = self.bf16(linear.x), a.scale
+            assert scale is not None
+            out = self.activation(f"{a.name}.low", a.layout.shape, "fp8", value=linear.x)
+            late = {"factor": lambda: 1.0 / scale.scale()}
+            operands = {"x": x, "high": a}
+            return self.call(f"{a.name} residue", "residue", operands, out, (), 0, late)
+
+        return {**found, "a_low": self.remembered((linear.x, "low"), make)}
+
+    def _channel_scales(self, weight: np.ndarray) -> np.ndarray:
+        """One scale per column, or the same for all of them."""
+        scales = _channel_scales(weight)
+        return np.full_like(scales, scales.max()) if self.per_tensor else scales
 
     def _operand(
         self, linear: Linear
@@ -425,6 +469,8 @@ class Lowering:
         for role in ("weight", "bias"):
             if role in norm.inputs and norm.inputs[role] not in constants:
                 return False
+        if any(self._kept(user.layer) for user in self.graph.users.get(result, ())):
+            return False
         if any(result is value for _, value in self.graph.outputs):
             return False
         return all(
@@ -439,7 +485,8 @@ class Lowering:
         rank = len(shape_of(node.result))
         if node.call.axis(rank) != rank - 1:
             raise Unsupported("a norm along another dimension than the last")
-        epsilon = node.call.floating("epsilon") or 0.0
+        # Beyond the edge rows may be 0; so that they do not become NaN the square root is not.
+        epsilon = max(node.call.floating("epsilon") or 0.0, SMALLEST)
         kind = node.family.removesuffix("_norm")
         x = self.bf16(node.inputs["x"])
         shape = canonical(shape_of(node.result))
@@ -512,6 +559,8 @@ class Lowering:
         gate, up = self._linear(gate_value), self._linear(up_value)
         if gate is None or up is None or gate.x is not up.x or gate.activation or up.activation:
             return None
+        if self._kept(gate.name) or self._kept(up.name):
+            return None
         if (gate.bias is None) != (up.bias is None):
             return None
         a, w_gate, offset_gate, factor, heads = self._operand(gate)
@@ -526,7 +575,7 @@ class Lowering:
         )
         biased = gate.bias is not None or offset_gate is not None
         for name, linear, weight, offset, share in rows:
-            channel = _channel_scales(weight)
+            channel = self._channel_scales(weight)
             operands[f"w_{name}"] = self.weight(
                 f"{linear.name}.weight",
                 Layout(weight.shape, "fp8", "panels"),
@@ -701,6 +750,7 @@ class Lowering:
         out = self.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
             value=node.result, scale=out_scale,
+            undo=lambda content: content[..., :width] * out_scale.scale(),
         )  # fmt: skip
         macs = batch * heads * rows * keys * (depth + width)
         return self.call(
@@ -763,7 +813,7 @@ class Lowering:
         weights = np.zeros((count, weight.shape[0], wide), np.float32)
         heads = weight.reshape(weight.shape[0], count, width).transpose(1, 0, 2)
         weights[:, :, places] = heads[:, :, columns]
-        channel = _channel_scales(weights)
+        channel = self._channel_scales(weights)
         bias = (
             linear.bias if offset is None else offset + (0 if linear.bias is None else linear.bias)
         )
@@ -796,7 +846,16 @@ class Lowering:
             nodes = (*nodes, rope)
         shape = (batch, count, wide, rows) if kind == "columns" else (batch, count, rows, wide)
         order_name = "panels" if kind == "columns" else "tiles"
-        out = self.activation(f"{linear.name}.{kind}", shape, "fp8", order_name, value=value)
+
+        def undo(content: np.ndarray) -> np.ndarray:
+            apart = content.swapaxes(2, 3) if kind == "columns" else content
+            natural = np.empty((*apart.shape[:-1], width), apart.dtype)
+            natural[..., columns] = apart[..., places] / factor()
+            return natural
+
+        out = self.activation(
+            f"{linear.name}.{kind}", shape, "fp8", order_name, value=value, undo=undo
+        )
         macs = batch * rows * linear.weight.size
         return self.call(linear.name, "project", operands, out, nodes, macs, **options)
 
@@ -823,6 +882,13 @@ class Lowering:
                 linear = self._linear(node.operands[0])
                 if linear is None or linear.activation or not graph.used_once(node.operands[0]):
                     return None
+                if self._kept(linear.name):
+                    raise TilewrightError(
+                        "TW1709",
+                        f"{linear.name} cannot be kept in bf16: attention takes its result as fp8",
+                        graph.definition[value].location,
+                        "keep other layers",
+                    )
                 return linear, rope
             else:
                 return None
@@ -877,7 +943,11 @@ class Lowering:
             raise Unsupported(f"heads of {width} columns cut out of a wider tensor")
         shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
         order = "panels" if kind == "columns" else "tiles"
-        out = self.activation(f"{source.name}.{kind}", shape, "fp8", order, value=value)
+
+        def undo(content: np.ndarray) -> np.ndarray:
+            return (content.swapaxes(2, 3) if kind == "columns" else content) / factor()
+
+        out = self.activation(f"{source.name}.{kind}", shape, "fp8", order, value=value, undo=undo)
         return self.call(
             f"{source.name} to heads", "split_heads", {"x": source}, out, (turn,), 0,
             {"factor": factor}, out=kind, heads=count,
@@ -946,6 +1016,11 @@ def _head_order(width: int, ropes: list[Node]) -> list[int]:
         first, second = list(range(half)), list(range(half, width))
     rest = [-1] * (padded(half) - half)
     return [*first, *rest, *second, *rest]
+
+
+def _named(layer: str, names: tuple[str, ...]) -> bool:
+    """Whether a layer is one of the names, or inside of one."""
+    return any(layer == name or layer.startswith(f"{name}.") for name in names if layer)
 
 
 def _source(node: Node) -> str:

@@ -47,6 +47,10 @@ def attention(
     elif kind == "key":
         assert mask is not None
         scores = arith.add(scores, spread(mask))
+    ragged = keys // SIDE * SIDE
+    if ragged < keys:  # the tile in which keys beyond the edge are hidden is clamped as a whole
+        clamped = smaller(scores[:, ragged:], constant(-HIDDEN))
+        scores = np.concatenate([scores[:, :ragged], clamped], axis=1)
     top = _largest(profile, scores)
     weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
     share = recip(_sum_of_weights(profile, weights))

@@ -107,7 +107,7 @@ def _tiles(size: int) -> int:
 def base_room(call: Call) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
     room = 8 * KIB
-    for parameter in ("w", "w_gate", "w_up"):
+    for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:
             layout = call.operands[parameter].layout
             wide = _tiles(layout.shape[-1]) if call.kernel == "project" else 1
@@ -130,7 +130,7 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         return 4 * KIB
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
-        if parameter == "a":
+        if parameter in ("a", "a_low"):
             return layout.bytes // max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
         if parameter in ("cos", "sin"):
             return layout.bytes

@@ -48,8 +48,8 @@ def fold_rounds(calls: list[Call]) -> Folded:
         first = len(result.calls)
         body = calls[at : at + period]
         for call in body:
-            if call.output in carried:
-                call.output = carried[call.output]
+            call.operands = {p: carried.get(t, t) for p, t in call.operands.items()}
+            call.output = carried.get(call.output, call.output)
         result.calls += body
         names = tuple(_layer(calls[at + k * period : at + (k + 1) * period]) for k in range(count))
         result.repeats.append(Repeat(count, first, first + period, names, weights))
@@ -149,7 +149,7 @@ def _wiring(calls: list[Call], at: int, period: int, count: int):
 
 def _layer(calls: list[Call]) -> str:
     """The name of a layer: what the names of its calls start with."""
-    parts = [call.name.split(".") for call in calls]
+    parts = [call.name.split(".") for call in calls if call.kernel != "copy"]
     shared = []
     for pieces in zip(*parts, strict=False):
         if len(set(pieces)) > 1:

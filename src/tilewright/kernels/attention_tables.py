@@ -30,7 +30,8 @@ def _block(scores, values, state):
 
 
 def _scores(q, kt):
-    return (tw.to_fp8(q) @ tw.to_fp8(kt)) * (1 / math.sqrt(q.shape[1]))
+    """Scores of fp8 queries."""
+    return (q @ tw.to_fp8(kt)) * (1 / math.sqrt(q.shape[1]))
 
 
 @tw.kernel
@@ -52,9 +53,13 @@ def flash_attention_bf16(
 ):  # fmt: skip
     """softmax(q @ kt / sqrt(D)) @ v, 32 keys at a time"""
     for m in tw.grid(out.M):
-        state = None
+        state, queries = (tw.state(), tw.state(), tw.state()), tw.to_fp8(q[m, :])
+        started = False
         for s in tw.steps(kt.S):
-            state = _block(_scores(q[m, :], kt[:, s]), v[s, :], state)
+            after = _block(_scores(queries, kt[:, s]), v[s, :], state if started else None)
+            for kept, new in zip(state, after, strict=True):
+                kept.set(new)
+            started = True
         _, total, result = state
         out[m, :] = result * tw.recip(total)
 
@@ -67,7 +72,7 @@ def attention_acc_first(
 ):  # fmt: skip
     """the state after the first 32 keys"""
     out_largest[:, :], out_total[:, :], out_result[:, :] = _block(
-        _scores(q[:, :], kt[:, :]), v[:, :], None
+        _scores(tw.to_fp8(q[:, :]), kt[:, :]), v[:, :], None
     )
 
 
@@ -81,7 +86,7 @@ def attention_acc_mid(
     """the state after 32 more keys"""
     state = largest[:, :], total[:, :], result[:, :]
     out_largest[:, :], out_total[:, :], out_result[:, :] = _block(
-        _scores(q[:, :], kt[:, :]), v[:, :], state
+        _scores(tw.to_fp8(q[:, :]), kt[:, :]), v[:, :], state
     )
 
 
@@ -93,5 +98,5 @@ def attention_acc_last(
 ):  # fmt: skip
     """the attention after the last 32 keys"""
     state = largest[:, :], total[:, :], result[:, :]
-    _, total_after, result_after = _block(_scores(q[:, :], kt[:, :]), v[:, :], state)
+    _, total_after, result_after = _block(_scores(tw.to_fp8(q[:, :]), kt[:, :]), v[:, :], state)
     out[:, :] = result_after * tw.recip(total_after)

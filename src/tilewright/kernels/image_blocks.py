@@ -18,6 +18,7 @@ from tilewright.tile.blocks import Block
 
 TILE = 1024  # bytes of an fp8 tile
 BODY = 850  # products (or other steps) of tiles in one loop body
+SHORT = 220  # steps of a body that may be written out twice
 START = 600  # ticks before a body is under way, about
 
 
@@ -37,6 +38,7 @@ class Cost:
     writes: int
     steps: int
     ticks: float
+    longest: int = 0  # steps in one body; 0: BODY
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,15 @@ class Partition:
     looped: int
     rest: list[tuple[int, int]]
 
-    @property
-    def bodies(self) -> list[tuple[int, int]]:
-        """(tiles, times its pixels are loaded) of every body; a loop loads one block too many."""
+    def bodies(self, steps: int) -> list[tuple[int, int]]:
+        """(tiles, times its pixels are loaded) of every body with so many steps per tile. A loop
+        loads one block too many, unless its body is short enough to be written out once more."""
         trips = self.looped // self.size
-        loops = [(tiles, trips + (trips > 1)) for _, tiles in self.parts if trips]
+        loops = [
+            (tiles, trips + (trips > 1 and (trips < 3 or tiles * steps > SHORT)))
+            for _, tiles in self.parts
+            if trips
+        ]
         return [*loops, *((tiles, 1) for _, tiles in self.rest)]
 
 
@@ -101,10 +107,10 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
         per_tile = cost.steps * group
         resident = cost.fixed * group * TILE
         for most in range(1, total + 1):
-            if most > 1 and most * per_tile > BODY:
+            if most > 1 and most * per_tile > (cost.longest or BODY):
                 break
             cut = partition(out, most)
-            bodies = cut.bodies
+            bodies = cut.bodies(per_tile)
             reads = cost.shared + cost.own * group
             around = (out.batch or 1) > 1 or group < panels
             needed = resident + _room(cut, cost, reads, group, around) + 32 * TILE
@@ -167,7 +173,7 @@ def kept_rows(out: Image, block: Block, phase: tuple[int, int]) -> np.ndarray:
 
 def write_border(out: Any, b: Any, image: Image) -> None:
     """Fill the tiles that hold nothing but border."""
-    if not image.around:
+    if not border_tiles(image):
         return
     nothing = tw.full(LOWEST if image.fill == "lowest" else 0.0, image.dtype)
     panels = image.stored[-1]

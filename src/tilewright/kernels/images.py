@@ -52,7 +52,8 @@ class Image:
     border: rows above and below, and columns beside each row, of every phase image.
     pitch: pixels from row to row of a phase image; 0: few pixels, but also few places of tiles
     at which rows begin, since each needs a mask of its own.
-    fill: what the border holds, "zero" or "lowest". dtype: fp8, or bf16 for results.
+    fill: what the border holds, "zero" or "lowest". dtype: fp8, or bf16 for results. spare: tiles
+    behind the last one, for windows without padding that begin between tiles.
     """
 
     height: int
@@ -64,6 +65,7 @@ class Image:
     fill: str = "zero"
     batch: int | None = None
     dtype: str = "fp8"
+    spare: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "phases", pair(self.phases))
@@ -98,6 +100,10 @@ class Image:
         masks = np.unique(starts[(starts >= self.columns).any(1)], axis=0)
         return 2 * tiles + len(masks) + (every if tiles > MANY else 0)
 
+    def each_phase(self) -> list[tuple[int, int]]:
+        down, across = self.phase_count
+        return [(a, b) for a in range(down) for b in range(across)]
+
     # --- geometry of a phase image, in its own pixels ---
 
     @property
@@ -124,10 +130,9 @@ class Image:
 
     @property
     def pixels(self) -> int:
-        """Of a phase image with its border: whole tiles. Without a border there is one tile to
-        spare, for the last tile of a result that begins between two tiles of this one."""
-        spare = SIDE if self.around < SIDE else 0
-        return self.lead + round_up(self.rows * self.pitch) + round_up(self.around) + spare
+        """Of a phase image with its border: whole tiles."""
+        around = 2 * round_up(self.around)
+        return around + round_up(self.rows * self.pitch) + self.spare * SIDE
 
     def inside(self, flat: np.ndarray, phase: tuple[int, int]) -> np.ndarray:
         """Which pixels of a phase, counted from its first one, are of the image."""
@@ -275,7 +280,8 @@ def prepared(image: Image, window: Window) -> Image:
     wide = replace(image, border=border, pitch=0)
     across = result_phases(image, window)[1]
     least = -(-window.result(image.height, image.width)[1] // across) + border[1]
-    return wide if wide.pitch >= least else replace(wide, pitch=round_up(least, 8))
+    wide = wide if wide.pitch >= least else replace(wide, pitch=round_up(least, 8))
+    return replace(wide, spare=max(wide.spare, -(-_beyond(wide, window) // SIDE)))
 
 
 def result_image(image: Image, window: Window, channels: int, **changes: Any) -> Image:
@@ -292,7 +298,7 @@ def result_image(image: Image, window: Window, channels: int, **changes: Any) ->
         )
     return replace(
         image, height=height, width=width, channels=channels, phases=phases,
-        **{"fill": "zero", **changes},
+        **{"fill": "zero", "spare": 0, **changes},
     )  # fmt: skip
 
 
@@ -329,11 +335,6 @@ def check_window(image: Image, window: Window, what: str) -> None:
             hint=f"store it in multiples of the stride: Image(..., phases={wanted})",
         )
     rows, columns = needed_border(image, window)
-    out = result_image(image, window, image.channels)
-    farthest = max(window.place(image, (a, c), tap).shift for a, c in np.ndindex(*out.phase_count)
-                   for tap in window.taps)  # fmt: skip
-    if round_up(out.rows * out.pitch) + farthest > image.pixels:
-        columns = max(columns, image.border[1] + SIDE)
     if rows > image.border[0] or columns > image.border[1]:
         raise TilewrightError(
             "TW1672",
@@ -341,6 +342,23 @@ def check_window(image: Image, window: Window, what: str) -> None:
             f"{image.border[0]} and {image.border[1]}",
             hint="store it as prepared(image, window)",
         )
+    if _beyond(image, window) > 0:
+        raise TilewrightError(
+            "TW1672",
+            f"the last tile of {what} reaches {_beyond(image, window)} pixels beyond the image",
+            hint="store it as prepared(image, window)",
+        )
+
+
+def _beyond(image: Image, window: Window) -> int:
+    """Pixels that the last tile of a result reaches beyond what is stored."""
+    rows = -(-window.result(image.height, image.width)[0] // result_phases(image, window)[0])
+    farthest = max(
+        window.place(image, (a, c), tap).shift
+        for a, c in np.ndindex(*result_phases(image, window))
+        for tap in window.taps
+    )
+    return round_up(rows * image.pitch) + farthest - image.pixels
 
 
 @dataclass(frozen=True)

@@ -164,11 +164,19 @@ def selected(
     for name in names:
         entry(name)
     if case is not None:
-        found = [c for c in find_case(case) if profile in (None, c.profile)]
-        if not found:
+        if sizes:
             raise TilewrightError(
-                "TW0054", f"there is no published case {case!r}", hint="see kernels list --cases"
+                "TW0055", "a published case has sizes of its own", hint="leave out --shape"
             )
+        found = [c for c in find_case(case) if profile in (None, c.profile)]
+        found = [c for c in found if not names or c.kernel in names]
+        if not found:
+            of = f" of {', '.join(names)}" if names else ""
+            on = f" on {profile}" if profile else ""
+            raise TilewrightError(
+                "TW0054", f"there is no published case {case!r}{of}{on}",
+                hint="see kernels list --cases",
+            )  # fmt: skip
         for one in found:
             yield entry(one.kernel), one.profile, one.sizes, one
         return

@@ -277,6 +277,14 @@ def _ideal_linear(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> tuple[np.nd
     return result, error + U * (np.abs(result) + error)
 
 
+def _ideal_continued(
+    a: np.ndarray, b: np.ndarray, total: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sum so far is rounded to fp16 too."""
+    product, error = _ideal_product(a, b)
+    return product + total, error + 1.3 * U * (np.abs(product) + 2 * np.abs(total) + error)
+
+
 def _ideal_scaled(
     a: np.ndarray, b: np.ndarray, scale: np.ndarray, bias: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -448,7 +456,11 @@ REFERENCES: dict[str, Reference] = {
         _cast_ideal(_ideal_scaled),
     ),
     "matmul_acc_first": Reference(lambda profile, a, b: arith.matmul(a, b), _ideal_product),
-    "matmul_acc_mid": Reference(lambda profile, a, b, total: arith.matmul(a, b, total)),
-    "matmul_acc_last": Reference(lambda profile, a, b, total: arith.matmul(a, b, total)),
+    "matmul_acc_mid": Reference(
+        lambda profile, a, b, total: arith.matmul(a, b, total), _ideal_continued
+    ),
+    "matmul_acc_last": Reference(
+        lambda profile, a, b, total: arith.matmul(a, b, total), _ideal_continued
+    ),
     "mini_block": Reference(mini_block, _ideal_mini_block),
 }

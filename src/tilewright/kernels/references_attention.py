@@ -98,13 +98,14 @@ def ideal_attention(
     v: np.ndarray,
     cast: bool = True,
     mask: np.ndarray | None = None,
+    root: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """softmax(q @ kt / sqrt(D)) @ v.
+    """softmax(q @ kt / sqrt(D)) @ v, or with another factor than 1 / sqrt(D).
 
     Errors: the casts move each score by at most `moved`, so each weight by a factor of
     exp(2 moved); weights and values are cast once more; sums round as usual.
     """
-    root = 1 / math.sqrt(q.shape[1])
+    root = 1 / math.sqrt(q.shape[1]) if root is None else root
     blocks = -(-kt.shape[1] // 32)
     scores = q @ kt * root
     seen = np.abs(scores).max(1, keepdims=True)
@@ -112,7 +113,8 @@ def ideal_attention(
         scores = scores + mask
     size = np.abs(q) @ np.abs(kt)
     moved = _spread(q, cast) @ np.abs(kt) + np.abs(q) @ _spread(kt, cast)
-    moved = root * (moved + _spread(q, cast) @ _spread(kt, cast) + 4 * U * size)
+    steps = max(4.0, 1.3 * -(-q.shape[1] // 32) + 2)
+    moved = root * (moved + _spread(q, cast) @ _spread(kt, cast) + steps * U * size)
     moved = moved.max(1, keepdims=True) + 2 * U * seen
     powers = np.exp(scores - scores.max(1, keepdims=True))
     total = powers.sum(1, keepdims=True)
@@ -123,12 +125,55 @@ def ideal_attention(
     return result, factor * weighted + (1 + factor) * lost + TINY
 
 
+def _ideal_scores(q: np.ndarray, kt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores, and how far the casts and roundings of a row may move them."""
+    root = 1 / math.sqrt(q.shape[1])
+    moved = _spread(q, True) @ np.abs(kt) + np.abs(q) @ _spread(kt, True)
+    moved = moved + _spread(q, True) @ _spread(kt, True) + 6 * U * (np.abs(q) @ np.abs(kt))
+    scores = q @ kt * root
+    return scores, (root * moved + 2 * U * np.abs(scores)).max(1, keepdims=True)
+
+
+def _ideal_largest(
+    q: np.ndarray, kt: np.ndarray, before: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The running maximum, which starts at -100."""
+    scores, moved = _ideal_scores(q, kt)
+    start = np.full((len(q), 1), -100.0) if before is None else before[:, :1]
+    largest = np.maximum(scores.max(1, keepdims=True), start)
+    return halves(largest), halves(moved + TINY)
+
+
+def _ideal_last(
+    q: np.ndarray,
+    kt: np.ndarray,
+    v: np.ndarray,
+    largest: np.ndarray,
+    total: np.ndarray,
+    result: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(state faded + this block) over the sum; scores move by `moved`, weights by exp of that."""
+    scores, moved = _ideal_scores(q, kt)
+    before = largest[:, :1]
+    top = np.maximum(scores.max(1, keepdims=True), before)
+    powers, fade = np.exp(scores - top), np.exp(before - top)
+    whole = fade * total[:, :1] + powers.sum(1, keepdims=True)
+    mixed = fade * result + powers @ v
+    size = fade * np.abs(result) + powers @ np.abs(v)
+    factor = np.exp(4 * moved) * (1 + U8 + 24 * U) - 1
+    lost = 2.0**-10 * np.abs(v).sum(0) + powers @ _spread(v, True)
+    share = size / whole * 2 * factor + (1 + factor) * lost / whole
+    return mixed / whole, share + TINY
+
+
 ATTENTION_REFERENCES: dict[str, Reference] = {
     "attention_tile": Reference(
         attention_tile, lambda q, kt, v: ideal_attention(q, kt, v, cast=False)
     ),
     "flash_attention_bf16": Reference(flash_attention, ideal_attention),
-    "attention_acc_first": Reference(acc_first, None),
-    "attention_acc_mid": Reference(acc_mid, None),
-    "attention_acc_last": Reference(acc_last, None),
+    "attention_acc_first": Reference(acc_first, lambda q, kt, v: _ideal_largest(q, kt, None)),
+    "attention_acc_mid": Reference(
+        acc_mid, lambda q, kt, v, largest, total, result: _ideal_largest(q, kt, largest)
+    ),
+    "attention_acc_last": Reference(acc_last, _ideal_last),
 }

@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.kernels.references import Codes, Reference, row_total
+from tilewright.kernels.references import (
+    TINY,
+    Codes,
+    Ideal,
+    Reference,
+    constant,
+    product,
+    row_total,
+)
+from tilewright.kernels.references_attention import ideal_attention
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, to_codes
@@ -119,9 +128,73 @@ def _full_mask(shape: tuple[int, int], more: tuple[Codes, ...]) -> Codes:
     return more[0]
 
 
+def _ideal(mask_of: Mask) -> Ideal:
+    """softmax(q @ kt + mask) @ v in float64; a row that sees nothing is 0."""
+
+    def ideal(
+        q: np.ndarray, kt: np.ndarray, v: np.ndarray, *more: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        shape = (q.shape[2], v.shape[1])
+        codes = tuple(to_codes(m, "bf16") for m in more)
+        found = mask_of(shape, codes)
+        mask = np.zeros(shape) if found is None else arith.bf16_to_f32(found).astype(np.float64)
+        blind = (mask <= HIDDEN / 2).all(1, keepdims=True)
+        value, error = (np.zeros((*q.shape[:3], v.shape[2])) for _ in range(2))
+        for g, r in np.ndindex(*q.shape[:2]):
+            found_value, found_error = ideal_attention(
+                q[g, r], kt[g], v[g], cast=False, mask=mask, root=1.0
+            )
+            value[g, r] = np.where(blind, 0.0, found_value)
+            error[g, r] = np.where(blind, TINY, found_error)
+        return value, error
+
+    return ideal
+
+
+def flash(profile: Profile, q: Codes, kt: Codes, v: Codes, mask: Codes | None) -> Codes:
+    """One head, 32 keys at a time: maximum, sum and result are carried and faded."""
+    exp = arith.unary_table("vexp")
+    top = total = result = None
+    for start in range(0, v.shape[0], SIDE):
+        keys = slice(start, start + SIDE)
+        scores = product(q, np.ascontiguousarray(kt[:, keys]))
+        if mask is not None:
+            scores = arith.add(scores, np.ascontiguousarray(mask[:, keys]))
+        best = row_total(profile, scores, "max")
+        if top is not None:
+            best = arith.extreme(top, best, larger=True)
+        weights = exp[arith.subtract(scores, best)]
+        summed = row_total(profile, weights, "sum")
+        mixed = product(arith.pack(weights, 1), v[keys])
+        if top is not None and total is not None and result is not None:
+            fade = exp[arith.subtract(top, best)]
+            summed = arith.add(arith.multiply(total, fade), summed)
+            mixed = arith.add(arith.multiply(result, fade), mixed)
+        top, total, result = best, summed, mixed
+    assert top is not None and total is not None and result is not None
+    share = arith.unary_table("vrecip")[total]
+    if mask is not None:
+        height = arith.relu(arith.subtract(top, constant(HIDDEN / 3)))
+        share = arith.multiply(share, arith.extreme(height, constant(1.0), larger=False))
+    return arith.multiply(result, share)
+
+
+def _flash_heads(mask_of: Mask) -> Callable[..., Codes]:
+    def exact(profile: Profile, q: Codes, kt: Codes, v: Codes, *more: Codes) -> Codes:
+        mask = mask_of((q.shape[2], v.shape[1]), more)
+        out = np.zeros((*q.shape[:3], v.shape[2]), np.uint16)
+        for g, r in np.ndindex(*q.shape[:2]):
+            out[g, r] = flash(profile, q[g, r], kt[g], v[g], mask)
+        return out
+
+    return exact
+
+
 HEAD_REFERENCES: dict[str, Reference] = {
-    "attention": Reference(_heads(_no_mask)),
-    "attention_causal": Reference(_heads(_causal)),
-    "attention_key_mask": Reference(_heads(_key_mask)),
-    "attention_mask": Reference(_heads(_full_mask)),
+    "attention": Reference(_heads(_no_mask), _ideal(_no_mask)),
+    "attention_causal": Reference(_heads(_causal), _ideal(_causal)),
+    "attention_key_mask": Reference(_heads(_key_mask), _ideal(_key_mask)),
+    "attention_mask": Reference(_heads(_full_mask), _ideal(_full_mask)),
+    "attention_flash": Reference(_flash_heads(_no_mask), _ideal(_no_mask)),
+    "attention_flash_causal": Reference(_flash_heads(_causal), _ideal(_causal)),
 }

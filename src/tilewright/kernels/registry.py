@@ -72,12 +72,17 @@ class Entry:
         """For the default sizes."""
         return self.reference_at({}) if self.made else _references()[self.name]
 
-    def signature(self) -> str:
+    def signature(self, sizes: Mapping[str, int] | None = None) -> str:
         """`a: fp8[M, K], b: fp8[K, N] -> out: bf16[M, N]`"""
-        kernel = self.kernel
+        kernel = self.kernel_at(sizes)
 
         def shown(name: str) -> str:
             spec = kernel.specs[name]
+            if spec.arrangement is not None:
+                shape, stored = (
+                    ", ".join(map(str, s)) for s in (spec.arrangement.shape, spec.sizes)
+                )
+                return f"{name}: {spec.dtype}[{shape}] stored as [{stored}]"
             order = "" if spec.order == "tiles" else f" in {spec.order}"
             return f"{name}: {spec.dtype}[{', '.join(map(str, spec.sizes))}]{order}"
 
@@ -166,7 +171,7 @@ def _group(module: str, names: str, sizes: Mapping[str, int], **more: Any) -> li
 def _windows(names: str, sizes: Mapping[str, int], goldens: Mapping[str, Any]) -> list[Entry]:
     """Kernels over images."""
     whole = {"H": 8, "W": 8, "C": 32, **sizes}
-    return _group("image_entries", names, whole, related=True, made=True, goldens=goldens)
+    return _group("made_entries", names, whole, related=True, made=True, goldens=goldens)
 
 
 _MN = {"M": 32, "N": 32}
@@ -182,7 +187,7 @@ _ENTRIES: list[Entry] = [
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
     Entry("gemm", "gemm", _MKN),
     *_group(
-        "attention", "attention attention_causal", _HEADS,
+        "attention", "attention attention_causal attention_flash attention_flash_causal", _HEADS,
         data=dict.fromkeys(("q", "kt", "v"), "half"),
     ),
     *_group(
@@ -215,10 +220,15 @@ _ENTRIES: list[Entry] = [
         "rope", "elementwise", {"M": 32, "D": 64}, {"D": 64},
         {"cosines": "angles", "sines": "angles"},
     ),
+    Entry(
+        "rope_split", "made_entries", {"M": 32, "D": 32}, {"D": 2},
+        {"cosines": "angles", "sines": "angles"}, made=True,
+        goldens={"ragged": {"M": 50, "D": 40}, "several tiles": {"M": 64, "D": 96}},
+    ),
     Entry("rope_angles", "elementwise", {"M": 32, "D": 64, "H": 32}, related=True),
     *_windows("conv2d conv2d_relu", {"N": 32, **_TAPS, "groups": 1}, {
-        "several tiles": {"H": 12, "W": 20, "C": 64, "N": 96},
-        "ragged": {"H": 9, "W": 13, "C": 40, "N": 50, "stride": 2, "padding": 2, "dilation": 2},
+        "several tiles": {"H": 7, "W": 12, "C": 64, "N": 40},
+        "ragged": {"H": 9, "W": 11, "C": 40, "N": 50, "KH": 2, "stride": 2, "padding": 2, "dilation": 2},
         "groups": {"C": 96, "N": 64, "groups": 2, "KH": 1, "KW": 2, "phases": 2, "B": 2},
     }),
     *_windows("conv2d_first", {"C": 3, "N": 32, **_TAPS}, {
@@ -226,7 +236,7 @@ _ENTRIES: list[Entry] = [
     }),
     *_windows("depthwise_conv2d", _TAPS, {
         "ragged": {"H": 9, "W": 13, "C": 40, "stride": 2},
-        "several tiles": {"H": 12, "W": 20, "C": 96, "KH": 5, "padding": 2},
+        "several tiles": {"H": 7, "W": 12, "C": 64, "KH": 5, "padding": 2},
     }),
     *_windows("max_pool average_pool average_pool_inside", _POOL, {
         "ragged": {"H": 9, "W": 13, "C": 40, "KH": 3, "KW": 3, "padding": 1},
@@ -257,7 +267,7 @@ def entry(name: str) -> Entry:
 
 @cache
 def _made(name: str, sizes: tuple[tuple[str, int], ...]) -> tuple[Kernel, Reference]:
-    from tilewright.kernels.image_entries import make
+    from tilewright.kernels.made_entries import make
 
     return make(name, dict(sizes))
 

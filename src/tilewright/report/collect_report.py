@@ -76,6 +76,7 @@ def collect(
         macs_per_cycle=_macs_per_cycle(model.profile),
         bound=bound,
         bound_of=bound_of,
+        bound_terms=_bound_terms(model),
         run=run,
         accuracy=accuracy,
         not_verified="" if accuracy else not_verified,
@@ -124,13 +125,20 @@ def _turns(model: CompiledModel) -> list[int]:
 
 
 def _bound(model: CompiledModel, turns: Sequence[int]) -> tuple[int, str]:
-    whole = model.provenance.get("bound")
+    whole, cause = model.provenance.get("bound"), model.provenance.get("bound_cause")
     if isinstance(whole, int) and whole > 0:
-        return whole, "whole model"
+        return whole, f"by {cause}" if cause else "whole model"
     if not all(step.bound for step in model.steps):
         return 0, "not known for every step"
     total = sum(step.bound * count for step, count in zip(model.steps, turns, strict=True))
     return total, "sum of the steps"
+
+
+def _bound_terms(model: CompiledModel) -> dict[str, int]:
+    terms = model.provenance.get("bound_terms")
+    if not isinstance(terms, dict):
+        return {}
+    return {str(name): ticks for name, ticks in terms.items() if isinstance(ticks, int)}
 
 
 def _macs_per_cycle(profile: Profile) -> float:
@@ -180,10 +188,10 @@ def _assembly(
 
 
 def _rounds(rounds: Rounds) -> RoundsRow:
-    """Rounds have names of their own; where some are called alike, their number tells them apart."""
-    names = list(rounds.names) or ["round"] * rounds.count
-    if len(set(names)) < len(names):
-        names = [f"{name} {turn}" for turn, name in enumerate(names)]
+    """Rounds have names of their own, or a number where they are called alike."""
+    names = list(rounds.names)
+    if len(set(names)) < rounds.count:
+        names = [f"round {turn}" for turn in range(rounds.count)]
     return RoundsRow(rounds.first, rounds.end, names)
 
 

@@ -1,34 +1,64 @@
-"""The formats and scales of each layer: from the tensors of its step, and from calibration.
+"""The formats and scales of each layer: from the tensors of its step, and from the compiler's notes.
 
-The compiler notes a small table for every tensor, or layer, that it quantised: strings are formats,
-what is called a scale is one, and errors have the names they have everywhere else.
+The compiler notes a small table for every tensor, or layer, that it quantised or measured: strings
+are formats, what is called a scale is one, errors have the names they have everywhere else, and
+`by_round` has the errors of each round where there are several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tilewright.report.model_report import Errors, LayerErrors
 from tilewright.runtime.compiled_model import CompiledModel
 
+CALIBRATION = "calibration"  # where errors come from that the compiler measured
 _ERRORS = ("max_abs", "relative", "cosine")
+_NOT_FORMATS = (*_ERRORS, "by_round", "worst", "layer")
 
 
 def with_formats(model: CompiledModel, layers: list[LayerErrors]) -> list[LayerErrors]:
-    """The layers with their formats and scales; without layers, what the compiler quantised."""
+    """The layers with formats and scales, and errors where only the compiler measured them.
+
+    Without layers: what the compiler noted.
+    """
     if not layers:
-        return [_noted(name, note) for name, note in model.quantisation.items()]
+        return [row for name, note in model.quantisation.items() for row in _noted(name, note)]
     notes = {_plain(name): note for name, note in model.quantisation.items()}
-    return [
-        replace(
-            layer,
-            formats=layer.formats or _formats(model, layer),
-            scales=layer.scales or ", ".join(_scales_of(model, notes, layer)),
-        )
-        for layer in layers
-    ]
+    return [_filled(model, notes, layer) for layer in layers]
+
+
+def _filled(model: CompiledModel, notes: Mapping[str, Any], layer: LayerErrors) -> LayerErrors:
+    layer = replace(
+        layer,
+        formats=layer.formats or _formats(model, layer),
+        scales=layer.scales or ", ".join(_scales_of(model, notes, layer)),
+    )
+    if layer.errors.cosine is None and layer.errors.relative is None and layer.step is not None:
+        result = model.steps[layer.step].operands.get("out", "")
+        measured = _measured(notes.get(_plain(result)), layer.turn)
+        if measured:
+            errors = _errors(layer.errors.name, layer.errors.exact, measured)
+            return replace(layer, errors=errors, source=CALIBRATION)
+    return layer
+
+
+def _measured(note: Any, turn: int) -> dict[str, float]:
+    """The errors a note has for one round."""
+    if not isinstance(note, dict):
+        return {}
+    rounds = note.get("by_round")
+    if isinstance(rounds, list) and turn < len(rounds) and isinstance(rounds[turn], dict):
+        note = rounds[turn]
+    elif turn:
+        return {}
+    return {key: float(note[key]) for key in _ERRORS if _is_number(note.get(key))}
+
+
+def _errors(name: str, exact: bool | None, found: dict[str, float]) -> Errors:
+    return Errors(name, exact, *(found.get(key) for key in _ERRORS))
 
 
 def _formats(model: CompiledModel, layer: LayerErrors) -> str:
@@ -43,7 +73,7 @@ def _formats(model: CompiledModel, layer: LayerErrors) -> str:
     )
 
 
-def _scales_of(model: CompiledModel, notes: dict[str, Any], layer: LayerErrors) -> Iterator[str]:
+def _scales_of(model: CompiledModel, notes: Mapping[str, Any], layer: LayerErrors) -> Iterator[str]:
     """Scales of the operands' tensors, else what is noted for the layer by one of its names."""
     names = [layer.errors.name]
     found = False
@@ -80,12 +110,18 @@ def _plain(name: str) -> str:
     return name.replace("/", ".")
 
 
-def _noted(name: str, note: Any) -> LayerErrors:
+def _noted(name: str, note: Any) -> Iterator[LayerErrors]:
+    """A note as rows of its own, one per round where it has several."""
     formats, scales = described(note)
-    numbers = {}
-    if isinstance(note, dict):
-        numbers = {key: note[key] for key in _ERRORS if _is_number(note.get(key))}
-    return LayerErrors(Errors(name, **numbers), formats=formats, scales=scales)
+    rounds = note.get("by_round") if isinstance(note, dict) else None
+    if isinstance(rounds, list) and all(isinstance(row, dict) for row in rounds):
+        for turn, row in enumerate(rounds):
+            errors = _errors(str(row.get("name", name)), None, _measured(note, turn))
+            yield LayerErrors(errors, None, turn, formats, scales, source=CALIBRATION)
+        return
+    errors = _errors(name, None, _measured(note, 0))
+    source = CALIBRATION if errors.cosine is not None or errors.relative is not None else ""
+    yield LayerErrors(errors, formats=formats, scales=scales, source=source)
 
 
 def described(note: Any) -> tuple[str, str]:
@@ -95,7 +131,7 @@ def described(note: Any) -> tuple[str, str]:
     formats: list[str] = []
     scales: list[str] = []
     for key, value in note.items():
-        if key in _ERRORS:
+        if key in _NOT_FORMATS:
             continue
         if "scale" in key:
             scales += _scales(key, value)
@@ -108,7 +144,7 @@ def described(note: Any) -> tuple[str, str]:
         elif _is_number(value):
             formats.append(f"{key} {value:.4g}")
         elif value is not None:
-            formats.append(f"{key} {value}")
+            formats.append(str(value) if key == "format" else f"{key} {value}")
     return ", ".join(formats), ", ".join(scales)
 
 

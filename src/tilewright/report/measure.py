@@ -10,8 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from tilewright.errors import TilewrightError
+from tilewright.file_access import write_atomically
 from tilewright.report.activity import Sampler
 from tilewright.report.collect_report import collect
+from tilewright.report.model_page import model_page
 from tilewright.report.model_report import (
     AccuracyFigures,
     CallFigures,
@@ -70,6 +72,13 @@ def report_data(
     except TilewrightError as error:
         return collect(model, figures, not_verified=error.message)
     return collect(model, figures, accuracy_figures(found))
+
+
+def write_report(model: CompiledModel, path: str, **options: Any) -> ReportData:
+    """Write the page of a model; options are those of `report_data`, which is returned."""
+    data = report_data(model, **options)
+    write_atomically(path, model_page(data).encode("utf-8"))
+    return data
 
 
 def measure(

@@ -21,7 +21,7 @@ from tilewright.report.model_report import (
     ReportData,
     Text,
 )
-from tilewright.report.page_summary import shape_text, summary
+from tilewright.report.page_summary import shape_text, share_text, summary
 
 HUGE = 1e300  # stands for errors that are no number
 _FOLDER = Path(__file__).parent / "page"
@@ -48,8 +48,8 @@ def model_page(data: ReportData) -> str:
     return _filled(
         (_FOLDER / "page.html").read_text(encoding="utf-8"),
         {
-            "title": escape(f"{data.name} on {data.profile}: Tilewright report"),
-            "name": escape(data.name),
+            "title": escape(f"{_short(data.name)} on {data.profile}: Tilewright report"),
+            "name": escape(_short(data.name)),
             "subtitle": escape(_subtitle(data)),
             "style": (_FOLDER / "style.css").read_text(encoding="utf-8"),
             "navigation": links,
@@ -140,7 +140,8 @@ def _layers(data: ReportData) -> list[dict[str, Any]]:
                 "cosine": None if errors.cosine != errors.cosine else errors.cosine,
                 "formats": layer.formats,
                 "scales": layer.scales,
-                "fp8": "fp8" in layer.formats,
+                "fp8": "fp8" in layer.formats or "f8E" in layer.formats,
+                "source": layer.source,
             }
         )
     return rows
@@ -168,6 +169,11 @@ def _subtitle(data: ReportData) -> str:
         inputs = f", inputs: {data.run.inputs}" if data.run.inputs else ""
         parts.append(f"{_number(len(data.run.calls), 'call')}{inputs}")
     return " · ".join(parts)
+
+
+def _short(name: str) -> str:
+    """The name of a model that came from a file, without its folder."""
+    return name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or name
 
 
 def _number(value: int, word: str) -> str:
@@ -243,7 +249,7 @@ def _host(data: ReportData) -> str:
     text = (
         f"{_number(data.host_operations, 'operation')} of "
         f"{data.host_operations + data.device_operations:,} run on the host: "
-        f"{data.host_share:.2%} of the {data.host_share_of}. Parts run from top to bottom."
+        f"{share_text(data.host_share)} of the {data.host_share_of}. Parts run from top to bottom."
     )
     rows = [_part_cells(number, part) for number, part in enumerate(data.parts)]
     heads = ("part", "side", "what", "reads", "writes", "operations", "why on the host")

@@ -61,7 +61,6 @@ class RunFigures:
     lost: dict[str, int] = field(default_factory=dict)  # ticks without issue, by cause
     activity: Activity | None = None
     inputs: str = ""  # where the inputs came from
-    host_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,7 @@ class LayerErrors:
     formats: str = ""
     scales: str = ""
     status: str = ""  # what the comparison says, where yes and no are not enough
+    source: str = ""  # "calibration" for errors that the compiler measured, not this run
 
 
 @dataclass(frozen=True)
@@ -226,6 +226,7 @@ class ReportData:
     macs_per_cycle: float  # the most the machine can do
     bound: int  # 0 if that of a step is not known
     bound_of: str  # what the bound stands on
+    bound_terms: dict[str, int]  # ticks each resource needs at least, where the compiler says so
     run: RunFigures | None
     accuracy: AccuracyFigures | None
     not_verified: str  # why there is no accuracy

@@ -10,6 +10,7 @@ from tilewright.report.memory_timeline import bytes_text
 from tilewright.report.model_report import LATENCY, ReportData, binding_of
 from tilewright.report.statistics import CAUSE_TEXT
 
+_ELSEWHERE = ("bound", "bound_cause", "bound_terms", "host_share")  # what other cards say
 Line = tuple[str, str]  # label, value: plain text
 
 
@@ -30,15 +31,17 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def _time(data: ReportData) -> str:
     run = data.run
+    terms = [(f"at least for {name}", f"{ticks:,}") for name, ticks in data.bound_terms.items()]
     if run is None:
         big = f"{data.bound:,} <small>cycles at least</small>" if data.bound else "not run"
-        return _card("Time", big, [("bound", data.bound_of), ("cycles", "not run")])
+        return _card("Time", big, [("bound", data.bound_of), *terms, ("cycles", "not run")])
     lines: list[Line] = []
     if data.bound:
         lines.append((f"bound, {data.bound_of}", f"{data.bound:,}"))
         lines.append(("cycles over bound", f"{data.ratio:.3f}"))
     else:
         lines.append(("bound", data.bound_of))
+    lines += terms
     unit, share = binding_of(run.busy, run.cycles)
     lines.append(
         (
@@ -105,15 +108,18 @@ def _work(data: ReportData) -> str:
         if run.instructions:
             lines.append(("instructions issued", f"{run.instructions:,}"))
     lines.append(("on the host", _host(data)))
-    if run is not None and run.host_seconds is not None:
-        lines.append(("time on the host", f"{run.host_seconds:.3g} s"))
     return _card("Work", f"{data.macs:,} <small>MACs</small>", lines)
 
 
 def _host(data: ReportData) -> str:
     if not data.host_operations:
         return "nothing"
-    return f"{data.host_share:.2%} of the {data.host_share_of}"
+    return f"{share_text(data.host_share)} of the {data.host_share_of}"
+
+
+def share_text(share: float) -> str:
+    """What is not nothing does not look like it."""
+    return "less than 0.01 %" if 0 < share < 0.0001 else f"{100 * share:.2f} %"
 
 
 def _units(data: ReportData) -> str:
@@ -160,9 +166,12 @@ def _memory(data: ReportData) -> str:
 
 
 def _origin(data: ReportData) -> str:
-    lines = flat({"target": data.profile, **data.provenance})
+    known = {"target": data.profile, **data.provenance}
+    lines = flat({key: value for key, value in known.items() if key not in _ELSEWHERE})
     lines.append(("report written by", f"tilewright {data.version}"))
-    lines += [(f"{name} took", f"{seconds:.2f} s") for name, seconds in data.timing.items()]
+    if data.timing:
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in data.timing.items())
+        lines.append(("compiled in", f"{sum(data.timing.values()):.2f} s ({phases})"))
     return f'<div class="card"><h3>Where it came from</h3>{_lines(lines)}</div>'
 
 

@@ -1,7 +1,7 @@
 """Which value of the original model a step's result stands for.
 
-A step names the operations it does the work of, as `layer: family place`. The last of them makes
-the value. Steps in a loop have the names of the first round; the operations of the other rounds
+A step names the operations it does the work of, as `layer: family place`. The last of them that
+has the shape of the result makes the value. Steps in a loop have the names of the first round; the operations of the other rounds
 follow at equal distances.
 """
 
@@ -46,17 +46,18 @@ def find_counterparts(
     distance = [_distance(nodes, rounds, places) for rounds in model.rounds]
     values: dict[int, SSAValue] = {}
     for number, call in enumerate(calls):
-        if not places[call.step]:
-            continue
-        at = places[call.step][-1]
+        shift = 0
         if call.turn:
             which = next(n for n, r in enumerate(model.rounds) if r.first <= call.step < r.end)
-            if distance[which] == 0:
+            shift = call.turn * distance[which]
+            if shift == 0:
                 continue
-            at += call.turn * distance[which]
-        value = nodes[at].results[0]
-        if _is_value(model, model.steps[call.step], call, value):
-            values[number] = value
+        # What only moves numbers may have been left to the next step.
+        for place in reversed(places[call.step]):
+            value = nodes[place + shift].results[0]
+            if _is_value(model, model.steps[call.step], call, value):
+                values[number] = value
+                break
     return Counterparts(values)
 
 
@@ -109,7 +110,7 @@ def _is_node(op: Operation) -> bool:
 
 def _is_value(model: CompiledModel, step: Step, call: ReferenceCall, value: SSAValue) -> bool:
     """Whether the step's result is the value itself, up to a scale."""
-    if step.kernel in _REARRANGED or len(call.writes) != 1:
+    if step.kernel in _REARRANGED or not call.writes:
         return False
     if step.kernel == "norm" and "weight" not in step.operands and len(value.owner.operands) > 1:  # pyright: ignore
         return False  # weight and bias are part of the next product
@@ -129,11 +130,14 @@ def _parsed(source: str) -> Name:
 def _name(op: Operation) -> Name:
     """Layer and family of an operation, as steps name their sources."""
     from tilewright.dialects.xdsl_api import StringAttr
+    from tilewright.reference.ops_npu_kernel import contraction_call, symbol_call
 
-    symbol = op.properties.get("symbol", op.attributes.get("symbol"))
-    family = op.name.rpartition(".")[2]
-    if isinstance(symbol, StringAttr):
-        family = symbol.data.removeprefix("npu_uk_")
+    if op.name == "npu_kernel.matmul":
+        family = contraction_call(op).family.name
+    elif op.name == "npu_kernel.ukernel_generic":
+        family = symbol_call(op).family.name
+    else:
+        family = op.name.rpartition(".")[2]
     layer = op.attributes.get("tw.layer")
     return layer.data if isinstance(layer, StringAttr) else family, family
 

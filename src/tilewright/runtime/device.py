@@ -85,7 +85,7 @@ class SegmentRun:
 
 # Called when a step has been issued: its number among all calls, and the device.
 Observer = Callable[[int, "Device"], None]
-Progress = Callable[[int, int, int], None]  # calls done, calls in all, ticks
+Progress = Callable[[int, int, int], None]  # calls done, calls in all, ticks (0: no machine runs)
 
 
 @dataclass

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart, HostPart, Step
-from tilewright.runtime.device import call_name
+from tilewright.runtime.device import Progress, call_name
 from tilewright.runtime.session import Session
 from tilewright.runtime.values import port_array, region_codes, weight_codes
 
@@ -43,6 +43,7 @@ class ReferenceRun:
     session: Session  # for host parts
     references: Mapping[str, Reference]
     keep: bool = False  # the results of every step
+    progress: Progress | None = None
     calls: list[ReferenceCall] = field(default_factory=list)
     ports: dict[str, np.ndarray] = field(default_factory=dict)
     placed: dict[tuple[int, str, int], np.ndarray] = field(default_factory=dict)
@@ -65,6 +66,8 @@ class ReferenceRun:
             for index, turn, step in sequence:
                 if step.segment in part.segments:
                     self._call(number, index, turn, step)
+                    if self.progress is not None:
+                        self.progress(len(self.calls), len(sequence), 0)
             for name in part.outputs:
                 region = self.model.regions[self.model.ports[name].region or ""]
                 codes = [self.value((region.name, turn)) for turn in range(region.count)]

@@ -35,7 +35,7 @@ class Summary:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     cycles: int
-    bound: int  # of all steps together, 0 if that of one is unknown
+    bound: int  # of the whole model, or of all its steps together; 0 if unknown
     macs: int
     dram_bytes: int
     weight_bytes: int
@@ -89,7 +89,7 @@ def summarise(model: CompiledModel, session: Session) -> Summary:
         inputs=tuple(describe(model.ports[name]) for name in model.inputs),
         outputs=tuple(describe(model.ports[name]) for name in model.outputs),
         cycles=cycles,
-        bound=sum(step.bound for step in steps) if all(step.bound for step in steps) else 0,
+        bound=_bound(model, steps),
         macs=sum(step.macs for step in steps),
         dram_bytes=statistics.dma_loaded + statistics.dma_stored,
         weight_bytes=sum(raw.nbytes for raw in model.weights.values()),
@@ -99,6 +99,13 @@ def summarise(model: CompiledModel, session: Session) -> Summary:
         host=tuple(host),
         provenance=model.provenance,
     )
+
+
+def _bound(model: CompiledModel, steps: list[StepSummary]) -> int:
+    whole = model.provenance.get("bound")
+    if isinstance(whole, int) and whole > 0:
+        return whole
+    return sum(step.bound for step in steps) if all(step.bound for step in steps) else 0
 
 
 def _step(model: CompiledModel, session: Session, number: int) -> StepSummary:

@@ -105,6 +105,12 @@ class Verification:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def cosine(self) -> float | None:
+        """The smallest cosine of an output with float32, if that is known."""
+        known = [output.accuracy.cosine for output in self.outputs if output.accuracy is not None]
+        return min(known, key=lambda c: -math.inf if math.isnan(c) else c, default=None)
+
+    @property
     def ok(self) -> bool:
         wrong = any(layer.status in ("differs", "inherits") for layer in self.layers)
         return not wrong and all(output.difference is None for output in self.outputs)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.compiled_model import COPY, CompiledModel
 from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs
 from tilewright.runtime.original import Original, find_original, run_original
@@ -32,6 +32,7 @@ from tilewright.runtime.verification import (
     compare_bits,
 )
 from tilewright.runtime.watch_steps import StepWatch
+from tilewright.targets.atlas.machines import native_missing
 from tilewright.targets.atlas.policy import Policy
 from tilewright.tile.layouts import NUMPY
 
@@ -61,14 +62,14 @@ def verify(
     values = session.complete(named_inputs(model, chosen))
     known = references if references is not None else library_references(model)
 
-    run = ReferenceRun(session, known, keep=per_layer)
+    run = ReferenceRun(session, known, keep=per_layer, progress=progress)
     expected = run.run(values)
     watch = StepWatch(run) if per_layer else None
     actual = session.compute(values, watch)
     outputs = [_output(name, expected[name], actual[name]) for name in model.outputs]
     wrong = any(output.difference is not None for output in outputs)
     if wrong and watch is None:
-        run = ReferenceRun(session, known, keep=True)
+        run = ReferenceRun(session, known, keep=True, progress=progress)
         run.run(values)
         watch = StepWatch(run)
         session.compute(values, watch)
@@ -77,7 +78,7 @@ def verify(
     result = Verification(
         model=model.name,
         profile=model.profile.name,
-        machine=machine or "the fastest machine",
+        machine=machine or ("native" if native_missing() is None else "python"),
         inputs=_described(model, inputs, seed),
         cycles=session.cycles,
         outputs=outputs,
@@ -145,6 +146,8 @@ def _layer_accuracy(
     region, call = model.regions[layer.region], run.calls[layer.call]
     assert call.results is not None
     parameter = next(p for p, (name, _) in call.writes.items() if name == layer.region)
+    if parameter == COPY:
+        return None  # said of the first place already
     codes = np.ascontiguousarray(call.results[parameter])
     values = codes.view(NUMPY[region.layout.dtype]).astype(np.float64)
     # fp8 tensors hold multiples of a scale.

@@ -59,6 +59,42 @@ class Arithmetic:
     def __neg__(self) -> TileArray:
         return unary("elementwise_neg", self)
 
+    def __pos__(self) -> TileArray:
+        return as_tiles(self)
+
+    def __abs__(self) -> TileArray:
+        return unary("elementwise_abs", self)
+
+    def __pow__(self, power: Any) -> TileArray:
+        if power in (2, 3):
+            return unary("elementwise_square" if power == 2 else "elementwise_cube", self)
+        raise _no_way(
+            f"a tile to the power {power}", "powers are 2 and 3; or tw.exp(tw.log(x) * p)"
+        )
+
+    # What Python would do here is not what an author means: tiles have no single truth or order.
+
+    def __bool__(self) -> bool:
+        raise _no_way("a tile as a condition", "use tw.where, tw.maximum or tw.minimum")
+
+    def __lt__(self, other: Any) -> TileArray:
+        raise _no_way("a comparison of tiles", "use tw.where, tw.maximum or tw.minimum")
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+    def __iter__(self) -> Any:
+        raise _no_way("a loop over a tile", "loop over blocks: for m in tw.grid(...)")
+
+    def __float__(self) -> float:
+        raise _no_way("a tile as one number", "tw.row_sum and tw.col_sum give tiles again")
+
+    __int__ = __index__ = __float__  # type: ignore[assignment]
+
+    def __floordiv__(self, other: Any) -> TileArray:
+        raise _no_way("// and % of tiles", "use /")
+
+    __mod__ = __rfloordiv__ = __rmod__ = __floordiv__
+
     def __matmul__(self, other: Any) -> Product:
         from tilewright.tile.products import Product
 
@@ -129,6 +165,13 @@ class TileArray(Arithmetic):
 
 
 Operand = Arithmetic | float | int
+LARGEST = 3.3961775292304601e38  # numbers from here on round to infinity
+
+
+def _no_way(what: str, hint: str) -> Exception:
+    from tilewright.tile.backend import active
+
+    return active().error("TW1648", f"{what} is not possible", hint)
 
 
 def as_tiles(value: Any) -> TileArray:
@@ -145,6 +188,10 @@ def _as_operand(value: Any) -> TileArray | float:
     if number is not None:
         return number
     if isinstance(value, (int, float, np.integer, np.floating)):
+        if LARGEST <= abs(value) < HUGE:
+            from tilewright.tile.backend import active
+
+            raise active().error("TW1616", f"{value} is beyond the largest bf16 number, 3.39e38")
         return float(value)
     return as_tiles(value)
 
@@ -303,6 +350,24 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
             backend, [[made(r)] for r in range(down)], "bf16", x.rows, [SIDE], "column"
         )
     return TileArray(backend, [[made(c) for c in range(across)]], "bf16", [SIDE], x.columns, "row")
+
+
+def neutral(kind: str, x: Any) -> TileArray:
+    """The tiles with every column beyond the edge of their tensor replaced by what a sum, maximum
+    or minimum ignores; tiles of different steps can then be combined element by element."""
+    x = as_tiles(x)
+    backend = x.backend
+    _want(x, "bf16")
+    if kind not in ("sum", "max", "min"):
+        raise backend.error("TW1616", f'"{kind}" is none of "sum", "max", "min"')
+
+    def made(cell: Cell, valid: int) -> Cell:
+        if valid >= SIDE:
+            return cell
+        return backend.lazily(lambda: inside(backend, backend.use(cell), valid, kind, 1))
+
+    cells = [[made(c, n) for c, n in zip(row, x.columns, strict=True)] for row in x.cells]
+    return TileArray(backend, cells, "bf16", x.rows, [SIDE] * len(x.columns))
 
 
 def inside(

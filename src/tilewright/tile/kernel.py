@@ -139,6 +139,12 @@ class Kernel:
                 )
             values[name] = value
         self.function(**tensors, **values)
+        for name in self.outputs:
+            if name not in tensors[name].backend.written:
+                raise TilewrightError(
+                    "TW1629", f"{self.name} never writes {name}", self.location,
+                    "outputs are the parameters named out or out_…, or else the last one",
+                )  # fmt: skip
 
     def _split(self, more: dict[str, Any]) -> tuple[Kernel, dict[str, Any]]:
         """The kernel with the constants among these, and the rest: shapes and sizes."""
@@ -170,7 +176,10 @@ class Kernel:
                 if name in self.specs:
                     self.specs[name].bind(name, tuple(shape), known)
                 elif name in symbols and isinstance(shape, int) and shape > 0:
-                    known[name] = shape
+                    if known.setdefault(name, shape) != shape:
+                        raise TilewrightError(
+                            "TW1602", f"{name} is given as {shape}, the arrays have {known[name]}"
+                        )
                 else:
                     raise TilewrightError(
                         "TW1645", f"{name} = {shape!r} is neither a tensor's shape nor a size"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
+from tilewright.errors import TilewrightError
 from tilewright.reference import arithmetic as arith
 
 if TYPE_CHECKING:
@@ -152,10 +153,22 @@ def to_codes(array: np.ndarray, dtype: str) -> np.ndarray:
             return array.view(np.uint16)
         if array.dtype == np.uint16:
             return array
-        return arith.f64_to_bf16(array.astype(np.float64))
+        return arith.f64_to_bf16(_numbers(array))
     if array.dtype == ml_dtypes.float8_e4m3fn:
         return array.view(np.uint8)
     if array.dtype == np.uint8:
         return array
-    clipped = np.clip(array.astype(np.float64), -arith.FP8_MAX, arith.FP8_MAX)
+    clipped = np.clip(_numbers(array), -arith.FP8_MAX, arith.FP8_MAX)
     return clipped.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """The array in float64."""
+    try:
+        if array.dtype.kind == "c":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TilewrightError(
+            "TW1649", f"an array of {array.dtype} holds no real numbers"
+        ) from None

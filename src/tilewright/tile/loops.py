@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tilewright.tile.backend import Backend, active
 from tilewright.tile.blocks import Block, Single
 from tilewright.tile.layouts import SIDE
@@ -17,9 +19,12 @@ def _check_size(backend: Backend, size: int) -> None:
         )
 
 
-def _check_extent(backend: Backend, extent: Any) -> None:
-    if not isinstance(extent, int) or extent < 1:
+def _extent(backend: Backend, extent: Any) -> int:
+    """The size of a dimension, checked."""
+    whole = isinstance(extent, (int, np.integer)) and not isinstance(extent, bool)
+    if not whole or extent < 1:
         raise backend.error("TW1644", f"{extent!r} is not the size of a dimension")
+    return int(extent)
 
 
 def _check_unroll(backend: Backend, unroll: Any) -> None:
@@ -38,7 +43,7 @@ def grid(
     computed from the padding stays in the padding.
     """
     backend = active()
-    _check_extent(backend, extent)
+    extent = _extent(backend, extent)
     _check_size(backend, size)
     _check_unroll(backend, unroll)
     if unroll is False:
@@ -54,7 +59,7 @@ def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> It
     unroll: True, False or a number of steps, to decide that yourself.
     """
     backend = active()
-    _check_extent(backend, extent)
+    extent = _extent(backend, extent)
     _check_size(backend, size)
     if unroll is None:
         limit = backend.step_limit
@@ -66,7 +71,7 @@ def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> It
 def each(extent: int, unroll: bool | int = False) -> Iterator[Single]:
     """Every index of a leading dimension."""
     backend = active()
-    _check_extent(backend, extent)
+    extent = _extent(backend, extent)
     _check_unroll(backend, unroll)
     return backend.indices(extent, unroll)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.tile.arrays import Cell, Operand, TileArray, as_tiles, binary
+from tilewright.tile.arrays import HUGE, Cell, Operand, TileArray, as_tiles, binary
 from tilewright.tile.blocks import Block, Single
 from tilewright.tile.layouts import SIDE
 
@@ -151,3 +151,31 @@ def hidden(x: Operand) -> TileArray:
         for row in tiles.cells
     ]
     return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns)
+
+
+def beyond_edges(x: Operand, number: float) -> TileArray:
+    """The tiles with a number in place of what lies beyond the edges of their tensor, unless that
+    is NaN."""
+    tiles = as_tiles(x)
+    backend, kind = tiles.backend, tiles.kind
+    least = backend.launcher("elementwise_min", "bf16", kind)
+    most = backend.launcher("elementwise_max", "bf16", kind)
+
+    def made(cell: Cell, edges: list[tuple[int, int]]) -> Cell:
+        def compute() -> Any:
+            value = backend.use(cell)
+            for axis, valid in edges:
+                value = least(value, backend.edge(valid, HUGE, number, axis))
+                value = most(value, backend.edge(valid, -HUGE, number, axis))
+            return value
+
+        return backend.lazily(compute) if edges else cell
+
+    def edges(r: int, c: int) -> list[tuple[int, int]]:
+        rows = [] if kind == "row" else [(0, tiles.rows[r])]
+        columns = [] if kind == "column" else [(1, tiles.columns[c])]
+        return [(axis, valid) for axis, valid in rows + columns if valid < SIDE]
+
+    down, across = tiles.grid
+    cells = [[made(tiles.cells[r][c], edges(r, c)) for c in range(across)] for r in range(down)]
+    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns, kind)

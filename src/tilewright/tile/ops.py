@@ -118,6 +118,12 @@ col_max = _reduction("max", 0, "The largest element")
 col_min = _reduction("min", 0, "The smallest element")
 
 
+def neutral(x: Operand, kind: str) -> TileArray:
+    """x with what lies beyond the edge of its tensor replaced by what a "sum", "max" or "min" of
+    rows ignores: for reductions over several steps."""
+    return arrays.neutral(kind, x)
+
+
 def transpose(x: Operand) -> TileArray:
     """Rows and columns of fp8 tiles exchanged; the same as x.T."""
     return arrays.transpose(x)

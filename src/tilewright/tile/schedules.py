@@ -216,8 +216,7 @@ class _Replay:
                 self._operation(op)
             except TilewrightError as error:
                 place = location_of(op)
-                found = place is not None and error.location is None
-                raise (error.at(place) if found else error) from None
+                raise (error if place is None else error.at(place)) from None
 
     def _operation(self, op: Operation) -> None:
         if isinstance(op, arith.ConstantOp):
@@ -336,13 +335,12 @@ class _Replay:
         offsets: list[int | Single] = []
         for n in static.get_values():
             place = self.known[next(moving)] if int(n) == DYNAMIC else int(n)
-            fixed = isinstance(place, Single) and not place.terms
-            offsets.append(place.start if fixed else place)
+            if isinstance(place, Single) and not place.terms:
+                place = place.start
+            offsets.append(place)
         return offsets, [int(n) for n in lengths.get_values()]
 
-    def tiles(
-        self, op: Operation, value: SSAValue, leading: tuple[int, ...] = ()
-    ) -> TileArray:
+    def tiles(self, op: Operation, value: SSAValue, leading: tuple[int, ...] = ()) -> TileArray:
         """A value as tiles, one matrix of it where it has several."""
         found = self.known.get(value)
         if isinstance(found, TileArray):
@@ -429,7 +427,9 @@ class _Replay:
         alike = all(_shape(v)[:-2] == shape[:-2] for _, v in roles if len(_shape(v)) > 1)
         axis = call.axis(len(shape)) if call.family.attribute("axis") else len(shape) - 1
         if "operand_maps" in call.attributes or not alike or axis != len(shape) - 1:
-            raise error_at(op, "TW1466", f"{call.family.name} of {len(shape)} dimensions in this form")
+            raise error_at(
+                op, "TW1466", f"{call.family.name} of {len(shape)} dimensions in this form"
+            )
         if call.family.kind not in ("elementwise", "rows") and call.family.name not in (
             "requant",
             "dequant",
@@ -441,9 +441,7 @@ class _Replay:
         assert single is not None
         made = self._scratch(op, op.results[0].type, shape)
         for leading in np.ndindex(*shape[:-2]):
-            tiles = {
-                n: self.tiles(op, v, leading if len(_shape(v)) > 1 else ()) for n, v in roles
-            }
+            tiles = {n: self.tiles(op, v, leading if len(_shape(v)) > 1 else ()) for n, v in roles}
             value = launch(single, tiles, self.chains)
             self._write(op, made, [*leading, 0, 0], _one(shape), value)
         self.known[op.results[0]] = Stored(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import TilewrightError
 from tilewright.tile.arrays import (
     ONE_COLUMN,
     ONE_ROW,
@@ -21,6 +22,10 @@ from tilewright.tile.types import TensorSpec
 
 if TYPE_CHECKING:
     from tilewright.tile.backend import Backend
+
+
+class UnknownSize(TilewrightError, AttributeError):
+    """A size that a tensor does not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +50,11 @@ class Tensor:
         sizes = object.__getattribute__(self, "spec").sizes
         if name in sizes:
             return self.shape[sizes.index(name)]
+        if name.startswith("__"):
+            raise AttributeError(name)
         known = ", ".join(str(s) for s in sizes if isinstance(s, str)) or "none"
-        raise AttributeError(f"{self.name} has no size named {name} (it has: {known})")
+        found = self.backend.error("TW1645", f"{self.name} has no size {name}", f"it has: {known}")
+        raise UnknownSize(found.code, found.message, found.location, found.hint)
 
     def __repr__(self) -> str:
         return f"<{self.dtype} tensor {self.name} {'x'.join(map(str, self.shape))}>"

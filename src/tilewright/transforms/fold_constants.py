@@ -139,8 +139,7 @@ def _fold(op: Operation, known: KnownValues, store: _Store) -> None:
         if constant is None:
             return
         made = BuilderBefore(op).add(constant)
-    known._arrays[made] = array
-    known._knowable[made] = True
+    known.remember(made, array)
     replace_value(op, made)
 
 

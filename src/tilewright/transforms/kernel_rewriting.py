@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilewright.dialects.intents import IntentBuilder, shape_of, tensor_type
 from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
@@ -135,8 +133,7 @@ def replace_value(op: Operation, value: SSAValue) -> None:
     op.erase()
 
 
-def blocks_of(module: ModuleOp) -> Iterator[Block]:
-    """Every block with operations on tensors in it, outer ones first."""
-    for op in module.walk():
-        for region in op.regions:
-            yield from region.blocks
+def function_blocks(module: ModuleOp) -> list[Block]:
+    """The blocks of all functions."""
+    functions = [op for op in module.walk() if op.name == "func.func"]
+    return [block for function in functions for block in function.regions[0].blocks]

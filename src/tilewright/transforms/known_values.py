@@ -47,6 +47,11 @@ class KnownValues:
         self._arrays.clear()
         self._knowable.clear()
 
+    def remember(self, value: SSAValue, array: Array) -> None:
+        """Take in a value that has just been made of an array."""
+        self._arrays[value] = array
+        self._knowable[value] = True
+
     def is_known(self, value: SSAValue) -> bool:
         """Whether no input reaches a value and its array may be asked for."""
         found = self._knowable.get(value)

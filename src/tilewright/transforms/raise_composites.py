@@ -10,7 +10,7 @@ from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
 from tilewright.transforms.canonicalize import remove_dead
 from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.fold_constants import read_weights
-from tilewright.transforms.kernel_rewriting import blocks_of, family_name, replace_value
+from tilewright.transforms.kernel_rewriting import family_name, function_blocks, replace_value
 from tilewright.transforms.known_values import Array, KnownValues
 from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
@@ -75,9 +75,8 @@ def raise_composites(
             return
         before = now
         _respell(module)
-        for block in list(blocks_of(module)):
-            if block.parent_op() is not None and block.parent_op().name == "func.func":  # type: ignore[union-attr]
-                recognise_chains(block, {}, Settings())
+        for block in function_blocks(module):
+            recognise_chains(block, {}, Settings())
         for op in list(module.walk()):
             if op.parent is None:
                 continue

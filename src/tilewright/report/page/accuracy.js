@@ -58,6 +58,8 @@ function drawAccuracy() {
     { title: "relative error", key: "relative", number: true, hint: "norm of the difference to float32 over norm of the values", value: (layer) => layer.relative, show: (layer) => small(layer.relative) },
     { title: "largest error", key: "max_abs", number: true, hint: "largest absolute difference to float32", value: (layer) => layer.max_abs, show: (layer) => small(layer.max_abs) },
     { title: "cosine", key: "cosine", number: true, hint: "cosine similarity to float32", value: (layer) => layer.cosine, show: (layer) => cosine(layer.cosine) },
+    { title: "measured", key: "source", hint: "on the inputs of this run, or by the compiler on its calibration sample",
+      value: (layer) => layer.source || (layer.cosine === null ? null : "this run") },
     { title: "formats", key: "formats", value: (layer) => layer.formats || null },
     { title: "scales", key: "scales", long: true, value: (layer) => layer.scales || null },
   ].filter(({ key }) => layers.some((layer) => layer[key] !== null && layer[key] !== ""));

@@ -7,15 +7,19 @@ const loops = data.rounds;
 const loopOf = (step) => loops.find((loop) => loop.first <= step && step < loop.end);
 const turnName = (step, turn) => { const loop = loopOf(step); return loop ? loop.names[turn] : ""; };
 
-// Steps of a loop have their layer's name in front, often with a star for its number: layers.*.mlp.
-// What all of them share, or the name of the first layer, says nothing where the layer is named.
+// Steps of a loop have their layer's name in front, that of its first round or one with a star:
+// layers.*.mlp. It says nothing where the layer is named already.
 const shortNames = data.steps.map((step) => step.name);
 for (const loop of loops) {
-  const names = shortNames.slice(loop.first, loop.end).map((name) => name.split("."));
-  let shared = 0;
-  if (names.length === 1 && shortNames[loop.first].startsWith(`${loop.names[0]}.`)) shared = loop.names[0].split(".").length;
-  while (names.length > 1 && names.every((name) => name.length > shared + 1 && name[shared] === names[0][shared])) shared++;
-  names.forEach((name, at) => { shortNames[loop.first + at] = name.slice(shared).join("."); });
+  const names = shortNames.slice(loop.first, loop.end);
+  let shared = names[0];
+  while (!names.every((name) => name.startsWith(shared))) shared = shared.slice(0, -1);
+  if (names.length === 1) shared = shared.startsWith(`${loop.names[0]}.`) ? loop.names[0] : "";
+  const whole = () => names.every((name) => name === shared || /^[. /]/.test(name.slice(shared.length)));
+  while (shared && !whole()) shared = shared.slice(0, -1);
+  if (shared) names.forEach((name, at) => {
+    shortNames[loop.first + at] = name.slice(shared.length).replace(/^[. /]+/, "") || data.steps[loop.first + at].kernel;
+  });
 }
 
 // The layer a call belongs to: its round, or what its name begins with up to a number.

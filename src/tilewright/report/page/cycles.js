@@ -6,6 +6,7 @@ function drawCycles() {
   const place = byId("cycles-chart");
   let order = [], more = 0, width = 0;
   const measured = calls.length > 0;
+  const bounded = data.steps.some((step) => step.bound);
 
   function chart() {
     if (!width || !order.length) return;
@@ -76,10 +77,10 @@ function drawCycles() {
     { title: "MACs", number: true, value: (row) => row.macs, show: (row) => el("span", { title: count(row.macs) }, short(row.macs)) },
     ...(measured ? [{ title: "time", hint: "show it in the timeline", value: (row) => row.calls[0]?.start ?? null, show: (row) => row.calls.length
       ? el("button", { type: "button", class: "link", "aria-label": `show ${row.name} in the timeline`, onclick: () => zoomTimeline(row.calls) }, "show") : null }] : []),
-  ].filter((column) => measured || !["cycles", "of all %", "ratio", "above", "limited by", "DRAM", ...units].includes(column.title));
+  ].filter((column) => bounded || !["bound", "ratio", "above"].includes(column.title)).filter((column) => measured || !["cycles", "of all %", "ratio", "above", "limited by", "DRAM", ...units].includes(column.title));
 
   const table = makeTable(byId("cycles-table"), {
-    columns, caption: measured ? "Columns of units: percent of the row's cycles in which the unit is busy." : "", rows: rowsBySteps(), children: singleRows, label: (row) => row.name,
+    columns, caption: measured ? "Columns of units: percent of the row's cycles in which the unit is busy." : "", rows: rowsBySteps(), children: singleRows, label: (row) => row.name, wrap: 26,
     ordered: (rows) => { order = rows.slice(0, MOST_BARS); more = rows.length - order.length; chart(); },
   });
   if (calls.length && rowsByLayers().length < calls.length) {
@@ -93,7 +94,7 @@ function drawCycles() {
   }
   byId("cycles-legend").append(
     ...(measured ? [el("span", {}, swatch("measured"), "cycles")] : []),
-    el("span", {}, el("i", { class: "tick" }), "bound"),
+    ...(bounded ? [el("span", {}, el("i", { class: "tick" }), "bound")] : []),
     ...(measured ? units.map((name) => el("span", {}, swatch(name), `${name} busy`)) : []));
   redrawn(place, (now) => { width = now - 20; chart(); });  // room for a scroll bar
 }

@@ -86,7 +86,7 @@ function drawMemory(memory) {
       if (to < left || from > width - right || low < top || high > top + height) continue;
       const tall = Math.max(1.5, low - high);  // nothing is too small to be seen
       const seen = Math.max(high, top), bottom = Math.min(low, top + height), begin = Math.max(from, left);
-      const box = svg("g", {}, svg("rect", { class: tall > 4 ? "hot edge" : "hot", x: from, y: low - tall, width: Math.max(1.5, to - from), height: tall,
+      const box = svg("g", {}, svg("rect", { class: tall > 7 ? "hot edge" : "hot", x: from, y: low - tall, width: Math.max(1.5, to - from), height: tall,
         fill: `var(--${region.kind})` }));
       const label = bottom - seen >= 13 ? fitting(item.name, Math.min(to, width - right) - begin) : "";
       if (label) box.append(svg("text", { class: "on", x: begin + 4, y: (seen + bottom) / 2 + 4 }, label));

@@ -1,9 +1,9 @@
 // Tables that sort by a click on a heading, and whose rows may open into further rows.
 //
 // columns: {title, hint, value(row), show(row), number}; show gives text or a node and falls back
-// to value. Empty values stay at the end whichever way the table is sorted.
+// to value. Names longer than `wrap` get several lines. Empty values stay at the end whichever way the table is sorted.
 
-function makeTable(place, { columns, rows, caption, sort, down, children, label, limit, ordered }) {
+function makeTable(place, { columns, rows, caption, sort, down, children, label, limit, ordered, wrap = 48 }) {
   let key = sort;
   let descending = down;
   let shown = limit || Infinity;
@@ -44,7 +44,8 @@ function makeTable(place, { columns, rows, caption, sort, down, children, label,
         } }, content);
         content.dataset.row = label(row);
       } else if (at === 0 && !child && children) content = el("span", { class: "leaf" }, content);
-      tr.append(el("td", { class: at === 0 ? "name" : column.number ? "number" : column.long ? "long" : null }, content));
+      const name = String(column.value(row)).length > wrap ? "name wrapped" : "name";
+      tr.append(el("td", { class: at === 0 ? name : column.number ? "number" : column.long ? "long" : null }, content));
     });
     return open.has(row) ? [tr, ...inOrder(below).map((under) => line(under, true)).flat()] : [tr];
   }

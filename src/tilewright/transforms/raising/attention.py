@@ -75,9 +75,11 @@ def raise_attention(op: MatmulOp, known: KnownValues, exact_masked_rows: bool = 
         if made is None:
             builder.discard()
             continue
+        *batch, rows, columns = shape_of(op.result)
         if turned:
-            rank = len(shape_of(made))
-            made = builder.transpose(made, [*range(rank - 2), rank - 1, rank - 2])
+            rank = len(batch)
+            made = builder.reshape(made, (*batch, columns, rows))
+            made = builder.transpose(made, [*range(rank), rank + 1, rank])
         replace_value(op, builder.reshape(made, shape_of(op.result)))
         return True
     return False
@@ -118,23 +120,22 @@ def _build(
         value, factor = _unscaled(builder, rows.value) if rows is not values else (rows.value, 1.0)
         scale *= factor
         value, turned = _straight(builder, _widened(value, target), rows.turned)
-        if prod(shape_of(value)[:-2]) != prod(scores.batch):
-            return None
-        operands.append(builder.reshape(value, (*scores.batch, *shape_of(value)[-2:])))
+        if turned and rows is q:
+            rank = len(shape_of(value))
+            value = builder.transpose(value, [*range(rank - 2), rank - 1, rank - 2])
+        operands.append(value)
         marks.append(turned)
-    if marks[0]:
-        rank = len(shape_of(operands[0]))
-        operands[0] = builder.transpose(operands[0], [*range(rank - 2), rank - 1, rank - 2])
-    if len({tensor_type(v).element_type for v in operands}) != 1:
+    group = _batched(builder, operands, scores)
+    if group is None or len({tensor_type(v).element_type for v in operands}) != 1:
         return None
-    queries = shape_of(operands[0])[-2]
+    queries = scores.queries
     keys = shape_of(operands[1])[-1 if marks[1] else -2]
     width = shape_of(operands[2])[-2 if marks[2] else -1]
     attributes["scale"] = FloatAttr(scale, f32)
     for name, turned in (("transpose_k", marks[1]), ("transpose_v", marks[2])):
         if turned:
             attributes[name] = UnitAttr()
-    group = _grouped(builder, operands, known)
+    group *= _grouped(builder, operands, known)
     if group > 1:
         attributes["kv_group"] = IntegerAttr(group, i64)
     shape = (*scores.batch, queries, keys)
@@ -144,6 +145,32 @@ def _build(
     result = TensorType(element, [*scores.batch, queries, width])
     suffix = (tensor_type(operands[0]).element_type, element)
     return builder.call("gemma_attention", operands, result, attributes, suffix)
+
+
+def _batched(builder: BuilderBefore, operands: list[SSAValue], scores: Scores) -> int | None:
+    """Give the operands the batch dimensions of the scores; returns query heads per head.
+
+    before: q [batch, heads * queries, d], k [batch, keys, d] where scores are [batch, heads, ..]
+    after:  q [batch, heads, queries, d], k [batch, 1, keys, d], and heads
+    """
+    q, k, v = operands
+    batch = scores.batch
+    counts = {prod(shape_of(x)[:-2]) for x in operands}
+    rows = prod(shape_of(q)[:-1])
+    if len(counts) != 1 or rows != prod(batch) * scores.queries:
+        return None
+    shared = batch
+    group = prod(batch) // max(1, counts.pop())
+    if group != 1:
+        if not batch or group != batch[-1]:
+            return None
+        shared = (*batch[:-1], 1)
+    elif shape_of(q)[-2] != scores.queries:
+        return None
+    operands[0] = builder.reshape(q, (*batch, scores.queries, shape_of(q)[-1]))
+    operands[1] = builder.reshape(k, (*shared, *shape_of(k)[-2:]))
+    operands[2] = builder.reshape(v, (*shared, *shape_of(v)[-2:]))
+    return group
 
 
 def _unscaled(builder: BuilderBefore, value: SSAValue) -> tuple[SSAValue, float]:

@@ -36,6 +36,7 @@ class Scores:
     """What happens between the first product and the softmax, read from the softmax backwards."""
 
     batch: tuple[int, ...]
+    queries: int
     scale: float = 1.0
     masks: list[Mask] = field(default_factory=list)
     hides_rows: bool = False  # a row without visible keys gets a mean, not 0
@@ -52,9 +53,9 @@ class Weights:
 
 
 def _keeps_scores(op: UKernelGenericOp) -> bool:
-    """Whether an op only changes how leading dimensions are counted, or the float type."""
+    """Whether an op only changes how rows and batches are counted, or the float type."""
     if family_name(op) == "reshape":
-        return shape_of(op.operands[0])[-2:] == shape_of(op.result)[-2:]
+        return shape_of(op.operands[0])[-1:] == shape_of(op.result)[-1:]
     return family_name(op) == "cast" and reads_plainly(op) and is_float(op.operands[0])
 
 
@@ -110,9 +111,8 @@ def guards_rows(weights: Weights, scores: Scores) -> bool:
 def scores_behind(softmax: UKernelGenericOp) -> Scores | None:
     """Scale, masks and product behind a softmax; None when anything else is in between."""
     value = softmax.operands[0]
-    found = Scores(shape_of(value)[:-2])
-    if len(shape_of(value)) < 2:
-        return None
+    *batch, queries, _ = shape_of(value)
+    found = Scores(tuple(batch), queries)
     while isinstance(value.owner, Operation) and has_one_user(value.owner):
         op = value.owner
         if isinstance(op, MatmulOp):
@@ -146,10 +146,10 @@ def scores_behind(softmax: UKernelGenericOp) -> Scores | None:
 
 def _note(found: Scores, op: UKernelGenericOp, mask: Mask) -> bool:
     """Remember a mask; all must be over the same dimensions."""
-    batch = shape_of(op.result)[:-2]
-    if found.masks and found.batch != batch:
+    *batch, queries, _ = shape_of(op.result)
+    if found.masks and (found.batch, found.queries) != (tuple(batch), queries):
         return False
-    found.batch = batch
+    found.batch, found.queries = tuple(batch), queries
     found.masks.append(mask)
     return True
 

@@ -148,8 +148,11 @@ def factor_of_norm(op: UKernelGenericOp) -> SSAValue | None:
     return None
 
 
-def _before_reshapes(value: SSAValue) -> SSAValue:
-    while (step := maker(value, "reshape")) is not None:
+def _before_reshapes(value: SSAValue, private: bool = False) -> SSAValue:
+    """The value before reshapes, as far as nobody else reads them if they must be private."""
+    while (step := maker(value, "reshape")) is not None and not (
+        private and not has_one_user(step)
+    ):
         value = step.operands[0]
     return value
 
@@ -204,12 +207,12 @@ def variance(op: UKernelGenericOp) -> SSAValue | None:
         for use in op.result.uses
     ):
         return None  # the clipped form is looked at instead
-    squares = _private(maker(difference.operands[0], "reduction_mean"))
-    squared = _private(maker(difference.operands[1], "elementwise_square"))
+    squares = _private(maker(_before_reshapes(difference.operands[0], True), "reduction_mean"))
+    squared = _private(maker(_before_reshapes(difference.operands[1], True), "elementwise_square"))
     if squares is None or squared is None or not reads_plainly(squared):
         return None
     square = _private(maker(squares.operands[0], "elementwise_square"))
-    average = maker(squared.operands[0], "reduction_mean")
+    average = maker(_before_reshapes(squared.operands[0]), "reduction_mean")
     if square is None or average is None or not reads_plainly(square):
         return None
     x = square.operands[0]
@@ -225,7 +228,8 @@ def variance(op: UKernelGenericOp) -> SSAValue | None:
     if not _comes_before(centred, op):
         return None
     again = builder.call("elementwise_square", [centred.result], x.type)
-    return builder.call("reduction_mean", [again], squares.result.type, dict(squares.attributes))
+    spread = builder.call("reduction_mean", [again], squares.result.type, dict(squares.attributes))
+    return builder.reshape(spread, shape_of(op.result))
 
 
 def _centred(average: UKernelGenericOp, x: SSAValue) -> UKernelGenericOp | None:

@@ -284,3 +284,56 @@ def test_many_different_timings_are_merged_soundly(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(analysis, "SHAPES_KEPT_APART", 1)
     assert run(text.format(n=3), 1000).errors == []
     assert {e.code for e in run(text.format(n=3).replace("28", "20"), 1000).errors} == {"TW2001"}
+
+
+SWAPPED = """
+    li   x20, 40
+burn:
+    addi x20, x20, -1
+    bne  x20, x0, burn
+    nop
+    nop
+    li   x1, 1024
+    li   x5, 0
+    li   x6, 4096
+    li   x7, 0
+    li   x20, {count}
+loop:
+    dma.load.ch0 x5, x7, x1
+    dma.wait.ch0
+    li   x19, 4
+inner:
+    vload m0, 0(x5)
+    delay 33
+    addi x19, x19, -1
+    bne  x19, x0, inner
+    nop
+    nop
+    li   x2, 0x100000
+    add  x7, x7, x2
+    addi x3, x5, 0
+    addi x5, x6, 0
+    addi x6, x3, 0
+    addi x20, x20, -1
+    beq  x20, x0, done
+    nop
+    nop
+    jal  x0, loop
+    nop
+    nop
+done:
+    nop
+"""
+
+
+@pytest.mark.parametrize("count", [11, 12, 13, 1023, 1024])
+def test_loops_whose_registers_swap_end_where_they_end(count):
+    """Odd and even iterations are summed up apart; neither runs past the last."""
+    report = lint(assemble(SWAPPED.format(count=count), V1), V1, 50)
+    assert not report.errors and not report.warnings
+    assert not report.exact
+
+
+def test_one_iteration_too_many_is_found():
+    report = lint(assemble(SWAPPED.format(count=1025), V1), V1, 50)
+    assert {finding.code for finding in report.errors} == {"TW2023"}

@@ -209,10 +209,15 @@ def blur(general: State, special: State, count: int) -> State:
     result.open = general.open | special.open
     result.order = max(general.order, special.order)
     result.ordered = False
+    here, there = dict(general.words), dict(special.words)
+    shared = sorted(here.keys() & there.keys())
     values = join_values(
-        [*general.x, general.base], [*special.x, special.base], count
-    )  # fmt: skip
+        [*general.x, general.base, *(here[a] for a in shared)],
+        [*special.x, special.base, *(there[a] for a in shared)],
+        count,
+    )
     result.x, result.base = values[:32], values[32]
+    result.words = tuple(zip(shared, values[33:], strict=True))
     flight, landed = _blur_operations(general, special, count)
     result.flight, result.unwaited = flight, landed
     result.busy = [_range(a, b) for a, b in zip(general.busy, special.busy, strict=True)]

@@ -23,6 +23,7 @@ from tilewright.targets.atlas.lint.hazards import Access, Problem, order_problem
 from tilewright.targets.atlas.lint.memory import check_access
 from tilewright.targets.atlas.lint.scalar import LOADED
 from tilewright.targets.atlas.lint.state import Operation, State
+from tilewright.targets.atlas.lint.stored_words import recalled, remember
 from tilewright.targets.atlas.lint.values import add, unknown
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
@@ -156,6 +157,7 @@ class Session:
             return
         if facts.memory is not None:
             check_access(self, state, operation)
+            remember(state, facts)
         self.land_results(state, facts)
         if facts.role is Role.DMA:
             if facts.mnemonic == "dma.config":
@@ -165,7 +167,8 @@ class Session:
     def land_results(self, state: State, facts: Facts) -> None:
         bounds = LOADED.get(facts.mnemonic)
         if bounds is not None and facts.rd:
-            state.x[facts.rd] = unknown(*bounds)
+            found = recalled(state, facts)
+            state.x[facts.rd] = unknown(*bounds) if found is None else found
 
     def pair_range(self, state: State, index: int, tick: int) -> None:
         name = self.facts[index].shown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilewright.targets.atlas.lint.facts import Facts
+from tilewright.targets.atlas.lint.facts import X_BIT, X_MASK, Facts
 from tilewright.targets.atlas.lint.values import Symbol, Value, normal
 from tilewright.targets.atlas.lint.values import replace as replace_symbol
 
@@ -54,6 +54,7 @@ class State:
         "since",
         "unwaited",
         "window",
+        "words",
         "written",
         "x",
     )
@@ -67,6 +68,8 @@ class State:
         self.x: list[Value] = [0] * 32
         self.base: Value = 0
         self.written = 0  # registers something wrote, as bits
+        # Words of VMEM the program stored and may load again: (address, value), by address.
+        self.words: tuple[tuple[int, Value], ...] = ()
         self.flight: list[Operation] = []
         self.horizon = 1 << 60  # no operation in flight completes surely before this tick
         self.unwaited: list[Operation] = []  # DMA done in time, but no wait says so
@@ -102,6 +105,7 @@ class State:
             (max(self.engine[0] - now, -1), max(self.engine[1] - now, -1)),
             self.open,
             self.ordered,
+            tuple(address for address, _ in self.words),
         )
 
     def slots(self) -> list[Value]:
@@ -109,7 +113,7 @@ class State:
         values = [*self.x, self.base]
         for operation in (*self.flight, *self.unwaited):
             values += (operation.start, operation.length)
-        return values
+        return values + [value for _, value in self.words]
 
     def set_slots(self, values: list[Value]) -> None:
         self.x = values[:32]
@@ -121,6 +125,15 @@ class State:
                 place += 2
                 if start is not operation.start or length is not operation.length:
                     group[k] = replace(operation, start=start, length=length)
+        self.words = tuple(
+            (address, value) for (address, _), value in zip(self.words, values[place:], strict=True)
+        )
+
+    def forget_scalars(self, live: int) -> None:
+        """Clear the x registers that nothing will read: where they differ, paths do not."""
+        for o in self.flight:  # operands are read on completion
+            live |= (o.facts.reads & X_MASK) >> X_BIT
+        self.x = [value if live >> k & 1 else 0 for k, value in enumerate(self.x)]
 
     def substitute(self, symbol: Symbol, by: Value) -> None:
         """Learn that `symbol` is `by` (a narrower symbol or a number)."""

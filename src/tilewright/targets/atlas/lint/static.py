@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.targets.atlas.lint.facts import Role
+from tilewright.targets.atlas.lint.facts import X_BIT, X_MASK, Role
 from tilewright.targets.atlas.lint.findings import CODES, Finding
 from tilewright.targets.atlas.lint.stepper import Stepper
 
@@ -51,6 +51,35 @@ def loop_extents(stepper: Stepper) -> dict[int, int]:
                 end = index + stepper.profile.delay_slots
                 extents[target] = max(extents.get(target, 0), end)
     return extents
+
+
+def live_scalars(stepper: Stepper) -> list[int]:
+    """For every instruction the x registers, as bits, that may be read from there on before they
+    are written. Never too few: a branch is also taken to fall through."""
+    count, slots = len(stepper.facts), stepper.profile.delay_slots
+    everything = (1 << 32) - 1
+    jumps: dict[int, list[int]] = {}  # last delay slot -> targets
+    for own, facts in enumerate(stepper.facts):
+        if facts.role is Role.TRANSFER and facts.mnemonic != "jalr":
+            target = own + facts.immediate // 4
+            for last in range(own, own + slots + 1):  # whatever redirects in the slots do
+                jumps.setdefault(last, []).append(target)
+    reads = [(f.reads & X_MASK) >> X_BIT for f in stepper.facts]
+    kept = [everything & ~((f.writes & X_MASK) >> X_BIT) for f in stepper.facts]
+    live = [0] * (count + 1)
+    changed = True
+    while changed:
+        changed = False
+        for index in range(count - 1, -1, -1):
+            after = live[index + 1]
+            for target in jumps.get(index, ()):
+                after |= live[target] if 0 <= target <= count else everything
+            if stepper.facts[index].mnemonic == "jalr":
+                after = everything
+            now = reads[index] | (after & kept[index])
+            if now != live[index]:
+                live[index], changed = now, True
+    return live
 
 
 def static_findings(stepper: Stepper) -> list[Finding]:

@@ -9,6 +9,7 @@ from tilewright.targets.atlas.lint.memory import check_access
 from tilewright.targets.atlas.lint.scalar import OPERATIONS
 from tilewright.targets.atlas.lint.session import FAR, Session
 from tilewright.targets.atlas.lint.state import Operation, State
+from tilewright.targets.atlas.lint.stored_words import remember
 from tilewright.targets.atlas.lint.transfers import transfer
 from tilewright.targets.atlas.lint.values import Value, unknown, wrap
 
@@ -72,6 +73,7 @@ class Stepper(Session):
         elif facts.memory is not None:
             now = state.now + 1
             check_access(self, state, Operation(index, state.order, facts, now, now))
+            remember(state, facts)
             self.land_results(state, facts)
 
     def _delay(self, state: State, facts: Facts, index: int) -> None:

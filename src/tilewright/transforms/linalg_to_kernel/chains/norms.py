@@ -146,7 +146,7 @@ def rms_norm(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
         }
         new = rewriter.replace(op, inner, "rms_norm", [x.value], attributes, x.value.type)
         if new is not None:
-            return _centred(new, rewriter) or new
+            return new
     return None
 
 
@@ -155,8 +155,10 @@ def _same_layout(node: Node) -> bool:
     return len(node.reads) == 1 and node.reads[0].covers(node.shape)
 
 
-def _centred(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
-    """rms_norm(x - mean(x)) is layer_norm(x)"""
+def centred(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | None:
+    """rms_norm(x - mean(x)) is layer_norm(x); in f32 the same with a weight"""
+    if tensor_type(op.result).element_type != f32 and len(op.operands) > 1:
+        return None
     centre = node_of(stem(op.operands[0]), "elementwise_sub")
     if centre is None or len(centre.reads) != 2:
         return None
@@ -168,7 +170,8 @@ def _centred(op: UKernelGenericOp, rewriter: Rewriter) -> UKernelGenericOp | Non
         return None
     inner: list[Operation] = [centre.op, found[0].op]
     attributes = {**op.attributes, "axis": IntegerAttr(found[1], i64)}
-    return rewriter.replace(op, inner, "layer_norm", [x.value], attributes, x.value.type)
+    operands = [x.value, *op.operands[1:]]
+    return rewriter.replace(op, inner, "layer_norm", operands, attributes, x.value.type)
 
 
 def _axis(op: UKernelGenericOp) -> int:
@@ -262,4 +265,5 @@ RECOGNISERS: dict[str, list[Recogniser]] = {
     "elementwise_mul": [mean, rms_norm, weighted],
     "elementwise_add": [biased],
     "cast": [narrowed],
+    "rms_norm": [centred],
 }

@@ -1,6 +1,6 @@
 """Models to try the compiler on, each a function that returns one; sizes are those of real ones.
 
-    tilewright compile examples.models:siglip_block -o siglip.twb
+    tilewright compile examples.networks:siglip -o siglip.twb
     python benchmarks/models.py
 
 Weights come from a seed. Every size is a parameter, so that tests can take small ones.
@@ -8,17 +8,17 @@ Weights come from a seed. Every size is a parameter, so that tests can take smal
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
 
-if __package__:
-    from .smollm2_block import decoder_block, model
-else:
-    from smollm2_block import decoder_block, model
+sys.path.insert(0, str(Path(__file__).parent))  # also when this is a module of a package
 
-smollm2_block = model
+from smollm2_block import decoder_block
+from smollm2_block import model as smollm2_block
 
 
 def mlp(rows: int = 64, width: int = 256, hidden: int = 1024, layers: int = 2) -> Imported:

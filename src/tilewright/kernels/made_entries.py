@@ -1,13 +1,13 @@
-"""Kernels over images by size, for the registry: a size of everything in, kernel and reference out."""
+"""Kernels that are made for every size, for the registry: sizes in, kernel and reference out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.kernels import convolution, pooling, references_images
+from tilewright.kernels import convolution, pooling, references_images, rotary
 from tilewright.kernels.images import Image, Window, prepared
-from tilewright.kernels.references import Reference
+from tilewright.kernels.references import REFERENCES, Reference
 from tilewright.tile.kernel import Kernel
 
 Made = tuple[Kernel, Reference]
@@ -98,8 +98,13 @@ def add_images(sizes: Mapping[str, int]) -> Made:
     return layer.kernel, references_images.add_images(layer)
 
 
+def rope_split(sizes: Mapping[str, int]) -> Made:
+    """rope for any even width, both halves of a head in tiles of their own"""
+    return rotary.rope_split(sizes["M"], sizes["D"]), REFERENCES["rope"]
+
+
 _ALL = (
-    conv2d, conv2d_relu, conv2d_first, depthwise_conv2d, max_pool, average_pool,
+    rope_split, conv2d, conv2d_relu, conv2d_first, depthwise_conv2d, max_pool, average_pool,
     average_pool_inside, global_average_pool, add_images,
 )  # fmt: skip
 MAKERS: dict[str, Callable[[Mapping[str, int]], Made]] = {f.__name__: f for f in _ALL}

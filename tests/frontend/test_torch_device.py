@@ -1,0 +1,66 @@
+"""Torch modules on the simulated device, by `tw.compile` and by `torch.compile`."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import tilewright as tw
+from tilewright.errors import TilewrightError
+
+torch = pytest.importorskip("torch")
+
+from tilewright.frontend.torch import compile_backend  # noqa: E402
+from tilewright.frontend.torch_device import device_options, programs  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture
+def model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = (torch.nn.Linear(48, 64), torch.nn.ReLU(), torch.nn.Linear(64, 40))
+    return torch.nn.Sequential(*layers).eval()
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float(torch.nn.functional.cosine_similarity(a.flatten(), b.flatten(), 0))
+
+
+def test_tensors_in_tensors_out(model: torch.nn.Module) -> None:
+    x = torch.randn(20, 48)
+    program = tw.compile(model, (x,))
+    y = program(x)
+    assert isinstance(y, torch.Tensor) and cosine(y, model(x).detach()) > 0.998
+    assert tw.compile(torch.export.export(model, (x,))).cycles == program.cycles
+    by_name = tw.compile(model, {"input": x})
+    assert torch.equal(by_name(input=x), y)
+
+
+def test_modules_need_example_inputs(model: torch.nn.Module) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        tw.compile(model)
+    assert caught.value.code == "TW0044"
+
+
+def test_torch_compile_on_the_device(model: torch.nn.Module) -> None:
+    before = len(programs())
+    compiled = torch.compile(model, backend=compile_backend, options={"device": True})
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in (1, 2):
+            x = torch.randn(20, 48, generator=torch.Generator().manual_seed(seed))
+            assert cosine(compiled(x), model(x)) > 0.998
+    (program,) = programs()[before:]
+    assert program.cycles > 1000 and program.model.name == "torch.compile"
+
+
+def test_options_of_the_backend() -> None:
+    assert device_options(None, None) is None
+    assert device_options({"device": False}, "default") is None
+    assert device_options({"fuse": False}, None) == {"fuse": False}
+    for options, mode in (({"speed": 11}, None), (None, "max-autotune")):
+        with pytest.raises(TilewrightError) as caught:
+            device_options(options, mode)
+        assert caught.value.code == "TW6123"

@@ -1,0 +1,116 @@
+"""Bounds: never above what a program takes, resource by resource; and counted right."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import compiled
+
+from tilewright.graph.bounds import bound_of
+from tilewright.graph.kernels import MAKERS
+from tilewright.graph.work import KERNELS, Work, work_of
+from tilewright.runtime.example_inputs import example_inputs
+from tilewright.runtime.session import Session
+from tilewright.targets.atlas.profile import load_profile
+
+V0, V1 = load_profile("atlas-v0"), load_profile("atlas-v1")
+
+
+def test_every_kernel_is_counted():
+    assert sorted(KERNELS) == sorted(MAKERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "fuse"),
+    [
+        ("mlp", "atlas-v1", True),
+        ("tiny_mlp", "atlas-v0", True),
+        ("tiny_mlp", "atlas-v0", False),
+        ("encoder", "atlas-v1", True),
+        ("decoder", "atlas-v1", True),
+        ("cross", "atlas-v1", True),
+        ("cross", "atlas-v1", False),
+    ],
+)
+def test_no_program_beats_its_bound(name, profile, fuse):
+    model = compiled(name, profile, fuse)
+    bound = bound_of(model)
+    session = Session(model)
+    session.run(example_inputs(model, "random", 0))
+    assert 0 < bound.total <= session.cycles
+    assert model.provenance["bound"] == bound.total
+    for call in session.step_cycles:
+        terms = bound.per_step[call.step].terms
+        assert call.cycles >= bound.per_step[call.step].cycles == model.steps[call.step].bound
+        assert call.busy["DMA"] >= terms["DMA"]
+        assert call.busy["VPU"] >= terms["VPU"]
+        assert max(call.busy["MXU0"], call.busy["MXU1"]) >= terms["MXU0+MXU1"]
+    units = session.statistics.units
+    for resource, busy in (("DMA", units["DMA"].busy), ("VPU", units["VPU"].busy)):
+        assert bound.terms[resource] <= busy
+    if profile == "atlas-v1":  # what is left out is little: spread rows, masks of edges
+        assert bound.terms["VPU"] > 0.5 * units["VPU"].busy
+
+
+def test_compulsory_traffic():
+    """Weights of all rounds, the input and the output, once each, at two bytes a tick."""
+    model = compiled("encoder")
+    assert model.rounds[0].count == 2
+    weights = 4 * 64 * 64 + 2 * 64 * 96
+    rows = 2 * 2 * (4 * 64 + 96 + 64)  # scales and biases
+    ends = 2 * 2 * 64 + 2 * (2 * 2 * 45 * 64)  # the last norm, the input and the output
+    bytes = 2 * (weights + rows) + ends
+    assert bound_of(model).terms["DMA"] == math.ceil((bytes + 8) / 4) * 2
+
+
+def test_work_of_a_linear_layer():
+    options = {"scale": True, "bias": True, "activation": "gelu_tanh", "out": "fp8"}
+    shapes = {"a": (2, 45, 70), "w": (70, 100), "out": (2, 45, 100)}
+    assert work_of(V1, "linear", options, shapes) == Work(
+        products=2 * 2 * 3 * 4, sums=2 * 2 * 4, operand_tiles=3 * 4, tiles=(2 + 8) * 16, casts=16
+    )
+    assert work_of(V0, "linear", options, shapes).tiles == (2 + 9) * 16
+
+
+def test_hidden_keys_are_no_work():
+    """Under a causal mask a tile of queries needs the tiles of keys up to its own."""
+    shapes = {"q": (1, 4, 128, 64), "kt": (1, 2, 64, 128), "v": (1, 2, 128, 64)}
+    shapes["out"] = shapes["q"]
+    seen = 4 * (1 + 2 + 3 + 4)
+    causal = work_of(V1, "attention", {"mask": "causal"}, shapes)
+    assert causal.products == seen * (2 + 2 + 1)
+    everything = work_of(V1, "attention", {"mask": "full"}, shapes)
+    assert everything.products == 4 * 16 * 5
+    # Masks are added on the diagonal only.
+    assert causal.tiles == seen * 3 - 16 + 16 * 2 + 16
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_a_product_comes_with_half_a_transfer(events):
+    """The argument about weights and sums that take turns in two places each.
+
+    An event fills a place: of a weight or of a sum, the first or the second. Every weight that is
+    there together with a sum may give one product.
+    """
+    places: dict[tuple[bool, bool], int] = {}
+    met: set[tuple[int, int]] = set()
+    for number, (is_weight, second) in enumerate(events):
+        places[is_weight, second] = number
+        for weight in (places.get((True, k)) for k in (False, True)):
+            for total in (places.get((False, k)) for k in (False, True)):
+                if weight is not None and total is not None:
+                    met.add((weight, total))
+    assert len(met) <= 2 * len(events)
+
+
+def test_steps_name_their_cause():
+    model = compiled("mlp")
+    bound = bound_of(model)
+    assert {step.cause for step in bound.per_step} <= {"DMA", "MXU0+MXU1", "VPU"}
+    assert bound.to_json() == {
+        "cycles": bound.total, "cause": bound.cause, "terms": bound.terms
+    }  # fmt: skip

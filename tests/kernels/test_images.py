@@ -63,10 +63,11 @@ def check(layer, reference, profile, random):
 
 
 def some_window(random, most=4):
+    top, left, bottom, right = (int(n) for n in random.integers(0, 3, 4))
     return Window(
         int(random.integers(1, most)), int(random.integers(1, most)),
         (int(random.integers(1, 3)), int(random.integers(1, 3))),
-        tuple(int(n) for n in random.integers(0, 3, 4)),
+        (top, left, bottom, right),
         (int(random.integers(1, 3)), int(random.integers(1, 3))),
     )  # fmt: skip
 

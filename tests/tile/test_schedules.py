@@ -27,6 +27,7 @@ def lowered(text):
 
 def check(text, tolerance, seed=0, profiles=PROFILES, positive=False):
     """Both profiles, memory poisoned and transfers late, against the meaning of the source."""
+    compiled = None
     for profile in profiles:
         compiled = compile_schedule(lowered(text), profile)
         random = np.random.default_rng(seed)
@@ -78,7 +79,8 @@ def matmul(m, k, n, marks=""):
     ],
 )
 def test_products(sizes, marks):
-    check(matmul(*sizes, marks), 0.02)
+    m, k, n = sizes
+    check(matmul(m, k, n, marks), 0.02)
 
 
 def test_linalg_matmul():
@@ -134,7 +136,8 @@ ROWS = {
 @pytest.mark.parametrize("shape", [(20, 30), (97, 33)])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_and_element_wise_chains(name, shape):
-    check(rows(*shape, ROWS[name]), 0.04)
+    down, across = shape
+    check(rows(down, across, ROWS[name]), 0.04)
 
 
 def test_reductions_and_columns():

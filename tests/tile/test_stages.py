@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,7 +33,8 @@ def run_late(compiled, *arrays):
     return results
 
 
-def check(kernel, *arrays):
+def check(kernel, *arrays) -> Any:
+    want: Any = ()
     for profile in PROFILES:
         compiled = kernel.compile(*arrays, target=profile)
         want = kernel.eager(*arrays, profile=profile)

@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.graph.calls import TARGET, Call, Magnitude, Tensor, Unsupported, power_of_two
+from tilewright.graph.calls import (
+    Call,
+    Magnitude,
+    Tensor,
+    Unsupported,
+    channel_scales,
+    power_of_two,
+)
 from tilewright.graph.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.graph.kernels import BINARY, UNARY
 from tilewright.tile.layouts import SIDE, Layout
@@ -347,7 +354,7 @@ class Lowering:
         bias = linear.bias
         if offset is not None:
             bias = offset if bias is None else bias + offset
-        operands, channel = {"a": a}, _channel_scales(weight)
+        operands, channel = {"a": a}, channel_scales(weight)
         target = self.magnitude(value) if dtype == "fp8" else None
         early = target is not None and linear.activation is None  # the result's scale folds in
 
@@ -528,7 +535,7 @@ class Lowering:
         )
         biased = gate.bias is not None or offset_gate is not None
         for name, linear, weight, offset, share in rows:
-            channel = _channel_scales(weight)
+            channel = channel_scales(weight)
             operands[f"w_{name}"] = self.weight(
                 f"{linear.name}.weight",
                 Layout(weight.shape, "fp8", "panels"),
@@ -766,7 +773,7 @@ class Lowering:
         weights = np.zeros((count, weight.shape[0], wide), np.float32)
         heads = weight.reshape(weight.shape[0], count, width).transpose(1, 0, 2)
         weights[:, :, places] = heads[:, :, columns]
-        channel = _channel_scales(weights)
+        channel = channel_scales(weights)
         bias = (
             linear.bias if offset is None else offset + (0 if linear.bias is None else linear.bias)
         )
@@ -910,14 +917,6 @@ def _row_block(rows: int, deep: int) -> int:
 
 
 # --- small things -----------------------------------------------------------------------------
-
-
-def _channel_scales(weight: np.ndarray) -> np.ndarray:
-    """One scale per column, exact in bf16, so that the largest weight of it becomes TARGET."""
-    largest = np.abs(weight).max(axis=-2, keepdims=weight.ndim > 2)
-    exact = np.where(largest > 0, largest / TARGET, 1.0).astype(np.float32)
-    bits = (exact.view(np.uint32) + 0xFFFF) & 0xFFFF0000  # up to the next bf16
-    return bits.astype(np.uint32).view(np.float32)
 
 
 def _unary_name(node: Node) -> str:

@@ -25,6 +25,7 @@ from tilewright.graph.calls import (
     power_of_two,
 )
 from tilewright.graph.capture import Graph, Node, dtype_of, scalars, shape_of
+from tilewright.graph.images import Images
 from tilewright.graph.kernels import BINARY, UNARY
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
@@ -52,7 +53,8 @@ class Linear:
 
 @dataclass
 class HostValue:
-    """A value the host computes for the device, after `conversion`: "", "mask" or "clip"."""
+    """A value the host computes for the device, after `conversion`: "", "mask", "clip", or one of
+    those of images."""
 
     value: SSAValue
     conversion: str
@@ -90,6 +92,8 @@ class Lowering:
         self.names: dict[str, int] = {}
         self.unsupported: dict[SSAValue, str] = {}
         self.host_layers = host or set()
+        refused = {node: self._reason_for_host(node) for node in graph.nodes}
+        self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
 
     def run(self) -> Lowered:
         for _, value in self.graph.outputs:
@@ -112,7 +116,7 @@ class Lowering:
         reason = self._reason_for_host(node)
         if reason is None:
             try:
-                tensor = self.bf16(value)
+                tensor = self.images.outside(value) if value in self.images else self.bf16(value)
                 if tensor.kind in ("activation", "output"):
                     self.result.outputs[value] = tensor
                     tensor.kind = "output"
@@ -141,13 +145,17 @@ class Lowering:
         """A tensor the host fills: an input of the model, or what it computes."""
         key = (value, "host", shape, conversion, order)
         if key not in self.forms:
-            name = self.graph.inputs.get(value) or self._hint(value)
+            name = self.graph.inputs.get(value) or self.hint(value)
             layout = Layout(shape, "bf16", order)
             tensor = Tensor(self.unique(name), layout, "input", value=value)
             self.forms[key] = tensor
-            self.result.inputs.append(HostValue(value, conversion, tensor))
-            self._outside(value)
+            self.take_from_host(value, conversion, tensor)
         return self.forms[key]
+
+    def take_from_host(self, value: SSAValue, conversion: str, tensor: Tensor) -> None:
+        """Have the host fill a tensor with a value."""
+        self.result.inputs.append(HostValue(value, conversion, tensor))
+        self._outside(value)
 
     # --- names and forms ----------------------------------------------------------------------
 
@@ -157,7 +165,7 @@ class Lowering:
         self.names[name] = count + 1
         return f"{name}~{count}" if count else name
 
-    def _hint(self, value: SSAValue) -> str:
+    def hint(self, value: SSAValue) -> str:
         node = self.graph.definition.get(value)
         return value.name_hint or (node.layer or node.family if node else "value")
 
@@ -219,12 +227,14 @@ class Lowering:
         if value in self.graph.constants:
             array = self.graph.constants[value]
             layout = Layout(shape, "bf16")
-            name = self.unique(self._hint(value))
+            name = self.unique(self.hint(value))
             return Tensor(name, layout, "constant", lambda: array.reshape(shape), value)
         if value in self.graph.inputs:
             return self.from_host(value, shape)
+        if value in self.images:  # stored in another order: by way of the host
+            return self.from_host(value, shape)
         node = self.graph.definition[value]
-        reason = self._reason_for_host(node)
+        reason = self._reason_for_host(node) or self.images.reason(node)
         if reason is None:
             try:
                 return self._from_node(node, shape)
@@ -237,6 +247,9 @@ class Lowering:
 
     def _from_node(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         value = node.result
+        mean = self.images.mean(value, "bf16")
+        if mean is not None:
+            return mean
         found = self._linear(value)
         if found is not None:
             return self._emit_linear(found, value, "bf16")
@@ -253,7 +266,7 @@ class Lowering:
             and node.call.axis(len(shape_of(value))) == len(shape_of(value)) - 1
         ):
             x = self.bf16(node.inputs["x"])
-            out = self.activation(self._hint(value), shape, "bf16", value=value)
+            out = self.activation(self.hint(value), shape, "bf16", value=value)
             return self.call(node.layer or "softmax", "softmax", {"x": x}, out, (node,))
         return self._pointwise(node, shape, "bf16")
 
@@ -378,7 +391,7 @@ class Lowering:
         if residual is not None:
             operands["residual"] = self.bf16(residual)
         out = self.activation(
-            self._hint(value), (batch, rows, columns), dtype, value=value, scale=target
+            self.hint(value), (batch, rows, columns), dtype, value=value, scale=target
         )
         late = {}
         if target is not None and not early:
@@ -411,6 +424,11 @@ class Lowering:
             wide = np.zeros((count, tensor.layout.shape[-1], rows.shape[-1]), np.float32)
             wide[:, :width] = rows
             return tensor, wide.reshape(-1, rows.shape[-1]), None, scale.scale, True
+        flat = self.images.flattened(linear.x, weight)
+        if flat is not None:
+            tensor, weight = flat
+            assert tensor.scale is not None
+            return tensor, weight, None, tensor.scale.scale, False
         norm = self.graph.node_of(linear.x, "rms_norm", "layer_norm")
         if norm is not None and self._folds(norm):
             tensor = self.remembered((linear.x, "normed"), lambda: self._norm(norm, "fp8"))
@@ -456,7 +474,7 @@ class Lowering:
         if dtype == "fp8":
             scale = self.magnitude(node.inputs["x"], lambda v: _normed(v, kind, epsilon))
             out = self.activation(
-                self._hint(node.result), shape, "fp8", value=node.result, scale=scale
+                self.hint(node.result), shape, "fp8", value=node.result, scale=scale
             )
             late = {"factor": lambda: 1.0 / scale.scale()}
             return self.call(
@@ -472,7 +490,7 @@ class Lowering:
                 operands[role] = self.weight(
                     f"{node.layer or kind}.{role}", layout, lambda row=row: row.reshape(-1)
                 )
-        out = self.activation(self._hint(node.result), shape, "bf16", value=node.result)
+        out = self.activation(self.hint(node.result), shape, "bf16", value=node.result)
         return self.call(
             node.layer or kind + "_norm", "norm", operands, out, (node,),
             kind=kind, epsilon=epsilon, out="bf16",
@@ -493,6 +511,9 @@ class Lowering:
             for user in graph.users.get(value, ())
         ) and not any(value is result for _, result in graph.outputs)
         if self.fuse and node is not None and only_products and (value, "bf16") not in self.forms:
+            mean = self.images.mean(value, "fp8")
+            if mean is not None:
+                return mean
             if node.family == "silu_gate":
                 gated = self._gated(node, shape)
                 if gated is not None:
@@ -507,7 +528,7 @@ class Lowering:
                 return self.fp8(node.operands[0])
         x = self.bf16(value)
         scale = self.magnitude(value)
-        out = self.activation(f"{self._hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
+        out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
         late = {"factor": lambda: 1.0 / scale.scale()}
         return self.call(
             f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, late
@@ -556,7 +577,7 @@ class Lowering:
                     lambda bias=bias, share=share: bias * share(),
                 )
         out = self.activation(
-            self._hint(node.result), shape, "fp8", value=node.result, scale=target
+            self.hint(node.result), shape, "fp8", value=node.result, scale=target
         )
         macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
         nodes = (*gate.nodes, *up.nodes, node)
@@ -614,7 +635,7 @@ class Lowering:
         visit(node.result, top=True)
         if not any(kind == "full" for _, kind, _ in inputs.values()):
             raise Unsupported("every operand is broadcast")
-        out = self.activation(self._hint(node.result), shape, dtype, value=node.result)
+        out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
         operands = {name: tensor for name, _, tensor in inputs.values()}
         return self.call(
             node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
@@ -633,15 +654,15 @@ class Lowering:
         if columns == 1 and math.prod(own) == 1:
             number = np.full(shape[2], float(array.reshape(())), np.float32)
             return "row", self.weight(
-                self._hint(value), Layout((shape[2],), "bf16"), lambda: number
+                self.hint(value), Layout((shape[2],), "bf16"), lambda: number
             )
         if columns == shape[2] and math.prod(own) == columns:
             layout = Layout((columns,), "bf16")
-            return "row", self.weight(self._hint(value), layout, lambda: array.reshape(-1))
+            return "row", self.weight(self.hint(value), layout, lambda: array.reshape(-1))
         if columns == shape[2] and rows == shape[1] and batch == 1:
             layout = Layout((rows, columns), "bf16")
             return "matrix", self.weight(
-                self._hint(value), layout, lambda: array.reshape(rows, columns)
+                self.hint(value), layout, lambda: array.reshape(rows, columns)
             )
         raise Unsupported(f"a constant of {'x'.join(map(str, own))} is broadcast")
 
@@ -743,7 +764,7 @@ class Lowering:
             numbers = np.maximum(np.asarray(numbers, np.float32), LOWEST).reshape(shape)
             tensor = self.remembered(
                 (value, "mask"),
-                lambda: self.weight(self._hint(value), Layout(shape, "bf16"), lambda: numbers),
+                lambda: self.weight(self.hint(value), Layout(shape, "bf16"), lambda: numbers),
             )
             return tensor, "full", per_batch
         return self.from_host(value, shape, conversion), "full", per_batch
@@ -863,7 +884,7 @@ class Lowering:
                 tables[name] = self.remembered(
                     (value, "table"),
                     lambda value=value, array=array, shape=shape: self.weight(
-                        self._hint(value), Layout(shape, "bf16"), lambda: array.reshape(shape)
+                        self.hint(value), Layout(shape, "bf16"), lambda: array.reshape(shape)
                     ),
                 )
             else:

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 
 from tilewright.graph.calls import Call, Tensor
+from tilewright.graph.kernels_images import IMAGE_KERNELS
 
 KIB = 1024
 SIDE = 32
+WHOLE = 1024 * KIB  # for kernels over images: they choose their blocks for all of VMEM
 EFFORT = 4.0  # deterministic time of the solver
 
 
@@ -106,6 +108,8 @@ def _tiles(size: int) -> int:
 
 def base_room(call: Call) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
+    if call.kernel in IMAGE_KERNELS:
+        return WHOLE
     room = 8 * KIB
     for parameter in ("w", "w_gate", "w_up"):
         if parameter in call.operands:

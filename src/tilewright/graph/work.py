@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tilewright.graph.work_images import IMAGE_WORK
 from tilewright.targets.atlas.profile import Profile
 
 SIDE = 32
@@ -40,6 +41,8 @@ class Work:
 
 def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> Work:
     """The work of one call of a kernel on tensors of these shapes."""
+    if kernel in IMAGE_WORK:
+        return Work(**IMAGE_WORK[kernel](options, _Costs(profile).function))
     return KERNELS[kernel](_Costs(profile), options, shapes)
 
 

@@ -79,7 +79,7 @@ class Images:
             return self._emit(layer, "bf16")
         x = self.image(value)
         assert x.scale is not None
-        copied = Layer("combine", (value,), value, layer.nodes[-1:], layer.first)
+        copied = Layer("combine", (value,), value, (), layer.first)
         late = {"first": x.scale.scale}
         return self._call(copied, "bf16", f"{x.name} to bf16", {"a": x}, late)
 

@@ -75,7 +75,7 @@ def gather(o: Options) -> Kernel:
     panels = image.stored[-1]
 
     def write(out: Any, rows: range, column: int, y: Any) -> None:
-        y = first_rows(y, len(rows))
+        y = first_rows(y, len(rows), min(SIDE, columns - column * SIDE))
         into = Block(rows.start // SIDE, 1, batch), Block(column, 1, columns)
         out[(0, *into)] = tw.to_fp8(y) if o["out"] == "fp8" else y
 

@@ -216,10 +216,10 @@ def global_average_pool(image: Image) -> GlobalPooling:
     return GlobalPooling(image, kernel_of("global_average_pool", specs, run))
 
 
-def first_rows(x: Any, count: int) -> Any:
-    """The tile as one whose first rows count."""
+def first_rows(x: Any, count: int, columns: int = SIDE) -> Any:
+    """The tile as one whose first rows (and columns) count."""
     tiles = x.tiles()
-    return replace(tiles, rows=[count])
+    return replace(tiles, rows=[count], columns=[columns])
 
 
 @dataclass(frozen=True)

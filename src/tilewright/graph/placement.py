@@ -136,8 +136,6 @@ def _candidates(
     """Results that could stay in VMEM: the call that makes each, the calls that read it."""
     found = {}
     for tensor, life in lives.items():
-        if tensor.layout.arrangement is not None:  # tiles of an image begin at any pixel
-            continue
         if tensor.kind != "activation" or any(life.first < b <= life.last for b in borders):
             continue
         makers = [k for k, call in enumerate(calls) if call.output is tensor]

@@ -18,7 +18,8 @@ from tilewright.graph.kernels_images import IMAGE_KERNELS
 
 KIB = 1024
 SIDE = 32
-WHOLE = 1024 * KIB  # for kernels over images: they choose their blocks for all of VMEM
+IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
+FILTERS = 384 * KIB  # of filters at a time, and of pixels
 EFFORT = 4.0  # deterministic time of the solver
 
 
@@ -109,7 +110,8 @@ def _tiles(size: int) -> int:
 def base_room(call: Call) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
     if call.kernel in IMAGE_KERNELS:
-        return WHOLE
+        filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
+        return min(filters, FILTERS) + IMAGES
     room = 8 * KIB
     for parameter in ("w", "w_gate", "w_up"):
         if parameter in call.operands:
@@ -132,6 +134,8 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         return 0
     if layout.is_vector:
         return 4 * KIB
+    if call.kernel in IMAGE_KERNELS:
+        return min(2 * layout.bytes, FILTERS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if parameter == "a":

@@ -399,7 +399,9 @@ def _fill(plan: ImagePlan, image: Image, readers: list[Layer]) -> str | Layer:
     ]  # fmt: skip
     if not lowest:
         return "zero"
-    others = [r for r in readers if r.kind == "combine" or (r.kind != "max" and any(_border(image, r)))]
+    others = [
+        r for r in readers if r.kind == "combine" or (r.kind != "max" and any(_border(image, r)))
+    ]
     users = plan.graph.users.get(lowest[0].inputs[0], ())
     means = any(_mean_order(user) is not None for user in users)
     return lowest[0] if others or means else "lowest"

@@ -576,9 +576,7 @@ class Lowering:
                     Layout((shape[2],), "bf16"),
                     lambda bias=bias, share=share: bias * share(),
                 )
-        out = self.activation(
-            self.hint(node.result), shape, "fp8", value=node.result, scale=target
-        )
+        out = self.activation(self.hint(node.result), shape, "fp8", value=node.result, scale=target)
         macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
         nodes = (*gate.nodes, *up.nodes, node)
         name = _common([gate.name, up.name])
@@ -653,9 +651,7 @@ class Lowering:
             raise Unsupported(f"an operand of {'x'.join(map(str, own))} is broadcast")
         if columns == 1 and math.prod(own) == 1:
             number = np.full(shape[2], float(array.reshape(())), np.float32)
-            return "row", self.weight(
-                self.hint(value), Layout((shape[2],), "bf16"), lambda: number
-            )
+            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), lambda: number)
         if columns == shape[2] and math.prod(own) == columns:
             layout = Layout((columns,), "bf16")
             return "row", self.weight(self.hint(value), layout, lambda: array.reshape(-1))

@@ -47,6 +47,8 @@ def compile(
     fuse: bool = True,
     host: Sequence[str] = (),
     no_host: bool = False,
+    keep: Sequence[str] = (),
+    scales: str = "channel",
     seed: int = 0,
     accuracy: bool = False,
     shapes: Shapes | None = None,
@@ -63,6 +65,8 @@ def compile(
         of them; by default the example inputs, else random numbers of `seed`.
     fuse: keep results in VMEM between kernels and chains of operations in one kernel.
     host: layers the host computes. no_host: it is an error if anything needs the host.
+    keep: layers whose products are as precise as bf16, at two to three times the work.
+    scales: of fp8 weights, one per "channel" (column) or one per "tensor".
     accuracy: note how far every layer is from float32, on the first calibration sample.
     shapes: sizes of symbolic dimensions of ONNX models.
     weights: the tree of arrays that a jax function takes as its first argument.
@@ -73,7 +77,13 @@ def compile(
     seconds = time.perf_counter() - began
     samples = _samples(imported, calibrate, inputs, _is_function(model))
     options = CompileOptions(
-        fuse=fuse, host=tuple(host), no_host=no_host, seed=seed, accuracy=accuracy
+        fuse=fuse,
+        host=tuple(host),
+        no_host=no_host,
+        keep=tuple(keep),
+        scales=scales,
+        seed=seed,
+        accuracy=accuracy,
     )
     compiled = compile_imported(imported, target, options, samples, progress, shapes)
     compiled.timing = {"import": seconds, **compiled.timing}
@@ -91,7 +101,7 @@ def compile_imported(
     """The compiled form of an imported model, with where it came from and the host's share."""
     profile = target if isinstance(target, Profile) else load_profile(str(target))
     options = options or CompileOptions()
-    _check_layers(imported, options.host)
+    _check_layers(imported, (*options.host, *options.keep))
     options = replace(options, instruction_memory=profile.imem_bytes // 4)
     samples = with_state(imported, samples)
     imported = _distinct(imported)

@@ -16,6 +16,12 @@ from tilewright.frontend.imported import Imported
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "pt2"
 MLP = DATA / "mlp.pt2"
+LOST = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %w = arith.constant dense_resource<lost.weight> : tensor<8x8xf32>
+  %y = npu_kernel.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+"""
 
 
 def tilewright(*arguments: str | Path) -> int:
@@ -202,6 +208,7 @@ def bad(folder: Path) -> Path:
     (folder / "cut.onnx").write_bytes(b"\x08\x07\x12")
     (folder / "cut.mlir").write_text("func.func @main(%x: tensor<4x4xf32>) -> ")
     (folder / "text.txt").write_text("a model?")
+    (folder / "lost.mlir").write_text(LOST)
     (folder / "empty").mkdir()
     (folder / "broken.npz").write_bytes(b"PK\x03\x04 and then nothing")
     (folder / "broken.safetensors").write_bytes(b"\xff" * 20)
@@ -221,6 +228,8 @@ def bad(folder: Path) -> Path:
         (["cut.pt2"], "TW6110"),
         (["none.mlir"], "TW0010"),
         (["text.txt"], "TW0020"),
+        (["cut.mlir"], "TW1210"),
+        (["lost.mlir"], "TW6208"),
         (["no.module:here"], "TW6122"),
         ([MLP, "--shape", "x=3"], "TW0020"),
         ([MLP, "--target", "atlas-v9"], "TW1101"),

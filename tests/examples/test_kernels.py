@@ -81,11 +81,11 @@ def test_a_shorter_delay_is_caught() -> None:
     assert simulate(broken).fault is not None
 
 
-def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hand_written_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tilewright.cli.lint")
     monkeypatch.setenv("PYTHONPATH", str(Path(tilewright.__file__).resolve().parents[1]))
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "demo.py"), str(tmp_path / "out")],
+        [sys.executable, str(ROOT / "examples" / "hand_written.py"), str(tmp_path / "out")],
         capture_output=True,
         text=True,
         check=False,

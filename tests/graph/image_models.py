@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute
+
 from tilewright.frontend.builder import ModelBuilder, Value, integers
 from tilewright.frontend.imported import Imported
 from tilewright.graph.compiler import CompileOptions, compile_model
@@ -41,13 +44,11 @@ def pooled(
     batch, channels, *sizes = x.shape
     before = sizes[0] + sides[0] + sides[2], sizes[1] + sides[1] + sides[3]
     out = [(n - size) // stride + 1 for n in before]
-    attributes = {
+    attributes: dict[str, Attribute] = {
         "kernel": integers([size, size]), "strides": integers([stride, stride]),
         "padding": integers(sides),
     }  # fmt: skip
     if counting:
-        from xdsl.dialects.builtin import UnitAttr
-
         attributes["count_include_pad"] = UnitAttr()
     return net._call(kind, [x], (batch, channels, *out), attributes)
 

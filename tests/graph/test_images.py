@@ -106,7 +106,8 @@ def test_images_with_channels_last():
     program = compile_model(model, load_profile("atlas-v1"))
     assert [step.kernel for step in program.steps] == ["conv2d", "gather", "linear"]
     result = verify(program, per_layer=True, original=model)
-    assert result.ok and result.outputs[0].accuracy.cosine > 0.995
+    assert result.ok
+    assert result.outputs[0].accuracy is not None and result.outputs[0].accuracy.cosine > 0.995
 
 
 def test_groups_and_dilation():
@@ -122,7 +123,8 @@ def test_groups_and_dilation():
     program = compile_model(model, load_profile("atlas-v1"))
     assert [step.kernel for step in program.steps] == ["conv2d", "conv2d"]
     result = verify(program, per_layer=True, original=model)
-    assert result.ok and result.outputs[0].accuracy.cosine > 0.995
+    assert result.ok
+    assert result.outputs[0].accuracy is not None and result.outputs[0].accuracy.cosine > 0.995
 
 
 def _integer(value):
@@ -150,6 +152,26 @@ def test_computed_filters_are_the_hosts():
     program = compile_model(net.build(), load_profile("atlas-v1"))
     reasons = [r for part in program.parts if isinstance(part, HostPart) for r in part.reasons]
     assert reasons == ["conv2d: a convolution whose filters are computed"]
+
+
+def test_kept_layers():
+    """Products behind images can be kept precise, convolutions can not."""
+    for name, layer in (("flattened", "fc1"), ("ragged", "head")):
+        options = CompileOptions(keep=(layer,))
+        program = compile_model(imported(name), load_profile("atlas-v1"), options)
+        assert verify(program, per_layer=True).ok
+        assert any(step.options.get("precise") for step in program.steps)
+    with pytest.raises(TilewrightError, match="conv2 cannot be kept"):
+        compile_model(imported("ragged"), load_profile("atlas-v1"), CompileOptions(keep=("conv2",)))
+
+
+def test_scales_per_tensor():
+    program = compile_model(
+        imported("ragged"), load_profile("atlas-v1"), CompileOptions(scales="tensor")
+    )
+    row = program.regions["conv2.scale"].layout.unpack(program.weights["conv2.scale"].tobytes())
+    assert len(np.unique(row.astype(np.float32))) == 1
+    assert verify(program, original=imported("ragged")).ok
 
 
 # --- bundles ------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from small_models import compiled, imported
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
-from tilewright.graph.compiler import compile_model
-from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.graph.compiler import CompileOptions, compile_model
+from tilewright.runtime.compiled_model import CompiledModel, DevicePart
+from tilewright.runtime.lint_model import lint_model
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.lint import lint
@@ -50,10 +51,22 @@ def test_every_step_is_exact(name, profile, fuse, rounds):
 @pytest.mark.parametrize(("name", "profile", "fuse", "rounds"), PROGRAMS)
 def test_lint_is_clean(name, profile, fuse, rounds):
     model = compiled(name, profile, fuse, rounds)
-    for segment in model.segments:
-        report = lint(segment, model.profile)
+    for report in lint_model(model):
         assert not report.errors and not report.warnings
         assert report.exact
+
+
+def test_code_longer_than_the_instruction_memory():
+    """Rounds in several segments: each is loaded once per round, and knows which one it is."""
+    options = CompileOptions(instruction_memory=2500)
+    model = compile_model(imported("decoder_2"), load_profile("atlas-v1"), options)
+    (part,) = model.parts
+    assert isinstance(part, DevicePart) and len(part.segments) > len(model.segments) > 2
+    assert max(len(segment) for segment in model.segments) <= 2500
+    assert verify(model, per_layer=True).ok
+    assert all(not report.errors and not report.warnings for report in lint_model(model))
+    first = part.segments[1]
+    assert lint(model.segments[first], model.profile).errors  # alone it could be any round
 
 
 def test_layers_are_folded():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kernel_runs import any_pattern, assert_same, mask, simulated
 
 from tilewright.graph.kernels import MAKERS
+from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.references import REFERENCES
 from tilewright.graph.references_steps import BINARY, UNARY
 from tilewright.targets.atlas.profile import load_profile
@@ -20,7 +21,7 @@ PROFILES = ("atlas-v1", "atlas-v0")
 
 
 def test_every_kernel_has_a_reference():
-    assert sorted(REFERENCES) == sorted(MAKERS)
+    assert sorted(REFERENCES) == sorted([*MAKERS, *IMAGE_KERNELS])
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ...]]] = [
@@ -38,6 +39,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
     ("copy", {"rank": 2, "dtype": "bf16"}, {"x": (ROWS, 20)}, ("x", "out")),
     ("quantise", {"factor": 0.25}, {"x": (2, ROWS, DEEP)}, ("out",)),
     ("quantise", {}, {"x": (1, 32, 32)}, ()),
+    ("residue", {"factor": 0.25}, {"x": (2, ROWS, DEEP)}, ("high",)),
     ("split_heads", {"factor": 0.25, "out": "heads", "heads": 2},
      {"x": (2, ROWS, 128), "out": (2, 2, ROWS, 64)}, ("x",)),
     ("split_heads", {"out": "columns", "heads": 3},
@@ -54,6 +56,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"a": (1, 130, 64), "w": (64, 64)}, ("a", "residual", "out")),
     ("linear", {"heads": True, "scale": True, "residual": True, "out": "bf16"},
      {"a": (2, 3, ROWS, 32), "w": (96, WIDE)}, ("a", "residual")),
+    ("linear", {"precise": "both", "scale": True, "bias": True, "out": "bf16"},
+     {"a": (2, ROWS, DEEP), "w": (DEEP, WIDE)}, ("a", "a_low")),
+    ("linear", {"precise": "weights", "scale": True, "out": "fp8"},
+     {"a": (1, ROWS, DEEP), "w": (DEEP, WIDE)}, ()),
     ("gated", {"scale": True, "bias": True}, {"a": (2, ROWS, DEEP), "w_gate": (DEEP, WIDE)},
      ("a", "out")),
     ("gated", {"activation": "gelu_tanh"}, {"a": (1, 70, 33), "w_gate": (33, 64)}, ()),
@@ -160,7 +166,7 @@ def calls(draw: st.DrawFn):
     shapes: dict[str, tuple[int, ...]]
     name = draw(st.sampled_from(sorted(MAKERS)))
     options: dict[str, Any] = {}
-    if name in ("norm", "softmax", "quantise"):
+    if name in ("norm", "softmax", "quantise", "residue"):
         shapes = {"x": (batch, rows, deep)}
         if name == "norm":
             kind, out = draw(st.sampled_from(["rms", "layer"])), draw(st.sampled_from(OUT))

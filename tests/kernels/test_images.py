@@ -17,7 +17,7 @@ from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.layouts import to_codes
 
 PROFILES = ("atlas-v0", "atlas-v1")
-GENERATED = settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate))
+GENERATED = settings(max_examples=6, deadline=None, phases=(Phase.explicit, Phase.generate))
 
 
 def codes(random, shape, dtype="fp8"):

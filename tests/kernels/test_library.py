@@ -73,8 +73,8 @@ def _published(which, profile, inputs):
     wide = [_float(codes) for codes in inputs]
     if "matmul" in which.name or which.name in ("mini_block", "vector_arithmetic"):
         return _float(which.reference.exact(load_profile(profile), *inputs))
-    if which.name == "flash_attention_bf16":
-        wide = [_float(arith.pack(codes, 1)) for codes in inputs]
+    if which.name.startswith(("flash_attention_bf16", "attention_acc")):
+        wide[:3] = [_float(arith.pack(codes, 1)) for codes in inputs[:3]]
     value, _ = which.reference.ideal(*wide)
     if which.name in ("requant", "bias_add_cast"):
         value = _float(arith.bf16_to_fp8(arith.f64_to_bf16(value)))
@@ -98,6 +98,25 @@ def test_chains_over_k(steps, profile):
 def test_chains_over_keys(steps, profile):
     which = entry("flash_attention_bf16")
     assert check_one(which, profile, "fixed", {"S": 32 * steps}, steps).problem is None
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "sizes"),
+    [
+        ("softmax", "atlas-v0", {"N": 2100}),
+        ("rms_norm_weight", "atlas-v0", {"N": 1500}),
+        ("layer_norm", "atlas-v0", {"N": 1433}),
+        ("layer_norm", "atlas-v1", {"N": 5003}),
+        ("reduction_mean", "atlas-v0", {"N": 3001}),
+        ("reduction_max", "atlas-v0", {"N": 3001}),
+        ("flash_attention_bf16", "atlas-v0", {"D": 32, "S": 2112}),
+        ("attention_flash", "atlas-v1", {"M": 33, "N": 2200, "D": 32, "E": 40}),
+        ("attention_flash_causal", "atlas-v0", {"M": 50, "N": 300, "D": 32, "E": 32}),
+    ],
+)
+def test_more_than_fits_on_chip(name, profile, sizes):
+    """Long rows and many keys: several passes, or loops of the program, with the same bits."""
+    assert check_one(entry(name), profile, "fixed", sizes, 3).problem is None
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -22,6 +22,7 @@ from tilewright.tile.layouts import Layout
 
 PROFILES = ("atlas-v0", "atlas-v1")
 MEMORY = 1 << 20
+TILES = [name for name, which in ENTRIES.items() if not which.made]
 
 
 @pytest.fixture(scope="module", params=PROFILES)
@@ -48,10 +49,16 @@ def random_places(operands, random):
 
 
 def test_all_kernels_are_exported(exported):
-    assert set(exported[1]["kernels"]) == set(ENTRIES)
+    assert set(exported[1]["kernels"]) == set(TILES)
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+def test_kernels_made_for_one_size_are_not_exported():
+    with pytest.raises(TilewrightError, match="conv2d is made for whole images") as caught:
+        export_manifest("atlas-v0", ["conv2d"])
+    assert caught.value.code == "TW1338"
+
+
+@pytest.mark.parametrize("name", TILES)
 def test_kernels_run_at_random_addresses(exported, name):
     profile, data, manifest = exported
     described = data["kernels"][name]

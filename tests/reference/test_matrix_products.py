@@ -71,7 +71,25 @@ def sparse(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     return found
 
 
-KINDS = [normal, finite, anything, whole_numbers, cancelling, extreme, sparse]
+def moderate(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """Numbers of all magnitudes up to 16: nothing overflows, much is inexact in float32."""
+    return random.integers(0, 0x59, shape).astype(np.uint8) | (
+        random.integers(0, 2, shape).astype(np.uint8) << 7
+    )
+
+
+def moderate_cancelling(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    found = moderate(random, shape)
+    half = shape[1] // 2
+    found[:, half : 2 * half] = found[:, :half] ^ 0x80
+    found[random.random(shape) < 0.05] ^= 1
+    return found
+
+
+KINDS = [
+    normal, finite, anything, whole_numbers, cancelling, extreme, sparse, moderate,
+    moderate_cancelling,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("right", KINDS)
@@ -82,12 +100,18 @@ def test_kinds_of_numbers(left, right):
     np.testing.assert_array_equal(product(a, w), tile_by_tile(a, w))
 
 
-def test_large_terms_that_cancel_over_small_ones():
-    """The order of the sums decides the result: 2^17 swallows what is added before it leaves."""
+def swallowing() -> tuple[np.ndarray, np.ndarray]:
+    """Small terms between two large ones that cancel."""
     a = np.full((32, 32), 0x01, np.uint8)  # 2^-9
     a[:, [2, 30]] = 0x78, 0xF8  # 256, -256
     w = np.full((32, 32), 0x08, np.uint8)  # 2^-6
     w[[2, 30]] = 0x78
+    return a, w
+
+
+def test_large_terms_that_cancel_over_small_ones():
+    """The order of the sums decides the result: 2^16 swallows what is added before it leaves."""
+    a, w = swallowing()
     found = product(a, w)
     np.testing.assert_array_equal(found, tile_by_tile(a, w))
     exact = (arith.fp8_to_f32(a).astype(np.float64) @ arith.fp8_to_f32(w))[0, 0]
@@ -115,10 +139,20 @@ def test_random_shapes(shape, kinds, seed):
 
 def test_doubtful_sums_are_needed(monkeypatch):
     """Without following doubtful sums as defined, some results are wrong: the test can tell."""
-    monkeypatch.setattr(matrix_products._Sums, "_follow", lambda self, a, w: None)
-    random = np.random.default_rng(0)
-    a, w = whole_numbers(random, (64, 32)), whole_numbers(random, (32, 64))
+    monkeypatch.setattr(matrix_products._Sums, "_follow", lambda self, a, w, result: None)
+    a, w = swallowing()
     assert (product(a, w) != tile_by_tile(a, w)).any()
+    random = np.random.default_rng(0)
+    a, w = moderate_cancelling(random, (500, 32)), moderate(random, (32, 500))
+    assert (product(a, w) != tile_by_tile(a, w)).any()
+
+
+def test_ties_are_to_even_without_following_them(monkeypatch):
+    """Sums that float32 holds exactly are never doubtful."""
+    monkeypatch.setattr(matrix_products._Sums, "_follow", lambda self, a, w, result: None)
+    random = np.random.default_rng(0)
+    a, w = whole_numbers(random, (200, 32)), whole_numbers(random, (32, 200))
+    np.testing.assert_array_equal(product(a, w), tile_by_tile(a, w))
 
 
 def test_the_margin_holds():
@@ -131,3 +165,12 @@ def test_the_margin_holds():
         reach = np.linalg.norm(a.astype(np.float64), axis=1) * np.linalg.norm(w, axis=1)
         assert (off <= 10 * 2.0**-24 * reach).all()
         assert off.max() > 0
+
+
+def test_sums_that_cancel_almost_entirely():
+    """Both operands repeat, one with its sign turned: what is left is a few bits of the last."""
+    random = np.random.default_rng(4)
+    for _ in range(10):
+        a, half = moderate_cancelling(random, (64, 32)), moderate(random, (16, 64))
+        w = np.concatenate([half, half])
+        np.testing.assert_array_equal(product(a, w), tile_by_tile(a, w))

@@ -131,7 +131,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("shape", [(20, 30), (32, 32), (50, 70), (97, 33), (160, 96)])
+@pytest.mark.parametrize("shape", [(20, 30), (97, 33)])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_and_element_wise_chains(name, shape):
     check(rows(*shape, ROWS[name]), 0.04)

@@ -118,7 +118,7 @@ def test_columns_and_vectors_are_read_back():
 
 
 @given(st.lists(st.sampled_from("wrs"), min_size=2, max_size=7), st.integers(1, 4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_random_orders_of_reading_and_writing(steps, tiles):
     @tw.kernel
     def mixed(x: tw.bf16["M", 32], out: tw.bf16["M", 32]):

@@ -83,6 +83,20 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     metavar="LAYER",
     help="Let the host compute this layer and what is inside it. Repeatable.",
 )
+@click.option(
+    "--keep",
+    "keep",
+    multiple=True,
+    metavar="LAYER",
+    help="Compute the products of this layer and what is inside it as precisely as bf16, at two to "
+    "three times the work. Repeatable.",
+)
+@click.option(
+    "--scales",
+    type=click.Choice(["channel", "tensor"]),
+    default="channel",
+    help="Scales of fp8 weights: one per channel (default) or one per tensor.",
+)
 @click.option("--no-host", is_flag=True, help="Fail if any operation would run on the host.")
 @click.option(
     "--fuse/--no-fuse",
@@ -116,6 +130,8 @@ def command(
     calibrate_seed: int | None,
     calibrate_count: int | None,
     host: tuple[str, ...],
+    keep: tuple[str, ...],
+    scales: str,
     no_host: bool,
     fuse: bool,
     accuracy: bool,
@@ -140,7 +156,13 @@ def command(
 
     profile = load_profile(target)
     options = CompileOptions(
-        fuse=fuse, host=host, no_host=no_host, seed=calibrate_seed or 0, accuracy=accuracy
+        fuse=fuse,
+        host=host,
+        no_host=no_host,
+        keep=keep,
+        scales=scales,
+        seed=calibrate_seed or 0,
+        accuracy=accuracy,
     )
     began = time.perf_counter()
     with CompileProgress() as progress:

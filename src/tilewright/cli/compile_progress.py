@@ -30,7 +30,7 @@ class CompileProgress:
                 TextColumn("{task.fields[phase]:<18}"),
                 BarColumn(bar_width=24),
                 TimeElapsedColumn(),
-                TextColumn("{task.fields[detail]}"),
+                TextColumn("{task.fields[detail]}", markup=False),  # names may have brackets
                 console=Console(stderr=True),
                 transient=True,
             )

@@ -94,7 +94,7 @@ def text(found: dict[str, Any]) -> str:
     fp8 = sum(note.get("format") == "f8E4M3FN" for note in found["quantisation"].values())
     lines.append(f"fp8      {fp8} tensors, scales from {found['provenance']['calibration']}")
     lines += _accuracy(found["quantisation"])
-    if "bound" in found["provenance"]:
+    if found["provenance"].get("bound"):
         bound, cause = found["provenance"]["bound"], found["provenance"]["bound_cause"]
         lines.append(f"bound    {bound:,} cycles at least, set by {cause}")
     lines += _host(found["host"])

@@ -22,7 +22,7 @@ _PER_ELEMENT = {
     "layer_norm": 7,
     "clamp": 2,
 }
-_NONE = ("gather", "embedding", "scatter")
+_NONE = ("cast", "gather", "embedding", "scatter")
 
 
 def arithmetic_of(module: ModuleOp) -> int:

@@ -31,6 +31,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.compiler import PlacedKernel
 from tilewright.transforms.simplify import simplify
 
+SCALES = ("channel", "tensor")
 TRIES = 24  # placements until every kernel has the room it needs
 Progress = Callable[[str, str], None]  # phase, detail
 
@@ -41,22 +42,36 @@ class CompileOptions:
 
     fuse: keep intermediate results in VMEM and chains of operations in one kernel.
     host: layers the host runs on request. no_host: nothing may run on the host.
+    keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
+    scales: of weights, one per "channel" or one per "tensor".
     accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
     fuse: bool = True
     host: tuple[str, ...] = ()
     no_host: bool = False
+    keep: tuple[str, ...] = ()
+    scales: str = "channel"
     rounds: bool = True
     instruction_memory: int = 32768
     seed: int = 0
     accuracy: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scales not in SCALES:
+            raise TilewrightError(
+                "TW1711",
+                f"there are no scales per {self.scales}",
+                hint=f"use {' or '.join(SCALES)}",
+            )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "fuse": self.fuse,
             "host": list(self.host),
             "no_host": self.no_host,
+            "keep": list(self.keep),
+            "scales": self.scales,
             "rounds": self.rounds,
             "seed": self.seed,
             "accuracy": self.accuracy,
@@ -87,7 +102,9 @@ def compile_model(
         phases["simplified"] = str(simple.module)
     with phase("lower"):
         graph = capture(simple)
-        lowered = Lowering(graph, options.fuse, set(options.host)).run()
+        lowered = Lowering(
+            graph, options.fuse, options.host, options.keep, options.scales == "tensor"
+        ).run()
         parts = split_parts(graph, lowered, simple.weights)
         if options.no_host and parts.reasons:
             _refuse_host(parts)

@@ -213,7 +213,7 @@ def _take_activation(graph: Graph, layer: Layer, skip: set[Node]) -> None:
     """Make an activation that alone reads the result part of the layer."""
     if not graph.used_once(layer.result):
         return
-    users = graph.users.get(layer.result, ())
+    users = graph.users.get(layer.result, [])
     name = activation_of(users[0]) if users and users[0] not in skip else None
     if name is not None:
         layer.activation, layer.result = name, users[0].result
@@ -274,7 +274,7 @@ def _mean_order(node: Node) -> bool | None:
         return None
     if node.family == "reduction_mean" and len(node.operands) == 1:
         axes = sorted(axis % 4 for axis in node.call.integers("axes") or ())
-        return {(2, 3): True, (1, 2): False}.get(tuple(axes))
+        return True if axes == [2, 3] else False if axes == [1, 2] else None
     if node.family != "pool_avg" or any(node.call.integers("padding") or ()):
         return None
     first = not (node.call.string("layout") or "").startswith("nhwc")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.graph.calls import Tensor, channel_scales
+from tilewright.errors import TilewrightError
+from tilewright.graph.calls import Tensor
 from tilewright.graph.capture import Node, shape_of
 from tilewright.graph.image_plan import Layer, mean_of, plan_images
 from tilewright.graph.kernels import build
@@ -129,7 +130,7 @@ class Images:
         assert source is not None
         given = np.asarray(self.graph.constants[node.inputs["w"]], np.float32)
         weight = given.transpose(2, 3, 1, 0) if layer.first else given  # [KH, KW, C / groups, N]
-        channel = channel_scales(weight.reshape(-1, weight.shape[-1]))
+        channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = target is not None and layer.activation in HOMOGENEOUS
 
@@ -137,6 +138,13 @@ class Images:
             return 1.0 / target.scale() if target is not None and early else 1.0
 
         name = node.layer or "conv2d"
+        if lowering.kept(name):
+            raise TilewrightError(
+                "TW1709",
+                f"{name} cannot be kept in bf16: images are fp8",
+                node.location,
+                "have the host compute it, or keep other layers",
+            )
         operands = {
             "x": x,
             "w": lowering.weight(f"{name}.weight", layouts["w"], lambda: weight / channel),
@@ -171,7 +179,7 @@ class Images:
             late[name] = lambda scale=scale: scale.scale() * (share() if early else 1.0)
         if target is not None and not early:
             late["factor"] = share
-        operands = dict(zip(("a", "b"), parts, strict=False))
+        operands: dict[str, Tensor] = dict(zip(("a", "b"), parts, strict=False))
         name = layer.node.layer or layer.node.family.removeprefix("elementwise_")
         return self._call(layer, dtype, name, operands, late, scale=target)
 

@@ -33,6 +33,7 @@ Options = Mapping[str, Any]
 Tensors = dict[str, Any]
 Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], None]]]
 
+LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
 BODY = 480  # products of tiles in one loop body, at most
 MAKERS: dict[str, Maker] = {}
 
@@ -258,6 +259,25 @@ def quantise(o: Options):
 
 
 @maker
+def residue(o: Options):
+    """fp8 of (x * factor - high) * 16: what rounding x * factor to the fp8 values `high` left out"""
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x = t["x"]
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    y = x[b, m, n]
+                    y = y if factor == 1.0 else y * factor
+                    rest = y - tw.to_bf16(t["high"][b, m, n])
+                    t["out"][b, m, n] = tw.to_fp8(rest * LOW)
+
+    full = ("B", "M", "N")
+    return given(x=tw.bf16[full], high=tw.fp8[full], out=tw.fp8[full]), body
+
+
+@maker
 def split_heads(o: Options):
     """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` as for
     project."""
@@ -316,6 +336,8 @@ def _row_blocks(rows: int, deep: int) -> int:
 def linear(o: Options):
     """activation(a @ w * scale + bias) * factor + residual.
 
+    precise: "weights" adds a @ w_low / 16, "both" also a_low @ w / 16: what rounding to fp8 left out
+    of w and a.
     heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
     the other. rows: pass over all panels of w for one block of so many rows after the other;
     without it over all rows for one panel after the other.
@@ -323,9 +345,13 @@ def linear(o: Options):
     heads = bool(o.get("heads"))
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
     row = tw.bf16["N"]
+    precise = o.get("precise")
+    left = tw.fp8["B", "H", "M", "D"] if heads else tw.fp8["B", "M", "K"]
     specs = given(
-        a=tw.fp8["B", "H", "M", "D"] if heads else tw.fp8["B", "M", "K"],
+        a=left,
+        a_low=left if precise == "both" else None,
         w=tw.fp8["K", "N"].panels(),
+        w_low=tw.fp8["K", "N"].panels() if precise else None,
         scale=row if o.get("scale") else None,
         bias=row if o.get("bias") else None,
         residual=tw.bf16["B", "M", "N"] if o.get("residual") else None,
@@ -334,14 +360,26 @@ def linear(o: Options):
 
     def body(t: Tensors) -> None:
         a, w, out = t["a"], t["w"], t["out"]
-        deep = -(-w.K // SIDE)
+        deep = -(-w.K // SIDE) * {"both": 3, "weights": 2}.get(precise or "", 1)
         rows = o.get("rows") or _row_blocks(out.M, deep)
+
+        def corrected(acc: Any, b: Any, m: Any, n: Any) -> Any:
+            """The product with what its fp8 operands left out."""
+            if not precise:
+                return acc
+            low = tw.zeros()
+            for part, columns in _contraction(a, b, m, w.K, heads):
+                low += part @ t["w_low"][columns, n]
+            if precise == "both":
+                for part, columns in _contraction(t["a_low"], b, m, w.K, heads):
+                    low += part @ w[columns, n]
+            return acc + low * (1 / LOW)
 
         def tile(b: Any, m: Any, n: Any) -> None:
             acc = tw.zeros()
             for part, columns in _contraction(a, b, m, w.K, heads):
                 acc += part @ w[columns, n]
-            y = _activated(o, _finish(t, o, acc, n, ("scale", "bias")))
+            y = _activated(o, _finish(t, o, corrected(acc, b, m, n), n, ("scale", "bias")))
             if o.get("factor", 1.0) != 1.0:
                 y = y * o["factor"]
             if "residual" in t:

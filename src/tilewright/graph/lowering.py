@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.errors import TilewrightError
 from tilewright.graph.calls import (
     Call,
     Magnitude,
@@ -26,7 +28,7 @@ from tilewright.graph.calls import (
 )
 from tilewright.graph.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.graph.images import Images
-from tilewright.graph.kernels import BINARY, UNARY
+from tilewright.graph.kernels import BINARY, LOW, UNARY
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
 
@@ -85,13 +87,21 @@ def padded(size: int) -> int:
 class Lowering:
     """Makes calls for the values that are asked for."""
 
-    def __init__(self, graph: Graph, fuse: bool = True, host: set[str] | None = None) -> None:
-        self.graph, self.fuse = graph, fuse
+    def __init__(
+        self,
+        graph: Graph,
+        fuse: bool = True,
+        host: Iterable[str] = (),
+        keep: Iterable[str] = (),
+        per_tensor: bool = False,
+    ) -> None:
+        self.graph, self.fuse, self.per_tensor = graph, fuse, per_tensor
+        self.kept_layers = tuple(keep)
         self.result = Lowered()
         self.forms: dict[tuple[Any, ...], Tensor] = {}
         self.names: dict[str, int] = {}
         self.unsupported: dict[SSAValue, str] = {}
-        self.host_layers = host or set()
+        self.host_layers = tuple(host)
         refused = {node: self._reason_for_host(node) for node in graph.nodes}
         self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
 
@@ -133,11 +143,11 @@ class Lowering:
     def _reason_for_host(self, node: Node) -> str | None:
         if dtype_of(node.result) not in FLOATS:
             return f"{dtype_of(node.result)} values are not for the NPU"
-        if node.layer and any(
-            node.layer == name or node.layer.startswith(name + ".") for name in self.host_layers
-        ):
-            return "asked for"
-        return None
+        return "asked for" if _named(node.layer, self.host_layers) else None
+
+    def kept(self, layer: str) -> bool:
+        """Whether a layer's products are to be as precise as bf16."""
+        return _named(layer, self.kept_layers)
 
     def from_host(
         self, value: SSAValue, shape: tuple[int, ...], conversion: str = "", order: str = "tiles"
@@ -367,7 +377,7 @@ class Lowering:
         bias = linear.bias
         if offset is not None:
             bias = offset if bias is None else bias + offset
-        operands, channel = {"a": a}, channel_scales(weight)
+        operands, channel = {"a": a}, self.channel_scales(weight)
         target = self.magnitude(value) if dtype == "fp8" else None
         early = target is not None and linear.activation is None  # the result's scale folds in
 
@@ -379,6 +389,11 @@ class Lowering:
             Layout(weight.shape, "fp8", "panels"),
             lambda: weight / channel,
         )
+        options: dict[str, Any] = {}
+        if self.kept(linear.name):
+            fixed = heads or (linear.x, "flat") in self.forms  # fp8 to begin with
+            options["precise"] = "weights" if fixed else "both"
+            operands |= self._left_out(linear, a, weight / channel, fixed)
         operands["scale"] = self.weight(
             f"{linear.name}.scale",
             Layout((columns,), "bf16"),
@@ -400,7 +415,6 @@ class Lowering:
         if residual is not None:
             nodes = (*nodes, self.graph.definition[value])
         macs = batch * rows * weight.size
-        options: dict[str, Any] = {}
         block = _row_block(rows, weight.shape[0])
         if block:
             options["rows"] = block
@@ -409,6 +423,36 @@ class Lowering:
             out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
             activation=linear.activation, heads=heads, **options,
         )  # fmt: skip
+
+    def _left_out(
+        self, linear: Linear, a: Tensor, weight: np.ndarray, fixed: bool
+    ) -> dict[str, Tensor]:
+        """What rounding to fp8 leaves out of a product's operands, LOW times larger."""
+        high = weight.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+        found = {
+            "w_low": self.weight(
+                f"{linear.name}.weight.low",
+                Layout(weight.shape, "fp8", "panels"),
+                lambda: (weight - high) * LOW,
+            )
+        }
+        if fixed:  # heads of attention, pixels of images
+            return found
+
+        def make() -> Tensor:
+            x, scale = self.bf16(linear.x), a.scale
+            assert scale is not None
+            out = self.activation(f"{a.name}.low", a.layout.shape, "fp8", value=linear.x)
+            late = {"factor": lambda: 1.0 / scale.scale()}
+            operands = {"x": x, "high": a}
+            return self.call(f"{a.name} residue", "residue", operands, out, (), 0, late)
+
+        return {**found, "a_low": self.remembered((linear.x, "low"), make)}
+
+    def channel_scales(self, weight: np.ndarray) -> np.ndarray:
+        """One scale per column, or the same for all of them."""
+        scales = channel_scales(weight)
+        return np.full_like(scales, scales.max()) if self.per_tensor else scales
 
     def _operand(
         self, linear: Linear
@@ -451,6 +495,8 @@ class Lowering:
         for role in ("weight", "bias"):
             if role in norm.inputs and norm.inputs[role] not in constants:
                 return False
+        if any(self.kept(user.layer) for user in self.graph.users.get(result, ())):
+            return False
         if any(result is value for _, value in self.graph.outputs):
             return False
         return all(
@@ -542,6 +588,8 @@ class Lowering:
         gate, up = self._linear(gate_value), self._linear(up_value)
         if gate is None or up is None or gate.x is not up.x or gate.activation or up.activation:
             return None
+        if self.kept(gate.name) or self.kept(up.name):
+            return None
         if (gate.bias is None) != (up.bias is None):
             return None
         a, w_gate, offset_gate, factor, heads = self._operand(gate)
@@ -556,7 +604,7 @@ class Lowering:
         )
         biased = gate.bias is not None or offset_gate is not None
         for name, linear, weight, offset, share in rows:
-            channel = channel_scales(weight)
+            channel = self.channel_scales(weight)
             operands[f"w_{name}"] = self.weight(
                 f"{linear.name}.weight",
                 Layout(weight.shape, "fp8", "panels"),
@@ -790,7 +838,7 @@ class Lowering:
         weights = np.zeros((count, weight.shape[0], wide), np.float32)
         heads = weight.reshape(weight.shape[0], count, width).transpose(1, 0, 2)
         weights[:, :, places] = heads[:, :, columns]
-        channel = channel_scales(weights)
+        channel = self.channel_scales(weights)
         bias = (
             linear.bias if offset is None else offset + (0 if linear.bias is None else linear.bias)
         )
@@ -859,6 +907,13 @@ class Lowering:
                 linear = self._linear(node.operands[0])
                 if linear is None or linear.activation or not graph.used_once(node.operands[0]):
                     return None
+                if self.kept(linear.name):
+                    raise TilewrightError(
+                        "TW1709",
+                        f"{linear.name} cannot be kept in bf16: attention takes its result as fp8",
+                        graph.definition[value].location,
+                        "keep other layers",
+                    )
                 return linear, rope
             else:
                 return None
@@ -978,6 +1033,11 @@ def _head_order(width: int, ropes: list[Node]) -> list[int]:
         first, second = list(range(half)), list(range(half, width))
     rest = [-1] * (padded(half) - half)
     return [*first, *rest, *second, *rest]
+
+
+def _named(layer: str, names: tuple[str, ...]) -> bool:
+    """Whether a layer is one of the names, or inside of one."""
+    return any(layer == name or layer.startswith(f"{name}.") for name in names if layer)
 
 
 def _source(node: Node) -> str:

@@ -21,6 +21,7 @@ from tilewright.graph.references_steps import (
     BINARY,
     UNARY,
     Codes,
+    bf16,
     broadcast,
     constant,
     fp8,
@@ -98,6 +99,13 @@ def quantise(profile: Profile, options: Options, operands: Operands) -> dict[str
     return {"out": fp8(profile, times(operands["x"], options.get("factor", 1.0)))}
 
 
+def residue(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """fp8 of what rounding x times a factor to fp8 left out, 16 times larger."""
+    y = times(operands["x"], options.get("factor", 1.0))
+    rest = arith.subtract(y, bf16(profile, operands["high"]))
+    return {"out": fp8(profile, arith.multiply(rest, constant(16.0)))}
+
+
 def split_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
     """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor."""
     x = quantise(profile, options, operands)["out"]
@@ -128,13 +136,29 @@ def linear(profile: Profile, options: Options, operands: Operands) -> dict[str, 
     a, w = operands["a"], operands["w"]
     if options.get("heads"):
         a = _side_by_side(a)
-    y = _scaled(_rows_by(a, w), operands.get("scale"), operands.get("bias"))
+    y = _rows_by(a, w)
+    if options.get("precise"):
+        left, right = [_whole(a, 2)], [_whole(operands["w_low"], 0)]
+        if options["precise"] == "both":
+            low = operands["a_low"]
+            left.append(_whole(_side_by_side(low) if options.get("heads") else low, 2))
+            right.append(_whole(w, 0))
+        rest = _rows_by(np.concatenate(left, 2), np.concatenate(right, 0))
+        y = arith.add(y, arith.multiply(rest, constant(1 / 16)))
+    y = _scaled(y, operands.get("scale"), operands.get("bias"))
     if options.get("activation"):
         y = UNARY[options["activation"]](y)
     y = times(y, options.get("factor", 1.0))
     if options.get("residual"):
         y = arith.add(y, operands["residual"])
     return _stored(profile, options, y)
+
+
+def _whole(x: Codes, axis: int) -> Codes:
+    """x with zeros added along an axis until it is whole tiles."""
+    more = [(0, 0)] * x.ndim
+    more[axis] = (0, -x.shape[axis] % SIDE)
+    return np.pad(x, more)
 
 
 def _rows_by(a: Codes, w: Codes) -> Codes:
@@ -212,6 +236,7 @@ REFERENCES: dict[str, Reference] = {
     "pointwise": pointwise,
     "copy": copy,
     "quantise": quantise,
+    "residue": residue,
     "split_heads": split_heads,
     "linear": linear,
     "gated": gated,

@@ -113,7 +113,7 @@ def base_room(call: Call) -> int:
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
         return min(filters, FILTERS) + IMAGES
     room = 8 * KIB
-    for parameter in ("w", "w_gate", "w_up"):
+    for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:
             layout = call.operands[parameter].layout
             wide = _tiles(layout.shape[-1]) if call.kernel == "project" else 1
@@ -138,7 +138,7 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         return min(2 * layout.bytes, FILTERS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
-        if parameter == "a":
+        if parameter in ("a", "a_low"):
             return layout.bytes // max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
         if parameter in ("cos", "sin"):
             return layout.bytes

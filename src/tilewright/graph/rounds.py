@@ -149,7 +149,7 @@ def _wiring(calls: list[Call], at: int, period: int, count: int):
 
 def _layer(calls: list[Call]) -> str:
     """The name of a layer: what the names of its calls start with."""
-    parts = [call.name.split(".") for call in calls]
+    parts = [call.name.split(".") for call in calls if call.kernel != "copy"]
     shared = []
     for pieces in zip(*parts, strict=False):
         if len(set(pieces)) > 1:

@@ -40,10 +40,12 @@ class Work:
 
 
 def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> Work:
-    """The work of one call of a kernel on tensors of these shapes."""
+    """The work of one call of a kernel on tensors of these shapes; none that is known of if the
+    kernel is not one of these, which leaves a bound a bound."""
     if kernel in IMAGE_WORK:
         return Work(**IMAGE_WORK[kernel](options, _Costs(profile).function))
-    return KERNELS[kernel](_Costs(profile), options, shapes)
+    counted = KERNELS.get(kernel)
+    return counted(_Costs(profile), options, shapes) if counted else Work()
 
 
 def _tiles(extent: int) -> int:
@@ -120,6 +122,11 @@ def _quantise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return Work(tiles=int(scaled), casts=1).times(_grid(shapes["x"]))
 
 
+def _residue(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    scaled = o.get("factor", 1.0) != 1.0
+    return Work(tiles=2 + scaled, casts=2).times(_grid(shapes["x"]))
+
+
 def _split_heads(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     turned = _grid(shapes["out"]) if o["out"] == "columns" else 0
     return _quantise(costs, o, shapes) + Work(casts=turned)
@@ -132,7 +139,12 @@ def _linear(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     if o.get("activation"):
         tiles += costs.function(o["activation"])
     after = Work(tiles=tiles, casts=int(o["out"] == "fp8")).times(_grid(shapes["out"]))
-    return _product(rows, shapes["w"][0], columns, batch) + after
+    product = _product(rows, shapes["w"][0], columns, batch)
+    if o.get("precise"):
+        # The second sum has twice the products if both operands are corrected, and joins the first.
+        more = product.times(2) if o["precise"] == "both" else product
+        product += Work(more.products, product.sums, more.operand_tiles, tiles=2 * product.sums)
+    return product + after
 
 
 def _gated(costs: _Costs, o: Options, shapes: Shapes) -> Work:
@@ -190,6 +202,7 @@ KERNELS: dict[str, Callable[[_Costs, Options, Shapes], Work]] = {
     "pointwise": _pointwise,
     "copy": _copy,
     "quantise": _quantise,
+    "residue": _residue,
     "split_heads": _split_heads,
     "linear": _linear,
     "gated": _gated,

@@ -149,8 +149,7 @@ class _Plan:
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
                 for p in pixel_blocks(self.out, blocking.tiles):
-                    phases = product(*map(range, self.out.phase_count))
-                    for (n, channels), phase in product(panel, phases):
+                    for (n, channels), phase in product(panel, self.out.each_phase()):
                         total = tw.zeros()
                         for tap in self.window.taps:
                             at = self._at(phase, tap)

@@ -18,6 +18,7 @@ from tilewright.tile.blocks import Block
 
 TILE = 1024  # bytes of an fp8 tile
 BODY = 850  # products (or other steps) of tiles in one loop body
+SHORT = 220  # steps of a body that may be written out twice
 START = 600  # ticks before a body is under way, about
 
 
@@ -64,11 +65,15 @@ class Partition:
     looped: int
     rest: list[tuple[int, int]]
 
-    @property
-    def bodies(self) -> list[tuple[int, int]]:
-        """(tiles, times its pixels are loaded) of every body; a loop loads one block too many."""
+    def bodies(self, steps: int) -> list[tuple[int, int]]:
+        """(tiles, times its pixels are loaded) of every body with so many steps per tile. A loop
+        loads one block too many, unless its body is short enough to be written out once more."""
         trips = self.looped // self.size
-        loops = [(tiles, trips + (trips > 1)) for _, tiles in self.parts if trips]
+        loops = [
+            (tiles, trips + (trips > 1 and (trips < 3 or tiles * steps > SHORT)))
+            for _, tiles in self.parts
+            if trips
+        ]
         return [*loops, *((tiles, 1) for _, tiles in self.rest)]
 
 
@@ -105,7 +110,7 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
             if most > 1 and most * per_tile > (cost.longest or BODY):
                 break
             cut = partition(out, most)
-            bodies = cut.bodies
+            bodies = cut.bodies(per_tile)
             reads = cost.shared + cost.own * group
             around = (out.batch or 1) > 1 or group < panels
             needed = resident + _room(cut, cost, reads, group, around) + 32 * TILE

@@ -102,6 +102,10 @@ class Image:
         masks = np.unique(starts[(starts >= self.columns).any(1)], axis=0)
         return 2 * tiles + len(masks) + (every if tiles > MANY else 0)
 
+    def each_phase(self) -> list[tuple[int, int]]:
+        down, across = self.phase_count
+        return [(a, b) for a in range(down) for b in range(across)]
+
     # --- geometry of a phase image, in its own pixels ---
 
     @property

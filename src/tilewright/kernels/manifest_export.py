@@ -32,11 +32,17 @@ _NOT_MOVABLE = ("TW1330", "TW1331")
 def export_manifest(profile: str = "atlas-v0", names: Sequence[str] = ()) -> dict[str, Any]:
     """The manifest of the library at its default sizes, as a JSON object.
 
-    Without names, kernels that cannot be moved (those with loops) are left out. By name, such a
-    kernel is an error.
+    Without names, kernels that cannot be moved (those with loops) and those that are made for one
+    size (images) are left out. By name, such a kernel is an error.
     """
     kernels = {}
-    for name in names or ENTRIES:
+    for name in names or [n for n, which in ENTRIES.items() if not which.made]:
+        if ENTRIES[name].made:
+            raise TilewrightError(
+                "TW1338",
+                f"{name} is made for whole images or heads of one size and is no kernel of a tile",
+                hint="compile it for its size, and run the program",
+            )
         try:
             kernels[name] = export_kernel(ENTRIES[name], profile)
         except TilewrightError as error:

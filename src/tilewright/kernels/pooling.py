@@ -120,7 +120,7 @@ class _Plan:
 
     def _windows(self, x: Any, out: Any, steps: int, ticks: float) -> Any:
         """(image, phase, pixels, channels) of every block, and the tiles under the taps."""
-        phases = list(product(*map(range, self.out.phase_count)))
+        phases = self.out.each_phase()
         panels = self.image.stored[-1] // SIDE
         blocking = choose(self.out, panels, self._cost(steps, ticks), active().profile, "pooling")
         for b in tw.each(self.out.batch or 1):
@@ -133,7 +133,7 @@ class _Plan:
                         yield (b, phase, p, c), taps
 
     def _cost(self, steps: int, ticks: float) -> Cost:
-        phases = list(product(*map(range, self.out.phase_count)))
+        phases = self.out.each_phase()
         places = [self.window.place(self.image, f, tap) for f in phases for tap in self.window.taps]
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]
@@ -252,5 +252,5 @@ def add_images(image: Image, activation: str = "none") -> ImageSum:
                         at = (i, row, column, p, c)
                         out[at] = tw.to_fp8(first(tw.to_bf16(a[at]) + tw.to_bf16(b[at])))
 
-    specs = dict.fromkeys(("a", "b", "out"), image_type(image))
+    specs = {name: image_type(image) for name in ("a", "b", "out")}
     return ImageSum(image, activation, kernel_of("add_images", specs, run))

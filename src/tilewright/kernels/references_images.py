@@ -88,7 +88,7 @@ def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
 
     def exact(profile: Profile, x: Codes, w: Codes, *rows: Codes) -> Codes:
         seen, taps = windows(x, layer, 0), dense(w)
-        sees = dense(np.ones(w.shape, bool)).any(0)
+        sees = np.asarray(dense(np.ones(w.shape, bool)).any(0))
         if unfolded:
             seen = seen.reshape(*seen.shape[:-2], 1, -1)
             taps, sees = taps.reshape(1, -1, taps.shape[-1]), np.tile(sees, (len(taps), 1))

@@ -227,8 +227,8 @@ _ENTRIES: list[Entry] = [
     ),
     Entry("rope_angles", "elementwise", {"M": 32, "D": 64, "H": 32}, related=True),
     *_windows("conv2d conv2d_relu", {"N": 32, **_TAPS, "groups": 1}, {
-        "several tiles": {"H": 12, "W": 20, "C": 64, "N": 96},
-        "ragged": {"H": 9, "W": 13, "C": 40, "N": 50, "stride": 2, "padding": 2, "dilation": 2},
+        "several tiles": {"H": 7, "W": 12, "C": 64, "N": 40},
+        "ragged": {"H": 9, "W": 11, "C": 40, "N": 50, "KH": 2, "stride": 2, "padding": 2, "dilation": 2},
         "groups": {"C": 96, "N": 64, "groups": 2, "KH": 1, "KW": 2, "phases": 2, "B": 2},
     }),
     *_windows("conv2d_first", {"C": 3, "N": 32, **_TAPS}, {
@@ -236,7 +236,7 @@ _ENTRIES: list[Entry] = [
     }),
     *_windows("depthwise_conv2d", _TAPS, {
         "ragged": {"H": 9, "W": 13, "C": 40, "stride": 2},
-        "several tiles": {"H": 12, "W": 20, "C": 96, "KH": 5, "padding": 2},
+        "several tiles": {"H": 7, "W": 12, "C": 64, "KH": 5, "padding": 2},
     }),
     *_windows("max_pool average_pool average_pool_inside", _POOL, {
         "ragged": {"H": 9, "W": 13, "C": 40, "KH": 3, "KW": 3, "padding": 1},

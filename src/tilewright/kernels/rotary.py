@@ -70,4 +70,4 @@ def rope_split(rows: int, width: int) -> Kernel:
             out[m, low] = x[m, low] * cosines[m, low] - x[m, high] * sines[m, low]
             out[m, high] = x[m, high] * cosines[m, high] + x[m, low] * sines[m, high]
 
-    return kernel_of("rope_split", dict.fromkeys(("x", "cosines", "sines", "out"), spec), run)
+    return kernel_of("rope_split", {name: spec for name in ("x", "cosines", "sines", "out")}, run)

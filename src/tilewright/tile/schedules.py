@@ -216,8 +216,7 @@ class _Replay:
                 self._operation(op)
             except TilewrightError as error:
                 place = location_of(op)
-                found = place is not None and error.location is None
-                raise (error.at(place) if found else error) from None
+                raise (error if place is None else error.at(place)) from None
 
     def _operation(self, op: Operation) -> None:
         if isinstance(op, arith.ConstantOp):
@@ -336,8 +335,9 @@ class _Replay:
         offsets: list[int | Single] = []
         for n in static.get_values():
             place = self.known[next(moving)] if int(n) == DYNAMIC else int(n)
-            fixed = isinstance(place, Single) and not place.terms
-            offsets.append(place.start if fixed else place)
+            if isinstance(place, Single) and not place.terms:
+                place = place.start
+            offsets.append(place)
         return offsets, [int(n) for n in lengths.get_values()]
 
     def tiles(self, op: Operation, value: SSAValue, leading: tuple[int, ...] = ()) -> TileArray:

@@ -116,7 +116,6 @@ def test_any_text_is_a_profile_or_refused(tmp_path: Path, data: st.DataObject) -
     lines[place] = f"{name}= {data.draw(values)}"
     path = tmp_path / "any.toml"
     path.write_text("\n".join(lines))
-    load_profile.cache_clear()
     try:
         load_profile(str(path))
     except TilewrightError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,13 @@ def test_no_other_file_is_read() -> None:
         parse_profile('base = "atlas-v1"\nname = "x"', "text")
     with pytest.raises(TilewrightError, match="TW1103 text"):
         parse_profile("name = [", "text")
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "atlas-v1"\n[dma]\nlink_bytes = 8\n')
+    first = load_profile(str(path))
+    assert load_profile(str(path)) is first
+    path.write_text('base = "atlas-v1"\n[dma]\nlink_bytes = 16\n')
+    assert load_profile(str(path)).dma.link_bytes == 16
+    assert load_profile("atlas-v1") is load_profile("atlas-v1")

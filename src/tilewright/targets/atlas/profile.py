@@ -199,14 +199,34 @@ _FEATURES = tuple(dict.fromkeys(row.feature for row in OPCODES if row.feature))
 
 def profile_names() -> list[str]:
     """Names of the built-in profiles."""
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return list(_built_in_names())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1)
+def _built_in_names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
 def load_profile(name_or_path: str) -> Profile:
-    """A built-in profile by name, or one of the user's own by the path of its file."""
+    """A built-in profile by name, or one of the user's own by the path of its file.
+
+    The same content gives the same object; a file that has changed is read again.
+    """
+    if name_or_path in profile_names():
+        return _built_in(name_or_path)
     data = _layers(name_or_path, {})
-    return _build(data, name_or_path)
+    key = (name_or_path, repr(data))
+    if key not in _own:
+        _own[key] = _build(data, name_or_path)
+    return _own[key]
+
+
+_own: dict[tuple[str, str], Profile] = {}
+
+
+@lru_cache(maxsize=8)
+def _built_in(name: str) -> Profile:
+    return _build(_layers(name, {}), name)
 
 
 def _layers(name_or_path: str, seen: dict[Path, str]) -> dict[str, Any]:

@@ -198,6 +198,51 @@ def test_a_chain_overlaps_with_the_next_iteration() -> None:
     assert fast < 0.8 * slow
 
 
+def reaching_loop(profile: str, reach: str, trips: int = 12) -> Routine:
+    """A chain at whose end something early is needed: the tile it started from, a state that
+    changes at the start, or a sum that keeps its accumulator and its weights."""
+    routine = Routine(load_profile(profile))
+    source, target = routine.pointer(0), routine.pointer(OUT)
+    state = Tile(routine.carry(2), "bf16")
+    before = routine.code()
+    Tiles(before).fill(0.0, into=state)
+    body = routine.code()
+    tiles = Tiles(body)
+    body.dma_load(0, Place(source, "dram in"), TILE)
+    first = value = tiles.load(0)
+    if reach == "state":
+        tiles.add(state, first, into=state)
+    total, ones = tiles.accumulator(0), tiles.weight(tiles.pack(first), 0)
+    tiles.multiply(total, tiles.pack(first), ones, True)
+    for step in range(10):
+        acc = tiles.accumulator(step % 2)
+        weight = tiles.weight(tiles.pack(value), step % 2)
+        tiles.multiply(acc, tiles.pack(value), weight, True)
+        value = tiles.unary("tanh", tiles.pop(acc))
+    if reach == "sum":
+        tiles.multiply(total, tiles.pack(value), ones, False)
+    late = {"tile": first, "state": state}.get(reach)
+    value = tiles.add(value, late or tiles.pop(total))
+    tiles.store(value, 4096)
+    body.dma_store(Place(target, "dram out"), 4096, TILE)
+    body.advance(source, TILE)
+    body.advance(target, TILE)
+    routine.items += [before, Loop(trips, [body])]
+    return routine
+
+
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+@pytest.mark.parametrize("reach", ["tile", "state", "sum"])
+@pytest.mark.parametrize("enough", [0, ANY_GAIN])
+def test_what_is_needed_late_is_still_there(
+    profile: str, reach: str, enough: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, _ = results(reaching_loop(profile, reach), "", pipelining=False)
+    monkeypatch.setattr(straight_loop, "ENOUGH", enough)
+    for policy in POLICIES:
+        assert results(reaching_loop(profile, reach), policy, gain=ANY_GAIN)[0] == plain
+
+
 def test_few_trips_stay_plain() -> None:
     routine = chain_loop("atlas-v1", trips=2)
     results(routine, "", gain=ANY_GAIN)

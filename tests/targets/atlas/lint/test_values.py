@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilewright.targets.atlas.lint.joining import join_values
 from tilewright.targets.atlas.lint.scalar import CONDITIONS, OPERATIONS, compare
 from tilewright.targets.atlas.lint.state import State
-from tilewright.targets.atlas.lint.transfers import refine
+from tilewright.targets.atlas.lint.transfers import note_turning_point, refine
 from tilewright.targets.atlas.lint.values import (
     Form,
     Symbol,
@@ -196,3 +196,16 @@ def test_joined_values_keep_their_distance() -> None:
     (symbol,) = symbols_of(joined[0])
     assert [joined[0], joined[1]] == [Form(10, ((symbol, -1),)), Form(100, ((symbol, 1024),))]
     assert (symbol.low, symbol.high) == (0, 1)
+
+
+def test_a_range_stops_short_of_the_value_that_leaves_a_loop():
+    """8 - 2 s, compared with 0 at the end of a loop: iterations go up to s = 3, not to 4."""
+    state = State(1, 2)
+    state.x[1] = Form(8, ((Symbol(0, 4), -2),))
+    assert isinstance(state.x[1], Form)
+    marks = state.x[1].terms[0][0].marks
+    note_turning_point("ne", state.x[1], 0)
+    assert refine(state, "ne", state.x[1], 0)
+    before = Form(8, ((Symbol(0, 1, marks), -2),))
+    after = join_values([before], [state.x[1]], 5)[0]
+    assert signed_range(state.x[1]) == signed_range(after) == (2, 8)

@@ -26,6 +26,7 @@ from tilewright.targets.atlas.isa import Kind
 
 DEFERRED = 2  # stores of an iteration that may still run in the next
 WASTE = 0.012  # share of a loop's transfers that is worth a second copy of its body
+DRAINS = 20  # times the longest operation that such loads take at least
 LAST_OPS = 900  # longest body for that
 SPARE = 16 * 1024  # VMEM left for tiles that wait between uses
 
@@ -146,7 +147,9 @@ class InnerLoop:
             return False
         loads = sum(ticks(run.bytes) for run in self.moving)
         stores = sum(ticks(write.bytes) for write in self.writes)
-        much = loads > WASTE * trips * (loads + stores)
+        # After the loop the machine drains before the last iteration starts.
+        drain = max(timing.latency for timing in self.at.profile.timing.values())
+        much = loads > max(DRAINS * drain, WASTE * trips * (loads + stores))
         return much and lower_bound(body).cause == "DMA"
 
     def _body(self, last: bool = False) -> Code:

@@ -151,10 +151,8 @@ class _Assembly:
         if not self._assign_channels():
             return None
         stages = max(at.values()) // self.interval + 1
-        self._delay_waits(stages * self.interval - 1)
-        scalars = Scalars(
-            self.placement, self.found, self.setting.constants, self.setting.pointers, stages
-        )
+        self._delay_waits(max(at.values()))
+        scalars = Scalars(self.placement, self.found, self.setting.constants, self.setting.pointers)
         try:
             scalars.run()
         except NoRoom:

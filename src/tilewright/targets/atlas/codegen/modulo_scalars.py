@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.targets.atlas.codegen.constants import Constants, load_constant
-from tilewright.targets.atlas.codegen.loop_addresses import Addresses, Move, Sum
+from tilewright.targets.atlas.codegen.loop_addresses import Addresses, Move, Sum, Term
 from tilewright.targets.atlas.codegen.loop_graph import Step
 from tilewright.targets.atlas.codegen.modulo_place import Placement
 from tilewright.targets.atlas.codegen.modulo_table import meet
@@ -60,10 +60,9 @@ class Scalars:
         found: Addresses,
         constants: Constants,
         pointers: dict[Register, int],
-        stages: int,
     ) -> None:
         self.placement, self.found, self.pointers = placement, found, pointers
-        self.interval, self.issue, self.stages = placement.interval, placement.issue, stages
+        self.interval, self.issue = placement.interval, placement.issue
         self.pinned = {v: r for r, v in constants.x.items()}
         self.scales = {v: r for r, v in constants.e.items()}
         taken = {*constants.reserved, *(r for k, r in constants.pinned if k is Kind.X), 0}
@@ -108,7 +107,7 @@ class Scalars:
             if term.pointer is pointer
         ]
         first = min(ticks, default=0) + interval - 1 - AHEAD
-        tick = min(first, self.stages * interval - 1)
+        tick = min(first, max(at.values()))  # not after everything else
         if tick < AHEAD:
             raise NoRoom
         while not self.issue.is_free(tick):
@@ -141,7 +140,7 @@ class Scalars:
         done = (tick - 1 - self.moved[pointer]) // self.interval + 1
         return done * self.found.moves[pointer].times
 
-    def _behind(self, term, tick: int) -> int:
+    def _behind(self, term: Term, tick: int) -> int:
         """How many moves the pointer still has to go at a tick to have the term's value."""
         if term.pointer not in self.moved:
             return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tilewright.targets.atlas.lint.findings import NOTE, Finding, Report
 from tilewright.targets.atlas.lint.joining import blur, covers, differences, join
@@ -17,6 +17,7 @@ from tilewright.targets.atlas.lint.static import (
     static_targets,
 )
 from tilewright.targets.atlas.lint.stepper import Stepper
+from tilewright.targets.atlas.lint.values import Value
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
@@ -38,16 +39,18 @@ def lint(
     limit: int = STEP_LIMIT,
     repairs: Repairs | None = None,
     progress: Progress | None = None,
+    words: Mapping[int, Value] | None = None,
 ) -> Report:
     """All findings of a program on a profile.
 
     `limit` bounds the instructions executed one by one; what runs longer is summarised.
     With `repairs` given, hazards are not reported but cured, and the cures noted there.
+    `words` says what words of VMEM hold when the program starts, by address.
     """
     stepper = Stepper(program, profile, repairs)
     report = Report(program, profile.name)
     if len(program):
-        pending = _run(stepper, report, limit, progress)
+        pending = _run(stepper, report, limit, progress, words or {})
         if pending:
             report.exact = False
             starts, known = [state.pc for state in pending], bytes(stepper.reached)
@@ -59,9 +62,16 @@ def lint(
     return report
 
 
-def _run(stepper: Stepper, report: Report, limit: int, progress: Progress | None) -> list[State]:
+def _run(
+    stepper: Stepper,
+    report: Report,
+    limit: int,
+    progress: Progress | None,
+    words: Mapping[int, Value],
+) -> list[State]:
     """Execute while there is one way to go; the states left when that ends."""
     state = stepper.start()
+    state.words = tuple(sorted(words.items()))
     step = stepper.step
     steps = 0
     # A state seen before means a loop without end: look back at the last power of two.

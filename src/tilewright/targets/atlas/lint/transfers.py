@@ -45,7 +45,7 @@ def transfer(run: Session, state: State, facts: Facts, index: int) -> list[State
     a, b = state.x[facts.rs1], state.x[facts.rs2]
     outcome = compare(condition, a, b)
     if not (isinstance(a, int) and isinstance(b, int)):
-        _note_turning_point(condition, a, b)
+        note_turning_point(condition, a, b)
     if outcome is False:
         return run.follow(state, None)
     target = _targets_of(run, state, facts, index)
@@ -132,7 +132,7 @@ def _targets_of(run: Session, state: State, facts: Facts, index: int) -> list[in
     return list(range(low, high + 1, stride))
 
 
-def _note_turning_point(condition: str, a: Value, b: Value) -> None:
+def note_turning_point(condition: str, a: Value, b: Value) -> None:
     """Remember at which value of its symbol a branch changes its mind."""
     line = _line(distance(condition, a, b))
     if line is not None:

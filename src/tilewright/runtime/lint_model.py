@@ -1,0 +1,33 @@
+"""Lint of a compiled model: every segment of its code, with what the segments before leave behind.
+
+Rounds that do not fit into one segment keep the distance of their weights in a word of VMEM from
+segment to segment. What that word may hold is part of the model, so lint is told.
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.compiled_model import CompiledModel, DevicePart
+from tilewright.targets.atlas.codegen.routine import ROUND_WORD
+from tilewright.targets.atlas.lint import STEP_LIMIT, Report, lint
+from tilewright.targets.atlas.lint.values import Form, Symbol, Value
+
+
+def lint_model(model: CompiledModel, limit: int = STEP_LIMIT) -> list[Report]:
+    """One report per segment."""
+    return [
+        lint(program, model.profile, limit, words=_words(model, number))
+        for number, program in enumerate(model.segments)
+    ]
+
+
+def _words(model: CompiledModel, segment: int) -> dict[int, Value]:
+    """What the word of the rounds holds when a segment starts that is run once per round."""
+    for part in model.parts:
+        if isinstance(part, DevicePart) and part.segments.count(segment) > 1:
+            inside = [step for step in model.steps if step.segment == segment]
+            regions = [model.regions[name] for step in inside for name in step.operands.values()]
+            for region in regions:
+                if region.count > 1:
+                    turns = Symbol(0, region.count - 1)
+                    return {ROUND_WORD: Form(0, ((turns, region.stride),))}
+    return {}

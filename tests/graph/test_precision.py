@@ -1,0 +1,54 @@
+"""How precise products are: layers kept as precise as bf16, scales per channel and per tensor."""
+
+from __future__ import annotations
+
+import pytest
+import small_models as models
+
+from tilewright import compiling
+from tilewright.errors import TilewrightError
+from tilewright.graph.calibrate import example_inputs
+from tilewright.graph.compiler import CompileOptions
+from tilewright.runtime.verify import verify
+
+
+def cosine(imported, **options) -> float:
+    """Of the first output to float32; every step is exact against its reference."""
+    compiled = compiling.compile_imported(imported, options=CompileOptions(**options))
+    found = verify(compiled, example_inputs(imported, 7), original=imported)
+    assert found.ok, found.text()
+    assert found.cosine is not None
+    return found.cosine
+
+
+def test_kept_layers_are_closer_to_float():
+    model = models.mlp()
+    fp8, kept = cosine(model), cosine(model, keep=("up", "down"))
+    assert 1 - kept < (1 - fp8) / 8
+    assert kept > 0.9998
+
+
+def test_layers_behind_attention_and_inside_gates_can_be_kept():
+    model = models.decoder(1)
+    assert cosine(model, keep=("layers.0.o", "layers.0.mlp")) > cosine(model)
+
+
+def test_scales_per_tensor_are_one_number():
+    compiled = compiling.compile_imported(models.mlp(), options=CompileOptions(scales="tensor"))
+    raw = compiled.weights["up.scale"]
+    layout = compiled.regions["up.scale"].layout
+    numbers = layout.unpack(raw.tobytes()).astype(float)
+    assert len(set(numbers.tolist())) == 1
+    assert cosine(models.mlp(), scales="tensor") > 0.99
+
+
+def test_projections_of_attention_cannot_be_kept():
+    with pytest.raises(TilewrightError, match="attention takes its result as fp8"):
+        cosine(models.decoder(1), keep=("layers.0.q",))
+
+
+def test_unknown_layers_and_scales_are_errors():
+    with pytest.raises(TilewrightError, match="no layer 'uo'"):
+        cosine(models.mlp(), keep=("uo",))
+    with pytest.raises(TilewrightError, match="no scales per row"):
+        CompileOptions(scales="row")

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from image_models import MODELS, compiled, imported
+from image_models import MODELS, compiled, global_average, imported
 from test_programs import caught, with_regions
 
 from tilewright.errors import Location, TilewrightError
@@ -154,24 +154,35 @@ def test_computed_filters_are_the_hosts():
     assert reasons == ["conv2d: a convolution whose filters are computed"]
 
 
-def test_kept_layers():
-    """Products behind images can be kept precise, convolutions can not."""
-    for name, layer in (("flattened", "fc1"), ("ragged", "head")):
-        options = CompileOptions(keep=(layer,))
-        program = compile_model(imported(name), load_profile("atlas-v1"), options)
-        assert verify(program, per_layer=True).ok
-        assert any(step.options.get("precise") for step in program.steps)
-    with pytest.raises(TilewrightError, match="conv2 cannot be kept"):
-        compile_model(imported("ragged"), load_profile("atlas-v1"), CompileOptions(keep=("conv2",)))
+def tiny(head: str = "mean"):
+    """One convolution, and a product on means or pixels."""
+    net = ModelBuilder("tiny", seed=24)
+    x = net.relu(net.conv2d(net.input("x", (2, 3, 5, 4)), 20, 3, "conv", padding=1))
+    x = global_average(net, x) if head == "mean" else net.reshape(x, (2, 400))
+    net.output("y", net.linear(x, 7, "head"))
+    return net.build()
+
+
+@pytest.mark.parametrize("head", ["mean", "flat"])
+def test_kept_layers(head):
+    """Products behind images can be kept precise."""
+    options = CompileOptions(keep=("head",))
+    program = compile_model(tiny(head), load_profile("atlas-v1"), options)
+    assert program.steps[-1].options["precise"] == ("both" if head == "mean" else "weights")
+    assert verify(program, per_layer=True, original=tiny(head)).ok
+
+
+def test_convolutions_cannot_be_kept():
+    with pytest.raises(TilewrightError, match="conv cannot be kept") as error:
+        compile_model(tiny(), load_profile("atlas-v1"), CompileOptions(keep=("conv",)))
+    assert error.value.code == "TW1709"
 
 
 def test_scales_per_tensor():
-    program = compile_model(
-        imported("ragged"), load_profile("atlas-v1"), CompileOptions(scales="tensor")
-    )
-    row = program.regions["conv2.scale"].layout.unpack(program.weights["conv2.scale"].tobytes())
+    program = compile_model(tiny(), load_profile("atlas-v1"), CompileOptions(scales="tensor"))
+    row = program.regions["conv.scale"].layout.unpack(program.weights["conv.scale"].tobytes())
     assert len(np.unique(row.astype(np.float32))) == 1
-    assert verify(program, original=imported("ragged")).ok
+    assert verify(program, original=tiny()).ok
 
 
 # --- bundles ------------------------------------------------------------------------------------

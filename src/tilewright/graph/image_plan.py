@@ -191,12 +191,16 @@ def _window_layer(
     steps, spacing = (call.integers(name) or (1, 1) for name in ("strides", "dilations"))
     sides = call.integers("padding") or (0, 0, 0, 0)
     rows, columns = _sizes(shape_of(node.result), first)[:2]
-    # Where there is only one place for the window it makes no steps.
-    steps = (1 if rows == 1 else steps[0], 1 if columns == 1 else steps[1])
     try:
         top, left, bottom, right = sides
-        window = Window(height, width, steps, (top, left, bottom, right), (spacing[0], spacing[1]))
+        window = Window(
+            height, width, (steps[0], steps[1]), (top, left, bottom, right),
+            (spacing[0], spacing[1]),
+        )  # fmt: skip
         image = plain_image(x, first)
+        single = replace(window, stride=1)
+        if single.result(image.height, image.width) == (rows, columns) == (1, 1):
+            window = single  # there is only one place for it: it makes no steps
         if window.result(image.height, image.width) != (rows, columns):
             raise TilewrightError("TW1671", "a window that does not make its result")
     except TilewrightError as error:
@@ -327,9 +331,12 @@ def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
             low = next(r for v in group for r in readers[v] if r.kind == "max")
             return {low.node: "a maximum beyond the edge of an image that is part of a sum"}
     for group in pitches.groups():
-        widest = max(group, key=lambda v: (drafts[v].columns + drafts[v].border[1], drafts[v].rows))
+        # Rows of any of them fit with the border of any other.
+        widest = max(group, key=lambda v: (drafts[v].columns, drafts[v].rows))
+        across = max(drafts[value].border[1] for value in group)
+        model = replace(drafts[widest], border=(drafts[widest].border[0], across), pitch=0)
         for value in group:
-            drafts[value] = replace(drafts[value], pitch=drafts[widest].pitch)
+            drafts[value] = replace(drafts[value], pitch=model.pitch)
     for group in alike.groups():
         # A tile more, so that one can begin at any pixel.
         needs = [1] + [

@@ -19,7 +19,7 @@ from tilewright.graph.image_plan import Layer, mean_of, plan_images
 from tilewright.graph.kernels import build
 from tilewright.graph.kernels_images import gathered_columns
 from tilewright.kernels.arrangements import written
-from tilewright.kernels.images import Image, round_up
+from tilewright.kernels.images import SIDE, Image, round_up
 from tilewright.tile.layouts import Layout
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Activations that may be scaled before or after: the result's scale goes into the product's.
 HOMOGENEOUS = ("none", "relu")
+LONGEST = 12800  # columns of pixels side by side
 
 
 class Images:
@@ -211,7 +212,7 @@ class Images:
         source = reshape.operands[0]
         image = self.plan.images[source]
         whole = (shape_of(source)[0], math.prod(shape_of(source)[1:]))
-        if shape_of(value) != whole or image.fill != "zero":
+        if shape_of(value) != whole or image.fill != "zero" or not self._worth(source):
             return None
 
         def make() -> Tensor:
@@ -235,6 +236,23 @@ class Images:
         wide = np.zeros((*sizes[:2], round_up(image.channels), rows.shape[-1]), np.float32)
         wide[:, :, : image.channels] = rows
         return x, wide.reshape(-1, rows.shape[-1])
+
+    def _worth(self, value: SSAValue) -> bool:
+        """Whether pixels side by side are not much longer than without padding, and what lies
+        beyond the last channel is zero."""
+        image = self.plan.images[value]
+        columns = gathered_columns(image, "flat")
+        given = round_up(image.height * image.width * image.channels)
+        if columns > LONGEST or columns > 2 * given:
+            return False
+        return image.channels % SIDE == 0 or not self._beyond(value)
+
+    def _beyond(self, value: SSAValue) -> bool:
+        """Whether other numbers than zero lie beyond the last channel: a sigmoid's of zero."""
+        layer = self.plan.layers.get(value)
+        if layer is None or layer.kind == "conv":
+            return layer is not None and layer.activation == "sigmoid"
+        return any(self._beyond(x) for x in layer.inputs)
 
     def _gather(
         self,

@@ -19,7 +19,7 @@ from tilewright.graph.kernels_images import IMAGE_KERNELS
 KIB = 1024
 SIDE = 32
 IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
-FILTERS = 384 * KIB  # of filters at a time, and of pixels
+FILTERS, PIXELS = 384 * KIB, 32 * KIB  # of filters and of an image at a time, at least
 EFFORT = 4.0  # deterministic time of the solver
 
 
@@ -135,7 +135,7 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
     if layout.is_vector:
         return 4 * KIB
     if call.kernel in IMAGE_KERNELS:
-        return min(2 * layout.bytes, FILTERS)
+        return min(layout.bytes, PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if parameter in ("a", "a_low"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kernel_runs import any_pattern, assert_same, mask, simulated
 
 from tilewright.graph.kernels import MAKERS
+from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.references import REFERENCES
 from tilewright.graph.references_steps import BINARY, UNARY
 from tilewright.targets.atlas.profile import load_profile
@@ -20,7 +21,7 @@ PROFILES = ("atlas-v1", "atlas-v0")
 
 
 def test_every_kernel_has_a_reference():
-    assert sorted(REFERENCES) == sorted(MAKERS)
+    assert sorted(REFERENCES) == sorted([*MAKERS, *IMAGE_KERNELS])
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ...]]] = [

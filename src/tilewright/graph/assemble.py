@@ -126,7 +126,7 @@ def _packed(tensors: list[Tensor]) -> np.ndarray:
     rows = []
     for tensor in tensors:
         assert tensor.content is not None
-        array = np.asarray(tensor.content(), np.float32).reshape(tensor.layout.shape)
+        array = np.asarray(tensor.content(), np.float32).reshape(tensor.layout.given)
         rows.append(np.frombuffer(tensor.layout.pack(array), np.uint8))
     return rows[0] if len(rows) == 1 else np.stack(rows).reshape(-1)
 

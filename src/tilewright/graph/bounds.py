@@ -118,13 +118,13 @@ def bound_of(model: CompiledModel) -> ModelBound:
 
 
 def _work(model: CompiledModel, step: Step) -> Work:
-    shapes = {p: model.regions[name].layout.shape for p, name in step.operands.items()}
+    shapes = {p: model.regions[name].layout.given for p, name in step.operands.items()}
     return work_of(model.profile, step.kernel, step.options, shapes)
 
 
 def _content(region: Region) -> int:
     """Bytes of a tensor without padding."""
-    return math.prod(region.layout.shape) * ELEMENT_BYTES[region.layout.dtype]
+    return math.prod(region.layout.given) * ELEMENT_BYTES[region.layout.dtype]
 
 
 def _moved(model: CompiledModel, step: Step) -> int:

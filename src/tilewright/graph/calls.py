@@ -53,6 +53,14 @@ def power_of_two(x: float) -> float:
     return 2.0 ** math.ceil(math.log2(x)) if x > 0 and math.isfinite(x) else 1.0
 
 
+def channel_scales(weight: np.ndarray) -> np.ndarray:
+    """One scale per column, exact in bf16, so that the largest weight of it becomes TARGET."""
+    largest = np.abs(weight).max(axis=-2, keepdims=weight.ndim > 2)
+    exact = np.where(largest > 0, largest / TARGET, 1.0).astype(np.float32)
+    bits = (exact.view(np.uint32) + 0xFFFF) & 0xFFFF0000  # up to the next bf16
+    return bits.astype(np.uint32).view(np.float32)
+
+
 @dataclass(eq=False)
 class Tensor:
     """A tensor of the device program."""

@@ -21,6 +21,7 @@ from tilewright.graph.calibrate import calibrate, example_inputs
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import capture
 from tilewright.graph.host import Parts, split_parts
+from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.link import Generator
 from tilewright.graph.lowering import Lowering
 from tilewright.graph.placement import Places, place, starved
@@ -188,7 +189,9 @@ def _generate(
                 finished.append(kernel.finish())
             return places, finished
         for index, bytes in lacking.items():
-            more[index] = more.get(index, 0) + max(4096, bytes)
+            # Kernels over images choose their blocks for all of VMEM: they get it soon.
+            least = profile.vmem_bytes // 2 if folded.calls[index].kernel in IMAGE_KERNELS else 4096
+            more[index] = more.get(index, 0) + max(least, bytes)
             if more[index] > 4 * profile.vmem_bytes:
                 raise TilewrightError(
                     "TW1708",

@@ -30,6 +30,11 @@ from tilewright.graph.rounds import Folded, Repeat, fold_rounds
 from tilewright.runtime.compiled_model import HostPart, Port
 from tilewright.tile.masks import LOWEST
 
+IMAGES = {
+    "image": "scaled to the range of fp8 and stored with 32 channels a pixel",
+    "unfolded": "scaled to the range of fp8 and stored with each pixel's window as its channels",
+}
+
 
 @dataclass
 class DeviceCalls:
@@ -207,7 +212,7 @@ class Parts:
         for row in self.lowered.inputs:
             name = self.port_of[row.tensor]
             region[name] = row.tensor.name
-            shape.setdefault(name, (row.tensor.layout.shape, "f32"))
+            shape.setdefault(name, (row.tensor.layout.given, "f32"))
         for name, (sizes, dtype) in shape.items():
             ports[name] = Port(name, sizes, dtype, region.get(name))
         return ports
@@ -324,6 +329,7 @@ def _meaning(entry: HostValue) -> str:
         "mask": "a boolean mask becomes numbers added to the scores",
         "clip": "minus infinity becomes the lowest number the device can subtract",
         "": "reshaped for the device",
+        **IMAGES,
     }[entry.conversion]
 
 
@@ -340,7 +346,11 @@ def _converted(block: Block, value: SSAValue, entry: HostValue) -> SSAValue:
         if entry.conversion == "clip":
             lowest = {"scalar_rhs": FloatAttr(LOWEST, f32)}
             value = _add(block, "npu_uk_elementwise_max", [value], TensorType(f32, shape), lowest)
-    wanted = entry.tensor.layout.shape
+    if entry.conversion in IMAGES:
+        assert entry.tensor.scale is not None
+        share = {"scalar_rhs": FloatAttr(1.0 / entry.tensor.scale.scale(), f32)}
+        value = _add(block, "npu_uk_elementwise_mul", [value], TensorType(f32, shape), share)
+    wanted = entry.tensor.layout.given
     if wanted != shape:
         value = _add(block, "npu_uk_reshape", [value], TensorType(f32, wanted), {})
     return value

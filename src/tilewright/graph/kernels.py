@@ -14,12 +14,14 @@ sizes, so a shape that does not fit is an error before anything is compiled.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import tilewright.tile as tw
+from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.kernels.attention import attend, together
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
@@ -43,7 +45,14 @@ def maker(function: Maker) -> Maker:
 
 def build(name: str, options: Options) -> Kernel:
     """The kernel `name` for these options (JSON values)."""
+    if name in IMAGE_KERNELS:
+        return _build_image_kernel(name, json.dumps(options, sort_keys=True))
     return _build(name, tuple(sorted((k, _frozen(v)) for k, v in options.items())))
+
+
+@cache
+def _build_image_kernel(name: str, options: str) -> Kernel:
+    return IMAGE_KERNELS[name](json.loads(options))
 
 
 @cache

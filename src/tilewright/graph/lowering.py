@@ -18,8 +18,16 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
-from tilewright.graph.calls import TARGET, Call, Magnitude, Tensor, Unsupported, power_of_two
+from tilewright.graph.calls import (
+    Call,
+    Magnitude,
+    Tensor,
+    Unsupported,
+    channel_scales,
+    power_of_two,
+)
 from tilewright.graph.capture import Graph, Node, dtype_of, scalars, shape_of
+from tilewright.graph.images import Images
 from tilewright.graph.kernels import BINARY, LOW, UNARY
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
@@ -47,7 +55,8 @@ class Linear:
 
 @dataclass
 class HostValue:
-    """A value the host computes for the device, after `conversion`: "", "mask" or "clip"."""
+    """A value the host computes for the device, after `conversion`: "", "mask", "clip", or one of
+    those of images."""
 
     value: SSAValue
     conversion: str
@@ -93,6 +102,8 @@ class Lowering:
         self.names: dict[str, int] = {}
         self.unsupported: dict[SSAValue, str] = {}
         self.host_layers = tuple(host)
+        refused = {node: self._reason_for_host(node) for node in graph.nodes}
+        self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
 
     def run(self) -> Lowered:
         for _, value in self.graph.outputs:
@@ -124,7 +135,7 @@ class Lowering:
         reason = self._reason_for_host(node)
         if reason is None:
             try:
-                tensor = self.bf16(value)
+                tensor = self.images.outside(value) if value in self.images else self.bf16(value)
                 if tensor.kind in ("activation", "output"):
                     self.result.outputs[value] = tensor
                     tensor.kind = "output"
@@ -143,7 +154,7 @@ class Lowering:
             return f"{dtype_of(node.result)} values are not for the NPU"
         return "asked for" if _named(node.layer, self.host_layers) else None
 
-    def _kept(self, layer: str) -> bool:
+    def kept(self, layer: str) -> bool:
         """Whether a layer's products are to be as precise as bf16."""
         return _named(layer, self.kept_layers)
 
@@ -153,13 +164,17 @@ class Lowering:
         """A tensor the host fills: an input of the model, or what it computes."""
         key = (value, "host", shape, conversion, order)
         if key not in self.forms:
-            name = self.graph.inputs.get(value) or self._hint(value)
+            name = self.graph.inputs.get(value) or self.hint(value)
             layout = Layout(shape, "bf16", order)
             tensor = Tensor(self.unique(name), layout, "input", value=value)
             self.forms[key] = tensor
-            self.result.inputs.append(HostValue(value, conversion, tensor))
-            self._outside(value)
+            self.take_from_host(value, conversion, tensor)
         return self.forms[key]
+
+    def take_from_host(self, value: SSAValue, conversion: str, tensor: Tensor) -> None:
+        """Have the host fill a tensor with a value."""
+        self.result.inputs.append(HostValue(value, conversion, tensor))
+        self._outside(value)
 
     # --- names and forms ----------------------------------------------------------------------
 
@@ -169,7 +184,7 @@ class Lowering:
         self.names[name] = count + 1
         return f"{name}~{count}" if count else name
 
-    def _hint(self, value: SSAValue) -> str:
+    def hint(self, value: SSAValue) -> str:
         node = self.graph.definition.get(value)
         return value.name_hint or (node.layer or node.family if node else "value")
 
@@ -231,12 +246,14 @@ class Lowering:
         if value in self.graph.constants:
             array = self.graph.constants[value]
             layout = Layout(shape, "bf16")
-            name = self.unique(self._hint(value))
+            name = self.unique(self.hint(value))
             return Tensor(name, layout, "constant", lambda: array.reshape(shape), value)
         if value in self.graph.inputs:
             return self.from_host(value, shape)
+        if value in self.images:  # stored in another order: by way of the host
+            return self.from_host(value, shape)
         node = self.graph.definition[value]
-        reason = self._reason_for_host(node)
+        reason = self._reason_for_host(node) or self.images.reason(node)
         if reason is None:
             try:
                 return self._from_node(node, shape)
@@ -249,6 +266,9 @@ class Lowering:
 
     def _from_node(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         value = node.result
+        mean = self.images.mean(value, "bf16")
+        if mean is not None:
+            return mean
         found = self._linear(value)
         if found is not None:
             return self._emit_linear(found, value, "bf16")
@@ -265,7 +285,7 @@ class Lowering:
             and node.call.axis(len(shape_of(value))) == len(shape_of(value)) - 1
         ):
             x = self.bf16(node.inputs["x"])
-            out = self.activation(self._hint(value), shape, "bf16", value=value)
+            out = self.activation(self.hint(value), shape, "bf16", value=value)
             return self.call(node.layer or "softmax", "softmax", {"x": x}, out, (node,))
         return self._pointwise(node, shape, "bf16")
 
@@ -366,7 +386,7 @@ class Lowering:
         bias = linear.bias
         if offset is not None:
             bias = offset if bias is None else bias + offset
-        operands, channel = {"a": a}, self._channel_scales(weight)
+        operands, channel = {"a": a}, self.channel_scales(weight)
         target = self.magnitude(value) if dtype == "fp8" else None
         early = target is not None and linear.activation is None  # the result's scale folds in
 
@@ -379,9 +399,10 @@ class Lowering:
             lambda: weight / channel,
         )
         options: dict[str, Any] = {}
-        if self._kept(linear.name):
-            options["precise"] = "weights" if heads else "both"
-            operands |= self._left_out(linear, a, weight / channel, heads)
+        if self.kept(linear.name):
+            fixed = heads or (linear.x, "flat") in self.forms  # fp8 to begin with
+            options["precise"] = "weights" if fixed else "both"
+            operands |= self._left_out(linear, a, weight / channel, fixed)
         operands["scale"] = self.weight(
             f"{linear.name}.scale",
             Layout((columns,), "bf16"),
@@ -394,7 +415,7 @@ class Lowering:
         if residual is not None:
             operands["residual"] = self.bf16(residual)
         out = self.activation(
-            self._hint(value), (batch, rows, columns), dtype, value=value, scale=target
+            self.hint(value), (batch, rows, columns), dtype, value=value, scale=target
         )
         late = {}
         if target is not None and not early:
@@ -413,7 +434,7 @@ class Lowering:
         )  # fmt: skip
 
     def _left_out(
-        self, linear: Linear, a: Tensor, weight: np.ndarray, heads: bool
+        self, linear: Linear, a: Tensor, weight: np.ndarray, fixed: bool
     ) -> dict[str, Tensor]:
         """What rounding to fp8 leaves out of a product's operands, LOW times larger."""
         high = weight.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
@@ -424,7 +445,7 @@ class Lowering:
                 lambda: (weight - high) * LOW,
             )
         }
-        if heads:  # the result of attention is fp8 to begin with
+        if fixed:  # heads of attention, pixels of images
             return found
 
         def make() -> Tensor:
@@ -437,9 +458,9 @@ class Lowering:
 
         return {**found, "a_low": self.remembered((linear.x, "low"), make)}
 
-    def _channel_scales(self, weight: np.ndarray) -> np.ndarray:
+    def channel_scales(self, weight: np.ndarray) -> np.ndarray:
         """One scale per column, or the same for all of them."""
-        scales = _channel_scales(weight)
+        scales = channel_scales(weight)
         return np.full_like(scales, scales.max()) if self.per_tensor else scales
 
     def _operand(
@@ -459,6 +480,11 @@ class Lowering:
             wide = np.zeros((count, tensor.layout.shape[-1], rows.shape[-1]), np.float32)
             wide[:, :width] = rows
             return tensor, wide.reshape(-1, rows.shape[-1]), None, scale.scale, True
+        flat = self.images.flattened(linear.x, weight)
+        if flat is not None:
+            tensor, weight = flat
+            assert tensor.scale is not None
+            return tensor, weight, None, tensor.scale.scale, False
         norm = self.graph.node_of(linear.x, "rms_norm", "layer_norm")
         if norm is not None and self._folds(norm):
             tensor = self.remembered((linear.x, "normed"), lambda: self._norm(norm, "fp8"))
@@ -481,7 +507,7 @@ class Lowering:
         for role in ("weight", "bias"):
             if role in norm.inputs and norm.inputs[role] not in constants:
                 return False
-        if any(self._kept(user.layer) for user in self.graph.users.get(result, ())):
+        if any(self.kept(user.layer) for user in self.graph.users.get(result, ())):
             return False
         if any(result is value for _, value in self.graph.outputs):
             return False
@@ -506,7 +532,7 @@ class Lowering:
         if dtype == "fp8":
             scale = self.magnitude(node.inputs["x"], lambda v: _normed(v, kind, epsilon))
             out = self.activation(
-                self._hint(node.result), shape, "fp8", value=node.result, scale=scale
+                self.hint(node.result), shape, "fp8", value=node.result, scale=scale
             )
             late = {"factor": lambda: 1.0 / scale.scale()}
             return self.call(
@@ -522,7 +548,7 @@ class Lowering:
                 operands[role] = self.weight(
                     f"{node.layer or kind}.{role}", layout, lambda row=row: row.reshape(-1)
                 )
-        out = self.activation(self._hint(node.result), shape, "bf16", value=node.result)
+        out = self.activation(self.hint(node.result), shape, "bf16", value=node.result)
         return self.call(
             node.layer or kind + "_norm", "norm", operands, out, (node,),
             kind=kind, epsilon=epsilon, out="bf16",
@@ -543,6 +569,9 @@ class Lowering:
             for user in graph.users.get(value, ())
         ) and not any(value is result for _, result in graph.outputs)
         if self.fuse and node is not None and only_products and (value, "bf16") not in self.forms:
+            mean = self.images.mean(value, "fp8")
+            if mean is not None:
+                return mean
             if node.family == "silu_gate":
                 gated = self._gated(node, shape)
                 if gated is not None:
@@ -557,7 +586,7 @@ class Lowering:
                 return self.fp8(node.operands[0])
         x = self.bf16(value)
         scale = self.magnitude(value)
-        out = self.activation(f"{self._hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
+        out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
         late = {"factor": lambda: 1.0 / scale.scale()}
         return self.call(
             f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, late
@@ -571,7 +600,7 @@ class Lowering:
         gate, up = self._linear(gate_value), self._linear(up_value)
         if gate is None or up is None or gate.x is not up.x or gate.activation or up.activation:
             return None
-        if self._kept(gate.name) or self._kept(up.name):
+        if self.kept(gate.name) or self.kept(up.name):
             return None
         if (gate.bias is None) != (up.bias is None):
             return None
@@ -587,7 +616,7 @@ class Lowering:
         )
         biased = gate.bias is not None or offset_gate is not None
         for name, linear, weight, offset, share in rows:
-            channel = self._channel_scales(weight)
+            channel = self.channel_scales(weight)
             operands[f"w_{name}"] = self.weight(
                 f"{linear.name}.weight",
                 Layout(weight.shape, "fp8", "panels"),
@@ -607,9 +636,7 @@ class Lowering:
                     Layout((shape[2],), "bf16"),
                     lambda bias=bias, share=share: bias * share(),
                 )
-        out = self.activation(
-            self._hint(node.result), shape, "fp8", value=node.result, scale=target
-        )
+        out = self.activation(self.hint(node.result), shape, "fp8", value=node.result, scale=target)
         macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
         nodes = (*gate.nodes, *up.nodes, node)
         name = _common([gate.name, up.name])
@@ -666,7 +693,7 @@ class Lowering:
         visit(node.result, top=True)
         if not any(kind == "full" for _, kind, _ in inputs.values()):
             raise Unsupported("every operand is broadcast")
-        out = self.activation(self._hint(node.result), shape, dtype, value=node.result)
+        out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
         operands = {name: tensor for name, _, tensor in inputs.values()}
         return self.call(
             node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
@@ -684,16 +711,14 @@ class Lowering:
             raise Unsupported(f"an operand of {'x'.join(map(str, own))} is broadcast")
         if columns == 1 and math.prod(own) == 1:
             number = np.full(shape[2], float(array.reshape(())), np.float32)
-            return "row", self.weight(
-                self._hint(value), Layout((shape[2],), "bf16"), lambda: number
-            )
+            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), lambda: number)
         if columns == shape[2] and math.prod(own) == columns:
             layout = Layout((columns,), "bf16")
-            return "row", self.weight(self._hint(value), layout, lambda: array.reshape(-1))
+            return "row", self.weight(self.hint(value), layout, lambda: array.reshape(-1))
         if columns == shape[2] and rows == shape[1] and batch == 1:
             layout = Layout((rows, columns), "bf16")
             return "matrix", self.weight(
-                self._hint(value), layout, lambda: array.reshape(rows, columns)
+                self.hint(value), layout, lambda: array.reshape(rows, columns)
             )
         raise Unsupported(f"a constant of {'x'.join(map(str, own))} is broadcast")
 
@@ -798,7 +823,7 @@ class Lowering:
             numbers = np.maximum(np.asarray(numbers, np.float32), LOWEST).reshape(shape)
             tensor = self.remembered(
                 (value, "mask"),
-                lambda: self.weight(self._hint(value), Layout(shape, "bf16"), lambda: numbers),
+                lambda: self.weight(self.hint(value), Layout(shape, "bf16"), lambda: numbers),
             )
             return tensor, "full", per_batch
         return self.from_host(value, shape, conversion), "full", per_batch
@@ -828,7 +853,7 @@ class Lowering:
         weights = np.zeros((count, weight.shape[0], wide), np.float32)
         heads = weight.reshape(weight.shape[0], count, width).transpose(1, 0, 2)
         weights[:, :, places] = heads[:, :, columns]
-        channel = self._channel_scales(weights)
+        channel = self.channel_scales(weights)
         bias = (
             linear.bias if offset is None else offset + (0 if linear.bias is None else linear.bias)
         )
@@ -897,7 +922,7 @@ class Lowering:
                 linear = self._linear(node.operands[0])
                 if linear is None or linear.activation or not graph.used_once(node.operands[0]):
                     return None
-                if self._kept(linear.name):
+                if self.kept(linear.name):
                     raise TilewrightError(
                         "TW1709",
                         f"{linear.name} cannot be kept in bf16: attention takes its result as fp8",
@@ -925,7 +950,7 @@ class Lowering:
                 tables[name] = self.remembered(
                     (value, "table"),
                     lambda value=value, array=array, shape=shape: self.weight(
-                        self._hint(value), Layout(shape, "bf16"), lambda: array.reshape(shape)
+                        self.hint(value), Layout(shape, "bf16"), lambda: array.reshape(shape)
                     ),
                 )
             else:
@@ -979,14 +1004,6 @@ def _row_block(rows: int, deep: int) -> int:
 
 
 # --- small things -----------------------------------------------------------------------------
-
-
-def _channel_scales(weight: np.ndarray) -> np.ndarray:
-    """One scale per column, exact in bf16, so that the largest weight of it becomes TARGET."""
-    largest = np.abs(weight).max(axis=-2, keepdims=weight.ndim > 2)
-    exact = np.where(largest > 0, largest / TARGET, 1.0).astype(np.float32)
-    bits = (exact.view(np.uint32) + 0xFFFF) & 0xFFFF0000  # up to the next bf16
-    return bits.astype(np.uint32).view(np.float32)
 
 
 def _unary_name(node: Node) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.graph.references_attention import attention
+from tilewright.graph.references_images import IMAGE_REFERENCES
 from tilewright.graph.references_steps import (
     BINARY,
     UNARY,
@@ -241,4 +242,5 @@ REFERENCES: dict[str, Reference] = {
     "gated": gated,
     "project": project,
     "attention": attention_heads,
+    **IMAGE_REFERENCES,
 }

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 
 from tilewright.graph.calls import Call, Tensor
+from tilewright.graph.kernels_images import IMAGE_KERNELS
 
 KIB = 1024
 SIDE = 32
+IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
+FILTERS, PIXELS = 384 * KIB, 32 * KIB  # of filters and of an image at a time, at least
 EFFORT = 4.0  # deterministic time of the solver
 
 
@@ -106,6 +109,9 @@ def _tiles(size: int) -> int:
 
 def base_room(call: Call) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
+    if call.kernel in IMAGE_KERNELS:
+        filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
+        return min(filters, FILTERS) + IMAGES
     room = 8 * KIB
     for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:
@@ -128,6 +134,8 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         return 0
     if layout.is_vector:
         return 4 * KIB
+    if call.kernel in IMAGE_KERNELS:
+        return min(layout.bytes, PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if parameter in ("a", "a_low"):

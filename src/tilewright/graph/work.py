@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tilewright.graph.work_images import IMAGE_WORK
 from tilewright.targets.atlas.profile import Profile
 
 SIDE = 32
@@ -41,6 +42,8 @@ class Work:
 def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> Work:
     """The work of one call of a kernel on tensors of these shapes; none that is known of if the
     kernel is not one of these, which leaves a bound a bound."""
+    if kernel in IMAGE_WORK:
+        return Work(**IMAGE_WORK[kernel](options, _Costs(profile).function))
     counted = KERNELS.get(kernel)
     return counted(_Costs(profile), options, shapes) if counted else Work()
 

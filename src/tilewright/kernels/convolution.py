@@ -72,6 +72,7 @@ class Convolution:
     out: Image
     activation: str
     kernel: Kernel
+    factor: float = 1.0
 
 
 def conv2d(
@@ -83,10 +84,11 @@ def conv2d(
     bias: bool = True,
     scale: bool = False,
     activation: str = "none",
+    factor: float = 1.0,
     out: Image | None = None,
     unfolded: bool = False,
 ) -> Convolution:
-    """activation(conv(x, w) * scale + bias), x an image and w [KH, KW, C / groups, N].
+    """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
 
     groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
     out: how the result is stored; by default as fp8 with the border and pitch of the image.
@@ -100,12 +102,12 @@ def conv2d(
     if unfolded:
         out = out or replace(result_of_unfolded(image, window), channels=filters)
         source = Unfolded(image, window, out)
-        plan = _Plan(source.into, Window(1, 1), source.filters(given), out, activation)
+        plan = _Plan(source.into, Window(1, 1), source.filters(given), out, activation, factor)
         arranged: Any = source
     else:
         check_window(image, window, "a convolution")
         out = out or result_image(image, window, filters)
-        plan = _Plan(image, window, given, out, activation)
+        plan = _Plan(image, window, given, out, activation, factor)
         arranged = image
     check_result(plan.image, plan.window, filters, out)
     per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
@@ -116,7 +118,8 @@ def conv2d(
         **({"bias": per_filter} if bias else {}),
         "out": image_type(out),
     }
-    return Convolution(image, window, given, out, activation, kernel_of("conv2d", specs, plan.run))
+    kernel = kernel_of("conv2d", specs, plan.run)
+    return Convolution(image, window, given, out, activation, kernel, factor)
 
 
 def result_of_unfolded(image: Image, window: Window) -> Image:
@@ -136,6 +139,7 @@ class _Plan:
     filters: Filters
     out: Image
     activation: str
+    factor: float
 
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
@@ -158,7 +162,9 @@ class _Plan:
         y = total if scale is None else total * scale[n]
         y = y if bias is None else y + bias[n]
         other = LOWEST if self.out.fill == "lowest" else 0.0
-        y = tw.keep(ACTIVATIONS[self.activation](y), kept_rows(self.out, p, phase), other)
+        y = ACTIVATIONS[self.activation](y)
+        y = y if self.factor == 1.0 else y * self.factor
+        y = tw.keep(y, kept_rows(self.out, p, phase), other)
         return tw.to_fp8(y) if self.out.dtype == "fp8" else y
 
     def _at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:

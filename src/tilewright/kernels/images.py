@@ -53,7 +53,8 @@ class Image:
     pitch: pixels from row to row of a phase image; 0: few pixels, but also few places of tiles
     at which rows begin, since each needs a mask of its own.
     fill: what the border holds, "zero" or "lowest". dtype: fp8, or bf16 for results. spare: tiles
-    behind the last one, for windows without padding that begin between tiles.
+    behind the last one, for windows without padding that begin between tiles. first: arrays have
+    their channels before rows and columns, [C, H, W] or [B, C, H, W].
     """
 
     height: int
@@ -66,6 +67,7 @@ class Image:
     batch: int | None = None
     dtype: str = "fp8"
     spare: int = 0
+    first: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "phases", pair(self.phases))
@@ -146,7 +148,12 @@ class Image:
     @property
     def shape(self) -> tuple[int, ...]:
         whole = (self.height, self.width, self.channels)
+        whole = (whole[2], *whole[:2]) if self.first else whole
         return whole if self.batch is None else (self.batch, *whole)
+
+    def channels_last(self, codes: np.ndarray) -> np.ndarray:
+        """An array of `shape` as [..., H, W, C]."""
+        return np.moveaxis(codes, -3, -1) if self.first else codes
 
     @property
     def stored(self) -> tuple[int, ...]:
@@ -166,13 +173,16 @@ class Image:
         result = np.full(self.stored, fill, codes.dtype)
         result[..., self.channels :] = 0
         a, b, flat = self._flat()
-        image = codes.reshape(self.batch or 1, self.height, self.width, self.channels)
+        image = self.channels_last(codes)
+        image = image.reshape(self.batch or 1, self.height, self.width, self.channels)
         result[:, a, b, flat, : self.channels] = image
         return result
 
     def restored(self, codes: np.ndarray) -> np.ndarray:
         a, b, flat = self._flat()
-        return codes[:, a, b, flat, : self.channels].reshape(self.shape)
+        image = codes[:, a, b, flat, : self.channels]
+        image = np.moveaxis(image, -1, -3) if self.first else image
+        return image.reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -281,7 +291,7 @@ def prepared(image: Image, window: Window) -> Image:
     across = result_phases(image, window)[1]
     least = -(-window.result(image.height, image.width)[1] // across) + border[1]
     wide = wide if wide.pitch >= least else replace(wide, pitch=round_up(least, 8))
-    return replace(wide, spare=max(wide.spare, -(-_beyond(wide, window) // SIDE)))
+    return replace(wide, spare=max(wide.spare, -(-beyond(wide, window) // SIDE)))
 
 
 def result_image(image: Image, window: Window, channels: int, **changes: Any) -> Image:
@@ -305,8 +315,8 @@ def result_image(image: Image, window: Window, channels: int, **changes: Any) ->
 def check_result(image: Image, window: Window, channels: int, out: Image) -> None:
     """An error unless `out` is a way to store what the window makes of the image."""
     wanted = result_image(image, window, channels, dtype=out.dtype, fill=out.fill)
-    same = (out.shape, out.phases, out.pitch) == (wanted.shape, wanted.phases, wanted.pitch)
-    if not same:
+    fixed = ("height", "width", "channels", "batch", "phases", "pitch")
+    if any(getattr(out, name) != getattr(wanted, name) for name in fixed):
         raise TilewrightError(
             "TW1672",
             f"the result is {wanted.height}x{wanted.width}x{channels} in {wanted.phase_count} phases "
@@ -342,15 +352,15 @@ def check_window(image: Image, window: Window, what: str) -> None:
             f"{image.border[0]} and {image.border[1]}",
             hint="store it as prepared(image, window)",
         )
-    if _beyond(image, window) > 0:
+    if beyond(image, window) > 0:
         raise TilewrightError(
             "TW1672",
-            f"the last tile of {what} reaches {_beyond(image, window)} pixels beyond the image",
+            f"the last tile of {what} reaches {beyond(image, window)} pixels beyond the image",
             hint="store it as prepared(image, window)",
         )
 
 
-def _beyond(image: Image, window: Window) -> int:
+def beyond(image: Image, window: Window) -> int:
     """Pixels that the last tile of a result reaches beyond what is stored."""
     rows = -(-window.result(image.height, image.width)[0] // result_phases(image, window)[0])
     farthest = max(
@@ -446,6 +456,28 @@ class Channels:
 
 
 @dataclass(frozen=True)
+class Means:
+    """[images, C], stored with whole tiles of channels."""
+
+    batch: int
+    channels: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.batch, self.channels)
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        return (self.batch, round_up(self.channels))
+
+    def arranged(self, codes: np.ndarray) -> np.ndarray:
+        return np.pad(codes, [(0, 0), (0, round_up(self.channels) - self.channels)])
+
+    def restored(self, codes: np.ndarray) -> np.ndarray:
+        return codes[:, : self.channels]
+
+
+@dataclass(frozen=True)
 class Unfolded:
     """An image given as [H, W, C] and stored with each pixel's whole window as its channels, for
     first layers with few channels: a convolution over it is a product with one tap.
@@ -459,7 +491,9 @@ class Unfolded:
     def into(self) -> Image:
         """How it is stored: pixels as in the result."""
         depth = self.window.height * self.window.width * self.source.channels
-        return replace(self.out, channels=depth, border=(0, 0), fill="zero", dtype="fp8")
+        return replace(
+            self.out, channels=depth, border=(0, 0), fill="zero", dtype="fp8", first=False
+        )
 
     def filters(self, given: Filters) -> Filters:
         """The filters for it, given with their taps."""
@@ -476,7 +510,8 @@ class Unfolded:
         return self.into.stored
 
     def arranged(self, codes: np.ndarray) -> np.ndarray:
-        return self.into.arranged(taken(codes, self.window).reshape(self.into.shape))
+        seen = taken(self.source.channels_last(codes), self.window)
+        return self.into.arranged(seen.reshape(self.into.shape))
 
     def restored(self, codes: np.ndarray) -> np.ndarray:
         raise TilewrightError("TW1672", "an unfolded image is an input and is not read back")

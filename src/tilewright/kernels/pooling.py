@@ -22,6 +22,7 @@ from tilewright.kernels.images import (
     LOWEST,
     SIDE,
     Image,
+    Means,
     Window,
     check_result,
     check_window,
@@ -109,7 +110,7 @@ class _Plan:
         """The mean of each window."""
         count = len(self.window.taps)
         unit = 2.0 ** -min(9, count.bit_length() - 1)  # sums of a window stay in range
-        diagonal = tw.park(tw.to_fp8(_constant("diagonal", np.eye(SIDE)) * unit))
+        diagonal = tw.park(tw.to_fp8(own_tile("diagonal", np.eye(SIDE)) * unit))
         for at, taps in self._windows(x, out, count, 40.0):
             total = tw.zeros()
             for tap in taps:
@@ -165,7 +166,7 @@ class _Plan:
         return tensor[replace(p, extent=total, shift=None), :]
 
 
-def _constant(name: str, numbers: np.ndarray) -> Any:
+def own_tile(name: str, numbers: np.ndarray) -> Any:
     """A bf16 tile of the kernel's own."""
     tensor = active().constant_tensor(name, lambda: numbers)
     return tensor[:, :]
@@ -204,40 +205,21 @@ def global_average_pool(image: Image) -> GlobalPooling:
                     for a, d, tile in np.ndindex(*image.phase_count, last - first):
                         pixels = x[b, a, d, Block(first + tile, 1, image.pixels), c]
                         total += chosen @ pixels
-                out[into, c] = tw.to_fp8(_rows(total * (1 / (count * unit)), len(rows)))
+                out[into, c] = tw.to_fp8(first_rows(total * (1 / (count * unit)), len(rows)))
 
     specs = {
         "x": image_type(image),
-        "out": fp8[image.batch or 1, round_up(image.channels)].arranged(_Means(image)),
+        "out": fp8[image.batch or 1, round_up(image.channels)].arranged(
+            Means(image.batch or 1, image.channels)
+        ),
     }
     return GlobalPooling(image, kernel_of("global_average_pool", specs, run))
 
 
-def _rows(x: Any, count: int) -> Any:
-    """The tile as one whose first rows count."""
+def first_rows(x: Any, count: int, columns: int = SIDE) -> Any:
+    """The tile as one whose first rows (and columns) count."""
     tiles = x.tiles()
-    return replace(tiles, rows=[count])
-
-
-@dataclass(frozen=True)
-class _Means:
-    """[images, C], stored with whole tiles of channels."""
-
-    image: Image
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.image.batch or 1, self.image.channels)
-
-    @property
-    def stored(self) -> tuple[int, ...]:
-        return (self.image.batch or 1, round_up(self.image.channels))
-
-    def arranged(self, codes: np.ndarray) -> np.ndarray:
-        return np.pad(codes, [(0, 0), (0, round_up(codes.shape[1]) - codes.shape[1])])
-
-    def restored(self, codes: np.ndarray) -> np.ndarray:
-        return codes[:, : self.image.channels]
+    return replace(tiles, rows=[count], columns=[columns])
 
 
 @dataclass(frozen=True)

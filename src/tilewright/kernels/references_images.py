@@ -112,6 +112,8 @@ def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
         if "bias" in given:
             y = arith.add(y, given["bias"])
         y = first(y)
+        if layer.factor != 1.0:
+            y = arith.multiply(y, constant(layer.factor))
         return arith.pack(y, 1) if layer.out.dtype == "fp8" else y
 
     def ideal(x: np.ndarray, w: np.ndarray, *rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -129,6 +131,9 @@ def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
             error = error + U * (np.abs(value) + error)
         result = plain(value)
         error = steepness * error + 6 * U * np.abs(value) * (layer.activation != "none") + TINY
+        if layer.factor != 1.0:
+            result, error = result * layer.factor, 1.1 * error * abs(layer.factor)
+            error = error + 2 * U * np.abs(result)
         return to_fp8(result, error) if layer.out.dtype == "fp8" else (result, error)
 
     return Reference(exact, ideal)

@@ -62,6 +62,9 @@ def _places(model: CompiledModel) -> Iterator[TilewrightError]:
                 "TW3110", f"the region {name} has no valid layout or another name than its key"
             )
             continue
+        if layout.arrangement is not None and layout.arrangement.stored != layout.shape:
+            yield _bad("TW3110", f"the region {name} has an arrangement of another shape")
+            continue
         pieces += region.count
         if region.count < 1 or pieces > MAX_ENTRIES:
             yield _bad("TW3110", f"the region {name} stands for {region.count} tensors")
@@ -160,11 +163,11 @@ def _ports(model: CompiledModel) -> Iterator[TilewrightError]:
             yield _bad(
                 "TW3115", f"the port {name} lies in region {port.region!r}, which does not exist"
             )
-        elif math.prod(port.shape) != region.count * math.prod(region.layout.shape):
+        elif math.prod(port.shape) != region.count * math.prod(region.layout.given):
             yield _bad(
                 "TW3115",
                 f"the port {name} has shape {_sizes(port.shape)}, its region "
-                f"{_sizes(region.layout.shape)}"
+                f"{_sizes(region.layout.given)}"
                 + (f" x {region.count}" if region.count > 1 else ""),
             )
         elif port.dtype not in (*FLOATS, "i1"):

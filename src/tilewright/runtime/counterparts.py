@@ -115,7 +115,7 @@ def _is_value(model: CompiledModel, step: Step, call: ReferenceCall, value: SSAV
     if step.kernel == "norm" and "weight" not in step.operands and len(value.owner.operands) > 1:  # pyright: ignore
         return False  # weight and bias are part of the next product
     region = model.regions[next(iter(call.writes.values()))[0]]
-    return _sizes(region.layout.shape) == _sizes(value.type.get_shape())  # pyright: ignore
+    return _sizes(region.layout.given) == _sizes(value.type.get_shape())  # pyright: ignore
 
 
 def _sizes(shape: Iterable[int]) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ def kernel_model(
             raw = layout.pack(to_codes(np.asarray(given[name]), layout.dtype))
             packed[name] = np.frombuffer(raw, np.uint8)
         else:
-            ports[name] = Port(name, layout.shape, "f32", name)
+            ports[name] = Port(name, layout.given, "f32", name)
     code = compiled.program
     program = Program(code.opcodes, code.operands, np.zeros_like(code.lines), compiled.kernel.name)
     program.data = [*code.data, *(Data("dram", at, raw) for at, raw in compiled.data)]

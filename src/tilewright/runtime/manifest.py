@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -104,12 +105,22 @@ def _region(region: Region) -> dict[str, Any]:
         "shape": region.layout.shape,
         "dtype": region.layout.dtype,
         "order": region.layout.order,
+        **_arrangement(region.layout),
         "kind": region.kind,
         "first": region.first,
         "last": region.last,
         "count": region.count,
         "stride": region.stride,
     }
+
+
+def _arrangement(layout: Layout) -> dict[str, Any]:
+    """How arrays of another shape are stored in a region, where that is so."""
+    if layout.arrangement is None:
+        return {}
+    from tilewright.kernels.arrangements import written
+
+    return {"arrangement": written(layout.arrangement)}
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -298,7 +309,7 @@ def _read_region(table: _Table, name: str) -> Region:
         name=name,
         space=cast(Any, table.choice("space", SPACES)),
         address=table.integer("address"),
-        layout=Layout(shape, dtype, order),
+        layout=_read_arrangement(table, Layout(shape, dtype, order)),
         kind=cast(Any, table.choice("kind", KINDS)),
         first=table.integer("first"),
         last=table.integer("last"),
@@ -307,6 +318,23 @@ def _read_region(table: _Table, name: str) -> Region:
     )
     table.done()
     return region
+
+
+def _read_arrangement(table: _Table, layout: Layout) -> Layout:
+    """The layout with its arrangement, if it has one: it must make just the stored shape."""
+    if "arrangement" not in table.values:
+        return layout
+    from tilewright.kernels.arrangements import read
+
+    try:
+        arrangement = read(table.take("arrangement"))
+    except ValueError as error:
+        raise table.bad(str(error)) from None
+    if not hasattr(arrangement, "stored"):  # a window
+        raise table.bad("has an arrangement of no known kind")
+    if arrangement.stored != layout.shape or math.prod(arrangement.shape) > MAX_DRAM:
+        raise table.bad(f"has an arrangement that does not make {_show(list(layout.shape))}")
+    return replace(layout, arrangement=arrangement)
 
 
 def _shape(table: _Table, smallest: int) -> tuple[int, ...]:

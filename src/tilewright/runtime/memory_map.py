@@ -73,6 +73,8 @@ class MemoryMap:
 def _row(region: Region) -> tuple[str, ...]:
     layout = region.layout
     shape = "x".join(map(str, layout.shape)) + f" {layout.dtype} {layout.order}"
+    if layout.arrangement is not None:
+        shape += f" of {'x'.join(map(str, layout.given))}"
     if region.count > 1:
         shape = f"{region.count} of {shape}"
     steps = f"{region.first}" if region.first == region.last else f"{region.first}-{region.last}"

@@ -137,11 +137,11 @@ def compute(
     for parameter, codes in results.items():
         layout = model.regions[step.operands[parameter]].layout
         wanted = np.uint16 if layout.dtype == "bf16" else np.uint8
-        if codes.dtype != wanted or codes.shape != layout.shape:
+        if codes.dtype != wanted or codes.shape != layout.given:
             raise TilewrightError(
                 "TW3141",
                 f"the reference of {step.kernel} gives {parameter} as {codes.dtype} of "
-                f"{list(codes.shape)}, {name} needs {wanted.__name__} of {list(layout.shape)}",
+                f"{list(codes.shape)}, {name} needs {wanted.__name__} of {list(layout.given)}",
             )
     return results
 

@@ -112,7 +112,7 @@ def region_codes(region: Region, array: np.ndarray) -> list[np.ndarray]:
     """The bit patterns of a port's array in its region, one array per round."""
     numbers = array if array.dtype.kind not in "biu" else array.astype(np.float32)
     codes = to_codes(numbers, region.layout.dtype)
-    return list(codes.reshape(region.count, *region.layout.shape))
+    return list(codes.reshape(region.count, *region.layout.given))
 
 
 def port_array(port: Port, region: Region, codes: Sequence[np.ndarray]) -> np.ndarray:

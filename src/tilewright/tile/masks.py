@@ -47,8 +47,9 @@ def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
                 lower = backend.launcher("elementwise_neg", "bf16", "column")(upper)
             else:
                 lower = _limit(backend, line, -np.inf, other)
-            value = backend.launcher("elementwise_min", "bf16", kind)(backend.use(cell), upper)
-            return backend.launcher("elementwise_max", "bf16", kind)(value, lower)
+            # In this order what is not kept becomes +0, never -0: of equals the second one counts.
+            value = backend.launcher("elementwise_max", "bf16", kind)(backend.use(cell), lower)
+            return backend.launcher("elementwise_min", "bf16", kind)(value, upper)
 
         return backend.lazily(compute)
 

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from image_models import MODELS, compiled, global_average, imported
+from image_models import MODELS, compiled, global_average, imported, pooled
 from test_programs import caught, with_regions
 
 from tilewright.errors import Location, TilewrightError
@@ -183,6 +183,29 @@ def test_scales_per_tensor():
     row = program.regions["conv.scale"].layout.unpack(program.weights["conv.scale"].tobytes())
     assert len(np.unique(row.astype(np.float32))) == 1
     assert verify(program, original=tiny()).ok
+
+
+def test_channels_beyond_the_last_are_not_taken_for_zeros():
+    """A sigmoid of nothing is a half: pixels side by side then go by way of the host."""
+    net = ModelBuilder("half", seed=25)
+    x = net.conv2d(net.input("x", (2, 3, 5, 4)), 40, 1, "conv")
+    x = net.reshape(net.unary("elementwise_sigmoid", x), (2, 800))
+    net.output("y", net.linear(x, 7, "head"))
+    program = compile_model(net.build(), load_profile("atlas-v1"))
+    assert verify(program, per_layer=True).ok
+    assert "gather" not in {step.kernel for step in program.steps}
+
+
+def test_a_small_memory():
+    """Images that do not all fit stay where there is room."""
+    net = ModelBuilder("small", seed=26)
+    x = net.gelu(net.conv2d(net.input("x", (3, 16, 7, 15)), 67, 2, "first", padding=1))
+    x = net.relu(pooled(net, "pool_avg", x, 2, 2, (1, 1, 0, 0)))
+    net.output("y", pooled(net, "pool_max", x, 2, 2, (1, 1, 1, 1)))
+    model = net.build()
+    program = compile_model(model, load_profile("atlas-v0"))
+    assert len(program.parts) == 2
+    assert verify(program, per_layer=True, original=model).ok
 
 
 # --- bundles ------------------------------------------------------------------------------------

@@ -10,16 +10,21 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.compiling import compile_imported
 from tilewright.dialects.parsing import parse_text
 from tilewright.errors import TilewrightError
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.graph.compiler import CompileOptions, compile_model
 from tilewright.runtime import bundle
 from tilewright.runtime.check import check
 from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.lint_model import lint_model
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.isa import OPCODES
 from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.atlas.program import Program
 
 LAYER = """
   %u{n} = npu_kernel.matmul %x{n}, %up{n} {{tw.layer = "layers.{n}.up"}} : tensor<1x50x64xf32>, tensor<64x96xf32> -> tensor<1x50x96xf32>
@@ -113,3 +118,20 @@ def test_a_changed_instruction_is_found_in_its_step(
             assert step.first_word <= place < step.end_word
             found += 1
     assert found >= 10  # a change in what is only padding does no harm
+
+
+def test_hazards_in_the_code_are_found() -> None:
+    """A delay that is dropped may change no bit today, but it is a hazard."""
+    net = ModelBuilder("small", seed=3)
+    net.output("y", net.linear(net.input("x", (32, 32)), 32, "layer"))
+    model = compile_imported(net.build())
+    assert verify(model).hazards == []
+    program = model.segments[0]
+    delays = [k for k, code in enumerate(program.opcodes) if OPCODES[code].mnemonic == "delay"]
+    found = 0
+    for place in delays:
+        operands = program.operands.copy()
+        operands[place] = 0
+        changed = Program(program.opcodes, operands, program.lines, "changed")
+        found += any(report.errors for report in lint_model(replace(model, segments=[changed])))
+    assert found > len(delays) / 2

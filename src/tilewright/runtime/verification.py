@@ -91,7 +91,8 @@ class LayerCheck:
 
 @dataclass
 class Verification:
-    """The result: `ok` says that every bit that was compared is as it should be."""
+    """The result: `ok` says that every bit that was compared is as it should be, and that lint
+    finds no hazard in the code."""
 
     model: str
     profile: str
@@ -103,6 +104,7 @@ class Verification:
     first: LayerCheck | None = None  # the first step that computes something wrong
     original: str | None = None  # what float32 results come from
     notes: list[str] = field(default_factory=list)
+    hazards: list[str] = field(default_factory=list)  # errors that lint finds in the code
 
     @property
     def cosine(self) -> float | None:
@@ -113,7 +115,8 @@ class Verification:
     @property
     def ok(self) -> bool:
         wrong = any(layer.status in ("differs", "inherits") for layer in self.layers)
-        return not wrong and all(output.difference is None for output in self.outputs)
+        exact = all(output.difference is None for output in self.outputs)
+        return exact and not wrong and not self.hazards
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -136,6 +139,7 @@ class Verification:
             "first_difference": _layer(self.first) if self.first else None,
             "layers": [_layer(layer) for layer in self.layers],
             "original": self.original,
+            "hazards": self.hazards,
             "notes": self.notes,
         }
 
@@ -145,6 +149,7 @@ class Verification:
         for output in self.outputs:
             verdict = "exact" if output.difference is None else f"DIFFERS: {output.difference}"
             lines.append(f"output {output.name}: {verdict}")
+        lines += [f"hazard: {hazard}" for hazard in self.hazards[:5]] or ["code: no hazards"]
         if self.first is not None:
             lines.append(
                 f"first wrong step: {self.first.step} ({self.first.name}, kernel "

@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.runtime.compiled_model import COPY, CompiledModel
 from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs
+from tilewright.runtime.lint_model import lint_model
 from tilewright.runtime.original import Original, find_original, run_original
 from tilewright.runtime.port_types import FLOATS
 from tilewright.runtime.reference_run import Reference, ReferenceRun, library_references
@@ -84,6 +85,11 @@ def verify(
         outputs=outputs,
         layers=layers,
         first=first,
+        hazards=[
+            f"segment {number}, instruction {finding.index}: {finding.message}"
+            for number, report in enumerate(lint_model(model))
+            for finding in report.errors
+        ],
     )
     if wrong and first is None:
         result.notes.append(

@@ -4,12 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
 
-.PHONY: demo test lint types lit unit docs setup clean
+.PHONY: demo test frameworks lint types lit unit docs setup clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
 
 test: lint types lit unit
+
+# Tests with live PyTorch and JAX, which `make test` does without: it reads models they saved.
+frameworks: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2
+	$(BIN)/pytest -n 2 tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
+	  tests/frontend/test_jax.py tests/frontend/test_same_models.py tests/test_compiling.py
 
 setup: $(VENV)/ready
 

@@ -281,8 +281,8 @@ def residue(o: Options):
 
 @maker
 def split_heads(o: Options):
-    """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` as for
-    project."""
+    """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` and `rope` as
+    for project."""
     factor, kind = o.get("factor", 1.0), o["out"]
     heads = o["heads"]
     spec = {
@@ -297,15 +297,19 @@ def split_heads(o: Options):
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
                 for h in range(heads):
+                    parts = []
                     for d in whole(out.D).parts():
                         y = x[b, m, Block(h * width + d.start, 1, x.C)]
-                        y = tw.to_fp8(y if factor == 1.0 else y * factor)
+                        parts.append(y if factor == 1.0 else y * factor)
+                    if o.get("rope"):
+                        parts = _rotated(t, b, m, parts)
+                    for d, y in zip(whole(out.D).parts(), parts, strict=True):
                         if kind == "columns":
-                            out[b, h, d, m] = y.T
+                            out[b, h, d, m] = tw.to_fp8(y).T
                         else:
-                            out[b, h, m, d] = y
+                            out[b, h, m, d] = tw.to_fp8(y)
 
-    return given(x=tw.bf16["B", "M", "C"], out=spec), body
+    return given(x=tw.bf16["B", "M", "C"], **_rotations(o), out=spec), body
 
 
 # --- products ---------------------------------------------------------------------------------
@@ -485,14 +489,12 @@ def project(o: Options):
         "values": tw.fp8["B", "H", "M", "D"],
     }[kind]
     row = tw.bf16["H", "D"].separate()
-    table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
     specs = given(
         a=tw.fp8["B", "M", "K"],
         w=tw.fp8["H", "K", "D"].panels(),
         scale=row if o.get("scale") else None,
         bias=row if o.get("bias") else None,
-        cos=table if o.get("rope") else None,
-        sin=table if o.get("rope") else None,
+        **_rotations(o),
         out=out,
     )
 
@@ -515,6 +517,12 @@ def project(o: Options):
                             out[b, h, m, d] = tw.to_fp8(y)
 
     return specs, body
+
+
+def _rotations(o: Options) -> dict[str, TensorSpec | None]:
+    """The tables of a rotation."""
+    table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
+    return dict.fromkeys(("cos", "sin"), table if o.get("rope") else None)
 
 
 def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:

@@ -107,11 +107,15 @@ def residue(profile: Profile, options: Options, operands: Operands) -> dict[str,
 
 
 def split_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
-    """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor."""
-    x = quantise(profile, options, operands)["out"]
+    """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor, rotated if asked
+    for."""
+    x = times(operands["x"], options.get("factor", 1.0))
     batch, rows, _ = x.shape
     heads = x.reshape(batch, rows, options["heads"], -1).transpose(0, 2, 1, 3)
-    return {"out": _head_order(heads, options["out"])}
+    if options.get("rope"):
+        tables = (operands["cos"], operands["sin"])
+        heads = _rotated(heads, *(t[:, None] if t.ndim == 3 else t for t in tables))
+    return {"out": _head_order(fp8(profile, heads), options["out"])}
 
 
 def _head_order(heads: Codes, kind: str) -> Codes:

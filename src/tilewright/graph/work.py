@@ -128,8 +128,10 @@ def _residue(costs: _Costs, o: Options, shapes: Shapes) -> Work:
 
 
 def _split_heads(costs: _Costs, o: Options, shapes: Shapes) -> Work:
-    turned = _grid(shapes["out"]) if o["out"] == "columns" else 0
-    return _quantise(costs, o, shapes) + Work(casts=turned)
+    tiles = _grid(shapes["out"])
+    turned = tiles if o["out"] == "columns" else 0
+    rotated = 3 * tiles if o.get("rope") else 0
+    return _quantise(costs, o, shapes) + Work(tiles=rotated, casts=turned)
 
 
 def _linear(costs: _Costs, o: Options, shapes: Shapes) -> Work:

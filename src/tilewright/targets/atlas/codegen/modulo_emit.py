@@ -16,7 +16,7 @@ from tilewright.targets.atlas.codegen.virtual import Code, Register
 GAIN = 0.97  # an interval this much shorter is worth the longer program
 NEAR = 1.01  # close enough to the bound to stop looking
 FEWEST_TRIPS = 3  # the kernel must run at least twice
-OPS_TRIED = 2500  # instructions scheduled in search of the best shift
+OPS_TRIED = 4000  # instructions scheduled in search of the best shift
 MOST_TRIED = 8
 WORKING = 20  # tensor registers that stay free for values within the kernel
 SPARE = 8  # of these, not counted on when the halves are put side by side

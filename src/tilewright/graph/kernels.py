@@ -23,7 +23,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.graph.blocking import GROUP
 from tilewright.graph.kernels_images import IMAGE_KERNELS
-from tilewright.kernels.attention import attend, together
+from tilewright.kernels.attention import attend, causal, reach, together, together_causal
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
@@ -565,18 +565,20 @@ def attention(o: Options):
 
         def seen(b: Any, m: Any) -> Any:
             if mask == "causal":
-                return lambda s, j: tw.causal(s, m, j)
+                return lambda s, j: causal(s, m, j)
             if mask == "full":
                 return lambda s, j: s + (t["mask"][b, m, j] if batch else t["mask"][m, j])
             if mask == "key":
                 return lambda s, j: s + (t["mask"][b, j] if batch else t["mask"][j])
             return None
 
+        limited = mask == "causal"
+        blocks = together_causal(q.M, kt.N) if limited else together(kt.N)
         for b in tw.each(q.B):
             for g in tw.each(kt.G):
                 for r in tw.each(q.H // kt.G):
                     h = g * (q.H // kt.G) + r
-                    for m in tw.grid(q.M, unroll=together(kt.N)):
+                    for m in tw.grid(q.M, unroll=blocks):
 
                         def keys(j: Any, b: Any = b, g: Any = g) -> Any:
                             return kt[b, g, :, j]
@@ -584,7 +586,8 @@ def attention(o: Options):
                         def values(j: Any, b: Any = b, g: Any = g) -> Any:
                             return v[b, g, j, :]
 
-                        y = attend(q[b, h, m, :], keys, values, kt.N, seen(b, m))
+                        tiles = reach(m, q.M, kt.N) if limited else None
+                        y = attend(q[b, h, m, :], keys, values, kt.N, seen(b, m), tiles)
                         out[b, h, m, :] = tw.to_fp8(y)
 
     return specs, body

@@ -1,8 +1,7 @@
 """What attention computes for one head, bit for bit.
 
 The scores of a row are complete before their maximum is subtracted, so nothing is rescaled. The
-sum of the weights comes from a matrix unit for whole tiles of keys and from the vector unit for
-the rest; both see the weights as fp8.
+sum of the weights comes from a matrix unit, which sees the weights as fp8.
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ from tilewright.graph.references_steps import (
     UNARY,
     Codes,
     across,
-    bf16,
     constant,
     fp8,
     larger,
     recip,
-    row_total,
     smaller,
     spread,
 )
@@ -47,17 +44,14 @@ def attention(
     elif kind == "key":
         assert mask is not None
         scores = arith.add(scores, spread(mask))
-    ragged = keys // SIDE * SIDE
-    if ragged < keys:  # the tile in which keys beyond the edge are hidden is clamped as a whole
-        clamped = smaller(scores[:, ragged:], constant(-HIDDEN))
-        scores = np.concatenate([scores[:, :ragged], clamped], axis=1)
+    scores = _whole_tiles(scores, clamped=kind != "causal")
     top = _largest(profile, scores)
     weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
-    share = recip(_sum_of_weights(profile, weights))
+    share = recip(product(weights, np.full((weights.shape[1], 1), ONE, np.uint8)))
     if kind is not None:  # a row that sees nothing has its maximum near HIDDEN
         height = UNARY["relu"](arith.subtract(top, constant(HIDDEN / 3)))
         share = arith.multiply(share, smaller(height, constant(1.0)))
-    return arith.multiply(product(weights, v), share)
+    return arith.multiply(product(weights[:, :keys], v), share)
 
 
 def _causal(rows: int, keys: int) -> Codes:
@@ -66,30 +60,23 @@ def _causal(rows: int, keys: int) -> Codes:
     return np.where(hidden, constant(HIDDEN), np.uint16(0))
 
 
+def _whole_tiles(scores: Codes, clamped: bool) -> Codes:
+    """Scores with hidden ones behind them until the last tile of keys is whole; hiding them clamps
+    that tile, but for a causal mask, which hides them itself."""
+    keys = scores.shape[1]
+    inside = keys // SIDE * SIDE
+    if inside == keys:
+        return scores
+    result = np.full((len(scores), inside + SIDE), constant(HIDDEN))
+    result[:, :keys] = scores
+    if clamped:
+        result[:, inside:] = smaller(result[:, inside:], constant(-HIDDEN))
+    return result
+
+
 def _largest(profile: Profile, scores: Codes) -> Codes:
-    """The largest score of each row: tiles of keys are compared element by element, keys beyond
-    the last whole tile among themselves first."""
-    whole = scores.shape[1] // SIDE * SIDE
-    best = None
-    for start in range(0, whole, SIDE):
-        tile = scores[:, start : start + SIDE]
-        best = tile if best is None else larger(best, tile)
-    if whole == scores.shape[1]:
-        assert best is not None
-        return across(profile, best, "max")
-    rest = row_total(profile, scores[:, whole:], "max")
-    return rest if best is None else across(profile, larger(best, rest), "max")
-
-
-def _sum_of_weights(profile: Profile, weights: Codes) -> Codes:
-    whole = weights.shape[1] // SIDE * SIDE
-    total = rest = None
-    if whole:
-        total = product(weights[:, :whole], np.full((whole, 1), ONE, np.uint8))
-    if whole < weights.shape[1]:
-        rest = row_total(profile, bf16(profile, weights[:, whole:]), "sum")
-    if total is None or rest is None:
-        found = total if rest is None else rest
-        assert found is not None
-        return found
-    return arith.add(total, rest)
+    """The largest score of each row: tiles of keys are compared element by element."""
+    best = scores[:, :SIDE]
+    for start in range(SIDE, scores.shape[1], SIDE):
+        best = larger(best, scores[:, start : start + SIDE])
+    return across(profile, best, "max")

@@ -9,6 +9,8 @@ projections before can make them. A fully masked row gives 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import tilewright.tile as tw
@@ -17,12 +19,34 @@ from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import LOWEST, hidden
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
-TILES = 128  # tiles of scores in one loop body, over several blocks of queries
+TILES = 160  # tiles of scores under a causal mask that are written out for one head
+FEW = 8  # tiles of keys that make a short loop body
 
 
 def together(keys: int) -> int:
-    """Blocks of queries in a loop body: while one is summed up the next is scored."""
-    return max(1, min(4, TILES // -(-keys // SIDE)))
+    """Blocks of queries in a loop body: while one is summed up the next is scored, in the next
+    iteration unless bodies are short."""
+    return 2 if -(-keys // SIDE) <= FEW else 1
+
+
+def together_causal(queries: int, keys: int) -> int | bool:
+    """The same under a causal mask: all blocks where that is not too long, as each sees other
+    tiles of keys. Otherwise blocks share the tiles of the mask."""
+    blocks = range(-(-queries // SIDE))
+    tiles = sum(_reach(block, queries, keys) or -(-keys // SIDE) for block in blocks)
+    return True if tiles <= TILES else 4
+
+
+def reach(block: Block, queries: int, keys: int) -> int | None:
+    """Tiles of keys that a block of queries looks at under a causal mask; None: all."""
+    return _reach(block.start, queries, keys) if together_causal(queries, keys) is True else None
+
+
+def _reach(block: int, queries: int, keys: int) -> int | None:
+    first, last = block * SIDE, min(queries, (block + 1) * SIDE) - 1
+    if first + keys - queries < 0:
+        return None  # a query that sees nothing has to see that
+    return (last + keys - queries) // SIDE + 1
 
 
 def attend(
@@ -31,40 +55,41 @@ def attend(
     values: Callable[[Block], Any],
     count: int,
     seen: Callable[[Any, Block], Any] | None = None,
+    tiles: int | None = None,
 ) -> Any:
-    """One block of queries against all keys; `seen` applies a mask to a block of scores."""
+    """One block of queries against all keys, or the first tiles of them.
+
+    seen: applies a mask to a block of scores.
+    """
     scores, largest = [], None
-    for j in tw.steps(count, unroll=True):
+    for j in islice(tw.steps(count, unroll=True), tiles):
         score = (q @ keys(j)).tiles() if seen is None else seen(q @ keys(j), j)
-        ragged = j.valid(0) < SIDE
-        if ragged:
-            score = hidden(score)
+        # What is hidden beyond the last key weighs nothing, so that tile is like the others.
+        score = replace(hidden(score), columns=[SIDE])
         scores.append((j, score))
-        best = tw.row_max(score) if ragged else score
-        largest = best if largest is None else tw.maximum(largest, best)
+        largest = score if largest is None else tw.maximum(largest, score)
     assert largest is not None
     top = tw.row_max(largest)
-    total, rest, ones = tw.zeros(unit=1), None, tw.ones()
+    total, ones = tw.zeros(unit=1), tw.ones()
     result = None
     for j, score in scores:
         power = tw.to_fp8(tw.exp(score - top))
-        value = values(j)
+        value = replace(values(j).tiles(), rows=[SIDE])
         if result is None:  # a unit accumulates two tiles as they come, more at the end
             result = tw.zeros(unit=0 if value.shape[1] <= 2 * SIDE else None)
         result += power @ value
-        if j.valid(0) < SIDE:
-            rest = tw.row_sum(tw.to_bf16(power))
-        else:
-            total += power @ ones
-    if rest is None:
-        share = tw.recip(tw.row_max(total))
-    else:
-        share = tw.recip(rest if count < SIDE else tw.row_max(total) + rest)
+        total += power @ ones
+    share = tw.recip(tw.row_max(total))
     if seen is not None:
         # A row that sees nothing has a maximum near LOWEST; its share becomes 0.
         share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
     assert result is not None
     return result * share
+
+
+def causal(scores: Any, rows: Block, columns: Block) -> Any:
+    """Scores under a causal mask, which hides what lies beyond the last key as well."""
+    return replace(tw.causal(scores, rows, columns), columns=[SIDE])
 
 
 @tw.kernel
@@ -88,10 +113,10 @@ def attention_causal(
     """Attention in which the last query sees all keys, the one before all but the last, …"""
     for g in tw.each(q.G):
         for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=together(kt.N)):
+            for m in tw.grid(q.M, unroll=together_causal(q.M, kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                mask = lambda s, j: tw.causal(s, m, j)
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, mask)
+                mask, tiles = (lambda s, j: causal(s, m, j)), reach(m, q.M, kt.N)
+                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, mask, tiles)
 
 
 @tw.kernel

@@ -7,6 +7,7 @@ after the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -82,8 +83,11 @@ def straight_loop(
         if best > ENOUGH * bound.ticks and len(body.ops) <= DOUBLED_OPS and trips >= DOUBLED_TRIPS:
             twice = _doubled(body, trips, setting, 2 * best * gain, 2 * plain)
             loop, together = (twice, 2) if twice else (loop, 1)
-        if loop is None:
-            shift = best_shift(body, result, trips, carried, setting, gain)
+        best = loop.interval / together if loop else math.inf
+        if best > ENOUGH * bound.ticks:
+            shift = best_shift(body, result, trips, carried, setting, gain, best)
+        if shift is not None:
+            loop, together = None, 1
     achieved, stages = (loop.interval // together, loop.stages) if loop else (period, 1)
     if shift is not None:
         achieved, stages = shift.interval, 2

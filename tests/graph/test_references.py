@@ -86,6 +86,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
     ("attention", {}, {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 33)},
      ("q", "kt", "v")),
     ("attention", {}, {"q": (1, 1, ROWS, 32), "kt": (1, 1, 32, 64), "v": (1, 1, 64, 96)}, ()),
+    ("attention", {"parts": 2}, {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 33),
+     "kt1": (2, 2, 40, 1), "v1": (2, 2, 1, 33)}, ("kt1",)),
+    ("attention", {"parts": 2, "mask": "causal"},
+     {"q": (1, 2, ROWS, 64), "kt": (1, 1, 64, 70), "v": (1, 1, 70, 64),
+      "kt1": (1, 1, 64, ROWS), "v1": (1, 1, ROWS, 64)}, ("q", "kt", "v")),
+    ("attention", {"parts": 3, "mask": "full"},
+     {"q": (1, 2, ROWS, 32), "kt": (1, 2, 32, 64), "v": (1, 2, 64, 32), "kt1": (1, 2, 32, 20),
+      "v1": (1, 2, 20, 32), "kt2": (1, 2, 32, 33), "v2": (1, 2, 33, 32)}, ("v2", "out")),
     ("attention", {"mask": "causal"},
      {"q": (1, 2, ROWS, 64), "kt": (1, 1, 64, ROWS), "v": (1, 1, ROWS, 64)}, ("out", "q")),
     ("attention", {"mask": "causal"},  # the first queries see nothing
@@ -104,7 +112,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(("name", "options", "shapes", "on_chip"), CASES)
 def test_kernel(profile, name, options, shapes, on_chip):
-    assert_same(*simulated(name, options, shapes, profile, on_chip, {"mask": mask}))
+    assert_same(
+        *simulated(
+            name, options, shapes, profile, on_chip, dict.fromkeys(("mask", "mask1", "mask2"), mask)
+        )
+    )
 
 
 BROADCAST = [["x", "full"], ["row", "row"], ["matrix", "matrix"], ["column", "column"]]
@@ -195,6 +207,11 @@ def calls(draw: st.DrawFn):
         head = (32, rows) if kind == "columns" else (rows, 32)
         shapes = {"x": (batch, rows, 32 * heads), "out": (batch, heads, *head)}
         options = {"out": kind, "heads": heads, "factor": draw(factor)}
+        if draw(flag):
+            options["rope"] = draw(st.sampled_from(["shared", "batch"]))
+            head = (64, rows) if kind == "columns" else (rows, 64)
+            shapes = {"x": (batch, rows, 64 * heads), "out": (batch, heads, *head)}
+            shapes["cos"] = (rows, 32) if options["rope"] == "shared" else (batch, rows, 32)
     elif name in ("linear", "gated"):
         shapes = {"a": (batch, rows, deep), "w" if name == "linear" else "w_gate": (deep, wide)}
         options = {"scale": draw(flag), "bias": draw(flag)}
@@ -202,6 +219,8 @@ def calls(draw: st.DrawFn):
             options |= {"out": draw(st.sampled_from(OUT)), "residual": draw(flag)}
             options |= {"factor": draw(factor), "rows": draw(st.sampled_from([None, 32, 64]))}
             options["activation"] = draw(st.sampled_from([None, "relu", "silu", "gelu_tanh"]))
+            if options["rows"] and draw(flag):
+                options["depth"] = draw(st.sampled_from([32, 64]))
     elif name == "project":
         heads, rope = draw(st.integers(1, 2)), draw(st.sampled_from([None, "shared", "batch"]))
         wide = 64 if rope else wide
@@ -218,6 +237,10 @@ def calls(draw: st.DrawFn):
         shapes["v"] = (batch, groups, keys, wide)
         options = {"mask": draw(st.sampled_from([None, "causal", "full", "key"]))}
         options["batch"] = draw(flag)
+        if draw(flag):
+            options["parts"] = 2
+            more = rows if options["mask"] == "causal" else draw(st.integers(1, 70))
+            shapes |= {"kt1": (batch, groups, deep, more), "v1": (batch, groups, more, wide)}
     on_chip = tuple(draw(st.sets(st.sampled_from(["a", "x", "q", "kt", "v", "out", "residual"]))))
     return name, options, shapes, on_chip
 
@@ -229,7 +252,17 @@ OUT, KINDS = ("bf16", "fp8"), ("heads", "columns", "values")
 @given(call=calls(), profile=st.sampled_from(PROFILES), seed=st.integers(0, 1000))
 def test_random_calls(call, profile, seed):
     name, options, shapes, on_chip = call
-    assert_same(*simulated(name, options, shapes, profile, on_chip, {"mask": mask}, seed))
+    assert_same(
+        *simulated(
+            name,
+            options,
+            shapes,
+            profile,
+            on_chip,
+            dict.fromkeys(("mask", "mask1", "mask2"), mask),
+            seed,
+        )
+    )
 
 
 def test_profiles_round_sums_differently():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spelled import Graph, attribute_of, simplified
 
 from tilewright.dialects.intents import text
-from tilewright.dialects.xdsl_api import IntegerAttr, TensorType, f32, i1, i64
+from tilewright.dialects.xdsl_api import IntegerAttr, Operation, TensorType, f32, i1, i64
 
 TURNED = [0, 2, 1, 3]
 
@@ -44,7 +44,8 @@ def test_parts_are_turned_on_their_own(
             parts = [g.input(f"{name}_{n}", (batch, heads, c, 8)) for n, c in sizes.items()]
             made.append(g.concat(parts, 2))
     mask = g.input("mask", (batch, 1, rows, past + rows), i1)
-    model = g.finish(attention(g, q, *made, mask, mask_kind=text("bool")))
+    keys, values = made
+    model = g.finish(attention(g, q, keys, values, mask, mask_kind=text("bool")))
     result, families = simplified(model, tolerance=1e-5)
     assert families["gemma_attention"] == 1 and families["concat"] == 2
     axis = attribute_of(result, "concat", "axis")
@@ -60,6 +61,7 @@ def cache_step(
     at = g.weight("places", np.arange(count) if numbers is None else np.asarray(numbers))
     position = g.input("position", (1,), i64)
     chosen = g.op("compare", at, position, element=i1)
+    assert isinstance(chosen.owner, Operation)
     chosen.owner.attributes["predicate"] = text(predicate)
     row = g.reshape(chosen, (1, count, 1, 1))
     caches = []
@@ -68,12 +70,12 @@ def cache_step(
             g.input(f"{name}_{n}", (1, c, heads, 8)) for n, c in (("new", 1), ("past", count))
         )
         caches.append(g.op("select", row, new, past))
-    turned = [g.transpose(x, TURNED) for x in caches]
+    keys, values = (g.transpose(x, TURNED) for x in caches)
     if kind is None:
-        return [attention(g, q, *turned), *caches]
+        return [attention(g, q, keys, values), *caches]
     element = i1 if kind == "bool" else f32
     mask = g.input("mask", (1, 1, 1, count), element)
-    return [attention(g, q, *turned, mask, mask_kind=text(kind)), *caches]
+    return [attention(g, q, keys, values, mask, mask_kind=text(kind)), *caches]
 
 
 @pytest.mark.parametrize("kind", ["bool", "additive", None])

@@ -313,11 +313,25 @@ class Heads:
                     ),
                 )
             else:
-                tables[name] = self.at.from_host(value, shape)
+                tables[name] = self._computed_table(value, (batch, rows, half)) or (
+                    self.at.from_host(value, shape)
+                )
         kinds = {len(t.layout.shape) for t in tables.values()}
         if len(kinds) != 1:
             raise Unsupported("cos and sin of different shapes")
         return tables, "batch" if kinds == {3} else "shared"
+
+    def _computed_table(self, value: SSAValue, shape: tuple[int, int, int]) -> Tensor | None:
+        """A table that the device itself computes, as [B, M, width / 2]."""
+        graph = self.at.graph
+        while (view := graph.node_of(value, "reshape")) is not None:
+            value = view.operands[0]
+        if value in graph.inputs or canonical(shape_of(value)) != shape:
+            return None
+        try:
+            return self.at.bf16(value)
+        except Unsupported:
+            return None
 
     def _split_heads(
         self, value: SSAValue, kind: str, source: Source, factor: Callable[[], float]

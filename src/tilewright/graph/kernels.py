@@ -23,7 +23,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.graph.blocking import GROUP
 from tilewright.graph.kernels_images import IMAGE_KERNELS
-from tilewright.kernels.attention import attend, causal, reach, together, together_causal
+from tilewright.kernels.attention import Keys, attend, causal, reach, together, together_causal
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
@@ -544,50 +544,54 @@ def attention(o: Options):
     """softmax(q @ kt + mask) @ v for every head, fp8.
 
     mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`) or
-    "key" ([N], or [B, N]).
+    "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
+    and mask; a causal mask is for the last of them.
     """
-    mask, batch = o.get("mask"), bool(o.get("batch"))
-    spec = None
-    if mask == "full":
-        spec = tw.bf16["B", "M", "N"] if batch else tw.bf16["M", "N"]
-    elif mask == "key":
-        spec = tw.bf16["B", "N"].separate() if batch else tw.bf16["N"]
-    specs = given(
-        q=tw.fp8["B", "H", "M", "D"],
-        kt=tw.fp8["B", "G", "D", "N"].panels(),
-        v=tw.fp8["B", "G", "N", "E"],
-        mask=spec,
-        out=tw.fp8["B", "H", "M", "E"],
-    )
+    mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
+    numbers = ("", *range(1, count))
+    specs: dict[str, TensorSpec | None] = {"q": tw.fp8["B", "H", "M", "D"]}
+    for k in numbers:
+        keys = f"N{k}"
+        specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
+        specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
+        if mask == "full":
+            specs[f"mask{k}"] = tw.bf16["B", "M", keys] if batch else tw.bf16["M", keys]
+        elif mask == "key":
+            specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
+    specs["out"] = tw.fp8["B", "H", "M", "E"]
 
     def body(t: Tensors) -> None:
-        q, kt, v, out = t["q"], t["kt"], t["v"], t["out"]
+        q, kt, out = t["q"], t["kt"], t["out"]
 
-        def seen(b: Any, m: Any) -> Any:
-            if mask == "causal":
-                return lambda s, j: causal(s, m, j)
-            if mask == "full":
-                return lambda s, j: s + (t["mask"][b, m, j] if batch else t["mask"][m, j])
-            if mask == "key":
-                return lambda s, j: s + (t["mask"][b, j] if batch else t["mask"][j])
-            return None
+        def source(k: Any, b: Any, g: Any, m: Any) -> Keys:
+            """Keys and values number k, as queries m see them."""
+            keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
 
-        limited = mask == "causal"
-        blocks = together_causal(q.M, kt.N) if limited else together(kt.N)
+            def seen(score: Any, j: Any) -> Any:
+                if mask == "causal":
+                    return causal(score, m, j)
+                assert added is not None
+                place = (m, j) if mask == "full" else (j,)
+                return score + added[(b, *place) if batch else place]
+
+            masked = k == numbers[-1] if mask == "causal" else mask is not None
+            return Keys(
+                keys.shape[-1],
+                lambda j: keys[b, g, :, j],
+                lambda j: values[b, g, j, :],
+                seen if masked else None,
+            )
+
+        total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
+        limited = mask == "causal" and count == 1
+        blocks = together_causal(q.M, kt.N) if limited else together(total)
         for b in tw.each(q.B):
             for g in tw.each(kt.G):
                 for r in tw.each(q.H // kt.G):
                     h = g * (q.H // kt.G) + r
                     for m in tw.grid(q.M, unroll=blocks):
-
-                        def keys(j: Any, b: Any = b, g: Any = g) -> Any:
-                            return kt[b, g, :, j]
-
-                        def values(j: Any, b: Any = b, g: Any = g) -> Any:
-                            return v[b, g, j, :]
-
+                        sources = [source(k, b, g, m) for k in numbers]
                         tiles = reach(m, q.M, kt.N) if limited else None
-                        y = attend(q[b, h, m, :], keys, values, kt.N, seen(b, m), tiles)
-                        out[b, h, m, :] = tw.to_fp8(y)
+                        out[b, h, m, :] = tw.to_fp8(attend(q[b, h, m, :], *sources, tiles=tiles))
 
-    return specs, body
+    return given(**specs), body

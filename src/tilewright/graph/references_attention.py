@@ -6,6 +6,9 @@ sum of the weights comes from a matrix unit, which sees the weights as fp8.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from tilewright.graph.references_steps import (
@@ -27,31 +30,42 @@ HIDDEN = -3.0e38  # added to scores that must not count
 ONE = 0x38  # 1 in fp8
 
 
-def attention(
-    profile: Profile, q: Codes, kt: Codes, v: Codes, kind: str | None, mask: Codes | None
-) -> Codes:
-    """bf16 softmax(q @ kt + mask) @ v for fp8 q [M, D], kt [D, N], v [N, E].
+@dataclass(frozen=True)
+class Source:
+    """Keys kt [D, N] and values v [N, E] in fp8, with the numbers that a mask adds to scores."""
 
-    kind: None, "causal", "full" (mask [M, N]) or "key" (mask [N]).
+    kt: Codes
+    v: Codes
+    mask: Codes | None = None  # [M, N] or [N]
+
+
+def attention(profile: Profile, q: Codes, sources: Sequence[Source], kind: str | None) -> Codes:
+    """bf16 softmax(q @ kt + mask) @ v for fp8 q [M, D] over all sources.
+
+    kind: None, "causal" (of the last source), "full" or "key", as the masks are.
     """
-    rows, keys = q.shape[0], kt.shape[1]
-    scores = product(q, kt)
-    if kind == "causal":
-        scores = arith.add(scores, _causal(rows, keys))
-    elif kind == "full":
-        assert mask is not None
-        scores = arith.add(scores, mask)
-    elif kind == "key":
-        assert mask is not None
-        scores = arith.add(scores, spread(mask))
-    scores = _whole_tiles(scores, clamped=kind != "causal")
+    scores = np.concatenate(
+        [_scores(q, s, kind if kind != "causal" or s is sources[-1] else None) for s in sources], 1
+    )
     top = _largest(profile, scores)
     weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
     share = recip(product(weights, np.full((weights.shape[1], 1), ONE, np.uint8)))
     if kind is not None:  # a row that sees nothing has its maximum near HIDDEN
         height = UNARY["relu"](arith.subtract(top, constant(HIDDEN / 3)))
         share = arith.multiply(share, smaller(height, constant(1.0)))
-    return arith.multiply(product(weights[:, :keys], v), share)
+    values = [np.pad(s.v, ((0, -len(s.v) % SIDE), (0, 0))) for s in sources]
+    return arith.multiply(product(weights, np.concatenate(values)), share)
+
+
+def _scores(q: Codes, source: Source, kind: str | None) -> Codes:
+    """Scores of one source, whole tiles of them."""
+    scores = product(q, source.kt)
+    if kind == "causal":
+        scores = arith.add(scores, _causal(*scores.shape))
+    elif kind is not None:
+        assert source.mask is not None
+        scores = arith.add(scores, source.mask if kind == "full" else spread(source.mask))
+    return _whole_tiles(scores, clamped=kind != "causal")
 
 
 def _causal(rows: int, keys: int) -> Codes:

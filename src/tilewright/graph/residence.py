@@ -123,7 +123,8 @@ def base_room(call: Call) -> int:
             wide = _tiles(layout.shape[-1]) if call.kernel == "project" else 1
             room += 2 * _tiles(layout.shape[-2]) * KIB * wide
     if call.kernel == "attention":
-        keys = _tiles(call.operands["kt"].layout.shape[-1])
+        found = (t for name, t in call.operands.items() if name.startswith("kt"))
+        keys = sum(_tiles(t.layout.shape[-1]) for t in found)
         rows = max(1, min(4, 128 // keys))
         room += rows * keys * 2 * KIB + 32 * KIB
     if call.kernel == "norm":
@@ -150,9 +151,9 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
             return layout.bytes
         return 2 * _tiles(layout.shape[-2]) * tile
     if call.kernel == "attention":
-        if parameter in ("kt", "v"):
+        if parameter.startswith(("kt", "v")):
             return 2 * layout.bytes // layout.shape[1]
-        if parameter == "mask":
+        if parameter.startswith("mask"):
             return 2 * 4 * across * tile
         return 2 * 4 * across * tile
     if call.kernel in ("norm", "softmax", "split_heads"):

@@ -9,8 +9,7 @@ projections before can make them. A fully masked row gives 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tilewright.tile as tw
@@ -49,38 +48,40 @@ def _reach(block: int, queries: int, keys: int) -> int | None:
     return (last + keys - queries) // SIDE + 1
 
 
-def attend(
-    q: Any,
-    keys: Callable[[Block], Any],
-    values: Callable[[Block], Any],
-    count: int,
-    seen: Callable[[Any, Block], Any] | None = None,
-    tiles: int | None = None,
-) -> Any:
-    """One block of queries against all keys, or the first tiles of them.
+@dataclass(frozen=True)
+class Keys:
+    """Keys and values of one source, block by block; seen: applies a mask to a block of scores."""
 
-    seen: applies a mask to a block of scores.
-    """
+    count: int
+    keys: Callable[[Block], Any]
+    values: Callable[[Block], Any]
+    seen: Callable[[Any, Block], Any] | None = None
+
+
+def attend(q: Any, *sources: Keys, tiles: int | None = None) -> Any:
+    """One block of queries against all keys, or the first tiles of them."""
     scores, largest = [], None
-    for j in islice(tw.steps(count, unroll=True), tiles):
-        score = (q @ keys(j)).tiles() if seen is None else seen(q @ keys(j), j)
+    blocks = [(s, j) for s in sources for j in tw.steps(s.count, unroll=True)]
+    for source, j in blocks[:tiles]:
+        score = q @ source.keys(j)
+        score = score.tiles() if source.seen is None else source.seen(score, j)
         # What is hidden beyond the last key weighs nothing, so that tile is like the others.
         score = replace(hidden(score), columns=[SIDE])
-        scores.append((j, score))
+        scores.append((source, j, score))
         largest = score if largest is None else tw.maximum(largest, score)
     assert largest is not None
     top = tw.row_max(largest)
     total, ones = tw.zeros(unit=1), tw.ones()
     result = None
-    for j, score in scores:
+    for source, j, score in scores:
         power = tw.to_fp8(tw.exp(score - top))
-        value = replace(values(j).tiles(), rows=[SIDE])
+        value = replace(source.values(j).tiles(), rows=[SIDE])
         if result is None:  # a unit accumulates two tiles as they come, more at the end
             result = tw.zeros(unit=0 if value.shape[1] <= 2 * SIDE else None)
         result += power @ value
         total += power @ ones
     share = tw.recip(tw.row_max(total))
-    if seen is not None:
+    if any(source.seen is not None for source in sources):
         # A row that sees nothing has a maximum near LOWEST; its share becomes 0.
         share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
     assert result is not None
@@ -102,7 +103,7 @@ def attention(
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N)
+                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values))
 
 
 @tw.kernel
@@ -116,7 +117,7 @@ def attention_causal(
             for m in tw.grid(q.M, unroll=together_causal(q.M, kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 mask, tiles = (lambda s, j: causal(s, m, j)), reach(m, q.M, kt.N)
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, mask, tiles)
+                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, mask), tiles=tiles)
 
 
 @tw.kernel
@@ -130,7 +131,7 @@ def attention_key_mask(
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[j]
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)
+                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, seen))
 
 
 @tw.kernel
@@ -144,7 +145,7 @@ def attention_mask(
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[m, j]
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)
+                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, seen))
 
 
 def _flash(

@@ -181,15 +181,11 @@ def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
         if not seen:
             continue
         most, blocks = max(most, seen), blocks + 1
-        whole = min(seen, keys // SIDE)  # tiles whose sum comes from a matrix unit
-        rest = seen - whole
-        tiles = (seen - 1) + 2 * seen + wide + masked
-        columns = 1 + (4 if mask else 0) + (1 if rest and whole else 0)
         total += Work(
-            products=seen * inner + seen * wide + whole,
-            sums=seen + wide + (1 if whole else 0),
-            tiles=tiles, columns=columns, casts=seen + wide + rest,
-            row_sums=rest, row_extremes=1,
+            products=seen * inner + seen * wide + seen,  # the last ones sum up weights
+            sums=seen + wide + 1,
+            tiles=(seen - 1) + 2 * seen + wide + masked, columns=1 + (4 if mask else 0),
+            casts=seen + wide, row_extremes=1,
         )  # fmt: skip
     # All queries of a group share its keys and values.
     shared = inner * min(blocks * heads // groups, most) + most * min(blocks, wide)

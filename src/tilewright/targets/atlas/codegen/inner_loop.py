@@ -82,7 +82,7 @@ class InnerLoop:
         self.out.append(before)
         top, trips = self.at.top, self.variable.trips
         body = self._body()
-        if self._wastes(body):
+        if self._wastes(body) or self._leaves_memory():
             self.at.top = top  # the loop has let go of its buffers
             last = self._body(last=True)
             self.out.append(Loop(1, [Loop(trips - 1, [body]), last]))
@@ -151,6 +151,16 @@ class InnerLoop:
         drain = max(timing.latency for timing in self.at.profile.timing.values())
         much = loads > max(DRAINS * drain, WASTE * trips * (loads + stores))
         return much and lower_bound(body).cause == "DMA"
+
+    def _leaves_memory(self) -> bool:
+        """Whether the last iteration, going down, would load ahead of the start of memory."""
+        if self.variable.trips < 2:
+            return False
+        for run in self.moving:
+            steps = [f * (v.trips - (v is not self.variable)) for v, f in run.offset.terms]
+            if run.offset.constant + sum(min(0, step) for step in steps) < 0:
+                return True
+        return False
 
     def _body(self, last: bool = False) -> Code:
         code = self.routine.code()

@@ -22,11 +22,11 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.graph.kernels_images import IMAGE_KERNELS
-from tilewright.kernels.attention import attend, causal, reach, together, together_causal
+from tilewright.kernels.attention import attend, reach, together, together_causal
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import beyond_edges
+from tilewright.tile.masks import beyond, beyond_edges
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -529,14 +529,16 @@ def attention(o: Options):
 
         def seen(b: Any, m: Any) -> Any:
             if mask == "causal":
-                return lambda s, j: causal(s, m, j)
+                return lambda s, j: tw.causal(s, m, j, infinite=not blind)
             if mask == "full":
                 return lambda s, j: s + (t["mask"][b, m, j] if batch else t["mask"][m, j])
             if mask == "key":
                 return lambda s, j: s + (t["mask"][b, j] if batch else t["mask"][j])
             return None
 
-        limited = mask == "causal"
+        limited = mask == "causal"  # which hides what lies beyond the last key as well
+        edge = None if limited else beyond(kt.N)
+        blind = kt.N < q.M if limited else mask is not None  # a query may see nothing
         blocks = together_causal(q.M, kt.N) if limited else together(kt.N)
         for b in tw.each(q.B):
             for g in tw.each(kt.G):
@@ -551,7 +553,9 @@ def attention(o: Options):
                             return v[b, g, j, :]
 
                         tiles = reach(m, q.M, kt.N) if limited else None
-                        y = attend(q[b, h, m, :], keys, values, kt.N, seen(b, m), tiles)
+                        y = attend(
+                            q[b, h, m, :], keys, values, kt.N, seen(b, m), tiles, edge, blind
+                        )
                         out[b, h, m, :] = tw.to_fp8(y)
 
     return specs, body

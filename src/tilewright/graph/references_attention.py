@@ -36,41 +36,36 @@ def attention(
     """
     rows, keys = q.shape[0], kt.shape[1]
     scores = product(q, kt)
+    blind = keys < rows if kind == "causal" else kind is not None  # a query may see nothing
     if kind == "causal":
-        scores = arith.add(scores, _causal(rows, keys))
+        scores = arith.add(scores, _causal(rows, keys, HIDDEN if blind else -np.inf))
     elif kind == "full":
         assert mask is not None
         scores = arith.add(scores, mask)
     elif kind == "key":
         assert mask is not None
         scores = arith.add(scores, spread(mask))
-    scores = _whole_tiles(scores, clamped=kind != "causal")
+    scores = _whole_tiles(scores)
     top = _largest(profile, scores)
     weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
     share = recip(product(weights, np.full((weights.shape[1], 1), ONE, np.uint8)))
-    if kind is not None:  # a row that sees nothing has its maximum near HIDDEN
+    if blind:  # a row that sees nothing has its maximum near HIDDEN
         height = UNARY["relu"](arith.subtract(top, constant(HIDDEN / 3)))
         share = arith.multiply(share, smaller(height, constant(1.0)))
     return arith.multiply(product(weights[:, :keys], v), share)
 
 
-def _causal(rows: int, keys: int) -> Codes:
+def _causal(rows: int, keys: int, low: float) -> Codes:
     """The last query sees all keys, the one before all but the last, ..."""
     hidden = np.arange(keys)[None] - np.arange(rows)[:, None] > keys - rows
-    return np.where(hidden, constant(HIDDEN), np.uint16(0))
+    return np.where(hidden, constant(low), np.uint16(0))
 
 
-def _whole_tiles(scores: Codes, clamped: bool) -> Codes:
-    """Scores with hidden ones behind them until the last tile of keys is whole; hiding them clamps
-    that tile, but for a causal mask, which hides them itself."""
-    keys = scores.shape[1]
-    inside = keys // SIDE * SIDE
-    if inside == keys:
-        return scores
-    result = np.full((len(scores), inside + SIDE), constant(HIDDEN))
+def _whole_tiles(scores: Codes) -> Codes:
+    """Scores with minus infinities behind them until the last tile of keys is whole."""
+    rows, keys = scores.shape
+    result = np.full((rows, -(-keys // SIDE) * SIDE), constant(-np.inf))
     result[:, :keys] = scores
-    if clamped:
-        result[:, inside:] = smaller(result[:, inside:], constant(-HIDDEN))
     return result
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import LOWEST, hidden
+from tilewright.tile.masks import LOWEST, beyond, hiding
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 160  # tiles of scores under a causal mask that are written out for one head
@@ -56,16 +56,22 @@ def attend(
     count: int,
     seen: Callable[[Any, Block], Any] | None = None,
     tiles: int | None = None,
+    edge: Any = None,
+    blind: bool = False,
 ) -> Any:
     """One block of queries against all keys, or the first tiles of them.
 
-    seen: applies a mask to a block of scores.
+    seen: applies a mask to a block of scores. edge: hides what lies beyond the last key.
+    blind: a query may see nothing.
     """
     scores, largest = [], None
     for j in islice(tw.steps(count, unroll=True), tiles):
-        score = (q @ keys(j)).tiles() if seen is None else seen(q @ keys(j), j)
+        score = q @ keys(j)
+        if edge is not None and j.valid(0) < SIDE:
+            score = hiding(score, edge)
+        score = score.tiles() if seen is None else seen(score, j)
         # What is hidden beyond the last key weighs nothing, so that tile is like the others.
-        score = replace(hidden(score), columns=[SIDE])
+        score = replace(score, columns=[SIDE])
         scores.append((j, score))
         largest = score if largest is None else tw.maximum(largest, score)
     assert largest is not None
@@ -80,16 +86,10 @@ def attend(
         result += power @ value
         total += power @ ones
     share = tw.recip(tw.row_max(total))
-    if seen is not None:
-        # A row that sees nothing has a maximum near LOWEST; its share becomes 0.
+    if blind:  # a row that sees nothing has a maximum near LOWEST; its share becomes 0
         share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
     assert result is not None
     return result * share
-
-
-def causal(scores: Any, rows: Block, columns: Block) -> Any:
-    """Scores under a causal mask, which hides what lies beyond the last key as well."""
-    return replace(tw.causal(scores, rows, columns), columns=[SIDE])
 
 
 @tw.kernel
@@ -98,11 +98,12 @@ def attention(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """softmax(q @ kt) @ v for every head"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N)
+                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, edge=edge)
 
 
 @tw.kernel
@@ -111,12 +112,16 @@ def attention_causal(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention in which the last query sees all keys, the one before all but the last, …"""
+    blind = kt.N < q.M
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together_causal(q.M, kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                mask, tiles = (lambda s, j: causal(s, m, j)), reach(m, q.M, kt.N)
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, mask, tiles)
+                tiles = reach(m, q.M, kt.N)
+                mask = lambda s, j: tw.causal(s, m, j, infinite=not blind)
+                out[g, r, m, :] = attend(
+                    q[g, r, m, :], keys, values, kt.N, mask, tiles, blind=blind
+                )
 
 
 @tw.kernel
@@ -125,12 +130,15 @@ def attention_key_mask(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[j]
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)
+                out[g, r, m, :] = attend(
+                    q[g, r, m, :], keys, values, kt.N, seen, None, edge, blind=True
+                )
 
 
 @tw.kernel
@@ -139,12 +147,15 @@ def attention_mask(
     mask: tw.bf16["M", "N"], out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[m, j]
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)
+                out[g, r, m, :] = attend(
+                    q[g, r, m, :], keys, values, kt.N, seen, None, edge, blind=True
+                )
 
 
 def _flash(

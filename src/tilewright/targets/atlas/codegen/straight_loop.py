@@ -24,8 +24,8 @@ from tilewright.targets.atlas.codegen.virtual import Code, Register
 from tilewright.targets.atlas.program import Instruction
 
 ENOUGH = 1.04  # times the bound; beyond, other ways are tried as well
-LONG = 800  # instructions of a body that is left plain where it is close to the bound
-CLOSE = 1.07  # times the bound
+LONG = 600  # instructions of a body that is left plain where it is close to the bound
+CLOSE = 1.09  # times the bound
 DOUBLED_OPS = 500  # longest body for that
 DOUBLED_TRIPS = 6
 

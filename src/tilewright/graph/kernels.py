@@ -23,11 +23,11 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.graph.blocking import GROUP
 from tilewright.graph.kernels_images import IMAGE_KERNELS
-from tilewright.kernels.attention import Keys, attend, causal, reach, together, together_causal
+from tilewright.kernels.attention import Keys, attend, reach, together, together_causal
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import beyond_edges
+from tilewright.tile.masks import beyond, beyond_edges
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -569,7 +569,7 @@ def attention(o: Options):
 
             def seen(score: Any, j: Any) -> Any:
                 if mask == "causal":
-                    return causal(score, m, j)
+                    return tw.causal(score, m, j, infinite=not blind)
                 assert added is not None
                 place = (m, j) if mask == "full" else (j,)
                 return score + added[(b, *place) if batch else place]
@@ -580,8 +580,15 @@ def attention(o: Options):
                 lambda j: keys[b, g, :, j],
                 lambda j: values[b, g, j, :],
                 seen if masked else None,
+                edges[k],
             )
 
+        last = t[f"kt{numbers[-1]}"].shape[-1]
+        blind = last < q.M if mask == "causal" else mask is not None  # a query may see nothing
+        # A causal mask hides what lies beyond the last key as well.
+        edges = {k: beyond(t[f"kt{k}"].shape[-1]) for k in numbers}
+        if mask == "causal":
+            edges[numbers[-1]] = None
         total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
         limited = mask == "causal" and count == 1
         blocks = together_causal(q.M, kt.N) if limited else together(total)
@@ -592,6 +599,7 @@ def attention(o: Options):
                     for m in tw.grid(q.M, unroll=blocks):
                         sources = [source(k, b, g, m) for k in numbers]
                         tiles = reach(m, q.M, kt.N) if limited else None
-                        out[b, h, m, :] = tw.to_fp8(attend(q[b, h, m, :], *sources, tiles=tiles))
+                        y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
+                        out[b, h, m, :] = tw.to_fp8(y)
 
     return given(**specs), body

@@ -44,47 +44,40 @@ def attention(profile: Profile, q: Codes, sources: Sequence[Source], kind: str |
 
     kind: None, "causal" (of the last source), "full" or "key", as the masks are.
     """
-    scores = np.concatenate(
-        [_scores(q, s, kind if kind != "causal" or s is sources[-1] else None) for s in sources], 1
-    )
+    rows, last = len(q), sources[-1].kt.shape[1]
+    blind = last < rows if kind == "causal" else kind is not None  # a query may see nothing
+    parts = []
+    for source in sources:
+        scores = product(q, source.kt)
+        if kind == "causal" and source is sources[-1]:
+            scores = arith.add(scores, _causal(rows, last, HIDDEN if blind else -np.inf))
+        elif kind in ("full", "key"):
+            assert source.mask is not None
+            mask = source.mask if kind == "full" else spread(source.mask)
+            scores = arith.add(scores, mask)
+        parts.append(_whole_tiles(scores))
+    scores = np.concatenate(parts, 1)
     top = _largest(profile, scores)
     weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
     share = recip(product(weights, np.full((weights.shape[1], 1), ONE, np.uint8)))
-    if kind is not None:  # a row that sees nothing has its maximum near HIDDEN
+    if blind:  # a row that sees nothing has its maximum near HIDDEN
         height = UNARY["relu"](arith.subtract(top, constant(HIDDEN / 3)))
         share = arith.multiply(share, smaller(height, constant(1.0)))
     values = [np.pad(s.v, ((0, -len(s.v) % SIDE), (0, 0))) for s in sources]
     return arith.multiply(product(weights, np.concatenate(values)), share)
 
 
-def _scores(q: Codes, source: Source, kind: str | None) -> Codes:
-    """Scores of one source, whole tiles of them."""
-    scores = product(q, source.kt)
-    if kind == "causal":
-        scores = arith.add(scores, _causal(*scores.shape))
-    elif kind is not None:
-        assert source.mask is not None
-        scores = arith.add(scores, source.mask if kind == "full" else spread(source.mask))
-    return _whole_tiles(scores, clamped=kind != "causal")
-
-
-def _causal(rows: int, keys: int) -> Codes:
+def _causal(rows: int, keys: int, low: float) -> Codes:
     """The last query sees all keys, the one before all but the last, ..."""
     hidden = np.arange(keys)[None] - np.arange(rows)[:, None] > keys - rows
-    return np.where(hidden, constant(HIDDEN), np.uint16(0))
+    return np.where(hidden, constant(low), np.uint16(0))
 
 
-def _whole_tiles(scores: Codes, clamped: bool) -> Codes:
-    """Scores with hidden ones behind them until the last tile of keys is whole; hiding them clamps
-    that tile, but for a causal mask, which hides them itself."""
-    keys = scores.shape[1]
-    inside = keys // SIDE * SIDE
-    if inside == keys:
-        return scores
-    result = np.full((len(scores), inside + SIDE), constant(HIDDEN))
+def _whole_tiles(scores: Codes) -> Codes:
+    """Scores with minus infinities behind them until the last tile of keys is whole."""
+    rows, keys = scores.shape
+    result = np.full((rows, -(-keys // SIDE) * SIDE), constant(-np.inf))
     result[:, :keys] = scores
-    if clamped:
-        result[:, inside:] = smaller(result[:, inside:], constant(-HIDDEN))
     return result
 
 

@@ -173,22 +173,22 @@ def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     *others, keys = (shapes[f"v{k}"][-2] for k in ("", *range(1, o.get("parts", 1))))
     down, across, inner, wide = (_tiles(n) for n in (rows, keys, deep, width))
     before = sum(map(_tiles, others))  # a causal mask is for the last keys
+    blind = keys < rows if mask == "causal" else mask is not None  # a query may see nothing
     total, most, blocks = Work(), 0, 0
     for block in range(down):
         seen, masked = across, across + before if mask in ("full", "key") else 0
-        if mask == "causal":
+        if mask == "causal":  # a matrix unit starts from it
             last = min(rows, (block + 1) * SIDE) - 1 + keys - rows  # last key the last query sees
-            first = block * SIDE + keys - rows  # and the first query
             seen = max(0, min(across, last // SIDE + 1))
-            masked = seen - max(0, min(seen, (first + 1) // SIDE))
         seen += before
         if not seen:
             continue
         most, blocks = max(most, seen), blocks + 1
         total += Work(
-            products=seen * (inner + wide + 1), sums=seen + wide + 1,
-            tiles=(seen - 1) + 2 * seen + wide + masked,
-            columns=1 + (4 if mask else 0), casts=seen + wide, row_extremes=1,
+            products=seen * (inner + wide + 1),  # the last ones sum up weights
+            sums=seen + wide + 1,
+            tiles=(seen - 1) + 2 * seen + wide + masked, columns=1 + (4 if blind else 0),
+            casts=seen + wide, row_extremes=1,
         )  # fmt: skip
     # All queries of a group share its keys and values.
     shared = inner * min(blocks * heads // groups, most) + most * min(blocks, wide)

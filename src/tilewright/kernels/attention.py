@@ -15,7 +15,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import LOWEST, hidden
+from tilewright.tile.masks import LOWEST, beyond, hiding
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 160  # tiles of scores under a causal mask that are written out for one head
@@ -50,23 +50,30 @@ def _reach(block: int, queries: int, keys: int) -> int | None:
 
 @dataclass(frozen=True)
 class Keys:
-    """Keys and values of one source, block by block; seen: applies a mask to a block of scores."""
+    """Keys and values of one source, block by block.
+
+    seen: applies a mask to a block of scores. edge: hides what lies beyond the last key.
+    """
 
     count: int
     keys: Callable[[Block], Any]
     values: Callable[[Block], Any]
     seen: Callable[[Any, Block], Any] | None = None
+    edge: Any = None
 
 
-def attend(q: Any, *sources: Keys, tiles: int | None = None) -> Any:
-    """One block of queries against all keys, or the first tiles of them."""
+def attend(q: Any, *sources: Keys, tiles: int | None = None, blind: bool = False) -> Any:
+    """One block of queries against all keys, or the first tiles of them; blind: a query may see
+    nothing."""
     scores, largest = [], None
     blocks = [(s, j) for s in sources for j in tw.steps(s.count, unroll=True)]
     for source, j in blocks[:tiles]:
         score = q @ source.keys(j)
+        if source.edge is not None and j.valid(0) < SIDE:
+            score = hiding(score, source.edge)
         score = score.tiles() if source.seen is None else source.seen(score, j)
         # What is hidden beyond the last key weighs nothing, so that tile is like the others.
-        score = replace(hidden(score), columns=[SIDE])
+        score = replace(score, columns=[SIDE])
         scores.append((source, j, score))
         largest = score if largest is None else tw.maximum(largest, score)
     assert largest is not None
@@ -81,16 +88,10 @@ def attend(q: Any, *sources: Keys, tiles: int | None = None) -> Any:
         result += power @ value
         total += power @ ones
     share = tw.recip(tw.row_max(total))
-    if any(source.seen is not None for source in sources):
-        # A row that sees nothing has a maximum near LOWEST; its share becomes 0.
+    if blind:  # a row that sees nothing has a maximum near LOWEST; its share becomes 0
         share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
     assert result is not None
     return result * share
-
-
-def causal(scores: Any, rows: Block, columns: Block) -> Any:
-    """Scores under a causal mask, which hides what lies beyond the last key as well."""
-    return replace(tw.causal(scores, rows, columns), columns=[SIDE])
 
 
 @tw.kernel
@@ -99,11 +100,12 @@ def attention(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """softmax(q @ kt) @ v for every head"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values))
+                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, edge=edge))
 
 
 @tw.kernel
@@ -112,12 +114,15 @@ def attention_causal(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention in which the last query sees all keys, the one before all but the last, …"""
+    blind = kt.N < q.M
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together_causal(q.M, kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                mask, tiles = (lambda s, j: causal(s, m, j)), reach(m, q.M, kt.N)
-                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, mask), tiles=tiles)
+                tiles = reach(m, q.M, kt.N)
+                mask = lambda s, j: tw.causal(s, m, j, infinite=not blind)
+                source = Keys(kt.N, keys, values, mask)
+                out[g, r, m, :] = attend(q[g, r, m, :], source, tiles=tiles, blind=blind)
 
 
 @tw.kernel
@@ -126,12 +131,14 @@ def attention_key_mask(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[j]
-                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, seen))
+                source = Keys(kt.N, keys, values, seen, edge)
+                out[g, r, m, :] = attend(q[g, r, m, :], source, blind=True)
 
 
 @tw.kernel
@@ -140,12 +147,14 @@ def attention_mask(
     mask: tw.bf16["M", "N"], out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[m, j]
-                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, seen))
+                source = Keys(kt.N, keys, values, seen, edge)
+                out[g, r, m, :] = attend(q[g, r, m, :], source, blind=True)
 
 
 def _flash(

@@ -65,21 +65,25 @@ class Schedule:
 
 
 def schedule(
-    code: Code, setting: Setting | None = None, spread: int = 0, plan: list[int] | None = None
+    code: Code,
+    setting: Setting | None = None,
+    spread: int = 0,
+    plan: list[int] | None = None,
+    tries: int = len(RESERVES),
 ) -> Schedule:
     """Schedule the code; `spread` varies the order among near equals (0: none). A plan gives
     the tick at which each node of the graph should issue, and so the order.
 
     Where work that runs ahead takes the registers of the work it waits for, it is done again
-    with less running ahead.
+    with less running ahead, up to so many `tries` in all.
     """
     setting = setting or Setting()
     before = copy.deepcopy(vars(setting.constants))
-    for reserve in RESERVES:
+    for attempt, reserve in enumerate(RESERVES[:tries], 1):
         try:
             return _Scheduler(code, setting, spread, reserve, plan).run()
         except OutOfRegisters:
-            if reserve == RESERVES[-1]:
+            if attempt == tries:
                 raise
             vars(setting.constants).update(copy.deepcopy(before))
     raise AssertionError("unreachable")

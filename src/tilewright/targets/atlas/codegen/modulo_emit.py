@@ -99,7 +99,8 @@ def _scheduled(
 ) -> Choice | None:
     """The pieces of the shift, if its kernel takes less than `limit` ticks."""
     try:
-        kernel = schedule(code, setting(code, more))
+        # With less running ahead the halves would hardly overlap.
+        kernel = schedule(code, setting(code, more), tries=1)
         interval = loop_period(code, kernel)
         if interval >= limit:
             return None

@@ -252,7 +252,7 @@ class InnerLoop:
         name = f"out {site.channel}"
         code.wait(site, (name,))
         tiles.store(tile, Place(site.vmem, name), write.bytes)
-        base = self.at.base(write.offset.terms)
+        base = self.at.base(write.offset.terms, result=True)
         offset = write.offset.constant
         if -2048 <= offset <= 2047:
             code.emit("addi", site.dram, base, offset)

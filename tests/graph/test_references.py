@@ -14,6 +14,7 @@ from tilewright.graph.kernels import MAKERS
 from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.references import REFERENCES
 from tilewright.graph.references_steps import BINARY, UNARY
+from tilewright.kernels import attention as kernel_attention
 from tilewright.targets.atlas.profile import load_profile
 
 ROWS, DEEP, WIDE = 45, 70, 50  # none of them whole tiles
@@ -96,6 +97,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
       "v1": (1, 2, 20, 32), "kt2": (1, 2, 32, 33), "v2": (1, 2, 33, 32)}, ("v2", "out")),
     ("attention", {"mask": "causal"},
      {"q": (1, 2, ROWS, 64), "kt": (1, 1, 64, ROWS), "v": (1, 1, ROWS, 64)}, ("out", "q")),
+    ("attention", {"mask": "causal"},
+     {"q": (1, 2, 130, 64), "kt": (1, 1, 64, 150), "v": (1, 1, 150, 64)}, ("q", "kt", "v", "out")),
     ("attention", {"mask": "causal"},  # the first queries see nothing
      {"q": (1, 1, ROWS, 32), "kt": (1, 1, 32, 20), "v": (1, 1, 20, 32)}, ()),
     ("attention", {"mask": "full"},
@@ -116,6 +119,32 @@ def test_kernel(profile, name, options, shapes, on_chip):
         *simulated(
             name, options, shapes, profile, on_chip, dict.fromkeys(("mask", "mask1", "mask2"), mask)
         )
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "queries", "keys", "heads", "most"),
+    [
+        ({}, 1024, 1024, 1, 290_000),
+        ({}, 50, 241, 3, 19_800),
+        ({"mask": "causal"}, 241, 241, 3, 41_000),
+        ({"mask": "causal"}, 384, 384, 1, 27_500),
+    ],
+)
+def test_attention_keeps_the_vector_unit_busy(options, queries, keys, heads, most):
+    """Cycles with everything on chip; under a causal mask about half of all tiles count."""
+    shapes = {"q": (1, heads, queries, 64), "kt": (1, 1, 64, keys), "v": (1, 1, keys, 64)}
+    chip = ("q", "kt", "v", "out")
+    assert_same(*simulated("attention", options, shapes, on_chip=chip, most=most))
+
+
+@pytest.mark.parametrize("keys", [256, 250, 300])
+def test_causal_attention_in_a_loop(monkeypatch, keys):
+    """Too long to be written out. Everything is on chip, so the mask lies where memory starts."""
+    monkeypatch.setattr(kernel_attention, "TILES", 0)
+    shapes = {"q": (1, 1, 256, 32), "kt": (1, 1, 32, keys), "v": (1, 1, keys, 32)}
+    assert_same(
+        *simulated("attention", {"mask": "causal"}, shapes, on_chip=("q", "kt", "v", "out"))
     )
 
 

@@ -586,9 +586,8 @@ def attention(o: Options):
         last = t[f"kt{numbers[-1]}"].shape[-1]
         blind = last < q.M if mask == "causal" else mask is not None  # a query may see nothing
         # A causal mask hides what lies beyond the last key as well.
-        edges = {k: beyond(t[f"kt{k}"].shape[-1]) for k in numbers}
-        if mask == "causal":
-            edges[numbers[-1]] = None
+        hiding = numbers[-1] if mask == "causal" else None
+        edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
         total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
         limited = mask == "causal" and count == 1
         blocks = together_causal(q.M, kt.N) if limited else together(total)

@@ -16,6 +16,7 @@ from ortools.sat.python import cp_model
 from tilewright.graph.blocking import sums_bytes
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.kernels_images import IMAGE_KERNELS
+from tilewright.kernels.attention import FEW
 
 KIB = 1024
 SIDE = 32
@@ -125,7 +126,7 @@ def base_room(call: Call) -> int:
     if call.kernel == "attention":
         found = (t for name, t in call.operands.items() if name.startswith("kt"))
         keys = sum(_tiles(t.layout.shape[-1]) for t in found)
-        rows = max(1, min(4, 128 // keys))
+        rows = 4 if keys <= FEW else 2  # blocks of queries under way
         room += rows * keys * 2 * KIB + 32 * KIB
     if call.kernel == "norm":
         room += _tiles(call.output.layout.shape[-1]) * 2 * KIB

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.kernels.bodies import BODIES
@@ -56,6 +56,7 @@ class InnerLoop:
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
+        self.spread: set[int] = set()  # reads of rows that lie there as whole tiles
         self.constants: dict[float, Tile] = {}
 
     def lower(self) -> None:
@@ -71,6 +72,8 @@ class InnerLoop:
             if run.row:
                 self.at.clear(before, buffer, run.bytes)
             self.at.load(before, run, buffer)
+            if run.row:
+                self._spread(before, run, buffer)
         for run in self.moving:
             if run.row:
                 for pointer, name in ((self.current, "current"), (self.following, "following")):
@@ -96,6 +99,15 @@ class InnerLoop:
             self.out.append(after)
         if self.outer is None:
             self.at.top = mark
+
+    def _spread(self, before: Code, run: Run, buffer: int) -> None:
+        """Make a row that all iterations use a whole tile, so that the body only loads it."""
+        tiles, values = Tiles(before), dict[Value, Any]()
+        first = run.reads[0]
+        self.at.fetch(before, tiles, values, first, run, buffer)
+        tiles.store(values[first.result], buffer, run.bytes)
+        for read in run.reads:
+            self.spread.add(id(read))
 
     def _ahead(self) -> _Ahead | None:
         """Load what the next iteration of the loop around needs, a slice in each of ours."""
@@ -164,7 +176,8 @@ class InnerLoop:
                 self.at.fetch_resident(code, tiles, values, s)
             elif isinstance(s, Read):
                 run = self.where[id(s)]
-                self.at.fetch(code, tiles, values, s, run, self.places[id(run)])
+                read = replace(s, row=False) if id(s) in self.spread else s
+                self.at.fetch(code, tiles, values, read, run, self.places[id(run)])
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
+from tilewright.targets.atlas.codegen.modulo_pack import pack
 from tilewright.targets.atlas.codegen.modulo_table import Issue, Line, meet
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind, Opcode
@@ -32,8 +33,9 @@ class Placement:
         lead: int = 0,
         aligned: bool = False,
         usual: dict[Register, int] | None = None,
+        packed: bool = False,
     ) -> None:
-        self.graph, self.interval, self.lead = graph, interval, lead
+        self.graph, self.interval, self.lead, self.packed = graph, interval, lead, packed
         self.behind = 0  # ticks by which steps come later than in the plain schedule
         self.distances = graph.distances
         self.issue = Issue(interval)
@@ -80,6 +82,8 @@ class Placement:
     def run(self) -> bool:
         """Place everything; False where that cannot be. Then `usual` may have changed, for
         another attempt."""
+        if self.packed and not pack(self):
+            return False
         for last in range(3):
             for step in self.graph.steps:
                 if step in self.at or self._turn(step) > last:
@@ -104,7 +108,7 @@ class Placement:
 
     # --- one step -----------------------------------------------------------------------
 
-    def _earliest(self, step: Step) -> int:
+    def earliest(self, step: Step) -> int:
         ticks = [
             self.at[b] + distance - turns * self.interval
             for b, distance, turns in step.before
@@ -112,7 +116,7 @@ class Placement:
         ]
         return max(ticks, default=-self.interval)
 
-    def _latest(self, step: Step, tick: int) -> int:
+    def latest(self, step: Step, tick: int) -> int:
         ticks = [
             self.at[a] - distance + turns * self.interval
             for a, distance, turns in step.after
@@ -127,7 +131,7 @@ class Placement:
                 return False
         floor = step.plain + self.behind if step.is_load else 0
         tick = max(floor, self._first(step))
-        latest = self._latest(step, tick)
+        latest = self.latest(step, tick)
         limit = min(latest, tick + self.interval)
         for _ in range(TRIES):
             found = self._find(step, tick, limit)
@@ -172,7 +176,7 @@ class Placement:
     def _first(self, step: Step) -> int:
         """The first tick that what is placed, and what will be, allow."""
         ticks = [self._first(b) + distance for b, distance in self._needs(step)]
-        return max([self._earliest(step), *ticks])
+        return max([self.earliest(step), *ticks])
 
     def _place_all(self, step: Step, tick: int) -> bool:
         """Put a step at a tick and what it needs as late as it can be; all or nothing."""
@@ -186,7 +190,7 @@ class Placement:
 
     def _place_before(self, step: Step, tick: int, done: list[Step]) -> bool:
         for need, distance in sorted(self._needs(step), key=lambda row: -row[0].index):
-            found = self._last(need, min(tick - distance, self._latest(need, tick)))
+            found = self._last(need, min(tick - distance, self.latest(need, tick)))
             if found is None:
                 return False
             self._set(need, found)
@@ -196,7 +200,10 @@ class Placement:
         return True
 
     def _last(self, step: Step, tick: int) -> int | None:
-        limit = max(self._first(step), tick - max(LEAD, self.lead))
+        return self.last(step, tick, max(self._first(step), tick - max(LEAD, self.lead)))
+
+    def last(self, step: Step, tick: int, limit: int) -> int | None:
+        """The last tick from `limit` to `tick` at which the step itself can be."""
         line, grain = self.lines.get(step.unit), self.grain.get(step.unit, 0)
         while tick >= limit:
             self.graph.work -= 1
@@ -207,6 +214,13 @@ class Placement:
         return None
 
     def _set(self, step: Step, tick: int) -> None:
+        self.reserve(step, tick)
+        for register in slots_of(step):
+            self.history[step, register] = (self.slot.get(register), self.span.get(register))
+            self._occupy(register, step, tick)
+
+    def reserve(self, step: Step, tick: int) -> None:
+        """Put a step at a tick, whatever slots it needs."""
         self.at[step] = tick
         self.issue.take(tick)
         if step.unit in self.lines:
@@ -215,9 +229,6 @@ class Placement:
             if register.kind is Kind.M and not writes:
                 for part in range(first, first + count):
                     self.readers[register, part].append((tick, step))
-        for register in _slots(step):
-            self.history[step, register] = (self.slot.get(register), self.span.get(register))
-            self._occupy(register, step, tick)
 
     def _unset(self, step: Step) -> None:
         """Take a step back that was placed last."""
@@ -229,7 +240,7 @@ class Placement:
             if register.kind is Kind.M and not writes:
                 for part in range(first, first + count):
                     self.readers[register, part].remove((tick, step))
-        for register in _slots(step):
+        for register in slots_of(step):
             self.left[register] += 1
             slot, span = self.history.pop((step, register))
             if slot is None or span is None:
@@ -243,16 +254,23 @@ class Placement:
 
     def _clear(self, step: Step, tick: int) -> int | None:
         """The tick itself if registers and slots allow it, a later one to try, or None."""
+        later = self.read_alone(step, tick)
+        if later > tick:
+            return later
+        for register in slots_of(step):
+            found = self._slot_at(register, step, tick)
+            if found != tick:
+                return found
+        return tick
+
+    def read_alone(self, step: Step, tick: int) -> int:
+        """The tick itself if no other unit reads the same registers then, else a later one."""
         for register, first, count, _, writes in step.node.rows:
             if register.kind is Kind.M and not writes:
                 for part in range(first, first + count):
                     later = self._apart(step, tick, self.readers[register, part])
                     if later > tick:
                         return later
-        for register in _slots(step):
-            found = self._slot_at(register, step, tick)
-            if found != tick:
-                return found
         return tick
 
     def _apart(self, step: Step, tick: int, readers: list[tuple[int, Step]]) -> int:
@@ -341,7 +359,7 @@ class Placement:
         self.span[register] = span
 
 
-def _slots(step: Step) -> list[Register]:
+def slots_of(step: Step) -> list[Register]:
     """The weight slots and accumulators a step touches."""
     found = dict.fromkeys(r for r, *_ in step.node.rows)
     return [r for r in found if r.kind in (Kind.W, Kind.ACC)]

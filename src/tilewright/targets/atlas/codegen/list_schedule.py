@@ -63,11 +63,7 @@ class Schedule:
 
 
 def schedule(
-    code: Code,
-    setting: Setting | None = None,
-    spread: int = 0,
-    plan: list[int] | None = None,
-    in_order: bool = False,
+    code: Code, setting: Setting | None = None, spread: int = 0, plan: list[int] | None = None
 ) -> Schedule:
     """Schedule the code; `spread` varies the order among near equals (0: none). A plan gives
     the tick at which each node of the graph should issue, and so the order.
@@ -79,7 +75,7 @@ def schedule(
     before = copy.deepcopy(vars(setting.constants))
     for reserve in (0, 16, 32, 64):
         try:
-            return _Scheduler(code, setting, spread, reserve, plan, in_order).run()
+            return _Scheduler(code, setting, spread, reserve, plan).run()
         except OutOfRegisters:
             if reserve == 64:
                 raise
@@ -106,9 +102,8 @@ class _Scheduler:
         spread: int,
         reserve: int = 0,
         plan: list[int] | None = None,
-        in_order: bool = False,
     ) -> None:
-        self.plan, self.in_order = plan, in_order
+        self.plan = plan
         self.reserve = reserve  # tensor registers that work running ahead leaves free
         self.code, self.profile, self.setting = code, code.profile, setting
         self.distances = Distances(code.profile)
@@ -195,8 +190,6 @@ class _Scheduler:
         if self.plan is not None:
             return (-self.plan[node.index],)
         dma = node.op.opcode.timing == "dma_transfer"
-        if self.in_order:
-            return (dma, not _is_closing_wait(node), -node.op.order)
         path = node.path
         if dma and node.op.opcode.effect == "dma.load":
             # One engine: first what has the longest way after its transfer, however long that is.

@@ -30,7 +30,7 @@ HEAD = 40  # ticks at the start for scalar instructions
 STEPS = (0, 0.5, 1, 1.5, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24, 30, 40, 55)  # percent over the bound
 # Ticks loads may come ahead of their reader (0: in the order of the plain schedule), and whether
 # idle ticks of busy units come in useful lengths.
-VARIANTS = ((0, False), (400, True), (0, True), (400, False), (1600, True), (-1,False), (-1,True))
+VARIANTS = ((0, False), (400, True), (0, True), (400, False), (1600, True), (-400,True), (-400,False))
 WORK = 100_000  # ticks tried for one loop, in all
 FEWEST_TRIPS = 3
 ATTEMPTS = 12  # with longer times in slots
@@ -88,7 +88,8 @@ def overlapped(
         if loop is None:
             low = middle + 1
         else:
-            best, high = loop, middle
+            best = loop if best is None else min(loop, best, key=lambda found: found.length(trips))
+            high = middle
     return best
 
 
@@ -114,7 +115,7 @@ def _placed(graph: LoopGraph, interval: int, lead: int, aligned: bool) -> Placem
     """The steps at their ticks; slots that turn out too short are tried longer."""
     usual = None
     for _ in range(ATTEMPTS):
-        placement = Placement(graph, interval, max(lead,0), aligned, usual, packed=lead < 0)
+        placement = Placement(graph, interval, abs(lead), aligned, usual, packed=lead < 0)
         before = dict(placement.usual)
         if placement.run():
             return placement

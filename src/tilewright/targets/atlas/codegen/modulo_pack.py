@@ -1,8 +1,7 @@
 """Matrix units packed: their instructions one right after the other, loads just before them.
 
-For loops that the matrix units bound. Instructions keep the order they have in the plain
-schedule, and a unit is done with one iteration before it starts the next, so slots change hands
-as they do there.
+For loops that the matrix units bound. A unit is done with one iteration before it starts the
+next, so slots are given out in the order of its instructions.
 """
 
 from __future__ import annotations
@@ -17,49 +16,20 @@ from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 if TYPE_CHECKING:
     from tilewright.targets.atlas.codegen.modulo_place import Placement
 
-
-def pack(placement: Placement) -> bool:
-    """Place what the matrix units do, and the tiles they read; False where that cannot be."""
-    matrix = [step for step in placement.graph.steps if step.unit.startswith("MXU")]
-    return _place_products(placement, matrix) and _place_loads(placement)
+AHEAD = 4  # steps of a unit that may change places
 
 
-def _place_products(placement: Placement, steps: list[Step]) -> bool:
-    begun: dict[str, int] = {}
-    done: dict[str, int] = {}
-    floors: dict[Step, int] = {}
-    slots = _Slots(placement, steps)
-    for step in steps:
-        tick = max(_floor(placement, step, floors), done.get(step.unit, 0))
-        while True:
-            placement.graph.work -= 1
-            later = placement.read_alone(step, tick)
-            if later == tick and placement.issue.is_free(tick):
-                break
-            tick = max(later, tick + 1)
-        begun.setdefault(step.unit, tick)
-        done[step.unit] = tick + step.busy
-        if done[step.unit] - begun[step.unit] > placement.interval or not slots.touch(step):
-            return False
-        placement.reserve(step, tick)
-    return True
+def pack_products(placement: Placement) -> bool:
+    """Place what the matrix units do; False where it takes longer than the interval."""
+    return _Products(placement).run()
 
 
-def _floor(placement: Placement, step: Step, floors: dict[Step, int]) -> int:
-    """The first tick that what is placed before a step allows, also through other steps."""
-    if step not in floors:
-        ticks = [placement.earliest(step)]
-        for before, distance, turns in step.before:
-            if not turns and before not in placement.at:
-                ticks.append(_floor(placement, before, floors) + distance)
-        floors[step] = max(ticks)
-    return floors[step]
+def place_loads(placement: Placement) -> bool:
+    """Place the tiles that matrix units read; False where that cannot be.
 
-
-def _place_loads(placement: Placement) -> bool:
-    """Loads from the one needed last to the one needed first, each as late as it can be."""
+    Loads go from the one needed last to the one needed first, each as late as it can be."""
     at = placement.at
-    loads = [s for s in placement.graph.steps if s.is_load and any(a in at for a, *_ in s.after)]
+    loads = [s for s in placement.order if s.is_load and s not in at]
     for step in sorted(loads, key=lambda s: -placement.latest(s, 0)):
         latest = placement.latest(step, 0)
         tick = placement.last(step, latest, latest - placement.interval)
@@ -69,28 +39,83 @@ def _place_loads(placement: Placement) -> bool:
     return True
 
 
-class _Slots:
-    """Weight slots and accumulators, given out in the order of the steps."""
+class _Products:
+    """The matrix units in order of time: of the next few steps of a unit the one that can start
+    first."""
 
-    def __init__(self, placement: Placement, steps: list[Step]) -> None:
-        self.given = placement.slot
-        self.left = Counter(r for step in steps for r in _touched(step))
+    def __init__(self, placement: Placement) -> None:
+        self.at = placement
+        self.queues: dict[str, list[Step]] = {}
+        for step in placement.order:
+            if step.unit.startswith("MXU"):
+                self.queues.setdefault(step.unit, []).append(step)
+        self.begun: dict[str, int] = {}
+        self.done = dict.fromkeys(self.queues, 0)
+        self.left = Counter(r for q in self.queues.values() for step in q for r in _slots(step))
         self.free: dict[tuple[Kind, int | None], list[int]] = {}
 
-    def touch(self, step: Step) -> bool:
-        for register in _touched(step):
-            key = register.kind, register.unit
-            free = self.free.setdefault(key, list(range(REGISTER_COUNT[register.kind])))
-            if register not in self.given:
-                if not free:
-                    return False
-                self.given[register] = free.pop(0)
-            self.left[register] -= 1
-            if not self.left[register]:
-                free.append(self.given[register])
+    def run(self) -> bool:
+        while any(self.queues.values()):
+            for unit in sorted(self.queues, key=lambda u: self.done[u]):
+                found = [(self._tick(s), k) for k, s in enumerate(self.queues[unit][:AHEAD])]
+                ready = [(tick, k) for tick, k in found if tick is not None]
+                if ready:
+                    tick, k = min(ready)
+                    self._place(self.queues[unit].pop(k), tick)
+                    break
+            else:
+                return False
+            if self.done[unit] - self.begun[unit] > self.at.interval:
+                return False
         return True
 
+    def _tick(self, step: Step) -> int | None:
+        """When a step can start; None as long as others come first."""
+        floor = _floor(self.at, step)
+        if floor is None or not all(self._open(register) for register in _slots(step)):
+            return None
+        tick = max(floor, self.done[step.unit])
+        while True:
+            self.at.graph.work -= 1
+            later = self.at.read_alone(step, tick)
+            if later == tick and self.at.issue.is_free(tick):
+                return tick
+            tick = max(later, tick + 1)
 
-def _touched(step: Step) -> list[Register]:
+    def _open(self, register: Register) -> bool:
+        key = register.kind, register.unit
+        free = self.free.setdefault(key, list(range(REGISTER_COUNT[register.kind])))
+        return register in self.at.slot or bool(free)
+
+    def _place(self, step: Step, tick: int) -> None:
+        self.begun.setdefault(step.unit, tick)
+        self.done[step.unit] = tick + step.busy
+        self.at.reserve(step, tick)
+        for register in _slots(step):
+            free = self.free[register.kind, register.unit]
+            if register not in self.at.slot:
+                self.at.slot[register] = free.pop(0)
+            self.left[register] -= 1
+            if not self.left[register]:
+                free.append(self.at.slot[register])
+
+
+def _floor(placement: Placement, step: Step) -> int | None:
+    """The first tick that what comes before a step allows, also through steps of other units
+    that have no tick yet; None where a matrix unit's step has none."""
+    ticks = [placement.earliest(step)]
+    for before, distance, turns in step.before:
+        if turns or before in placement.at:
+            continue
+        if before.unit.startswith("MXU"):
+            return None
+        floor = _floor(placement, before)
+        if floor is None:
+            return None
+        ticks.append(floor + distance)
+    return max(ticks)
+
+
+def _slots(step: Step) -> list[Register]:
     found = dict.fromkeys(r for r, *_ in step.node.rows)
     return [r for r in found if r.kind in (Kind.W, Kind.ACC)]

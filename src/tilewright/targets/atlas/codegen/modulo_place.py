@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
-from tilewright.targets.atlas.codegen.modulo_pack import pack
+from tilewright.targets.atlas.codegen.modulo_pack import pack_products, place_loads
 from tilewright.targets.atlas.codegen.modulo_table import Issue, Line, meet
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind, Opcode
@@ -36,6 +36,10 @@ class Placement:
         packed: bool = False,
     ) -> None:
         self.graph, self.interval, self.lead, self.packed = graph, interval, lead, packed
+        # Packed: matrix units first and everything in program order, else as in the plain schedule.
+        self.order = graph.steps
+        if packed:
+            self.order = sorted(graph.steps, key=lambda s: (s.node.op.order, s.index))
         self.behind = 0  # ticks by which steps come later than in the plain schedule
         self.distances = graph.distances
         self.issue = Issue(interval)
@@ -82,10 +86,12 @@ class Placement:
     def run(self) -> bool:
         """Place everything; False where that cannot be. Then `usual` may have changed, for
         another attempt."""
-        if self.packed and not pack(self):
+        if self.packed and not pack_products(self):
             return False
         for last in range(3):
-            for step in self.graph.steps:
+            if self.packed and last == 1 and not place_loads(self):
+                return False
+            for step in self.order:
                 if step in self.at or self._turn(step) > last:
                     continue
                 self.short = {}
@@ -98,7 +104,7 @@ class Placement:
     def _turn(self, step: Step) -> int:
         """Steps come in the order of the plain schedule, but for prefetches, whose buffers are
         free once all reads have their ticks, and what nothing has asked for."""
-        if step.is_prefetch:
+        if step.is_prefetch or (self.packed and step.is_load):
             return 1
         return 2 if self._waits(step) else 0
 
@@ -129,7 +135,7 @@ class Placement:
         for b, _, turns in step.before:  # waits that come later in the plain schedule
             if not turns and b not in self.at and not self._waits(b) and not self._place(b):
                 return False
-        floor = step.plain + self.behind if step.is_load else 0
+        floor = step.plain + self.behind if step.is_load and not self.packed else 0
         tick = max(floor, self._first(step))
         latest = self.latest(step, tick)
         limit = min(latest, tick + self.interval)

@@ -72,8 +72,7 @@ def straight_loop(
     setting: what a piece finds when it starts, with more registers carried. gain: overlap only
     where the interval gets this much shorter; None: never.
     """
-    import os
-    result = schedule(body, setting(body, {}), in_order=bool(os.environ.get('ORD')))
+    result = schedule(body, setting(body, {}))
     period, bound = loop_period(body, result), lower_bound(body)
     plain = max(period, bound.ticks)  # the period leaves out repeated transfers
     loop, together, shift = None, 1, None

@@ -22,6 +22,7 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.graph.kernels_images import IMAGE_KERNELS
+from tilewright.graph.kernels_products import HIGH
 from tilewright.kernels.attention import attend, together
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
@@ -340,7 +341,8 @@ def linear(o: Options):
     of w and a.
     heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
     the other. rows: pass over all panels of w for one block of so many rows after the other;
-    without it over all rows for one panel after the other.
+    without it over all rows for one panel after the other. together: so many columns of tiles
+    side by side for every two tiles of rows.
     """
     heads = bool(o.get("heads"))
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
@@ -379,14 +381,28 @@ def linear(o: Options):
             acc = tw.zeros()
             for part, columns in _contraction(a, b, m, w.K, heads):
                 acc += part @ w[columns, n]
-            y = _activated(o, _finish(t, o, corrected(acc, b, m, n), n, ("scale", "bias")))
+            finish(corrected(acc, b, m, n), b, m, n)
+
+        def finish(y: Any, b: Any, m: Any, n: Any) -> None:
+            y = _activated(o, _finish(t, o, y, n, ("scale", "bias")))
             if o.get("factor", 1.0) != 1.0:
                 y = y * o["factor"]
             if "residual" in t:
                 y = y + t["residual"][b, m, n]
             out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
 
-        if not o.get("rows"):
+        if o.get("together"):
+            for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, HIGH * SIDE, padded=True):
+                        columns = n.parts()
+                        parts = list(_contraction(a, b, m, w.K, heads))
+                        left = [tiles for tiles, _ in parts]
+                        right = [k for _, k in parts]
+                        weights = lambda step, c: w[right[step], columns[c]]  # noqa: E731
+                        for c, y in tw.row_products(left, weights, len(columns)):
+                            finish(y, b, m, columns[c])
+        elif not o.get("rows"):
             for n in tw.grid(out.N):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, rows):
@@ -444,7 +460,8 @@ def gated(o: Options):
 
 @maker
 def project(o: Options):
-    """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`.
+    """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`;
+    together: so many heads side by side for every two tiles of rows.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
     them; "values" is [B, H, M, D]. With rope a head's first half and
@@ -471,20 +488,44 @@ def project(o: Options):
     def body(t: Tensors) -> None:
         a, w, out = t["a"], t["w"], t["out"]
         rows = _row_blocks(a.M, -(-a.K // SIDE) * -(-w.D // SIDE))
+        across = whole(w.D).parts()
+
+        def finish(b: Any, h: Any, m: Any, parts: list[Any]) -> None:
+            parts = [
+                _finish(t, o, y, (h, d), ("scale", "bias"))
+                for d, y in zip(across, parts, strict=True)
+            ]
+            if o.get("rope"):
+                parts = _rotated(t, b, m, parts)
+            for d, y in zip(across, parts, strict=True):
+                if kind == "columns":
+                    out[b, h, d, m] = tw.to_fp8(y).T
+                else:
+                    out[b, h, m, d] = tw.to_fp8(y)
+
+        def side_by_side(b: Any, heads: list[Any], m: Any) -> None:
+            deep = whole(w.K).parts()
+            columns = [(h, d) for h in heads for d in across]
+            weights = lambda step, c: w[columns[c][0], deep[step], columns[c][1]]  # noqa: E731
+            ready: dict[int, Any] = {}
+            for c, y in tw.row_products([a[b, m, k] for k in deep], weights, len(columns)):
+                ready[c] = y
+                first = c - c % len(across)
+                whole_head = range(first, first + len(across))
+                if all(k in ready for k in whole_head):
+                    finish(b, columns[c][0], m, [ready[k] for k in whole_head])
+
+        if o.get("together"):
+            for g in tw.each(w.H // o["together"]):
+                heads = [g * o["together"] + k for k in range(o["together"])]
+                for b in tw.each(a.B):
+                    for m in tw.grid(a.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, heads, m)
+            return
         for h in tw.each(w.H):
             for b in tw.each(a.B):
                 for m in tw.grid(a.M, rows):
-                    parts = []
-                    for d in whole(w.D).parts():
-                        y = a[b, m, :] @ w[h, :, d]
-                        parts.append(_finish(t, o, y, (h, d), ("scale", "bias")))
-                    if o.get("rope"):
-                        parts = _rotated(t, b, m, parts)
-                    for d, y in zip(whole(w.D).parts(), parts, strict=True):
-                        if kind == "columns":
-                            out[b, h, d, m] = tw.to_fp8(y).T
-                        else:
-                            out[b, h, m, d] = tw.to_fp8(y)
+                    finish(b, h, m, [a[b, m, :] @ w[h, :, d] for d in across])
 
     return specs, body
 

@@ -30,7 +30,9 @@ HEAD = 40  # ticks at the start for scalar instructions
 STEPS = (0, 0.5, 1, 1.5, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24, 30, 40, 55)  # percent over the bound
 # Ticks loads may come ahead of their reader (0: in the order of the plain schedule), and whether
 # idle ticks of busy units come in useful lengths.
-VARIANTS = ((0, False), (400, True), (0, True), (400, False), (1600, True), (-400,True), (-400,False))
+VARIANTS = ((0, False), (400, True), (0, True), (400, False), (1600, True))
+# The same with the matrix units packed, and whether prefetches come before all else.
+PACKED = ((400, True, False), (400, False, False), (400, True, True), (400, False, True))
 WORK = 100_000  # ticks tried for one loop, in all
 FEWEST_TRIPS = 3
 ATTEMPTS = 12  # with longer times in slots
@@ -102,6 +104,15 @@ def _attempt(
     trips: int,
 ) -> Overlapped | None:
     """The loop with one interval, if any way of placing its steps works out."""
+    packed = []
+    for lead, aligned, early in PACKED:
+        placement = Placement(graph, interval, lead, aligned, packed=True, early=early)
+        if placement.run():
+            loop = _Assembly(placement, found, setting, channels).loop()
+            if loop is not None and loop.stages <= trips:
+                packed.append(loop)
+    if packed:
+        return min(packed, key=lambda loop: loop.length(trips))
     for lead, aligned in VARIANTS:
         placement = _placed(graph, interval, lead, aligned)
         if placement is not None:
@@ -115,7 +126,7 @@ def _placed(graph: LoopGraph, interval: int, lead: int, aligned: bool) -> Placem
     """The steps at their ticks; slots that turn out too short are tried longer."""
     usual = None
     for _ in range(ATTEMPTS):
-        placement = Placement(graph, interval, abs(lead), aligned, usual, packed=lead < 0)
+        placement = Placement(graph, interval, lead, aligned, usual)
         before = dict(placement.usual)
         if placement.run():
             return placement

@@ -34,8 +34,10 @@ class Placement:
         aligned: bool = False,
         usual: dict[Register, int] | None = None,
         packed: bool = False,
+        early: bool = False,
     ) -> None:
-        self.graph, self.interval, self.lead, self.packed = graph, interval, lead, packed
+        self.graph, self.interval, self.lead = graph, interval, lead
+        self.packed, self.early = packed, early
         # Packed: matrix units first and everything in program order, else as in the plain schedule.
         self.order = graph.steps
         if packed:
@@ -88,6 +90,8 @@ class Placement:
         another attempt."""
         if self.packed and not pack_products(self):
             return False
+        if self.early and not self._place_untied():
+            return False
         for last in range(3):
             if self.packed and last == 1 and not place_loads(self):
                 return False
@@ -101,10 +105,18 @@ class Placement:
                     return False
         return True
 
+    def _place_untied(self) -> bool:
+        """Prefetches into bytes that nothing here reads go together, before others cut up the
+        engine's time."""
+        transfers = [s for s in self.order if s.is_prefetch and s.is_transfer]
+        return all(self._place(s) for s in transfers if not s.is_tied)
+
     def _turn(self, step: Step) -> int:
         """Steps come in the order of the plain schedule, but for prefetches, whose buffers are
         free once all reads have their ticks, and what nothing has asked for."""
-        if step.is_prefetch or (self.packed and step.is_load):
+        if step.is_prefetch:
+            return 0 if self.early and not step.is_tied else 1
+        if self.packed and step.is_load:
             return 1
         return 2 if self._waits(step) else 0
 

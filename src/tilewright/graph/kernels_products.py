@@ -1,0 +1,48 @@
+"""Which products compute several columns side by side for every two tiles of rows, and how many.
+
+That keeps both matrix units busy where they are what limits a product: with many rows, which
+are in VMEM, while weights come from DRAM once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.graph.calls import Call
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE
+from tilewright.tile.row_products import best_plan, costs_of
+
+HIGH = 2  # tiles of rows, as many as a matrix unit has accumulators
+FEWEST_ROWS = 6  # tiles; with fewer the loop over them is too short to overlap its iterations
+COLUMNS = (3, 4, 5)  # side by side; the first that fit
+
+
+def mark_products(calls: Iterable[Call], profile: Profile) -> None:
+    """Give calls of products the option `together` where it pays."""
+    for call in calls:
+        count = columns_together(call, profile)
+        if count:
+            call.options["together"] = count
+
+
+def columns_together(call: Call, profile: Profile) -> int:
+    """Columns of tiles (or heads, for projections) in one loop body; 0: not this way."""
+    options = call.options
+    if call.kernel not in ("linear", "project") or options.get("precise") or options.get("rows"):
+        return 0
+    weights = call.operands["w"].layout.shape
+    batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]
+    high, deep, across = (-(-size // SIDE) for size in (rows, weights[-2], weights[-1]))
+    separate = {profile.timing[kind].unit for kind in ("tensor_load", "vector", "push")}
+    if batch > 1 or high < FEWEST_ROWS or len(separate) < 3:
+        return 0
+    ticks = best_plan(3, deep, HIGH, costs_of(profile, HIGH)).ticks / (3 * HIGH * deep)
+    if high * ticks < profile.dma.ticks(SIDE * SIDE):
+        return 0  # weights take longer to arrive than to be used
+    if call.kernel == "linear":
+        return next((c for c in COLUMNS if across % c == 0), COLUMNS[0]) if across >= 3 else 0
+    heads = weights[0]
+    fitting = (n for n in range(1, heads + 1) if n * across >= COLUMNS[0] and heads % n == 0)
+    found = next(fitting, 0)
+    return found if found * across <= 2 * COLUMNS[0] else 0

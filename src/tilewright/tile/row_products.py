@@ -1,0 +1,148 @@
+"""Products of one block of rows with several columns, on both matrix units at once.
+
+Every column is one sum over K, added up in order. Loading is what limits matrix units of such
+speed: a pushed weight serves as many rows as a unit has accumulators, and a tile of the rows
+should serve all columns before it leaves its register. So K is cut into parts, and in each part
+every column gets its share of the steps before the next part begins. The faster unit takes more
+columns than the slower one; a sum that has to make room for another waits as a tile and comes
+back, perhaps on the other unit, which changes nothing in it.
+
+Products are recorded in the order of their expected time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.arrays import TileArray
+from tilewright.tile.backend import active
+from tilewright.tile.products import Accumulation
+
+UNITS = (0, 1)
+HELD = 16  # tiles of the rows that stay in registers, at most
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Ticks of each unit for one step of a column, and for taking its sums out or putting them
+    back."""
+
+    step: tuple[int, int]
+    switch: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Steps of one column on one unit, from a tick on."""
+
+    unit: int
+    column: int
+    steps: range
+    start: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Pieces of each unit in order, and the ticks they take."""
+
+    pieces: tuple[list[Piece], list[Piece]]
+    ticks: int
+
+
+def row_products(
+    rows: Sequence[TileArray], weights: Callable[[int, int], TileArray], columns: int
+) -> Iterator[tuple[int, TileArray]]:
+    """(column, its sum) as the sums get ready.
+
+    rows: the tiles of the rows along K, each at most two tiles high. weights: the tile for a
+    step along K and a column.
+    """
+    high, deep = len(rows[0].rows), len(rows)
+    costs = costs_of(active().profile, high)
+    sums: dict[int, Accumulation] = {}
+    for _, piece, step in _in_time(best_plan(columns, deep, high, costs), costs):
+        column = piece.column
+        if step is None and piece.steps.stop == deep:
+            yield column, sums.pop(column).tiles()
+        elif step is None:  # it makes room for another
+            sums[column] = _continued(sums[column], None)
+        else:
+            if column not in sums or sums[column].unit is None:
+                sums[column] = _continued(sums.get(column), piece.unit)
+            sums[column] += rows[step] @ weights(step, column)
+
+
+def _in_time(plan: Plan, costs: Costs) -> list[tuple[int, Piece, int | None]]:
+    """(tick, piece, step) of all steps in order, and where a unit lets go of a column, no step."""
+    events: list[tuple[int, Piece, int | None]] = []
+    for unit in UNITS:
+        pieces = plan.pieces[unit]
+        for piece, following in zip(pieces, [*pieces[1:], None], strict=True):
+            cost = costs.step[unit]
+            events += [(piece.start + k * cost, piece, s) for k, s in enumerate(piece.steps)]
+            if following is None or following.column != piece.column:
+                events.append((piece.start + len(piece.steps) * cost, piece, None))
+    return sorted(events, key=lambda event: event[0])
+
+
+def _continued(sums: Accumulation | None, unit: int | None) -> Accumulation:
+    """An accumulator that starts with what there is."""
+    result = Accumulation(active(), unit)
+    if sums is not None:
+        result.held = sums.tiles()
+    return result
+
+
+def costs_of(profile: Profile, rows: int) -> Costs:
+    timing = profile.timing
+    push = timing["push"].interval
+    slow, fast = (push + rows * timing[f"matmul_mxu{unit}"].interval for unit in UNITS)
+    return Costs((slow, fast), rows * timing["pop_wide"].interval)
+
+
+def best_plan(columns: int, deep: int, rows: int, costs: Costs) -> Plan:
+    """The plan that takes the fewest ticks; of equal ones that with the fewest parts."""
+    fewest = -(-deep * rows // HELD)
+    plans = [make_plan(columns, deep, parts, costs) for parts in range(fewest, fewest + 3)]
+    return min(plans, key=lambda plan: plan.ticks)
+
+
+def make_plan(columns: int, deep: int, parts: int, costs: Costs) -> Plan:
+    """Columns dealt out to the units, part by part."""
+    bounds = sorted({deep * part // parts for part in range(parts + 1)})
+    free = [0, 0]  # when each unit is done with what it has so far
+    inside: list[int | None] = [None, None]  # the column whose sums it holds
+    known = [0] * columns  # when a column has had all its steps so far
+    plan = Plan(([], []), 0)
+    for first, last in zip(bounds, bounds[1:], strict=False):
+        dealt = _deal(columns, last - first, free, inside, costs)
+        for unit in UNITS:
+            for column in dealt[unit]:
+                if inside[unit] != column:
+                    free[unit] += costs.switch if inside[unit] is not None else 0
+                    if first:  # the sums come back, once they are out
+                        free[unit] = max(free[unit], known[column] + costs.switch) + costs.switch
+                    inside[unit] = column
+                plan.pieces[unit].append(Piece(unit, column, range(first, last), free[unit]))
+                free[unit] += (last - first) * costs.step[unit]
+                known[column] = free[unit]
+    return replace(plan, ticks=max(free) + costs.switch)
+
+
+def _deal(
+    columns: int, steps: int, free: list[int], inside: list[int | None], costs: Costs
+) -> tuple[list[int], list[int]]:
+    """The columns each unit takes for one part, so that both get done at about the same time;
+    each begins with the one it has inside."""
+
+    def done(slow: int) -> int:
+        work = slow * costs.step[0], (columns - slow) * costs.step[1]
+        return max(f + steps * w for f, w in zip(free, work, strict=True))
+
+    count = min(range(columns + 1), key=done)
+    # The slower unit keeps its column and leaves the other its own, as far as that goes.
+    wish = sorted(range(columns), key=lambda c: (c == inside[1], c != inside[0], -c))
+    slow, fast = wish[:count], wish[count:]
+    return slow, sorted(fast, key=lambda c: (c != inside[1], c))

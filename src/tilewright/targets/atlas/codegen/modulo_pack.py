@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tilewright.targets.atlas.codegen.loop_graph import Step
+from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.codegen.modulo_place import Placement
 
 AHEAD = 4  # steps of a unit that may change places
+
+
+def can_pack(graph: LoopGraph) -> bool:
+    """Whether matrix units work on nothing that the vector unit makes in the same iteration."""
+    made: set[Step] = set()
+    for step in graph.steps:
+        if step.unit == "VPU" or any(b in made for b, _, turns in step.before if not turns):
+            made.add(step)
+    matrix = [step for step in graph.steps if step.unit.startswith("MXU")]
+    return bool(matrix) and not any(step in made for step in matrix)
 
 
 def pack_products(placement: Placement) -> bool:

@@ -9,6 +9,7 @@ do too where they get a lead, else they keep their place in the order.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
 from tilewright.targets.atlas.codegen.modulo_pack import pack_products, place_loads
@@ -23,6 +24,21 @@ LEAD = 400  # ticks by which weights may come before their product
 TRIES = 400  # ticks at which a step is tried before its loads
 
 
+@dataclass(frozen=True)
+class Way:
+    """How steps are placed.
+
+    lead: ticks loads may come ahead of their reader (0: in the order of the plain schedule).
+    aligned: idle ticks of busy units come in useful lengths. packed: matrix units first.
+    early: transfers for the next iteration of the loop around before all others.
+    """
+
+    lead: int
+    aligned: bool
+    packed: bool = False
+    early: bool = False
+
+
 class Placement:
     """Where each step of the body is, in ticks from the start of its iteration."""
 
@@ -30,17 +46,13 @@ class Placement:
         self,
         graph: LoopGraph,
         interval: int,
-        lead: int = 0,
-        aligned: bool = False,
+        way: Way,
         usual: dict[Register, int] | None = None,
-        packed: bool = False,
-        early: bool = False,
     ) -> None:
-        self.graph, self.interval, self.lead = graph, interval, lead
-        self.packed, self.early = packed, early
+        self.graph, self.interval, self.way = graph, interval, way
         # Packed: matrix units first and everything in program order, else as in the plain schedule.
         self.order = graph.steps
-        if packed:
+        if way.packed:
             self.order = sorted(graph.steps, key=lambda s: (s.node.op.order, s.index))
         self.behind = 0  # ticks by which steps come later than in the plain schedule
         self.distances = graph.distances
@@ -63,7 +75,7 @@ class Placement:
             self._openers[register.kind, register.unit][opcode.index] = opcode
         self._holds: dict[tuple[int, Kind, int | None], int] = {}
         self.usual = usual if usual is not None else self._slot_times()
-        self._prepare(aligned)
+        self._prepare(way.aligned)
 
     def _prepare(self, aligned: bool) -> None:
         lengths: dict[str, list[int]] = defaultdict(list)
@@ -88,12 +100,12 @@ class Placement:
     def run(self) -> bool:
         """Place everything; False where that cannot be. Then `usual` may have changed, for
         another attempt."""
-        if self.packed and not pack_products(self):
+        if self.way.packed and not pack_products(self):
             return False
-        if self.early and not self._place_untied():
+        if self.way.early and not self._place_untied():
             return False
         for last in range(3):
-            if self.packed and last == 1 and not place_loads(self):
+            if self.way.packed and last == 1 and not place_loads(self):
                 return False
             for step in self.order:
                 if step in self.at or self._turn(step) > last:
@@ -115,14 +127,14 @@ class Placement:
         """Steps come in the order of the plain schedule, but for prefetches, whose buffers are
         free once all reads have their ticks, and what nothing has asked for."""
         if step.is_prefetch:
-            return 0 if self.early and not step.is_tied else 1
-        if self.packed and step.is_load:
+            return 0 if self.way.early and not step.is_tied else 1
+        if self.way.packed and step.is_load:
             return 1
         return 2 if self._waits(step) else 0
 
     def _waits(self, step: Step) -> bool:
         """Whether the step is placed together with what needs it."""
-        return step.is_late or (self.lead > 0 and step.is_load)
+        return step.is_late or (self.way.lead > 0 and step.is_load)
 
     # --- one step -----------------------------------------------------------------------
 
@@ -147,7 +159,7 @@ class Placement:
         for b, _, turns in step.before:  # waits that come later in the plain schedule
             if not turns and b not in self.at and not self._waits(b) and not self._place(b):
                 return False
-        floor = step.plain + self.behind if step.is_load and not self.packed else 0
+        floor = step.plain + self.behind if step.is_load and not self.way.packed else 0
         tick = max(floor, self._first(step))
         latest = self.latest(step, tick)
         limit = min(latest, tick + self.interval)
@@ -218,7 +230,7 @@ class Placement:
         return True
 
     def _last(self, step: Step, tick: int) -> int | None:
-        return self.last(step, tick, max(self._first(step), tick - max(LEAD, self.lead)))
+        return self.last(step, tick, max(self._first(step), tick - max(LEAD, self.way.lead)))
 
     def last(self, step: Step, tick: int, limit: int) -> int | None:
         """The last tick from `limit` to `tick` at which the step itself can be."""

@@ -21,7 +21,7 @@ from tilewright.targets.atlas.codegen.nest import (
 )
 from tilewright.targets.atlas.codegen.routine import Loop
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
-from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site, shifted
+from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site
 from tilewright.targets.atlas.isa import Kind
 
 DEFERRED = 2  # stores of an iteration that may still run in the next
@@ -294,18 +294,9 @@ class _Ahead:
             size = _slice(region.bytes, self.trips)
             place = self._stepped(code, self.filling, region.buffer, size)
             source = self._source(code, region, size)
-            for start, count in self._cut(size):
-                code.dma_load(shifted(place, start), shifted(source, start), count)
+            code.dma_load(place, source, size)
         for size, walk in self.walks.items():
             code.advance(walk, size)
-
-    def _cut(self, size: int) -> list[tuple[int, int]]:
-        """Parts of a slice, (start, bytes): where results leave as well, none is much longer than
-        a result, so that both fit between each other."""
-        longest = max((write.bytes for write in self.loop.writes), default=size)
-        count = max(1, round(size / longest))
-        bounds = [size * part // count // ROW * ROW for part in range(count)] + [size]
-        return [(a, b - a) for a, b in zip(bounds, bounds[1:], strict=False)]
 
     def _stepped(self, code: Code, pointer: Register, offset: int, size: int) -> Place:
         """pointer + offset + slices done * size, as a place of its own."""

@@ -85,7 +85,7 @@ class Placement:
         for unit, ticks in lengths.items():
             self.lines[unit] = Line(self.interval)
             usual = max(sorted(set(ticks)), key=ticks.count)
-            tight = sum(ticks) >= TIGHT * self.interval and unit != "DMA"
+            tight = sum(ticks) >= TIGHT * self.interval and (unit != "DMA" or self.way.packed)
             self.grain[unit] = usual if aligned and tight else 0
 
     def _slot_times(self) -> dict[Register, int]:

@@ -148,9 +148,9 @@ def does_not_fill(x: A, y: B, out: A):
         out[m, :] = y[m, :]  # here
 
 
-def number_as_tile(x: A, out: A):
+def text_as_tile(x: A, out: A):
     for m in tw.grid(x.M):
-        out[m, :] = 1.0  # here
+        out[m, :] = "1.0"  # here
 
 
 def values_while_traced(x: A, out: A):
@@ -270,7 +270,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (read_output, "TW1629", "out is read before it is written"),
     (write_input, "TW1630", "x is an input and cannot be assigned"),
     (does_not_fill, "TW1642", "a tile of 32x40 does not fill 32x96 of out"),
-    (number_as_tile, "TW1616", "a tile is needed here, not 1.0"),
+    (text_as_tile, "TW1616", "a tile is needed here, not '1.0'"),
     (values_while_traced, "TW1628", "tiles have no numbers while a kernel is traced"),
     (head_outside, "TW1608", "index 2 is outside a dimension of 2 of q"),
     (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),

@@ -105,7 +105,7 @@ def compile_model(
     with phase("lower"):
         graph = capture(simple)
         lowered = Lowering(
-            graph, options.fuse, options.host, options.keep, options.scales == "tensor"
+            graph, profile, options.fuse, options.host, options.keep, options.scales == "tensor"
         ).run()
         parts = split_parts(graph, lowered, simple.weights)
         if options.no_host and parts.reasons:

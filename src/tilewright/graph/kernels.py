@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 import tilewright.tile as tw
+from tilewright.graph.blocking import GROUP
 from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.kernels_products import HIGH
 from tilewright.kernels.attention import attend, together
@@ -36,6 +37,7 @@ Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], Non
 
 LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
 BODY = 480  # products of tiles in one loop body, at most
+FINISHED = 4  # tiles of sums that leave in one step
 MAKERS: dict[str, Maker] = {}
 
 
@@ -341,8 +343,9 @@ def linear(o: Options):
     of w and a.
     heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
     the other. rows: pass over all panels of w for one block of so many rows after the other;
-    without it over all rows for one panel after the other. together: so many columns of tiles
-    side by side for every two tiles of rows.
+    without it over all rows for one panel after the other. depth: keep the sums of such a block on
+    chip and add so many elements of the contraction at a time; w is then not in panels.
+    together: so many columns of tiles side by side for every two tiles of rows.
     """
     heads = bool(o.get("heads"))
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
@@ -352,7 +355,7 @@ def linear(o: Options):
     specs = given(
         a=left,
         a_low=left if precise == "both" else None,
-        w=tw.fp8["K", "N"].panels(),
+        w=tw.fp8["K", "N"] if o.get("depth") else tw.fp8["K", "N"].panels(),
         w_low=tw.fp8["K", "N"].panels() if precise else None,
         scale=row if o.get("scale") else None,
         bias=row if o.get("bias") else None,
@@ -381,10 +384,10 @@ def linear(o: Options):
             acc = tw.zeros()
             for part, columns in _contraction(a, b, m, w.K, heads):
                 acc += part @ w[columns, n]
-            finish(corrected(acc, b, m, n), b, m, n)
+            finish(b, m, n, corrected(acc, b, m, n))
 
-        def finish(y: Any, b: Any, m: Any, n: Any) -> None:
-            y = _activated(o, _finish(t, o, y, n, ("scale", "bias")))
+        def finish(b: Any, m: Any, n: Any, total: Any) -> None:
+            y = _activated(o, _finish(t, o, total, n, ("scale", "bias")))
             if o.get("factor", 1.0) != 1.0:
                 y = y * o["factor"]
             if "residual" in t:
@@ -401,7 +404,9 @@ def linear(o: Options):
                         right = [k for _, k in parts]
                         weights = lambda step, c: w[right[step], columns[c]]  # noqa: E731
                         for c, y in tw.row_products(left, weights, len(columns)):
-                            finish(y, b, m, columns[c])
+                            finish(b, m, columns[c], y)
+        elif o.get("depth"):
+            add_in_parts(t, o, finish)
         elif not o.get("rows"):
             for n in tw.grid(out.N):
                 for b in tw.each(out.B):
@@ -426,6 +431,26 @@ def _contraction(a: Any, b: Any, m: Any, deep: int, heads: bool) -> Iterator[tup
     for h in range(a.H):
         for d in range(width):
             yield a[b, h, m, Block(d, 1, a.D)], Block(h * width + d, 1, deep)
+
+
+def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
+    """a @ w for one block of rows after the other, with the sums of a block on chip."""
+    a, w, out = t["a"], t["w"], t["out"]
+    sums = tw.scratch(tw.bf16[min(o["rows"], out.M), out.N], on_chip=True)
+    for b in tw.each(out.B):
+        for m in tw.grid(out.M, o["rows"]):
+            for r in tw.grid(m.size, GROUP * SIDE):
+                sums[r, :] = 0.0
+            for k in tw.grid(w.K, o["depth"]):
+                for r in tw.grid(m.size, GROUP * SIDE):
+                    left = a[b, r.within(m), k]
+                    for n in whole(out.N).parts():
+                        acc = tw.accumulator(sums[r, n])
+                        acc += left @ w[k, n]
+                        sums[r, n] = acc
+            for r in tw.grid(m.size):
+                for n in tw.grid(out.N, FINISHED * SIDE):
+                    finish(b, r.within(m), n, sums[r, n])
 
 
 @maker

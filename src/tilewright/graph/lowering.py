@@ -35,6 +35,7 @@ from tilewright.graph.matching import (
     unary_name,
 )
 from tilewright.graph.products import Products
+from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, Layout
 
 FLOATS = ("f32", "bf16", "f16", "f64")
@@ -68,12 +69,14 @@ class Lowering:
     def __init__(
         self,
         graph: Graph,
+        profile: Profile,
         fuse: bool = True,
         host: Iterable[str] = (),
         keep: Iterable[str] = (),
         per_tensor: bool = False,
     ) -> None:
-        self.graph, self.fuse, self.per_tensor = graph, fuse, per_tensor
+        self.graph, self.profile = graph, profile
+        self.fuse, self.per_tensor = fuse, per_tensor
         self.kept_layers = tuple(keep)
         self.products, self.heads = Products(self), Heads(self)
         self.result = Lowered()

@@ -9,17 +9,17 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.graph.blocking import cut
 from tilewright.graph.calls import Tensor, Unsupported
 from tilewright.graph.capture import Node, shape_of
 from tilewright.graph.kernels import LOW
-from tilewright.graph.matching import Linear, canonical, padded
-from tilewright.tile.layouts import SIDE, Layout
+from tilewright.graph.matching import Linear, canonical
+from tilewright.tile.layouts import Layout
 
 if TYPE_CHECKING:
     from tilewright.graph.lowering import Lowering
 
 SMALLEST = 2.0**-126  # the smallest normal number of bf16
-WHOLE = 800  # tiles of a product's left operand that are held on chip at a time
 
 
 class Products:
@@ -43,13 +43,19 @@ class Products:
         def share() -> float:
             return 1.0 / target.scale() if target is not None and early else 1.0
 
+        options: dict[str, Any] = {}
+        kept = self.at.kept(linear.name)
+        parts = cut(rows, weight.shape[0], columns, self.at.profile, sums=not kept and not heads)
+        if parts is not None:
+            options["rows"] = parts.rows
+            if parts.depth:
+                options["depth"] = parts.depth
         operands["w"] = self.at.weight(
             f"{linear.name}.weight",
-            Layout(weight.shape, "fp8", "panels"),
+            Layout(weight.shape, "fp8", "tiles" if "depth" in options else "panels"),
             lambda: weight / channel,
         )
-        options: dict[str, Any] = {}
-        if self.at.kept(linear.name):
+        if kept:
             fixed = heads or (linear.x, "flat") in self.at.forms  # fp8 to begin with
             options["precise"] = "weights" if fixed else "both"
             operands |= self._left_out(linear, a, weight / channel, fixed)
@@ -74,9 +80,6 @@ class Products:
         if residual is not None:
             nodes = (*nodes, self.at.graph.definition[value])
         macs = batch * rows * weight.size
-        block = _row_block(rows, weight.shape[0])
-        if block:
-            options["rows"] = block
         return self.at.call(
             linear.name, "linear", operands, out, nodes, macs, late,
             out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
@@ -253,15 +256,6 @@ class Products:
         return self.at.call(
             name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu"
         )
-
-
-def _row_block(rows: int, deep: int) -> int:
-    """Rows to hold on chip at a time when all of them are too many; 0: all."""
-    down, across = padded(rows) // SIDE, padded(deep) // SIDE
-    if down * across <= WHOLE:
-        return 0
-    blocks = -(-down // max(1, WHOLE // across))
-    return -(-down // blocks) * SIDE
 
 
 def _normed(x: np.ndarray, kind: str, epsilon: float) -> np.ndarray:

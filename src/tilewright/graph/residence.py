@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
+from tilewright.graph.blocking import sums_bytes
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.kernels_images import IMAGE_KERNELS
 
@@ -112,6 +113,9 @@ def base_room(call: Call) -> int:
     if call.kernel in IMAGE_KERNELS:
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
         return min(filters, FILTERS) + IMAGES
+    if "depth" in call.options:
+        across = _tiles(call.output.layout.shape[-1])
+        return sums_bytes(call.options["rows"] // SIDE, call.options["depth"] // SIDE, across)
     room = 8 * KIB
     for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:
@@ -139,6 +143,8 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         return min(layout.bytes, PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
+        if "depth" in call.options:
+            return 0  # in the room for the sums
         if parameter in ("a", "a_low"):
             return layout.bytes // max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
         if parameter in ("cos", "sin"):

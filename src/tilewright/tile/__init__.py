@@ -13,6 +13,7 @@ from tilewright.tile.loops import each, grid, options, steps
 from tilewright.tile.masks import causal, keep, where
 from tilewright.tile.ops import (
     abs,
+    accumulator,
     col_max,
     col_min,
     col_sum,
@@ -54,7 +55,7 @@ from tilewright.tile.types import bf16, fp8
 Compiled = CompiledKernel
 
 __all__ = [
-    "Compiled", "CompiledKernel", "Kernel", "abs", "bf16", "causal", "col_max", "col_min",
+    "Compiled", "CompiledKernel", "Kernel", "abs", "accumulator", "bf16", "causal", "col_max", "col_min",
     "col_sum", "cos", "cube", "each", "exp", "exp2", "fp8", "full", "gelu", "grid", "keep", "kernel", "log",
     "log2", "maximum", "minimum", "neutral", "ones", "options", "park", "recip", "relu", "row_max", "row_min", "row_products", "row_sum",
     "rsqrt", "scratch", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",

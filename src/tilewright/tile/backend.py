@@ -129,9 +129,11 @@ class Backend:
         """A tensor of the kernel's own in DRAM."""
         raise NotImplementedError
 
-    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
-        """A tensor of the kernel's own in DRAM that it writes and reads; a shape for sizes that are
-        names."""
+    def scratch_tensor(
+        self, kind: TensorSpec, shape: tuple[int, ...] | None = None, on_chip: bool = False
+    ) -> Tensor:
+        """A tensor of the kernel's own that it writes and reads, in DRAM or VMEM; a shape for sizes
+        that are names."""
         raise NotImplementedError
 
     def blocks(

@@ -21,6 +21,7 @@ class Block:
     extent: int  # elements of the dimension
     variable: Any = None  # counts elements
     shift: int | None = None  # elements further on, for windows over rows
+    outer: tuple[Any, ...] = ()  # variables of the blocks it lies in, see `within`
 
     def __add__(self, elements: int) -> Block:
         """The same block so many elements further on: `x[m + 1, :]` under a window."""
@@ -33,9 +34,19 @@ class Block:
 
     def valid(self, index: int) -> int:
         """Elements of tile `index` that are inside the dimension."""
-        if self.variable is not None:
+        if self.variables:
             return SIDE
         return max(0, min(SIDE, self.extent - (self.start + index) * SIDE))
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The loop variables that it follows."""
+        return self.outer if self.variable is None else (*self.outer, self.variable)
+
+    def within(self, block: Block) -> Block:
+        """A block of a block: `for r in tw.grid(m.size): x[r.within(m), :]`."""
+        start = block.start + self.start
+        return replace(self, start=start, extent=block.extent, outer=block.variables)
 
     def parts(self) -> list[Block]:
         """The block's single tiles."""

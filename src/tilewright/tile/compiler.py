@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tilewright.tile.kernel import Kernel
 
 PAGE = 4096  # tensors start at multiples of this in DRAM
+ALIGN = 1024  # and of this in VMEM
 
 
 def trace(
@@ -157,10 +158,15 @@ def lowered(
 ) -> LoweredKernel:
     """A traced kernel on tensors at these places, with loop bodies as long as `shares` allow."""
     placed, data, end = dict(placement.tensors), [], placement.constants
+    area = placement.area or Area(0, profile.vmem_bytes)
     made = {n: tensor for n, (tensor, _) in tracer.constants.items()} | tracer.scratch
     numbers = {n: array for n, (_, array) in tracer.constants.items()}
     own = {name: made[name] for name in tracer.arguments if name in made}
     for name, tensor in own.items():
+        if tensor.on_chip:
+            placed[name] = Placed(tensor.layout, area.start, on_chip=True, changes=True)
+            area = Area(area.start + -(-tensor.layout.bytes // ALIGN) * ALIGN, area.end)
+            continue
         placed[name] = Placed(tensor.layout, end)
         if name in numbers:
             data.append((end, tensor.layout.pack(numbers[name])))
@@ -179,7 +185,7 @@ def lowered(
         end += used
         for part in parts:
             pool = ConstantPool(end)
-            routines.append(lower(part, profile, pool, placement.area, shares))
+            routines.append(lower(part, profile, pool, area, shares))
             if pool.values:
                 data.append((pool.dram, pool.data()))
                 end += len(pool.data())

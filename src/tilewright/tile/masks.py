@@ -103,11 +103,8 @@ def causal(scores: Operand, rows: Block, columns: Block, offset: int | None = No
 def _difference(rows: Block, columns: Block, r: int, c: int) -> int | Single:
     """Column of a tile's first element minus its row, where both are known or as loops go."""
     start = (columns.start + c - rows.start - r) * SIDE
-    terms = []
-    if columns.variable is not None:
-        terms.append((columns.variable, 1))
-    if rows.variable is not None:
-        terms.append((rows.variable, -1))
+    terms = [(variable, 1) for variable in columns.variables]
+    terms += [(variable, -1) for variable in rows.variables]
     return Single(start, tuple(terms)) if terms else start
 
 

@@ -26,6 +26,19 @@ def zeros(unit: int | None = None) -> Accumulation:
     return Accumulation(active(), unit)
 
 
+def accumulator(start: Operand, unit: int | None = None) -> Accumulation:
+    """An accumulator that starts as bf16 tiles, such as a sum that was begun before."""
+    found = zeros(unit)
+    found.held = arrays.as_tiles(start)
+    if found.held.dtype != "bf16":
+        raise active().error(
+            "TW1647",
+            f"an accumulator holds bf16, this tile is {found.held.dtype}",
+            "use tw.to_bf16",
+        )
+    return found
+
+
 def ones() -> TileArray:
     """An fp8 tile of ones; multiplying by it sums rows on a matrix unit."""
     backend = active()
@@ -47,14 +60,16 @@ def park(x: Operand) -> TileArray:
     return arrays.kept_in_memory(arrays.as_tiles(x))
 
 
-def scratch(kind: TensorSpec) -> Tensor:
-    """A tensor of the kernel's own in DRAM, as tw.bf16[64, 96]: written in one loop, read in a
-    later one."""
+def scratch(kind: TensorSpec, on_chip: bool = False) -> Tensor:
+    """A tensor of the kernel's own, as tw.bf16[64, 96]: written in one loop, read in a later one.
+
+    It lies in DRAM, or in VMEM if it is to stay on chip; then one loop may read and change it.
+    """
     backend = active()
     sizes = [n for n in kind.sizes if isinstance(n, int)]
     if len(sizes) != len(kind.sizes):
         raise backend.error("TW1622", f"the sizes {kind.sizes} of a scratch tensor are no numbers")
-    return backend.scratch_tensor(kind)
+    return backend.scratch_tensor(kind, on_chip=on_chip)
 
 
 def state(first: Operand | None = None) -> State:

@@ -222,11 +222,13 @@ class Recorder(Backend):
             self.bind(made)
         return self.constants[name][0]
 
-    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+    def scratch_tensor(
+        self, kind: TensorSpec, shape: tuple[int, ...] | None = None, on_chip: bool = False
+    ) -> Tensor:
         shape = shape or tuple(int(n) for n in kind.sizes)
         name = f"scratch_{len(self.scratch) + 1}"
         layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
-        self.scratch[name] = Tensor(self, name, kind, layout, output=True)
+        self.scratch[name] = Tensor(self, name, kind, layout, output=True, on_chip=on_chip)
         self.bind(self.scratch[name])
         return self.scratch[name]
 
@@ -281,9 +283,11 @@ class Recorder(Backend):
         return self._emit(op)
 
     def _source(self, target: Tensor) -> SSAValue:
-        """The tensor as it is now; what a loop reads it must not write."""
+        """The tensor as it is now; what a loop reads of DRAM it must not write."""
         if not target.output:
             return self.arguments[target.name]
+        if target.on_chip:
+            return self._output(target.name, self.inner)
         for scope in self.inner.chain():
             if scope.parent is not None:
                 if target.name in scope.written:

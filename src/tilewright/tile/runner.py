@@ -102,11 +102,14 @@ class Runner(Backend):
             self.bind(tensor, numbers)
         return self.constants[name]
 
-    def scratch_tensor(self, kind: TensorSpec, shape: tuple[int, ...] | None = None) -> Tensor:
+    def scratch_tensor(
+        self, kind: TensorSpec, shape: tuple[int, ...] | None = None, on_chip: bool = False
+    ) -> Tensor:
         shape = shape or tuple(int(n) for n in kind.sizes)
         self.scratches += 1
         layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
-        tensor = Tensor(self, f"scratch_{self.scratches}", kind, layout, output=True)
+        name = f"scratch_{self.scratches}"
+        tensor = Tensor(self, name, kind, layout, output=True, on_chip=on_chip)
         self.bind(tensor, None)
         return tensor
 

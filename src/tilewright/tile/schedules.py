@@ -472,7 +472,7 @@ class _Replay:
                 yield index * step + start
             return
         for block in self.backend.blocks((trips - 1) * step, step, divided):
-            terms = () if block.variable is None else ((block.variable, 1),)
+            terms = tuple((variable, 1) for variable in block.variables)
             yield Single(start + block.start * SIDE, terms, start + (trips - 1) * step)
         if trips:
             yield Single(start + (trips - 1) * step, (), start + (trips - 1) * step)

@@ -30,13 +30,14 @@ class UnknownSize(TilewrightError, AttributeError):
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor in DRAM."""
+    """A tensor in DRAM, or on chip, where it may change between two reads."""
 
     backend: Backend
     name: str
     spec: TensorSpec
     layout: Layout
     output: bool = False
+    on_chip: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,7 +113,8 @@ class Tensor:
             )
         if index.shift is not None:
             return self._window(index, extent, rows)
-        if index.extent != extent:
+        # A tensor on chip also serves for what is shorter, such as the last part of a dimension.
+        if index.extent != extent and not (self.on_chip and index.extent <= extent):
             raise self.backend.error(
                 "TW1604",
                 f"a block of a dimension of {index.extent} indexes a dimension of {extent} "
@@ -130,7 +132,7 @@ class Tensor:
                 f"{self.name} cannot be {'written' if self.output else 'read'} between tiles",
                 "only rows of fp8 tensors stored in panels can: tw.fp8[...].panels()",
             )
-        end = index.start + index.tiles if index.variable is None else -(-index.extent // SIDE)
+        end = index.start + index.tiles if not index.variables else -(-index.extent // SIDE)
         last = end * SIDE + shift
         if index.start * SIDE + shift < 0 or last > self.layout.padded[-2]:
             raise self.backend.error(
@@ -148,7 +150,7 @@ class Tensor:
         for block, step in ((rows, r), (columns, c)):
             if block is not None:
                 start = (block.start + step) * SIDE + (block.shift or 0)
-                terms = ((block.variable, 1),) if block.variable is not None else ()
+                terms = tuple((variable, 1) for variable in block.variables)
                 place.append(Single(start, terms) if terms else start)
         return place
 
@@ -179,6 +181,11 @@ class Tensor:
             kind,
         )
         # What can change later is fetched here, where the author reads it.
+        if self.on_chip:
+            for row in tiles.cells:
+                for made in row:
+                    backend.use(made)
+            return tiles
         return kept_in_memory(tiles) if self.output else tiles
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -191,6 +198,8 @@ class Tensor:
             )
         leading, rows, columns = self._blocks(index)
         backend.written.add(self.name)
+        if isinstance(value, (int, float)):
+            value = self._filled(rows, columns, float(value))
         if not isinstance(value, Arithmetic):
             raise backend.error("TW1616", f"a tile is needed here, not {value!r}")
         value = as_tiles(value)
@@ -215,6 +224,15 @@ class Tensor:
             for r in range(down):
                 place = self._place(leading, rows, columns, r, c)
                 backend.write(self, place, kind, backend.use(value.cell(r, c)))
+
+    def _filled(self, rows: Block | None, columns: Block, number: float) -> TileArray:
+        """Tiles of one number for a block."""
+        kind = "row" if self.is_vector else "full"
+        launch = self.backend.launcher("fill", self.dtype, kind, value=number)
+        valid = [SIDE] if rows is None else [rows.valid(r) for r in range(rows.tiles)]
+        across = [columns.valid(c) for c in range(columns.tiles)]
+        cells = [[self.backend.lazily(launch) for _ in across] for _ in valid]
+        return TileArray(self.backend, cells, self.dtype, valid, across, kind)
 
     def _check_shape(self, value: TileArray, rows: Block | None, columns: Block) -> None:
         wanted = 1 if rows is None else rows.size, columns.size

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.codegen.nest import (
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
+    CHANGING,
     REGISTER_BYTES,
     RESIDENT,
     ROW,
@@ -114,8 +115,11 @@ class Chip:
             tiles.code.vload(tile.half(part), self.pooled(self.pool.values.index(value)))
         return tile
 
-    def resident(self, offset: Affine) -> int | Place:
+    def resident(self, offset: Affine, changing: bool = False) -> int | Place:
         """The address of a tile of a tensor that stays in VMEM."""
+        if changing:
+            base = self.base(offset.terms)
+            return Place(base, f"{CHANGING} {id(base)}", offset.constant)
         if not offset.terms:
             return offset.constant
         return Place(self.base(offset.terms), f"{RESIDENT} {id(offset.terms)}", offset.constant)
@@ -123,12 +127,12 @@ class Chip:
     def fetch_resident(self, code: Code, tiles: Tiles, values: dict, read: Read) -> None:
         """Bring a tile of a tensor in VMEM into registers."""
         code.source = read.source
-        self._take(tiles, values, read, self.resident(read.offset))
+        self._take(tiles, values, read, self.resident(read.offset, read.changing))
 
     def store_resident(self, code: Code, tiles: Tiles, tile: Any, write: Write) -> None:
         """Put a tile of a tensor in VMEM into its place."""
         code.source = write.source
-        tiles.store(tile, self.resident(write.offset), write.bytes)
+        tiles.store(tile, self.resident(write.offset, write.changing), write.bytes)
 
     def park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
         """Tiles that wait in VMEM."""

@@ -71,6 +71,7 @@ class Placed:
 
     rounds: the program carries the kernel out several times, each time with another tensor; the
     address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
+    changes: the kernel both reads and writes it.
     """
 
     layout: TensorLayout
@@ -78,6 +79,7 @@ class Placed:
     on_chip: bool = False
     rounds: bool = False
     copy: int | None = None
+    changes: bool = False
 
 
 def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
@@ -169,7 +171,8 @@ class _Reader:
         row = len(shape) == 1
         size = placed.layout.tile_bytes
         place = self._offset(op, placed)
-        self.rows.append(Read(value, place, size, _line(op), row, placed.on_chip))
+        read = Read(value, place, size, _line(op), row, placed.on_chip, placed.changes)
+        self.rows.append(read)
         given = isinstance(op.source, BlockArgument) and isinstance(
             op.source.block.parent_op(), func.FuncOp
         )
@@ -186,7 +189,7 @@ class _Reader:
         size = placed.layout.tile_bytes
         value = self.tiles[op.source]
         place = self._offset(op, placed)
-        self.rows.append(Write(value, place, size, _line(op), placed.on_chip))
+        self.rows.append(Write(value, place, size, _line(op), placed.on_chip, placed.changes))
         if placed.copy is not None:
             there = place.shifted(placed.copy - placed.base)
             self.rows.append(Write(value, there, size, _line(op)))

@@ -28,6 +28,8 @@ DEFERRED = 2  # stores of an iteration that may still run in the next
 WASTE = 0.012  # share of a loop's transfers that is worth a second copy of its body
 DRAINS = 20  # times the longest operation that such loads take at least
 LAST_OPS = 900  # longest body for that
+AROUND_OPS = 2000  # and for a last iteration that loads ahead for the loop around
+EXPOSED = 0.03  # share of a loop's time in which its first loads would keep everything waiting
 SPARE = 16 * 1024  # VMEM left for tiles that wait between uses
 
 
@@ -80,14 +82,19 @@ class InnerLoop:
                     self.at.clear(before, Place(pointer, name, run.buffer), run.bytes)
         for run in self.moving:
             self.places[id(run)] = Place(self.current, "current", run.buffer)
-            self.at.load(before, run, Place(self.current, "current", run.buffer))
         self.deferred = self._deferred_stores()
         self.out.append(before)
         top, trips = self.at.top, self.variable.trips
-        body = self._body()
-        if self._wastes(body):
+        body = self._body(self._next())
+        if around := self._next_around(body):
+            assert self.outer is not None
+            before = self.routine.code()
+            self.outer.out.append(before)
+        for run in self.moving:
+            self.at.load(before, run, Place(self.current, "current", run.buffer))
+        if around or self._wastes(body):
             self.at.top = top  # the loop has let go of its buffers
-            last = self._body(last=True)
+            last = self._body(around, last=True)
             self.out.append(Loop(1, [Loop(trips - 1, [body]), last]))
         else:
             self.out.append(Loop(trips, [body]))
@@ -164,11 +171,35 @@ class InnerLoop:
         much = loads > max(DRAINS * drain, WASTE * trips * (loads + stores))
         return much and lower_bound(body).cause == "DMA"
 
-    def _body(self, last: bool = False) -> Code:
+    def _next(self) -> dict[int, int]:
+        """Bytes from the tiles of an iteration to those of the next, for every moving run."""
+        if self.variable.trips < 2:
+            return {}
+        return {id(run): run.offset.factor(self.variable) for run in self.moving}
+
+    def _next_around(self, body: Code) -> dict[int, int]:
+        """Bytes from the tiles of the last iteration to those of the first one when the loop
+        around comes to this loop again; nothing if that is not worth code of its own."""
+        if self.outer is None or self.outer.variable.trips < 2 or self.variable.trips < 2:
+            return {}
+        if any(run.row for run in self.moving) or len(body.ops) > AROUND_OPS:
+            return {}
+        loads = sum(self.at.profile.dma.ticks(run.bytes) for run in self.moving)
+        if loads < EXPOSED * self.variable.trips * lower_bound(body).ticks:
+            return {}
+        back = self.variable.trips - 1
+        return {
+            id(run): run.offset.factor(self.outer.variable)
+            - back * run.offset.factor(self.variable)
+            for run in self.moving
+        }
+
+    def _body(self, ahead: dict[int, int], last: bool = False) -> Code:
+        """The code of an iteration; it loads moving tiles so many bytes ahead."""
         code = self.routine.code()
         tiles, values = Tiles(code, self.constant), dict[Value, Any]()
-        if self.moving and self.variable.trips > 1 and not last:
-            self._prefetch(code)
+        if ahead:
+            self._prefetch(code, ahead)
         if self.ahead is not None:
             self.ahead.slice(code)
         for s in self.loop.body:
@@ -201,12 +232,12 @@ class InnerLoop:
             self.at.constant(Tiles(self.before), value, self.constants[value])
         return self.constants[value]
 
-    def _prefetch(self, code: Code) -> None:
+    def _prefetch(self, code: Code, ahead: dict[int, int]) -> None:
         """Start the loads of the next iteration. A last iteration that has no code of its own
         loads what follows in memory; nobody reads it."""
         for run in self.moving:
             there = Place(self.following, "following", run.buffer)
-            self.at.load(code, run, there, run.offset.factor(self.variable))
+            self.at.load(code, run, there, ahead[id(run)])
 
     def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write, last: bool) -> None:
         site = self.deferred.get(id(write))

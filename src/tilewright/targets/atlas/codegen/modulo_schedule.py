@@ -114,19 +114,41 @@ def _ways_from(start: Node, order: list[Node]) -> list[int]:
     return ways
 
 
-def moving(code: Code) -> set[Register]:
-    """Scalar registers that hold another address in each iteration."""
-    written = {r for op in code.ops for r in _written(op) if r.kind is Kind.X and r.carried}
-    found = set(written)
+def moving(code: Code) -> dict[Register, int]:
+    """Scalar registers that hold another address in each iteration, with the bytes between two
+    iterations (0: not known)."""
+    steps: dict[Register, list[int]] = {}
+    for op in code.ops:
+        for r in _written(op):
+            if r.kind is Kind.X and r.carried:
+                steps.setdefault(r, []).append(_step(op, r))
+    found = {r: amounts[0] if len(amounts) == 1 else 0 for r, amounts in steps.items()}
     for op in code.ops:  # addresses computed from pointers, in program order
-        if any(r in found for r in _read(op)):
-            found.update(r for r in _written(op) if r.kind is Kind.X)
+        behind = [r for r in _read(op) if r in found]
+        if behind:
+            step = found[behind[0]] if op.opcode.mnemonic in ("add", "addi") else 0
+            step = step if len(behind) == 1 else 0
+            found |= {r: step for r in _written(op) if r.kind is Kind.X and r not in found}
     return found
 
 
-def aged(op: Op, turn: int, moved: set[Register]) -> tuple[Range, ...]:
+def _step(op: Op, pointer: Register) -> int:
+    """What an instruction adds to a pointer, 0 if it does something else."""
+    given = [v.register.constant if isinstance(v, Part) else v for v in op.operands[2:]]
+    if op.opcode.mnemonic not in ("add", "addi") or _read(op)[:1] != [pointer]:
+        return 0
+    amount = given[0] or 0
+    return amount - (1 << 32) if amount >= 1 << 31 else amount
+
+
+def aged(op: Op, turn: int, moved: dict[Register, int]) -> tuple[Range, ...]:
     """The op's memory ranges as of iteration `turn`, for telling whether iterations collide."""
-    return tuple(replace(r, turn=turn, moving=_address(op, r) in moved) for r in op.ranges)
+    found = []
+    for touched in op.ranges:
+        at = _address(op, touched)
+        stride = moved.get(at, 0) if at is not None else 0
+        found.append(replace(touched, turn=turn, moving=at in moved, stride=stride))
+    return tuple(found)
 
 
 def _address(op: Op, touched: Range) -> Register | None:

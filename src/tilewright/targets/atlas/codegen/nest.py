@@ -69,6 +69,7 @@ class Read:
     source: str = ""
     row: bool = False  # only the tile's first row is in DRAM; it is repeated down the tile
     on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
+    changing: bool = False  # a write may follow: it is read here or not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Write:
     bytes: int
     source: str = ""
     on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
+    changing: bool = False  # the program also reads it
 
 
 @dataclass(eq=False, slots=True)

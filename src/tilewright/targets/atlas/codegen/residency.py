@@ -149,7 +149,7 @@ class _Piece:
 
     def rows(self) -> list[Statement]:
         for index, s in enumerate(self.source):
-            if isinstance(s, Read | Unpark):  # fetched when used
+            if isinstance(s, Read | Unpark) and not _is_changing(s):  # fetched when used
                 self.at.origin[s.result] = s if isinstance(s, Read) else s.slot
                 continue
             if isinstance(s, Compute) and not s.inputs:  # made anew where it is used
@@ -218,6 +218,10 @@ class _Piece:
         slot = self.at.slot_for(value)
         self.at.origin[value] = slot
         self.out.append(Park(name, slot, self.line))
+
+
+def _is_changing(s: Simple) -> bool:
+    return isinstance(s, Read) and s.changing
 
 
 def _inputs(s: Simple) -> tuple[Value, ...]:

@@ -89,7 +89,7 @@ class _Crossing:
                     self._move(value)
             for value in _made(s):
                 self.made.setdefault(value, number)
-            if isinstance(s, Read) and id(s) in outermost:
+            if isinstance(s, Read) and id(s) in outermost and not s.changing:
                 self.reads[s.result] = s
 
     def _move(self, what: Value | Slot) -> None:

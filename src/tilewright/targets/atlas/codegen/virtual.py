@@ -18,6 +18,7 @@ REGISTER_BYTES = 1024
 WINDOW = 4096 * ROW
 ALL = 1 << 40  # more bytes than any buffer has
 RESIDENT = "resident"  # how names of tensors that stay in VMEM start
+CHANGING = f"{RESIDENT} changing"  # and of those that the same program reads and writes
 
 
 class OutOfReach(ValueError):
@@ -68,7 +69,7 @@ class Range:
     """Bytes of a memory that an instruction reads or writes.
 
     turn: the iteration of a loop, where instructions of two iterations share a piece of code.
-    moving: the address differs between iterations.
+    moving: the address differs between iterations, by `stride` bytes if that is known.
     """
 
     space: str  # vmem, dram
@@ -77,8 +78,11 @@ class Range:
     write: bool
     turn: int = 0
     moving: bool = False
+    stride: int = 0
 
     def overlaps(self, other: Range) -> bool:
+        if self.space.startswith(CHANGING) and other.space.startswith(CHANGING):
+            return self._may_meet(other)
         if self.turn != other.turn and self.moving and other.moving:
             # What one iteration calls this buffer may be another buffer of the next.
             apart = ("dram", RESIDENT)
@@ -89,6 +93,19 @@ class Range:
             and self.start < other.start + other.bytes
             and other.start < self.start + self.bytes
         )
+
+    def _may_meet(self, other: Range) -> bool:
+        """The same of tensors that change: what is not known to be apart may be the same bytes."""
+        if self.space != other.space:
+            return True
+        if self.turn == other.turn or not (self.moving or other.moving):
+            return self.start < other.start + other.bytes and other.start < self.start + self.bytes
+        if not self.stride or self.stride != other.stride:
+            return True
+        # Any number of iterations lies between both.
+        now, then = (self, other) if self.turn < other.turn else (other, self)
+        first = then.start + then.stride
+        return first < now.start + now.bytes if now.stride > 0 else first + then.bytes > now.start
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,66 @@
+"""How a product that is too large for VMEM is cut into parts.
+
+Both ways move the weights once per part of the rows. With whole rows of the left operand on chip,
+few rows fit where it is deep. With the sums on chip instead, and the left operand passing by a few
+columns at a time, few rows fit where the result is wide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.targets.atlas.profile import Profile
+
+KIB = 1024
+SIDE = 32
+WHOLE = 800  # tiles of a left operand that are held on chip at a time
+GROUP = 4  # tiles of rows in one loop body, with sums on chip
+DEPTHS = (4, 3, 2)  # tiles of the contraction in one loop body, with sums on chip
+SPARE = 28 * KIB  # VMEM for tiles that wait between uses, scales, and what the program keeps
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows of one part; depth: elements of the contraction at a time, with the sums on chip, or 0
+    for whole rows of the left operand."""
+
+    rows: int
+    depth: int = 0
+
+
+def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) -> Cut | None:
+    """The faster way to cut [rows, deep] @ [deep, wide], None if all rows fit; without `sums` whole
+    rows of the left operand."""
+    m, k, n = (-(-size // SIDE) for size in (rows, deep, wide))
+    if m * k <= WHOLE:
+        return None
+    parts = -(-m // max(1, WHOLE // k))
+    found = Cut(-(-m // parts) * SIDE)
+    best = _ticks(profile, m, k, n, parts, 0)
+    for count in range(1, parts) if sums else ():
+        height = -(-m // count)
+        depth = next((d for d in DEPTHS if sums_bytes(height, d, n) <= profile.vmem_bytes), 0)
+        if not depth:
+            continue
+        ticks = _ticks(profile, m, k, n, count, depth)
+        if ticks < best:
+            found, best = Cut(height * SIDE, depth * SIDE), ticks
+    return found
+
+
+def sums_bytes(height: int, depth: int, wide: int) -> int:
+    """VMEM for the sums, and twice for weights and left operand; sizes in tiles."""
+    return (2 * height * wide + 2 * depth * (wide + GROUP)) * KIB + SPARE
+
+
+def _ticks(profile: Profile, m: int, k: int, n: int, parts: int, depth: int) -> float:
+    """About how long it takes: transfers, or loads of tiles beside the products they are for."""
+    timing = profile.timing
+    moved = profile.dma.ticks((m * k + parts * k * n) * KIB)
+    load, push = timing["tensor_load"].interval, timing["pop_wide"].interval
+    if not depth:
+        each = load * 4 / 3
+    else:  # sums come and go as two registers each
+        each = load * (1 + 1 / depth + 1 / (4 * GROUP))
+        each += 2 * push / depth if timing["push"].unit == timing["tensor_load"].unit else 0
+    return max(moved, m * k * n * each)

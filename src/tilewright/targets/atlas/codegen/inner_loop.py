@@ -63,7 +63,9 @@ class InnerLoop:
 
     def lower(self) -> None:
         mark = self.at.top
-        self.before = before = self.routine.code()
+        before = self.routine.code()
+        # What is the same whenever the loop around comes here.
+        self.once = before if self.outer is None else self.routine.code()
         self.ahead = self._ahead()
         self.current, self.following = self._double_buffer()  # first: it needs alignment
         for run in self.fixed:
@@ -72,10 +74,9 @@ class InnerLoop:
             buffer = self.at.allocate(run.bytes, source=run.reads[0].source)
             self.places[id(run)] = buffer
             if run.row:
-                self.at.clear(before, buffer, run.bytes)
-            self.at.load(before, run, buffer)
-            if run.row:
                 self._spread(before, run, buffer)
+            else:
+                self.at.load(before, run, buffer)
         for run in self.moving:
             if run.row:
                 for pointer, name in ((self.current, "current"), (self.following, "following")):
@@ -106,15 +107,19 @@ class InnerLoop:
             self.out.append(after)
         if self.outer is None:
             self.at.top = mark
+        elif self.once.ops:
+            self.outer.out.append(self.once)
 
     def _spread(self, before: Code, run: Run, buffer: int) -> None:
         """Make a row that all iterations use a whole tile, so that the body only loads it."""
+        alone = self.at.allocate(run.bytes, source=run.reads[0].source)  # the row among zeros
+        self.at.clear(self.once, alone, run.bytes)
+        self.at.load(before, run, alone)
         tiles, values = Tiles(before), dict[Value, Any]()
         first = run.reads[0]
-        self.at.fetch(before, tiles, values, first, run, buffer)
+        self.at.fetch(before, tiles, values, first, run, alone)
         tiles.store(values[first.result], buffer, run.bytes)
-        for read in run.reads:
-            self.spread.add(id(read))
+        self.spread.update(id(read) for read in run.reads)
 
     def _ahead(self) -> _Ahead | None:
         """Load what the next iteration of the loop around needs, a slice in each of ours."""
@@ -226,10 +231,10 @@ class InnerLoop:
         return code
 
     def constant(self, value: float) -> Tile:
-        """Constants of a loop are made before it and stay in registers."""
+        """Constants of a loop are made before it, and before the loop around, and stay in registers."""
         if value not in self.constants:
             self.constants[value] = Tile(self.routine.carry(2), "bf16")
-            self.at.constant(Tiles(self.before), value, self.constants[value])
+            self.at.constant(Tiles(self.once), value, self.constants[value])
         return self.constants[value]
 
     def _prefetch(self, code: Code, ahead: dict[int, int]) -> None:

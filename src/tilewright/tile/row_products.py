@@ -13,7 +13,8 @@ Products are recorded in the order of their expected time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import TileArray
@@ -79,10 +80,11 @@ def _in_time(plan: Plan, costs: Costs) -> list[tuple[int, Piece, int | None]]:
     events: list[tuple[int, Piece, int | None]] = []
     for unit in UNITS:
         pieces = plan.pieces[unit]
-        for piece, following in zip(pieces, [*pieces[1:], None], strict=True):
+        for piece, following in zip_longest(pieces, pieces[1:]):
             cost = costs.step[unit]
             events += [(piece.start + k * cost, piece, s) for k, s in enumerate(piece.steps)]
-            if following is None or following.column != piece.column:
+            here = following and (following.column, following.steps.start)
+            if here != (piece.column, piece.steps.stop):
                 events.append((piece.start + len(piece.steps) * cost, piece, None))
     return sorted(events, key=lambda event: event[0])
 
@@ -110,39 +112,51 @@ def best_plan(columns: int, deep: int, rows: int, costs: Costs) -> Plan:
 
 
 def make_plan(columns: int, deep: int, parts: int, costs: Costs) -> Plan:
-    """Columns dealt out to the units, part by part."""
-    bounds = sorted({deep * part // parts for part in range(parts + 1)})
-    free = [0, 0]  # when each unit is done with what it has so far
-    inside: list[int | None] = [None, None]  # the column whose sums it holds
-    known = [0] * columns  # when a column has had all its steps so far
-    plan = Plan(([], []), 0)
-    for first, last in zip(bounds, bounds[1:], strict=False):
-        dealt = _deal(columns, last - first, free, inside, costs)
-        for unit in UNITS:
-            for column in dealt[unit]:
-                if inside[unit] != column:
-                    free[unit] += costs.switch if inside[unit] is not None else 0
-                    if first:  # the sums come back, once they are out
-                        free[unit] = max(free[unit], known[column] + costs.switch) + costs.switch
-                    inside[unit] = column
-                plan.pieces[unit].append(Piece(unit, column, range(first, last), free[unit]))
-                free[unit] += (last - first) * costs.step[unit]
-                known[column] = free[unit]
-    return replace(plan, ticks=max(free) + costs.switch)
+    """Columns dealt out to the units, part by part, so that both get done early."""
+    state = _State([0, 0], [None, None], [0] * columns, ([], []))
+    for first, last in pairwise(sorted({deep * part // parts for part in range(parts + 1)})):
+        ways = [state.after(range(first, last), slow, costs) for slow in range(columns + 1)]
+        state = min(ways, key=lambda way: max(way.free))
+    return Plan(state.pieces, max(state.free) + costs.switch)
 
 
-def _deal(
-    columns: int, steps: int, free: list[int], inside: list[int | None], costs: Costs
-) -> tuple[list[int], list[int]]:
-    """The columns each unit takes for one part, so that both get done at about the same time;
-    each begins with the one it has inside."""
+@dataclass
+class _State:
+    """What the units have done after some parts.
 
-    def done(slow: int) -> int:
-        work = slow * costs.step[0], (columns - slow) * costs.step[1]
-        return max(f + steps * w for f, w in zip(free, work, strict=True))
+    free: when each unit is done; inside: the column whose sums it holds; known: when a column
+    has had all its steps so far.
+    """
 
-    count = min(range(columns + 1), key=done)
-    # The slower unit keeps its column and leaves the other its own, as far as that goes.
-    wish = sorted(range(columns), key=lambda c: (c == inside[1], c != inside[0], -c))
-    slow, fast = wish[:count], wish[count:]
-    return slow, sorted(fast, key=lambda c: (c != inside[1], c))
+    free: list[int]
+    inside: list[int | None]
+    known: list[int]
+    pieces: tuple[list[Piece], list[Piece]]
+
+    def after(self, steps: range, slow: int, costs: Costs) -> _State:
+        """After one more part, of which the slower unit takes so many columns."""
+        before, after = self.pieces, _State([*self.free], [*self.inside], [*self.known], ([], []))
+        # Each unit begins with the column it has inside and leaves the other its own.
+        wish = sorted(
+            range(len(self.known)), key=lambda c: (c == self.inside[1], c != self.inside[0], -c)
+        )
+        fast = sorted(wish[slow:], key=lambda c: (c != self.inside[1], c))
+        for unit, columns in ((0, wish[:slow]), (1, fast)):
+            for column in columns:
+                after._take(unit, column, steps, costs)
+        after.pieces = (before[0] + after.pieces[0], before[1] + after.pieces[1])
+        return after
+
+    def _take(self, unit: int, column: int, steps: range, costs: Costs) -> None:
+        free, inside = self.free, self.inside
+        if inside[unit] != column:
+            free[unit] += costs.switch if inside[unit] is not None else 0
+            if inside[1 - unit] == column:
+                inside[1 - unit] = None
+                free[1 - unit] += costs.switch
+            if steps.start:  # the sums come back, once they are out
+                free[unit] = max(free[unit], self.known[column] + costs.switch) + costs.switch
+            inside[unit] = column
+        self.pieces[unit].append(Piece(unit, column, steps, free[unit]))
+        free[unit] += len(steps) * costs.step[unit]
+        self.known[column] = free[unit]

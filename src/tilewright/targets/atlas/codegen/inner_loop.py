@@ -85,7 +85,7 @@ class InnerLoop:
             self.places[id(run)] = Place(self.current, "current", run.buffer)
         self.deferred = self._deferred_stores()
         self.out.append(before)
-        top, trips = self.at.top, self.variable.trips
+        top, trips, slots = self.at.top, self.variable.trips, dict(self.at.slots)
         body = self._body(self._next())
         if around := self._next_around(body):
             assert self.outer is not None
@@ -94,7 +94,7 @@ class InnerLoop:
         for run in self.moving:
             self.at.load(before, run, Place(self.current, "current", run.buffer))
         if around or self._wastes(body):
-            self.at.top = top  # the loop has let go of its buffers
+            self.at.top, self.at.slots = top, slots  # the loop has let go of its buffers
             last = self._body(around, last=True)
             self.out.append(Loop(1, [Loop(trips - 1, [body]), last]))
         else:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
@@ -27,7 +29,7 @@ def test_every_column_gets_all_its_steps_in_order(columns, deep, rows, parts):
     for column in range(columns):
         own = [p for p in pieces if p.column == column]
         assert [k for p in own for k in p.steps] == list(range(deep))
-        for before, after in zip(own, own[1:], strict=False):
+        for before, after in pairwise(own):
             end = before.start + len(before.steps) * costs.step[before.unit]
             assert after.start >= end + (costs.switch if after.unit != before.unit else 0)
 
@@ -39,7 +41,7 @@ def test_a_unit_does_one_thing_at_a_time(columns, deep, rows):
     plan = best_plan(columns, deep, rows, costs)
     for unit in (0, 1):
         pieces = plan.pieces[unit]
-        for before, after in zip(pieces, pieces[1:], strict=False):
+        for before, after in pairwise(pieces):
             end = before.start + len(before.steps) * costs.step[unit]
             assert after.start >= end + (costs.switch if after.column != before.column else 0)
     work = columns * deep / (1 / costs.step[0] + 1 / costs.step[1])
@@ -54,10 +56,10 @@ def test_three_columns_keep_both_units_busy():
 @tw.kernel
 def side_by_side(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"], out: tw.bf16["M", "N"]):
     for m in tw.grid(out.M, 64):
-        deep, columns = whole(a.K).parts(), whole(out.N).parts()
-        rows = [a[m, k] for k in deep]
-        for c, y in tw.row_products(rows, lambda k, c: b[deep[k], columns[c]], len(columns)):
-            out[m, columns[c]] = y
+        deep, across = whole(a.K).parts(), whole(out.N).parts()
+        columns = [[b[k, n] for k in deep] for n in across]
+        for c, y in tw.row_products([a[m, k] for k in deep], columns):
+            out[m, across[c]] = y
 
 
 @tw.kernel

@@ -386,6 +386,12 @@ def linear(o: Options):
                 acc += part @ w[columns, n]
             finish(b, m, n, corrected(acc, b, m, n))
 
+        def side_by_side(b: Any, m: Any, columns: list[Block]) -> None:
+            parts = list(_contraction(a, b, m, w.K, heads))
+            left, right = [tiles for tiles, _ in parts], [k for _, k in parts]
+            for c, y in tw.row_products(left, [[w[k, n] for k in right] for n in columns]):
+                finish(b, m, columns[c], y)
+
         def finish(b: Any, m: Any, n: Any, total: Any) -> None:
             y = _activated(o, _finish(t, o, total, n, ("scale", "bias")))
             if o.get("factor", 1.0) != 1.0:
@@ -398,13 +404,7 @@ def linear(o: Options):
             for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, HIGH * SIDE, padded=True):
-                        columns = n.parts()
-                        parts = list(_contraction(a, b, m, w.K, heads))
-                        left = [tiles for tiles, _ in parts]
-                        right = [k for _, k in parts]
-                        weights = lambda step, c: w[right[step], columns[c]]  # noqa: E731
-                        for c, y in tw.row_products(left, weights, len(columns)):
-                            finish(b, m, columns[c], y)
+                        side_by_side(b, m, n.parts())
         elif o.get("depth"):
             add_in_parts(t, o, finish)
         elif not o.get("rows"):
@@ -530,15 +530,13 @@ def project(o: Options):
 
         def side_by_side(b: Any, heads: list[Any], m: Any) -> None:
             deep = whole(w.K).parts()
-            columns = [(h, d) for h in heads for d in across]
-            weights = lambda step, c: w[columns[c][0], deep[step], columns[c][1]]  # noqa: E731
-            ready: dict[int, Any] = {}
-            for c, y in tw.row_products([a[b, m, k] for k in deep], weights, len(columns)):
-                ready[c] = y
-                first = c - c % len(across)
-                whole_head = range(first, first + len(across))
-                if all(k in ready for k in whole_head):
-                    finish(b, columns[c][0], m, [ready[k] for k in whole_head])
+            columns = [[w[h, k, d] for k in deep] for h in heads for d in across]
+            ready: list[dict[int, Any]] = [{} for _ in heads]
+            for c, y in tw.row_products([a[b, m, k] for k in deep], columns):
+                h, d = divmod(c, len(across))
+                ready[h][d] = y
+                if len(ready[h]) == len(across):
+                    finish(b, heads[h], m, [ready[h][d] for d in range(len(across))])
 
         if o.get("together"):
             for g in tw.each(w.H // o["together"]):

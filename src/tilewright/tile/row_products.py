@@ -12,7 +12,7 @@ Products are recorded in the order of their expected time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
@@ -53,17 +53,17 @@ class Plan:
 
 
 def row_products(
-    rows: Sequence[TileArray], weights: Callable[[int, int], TileArray], columns: int
+    rows: Sequence[TileArray], columns: Sequence[Sequence[TileArray]]
 ) -> Iterator[tuple[int, TileArray]]:
-    """(column, its sum) as the sums get ready.
+    """(number of a column, its sum) as the sums get ready.
 
-    rows: the tiles of the rows along K, each at most two tiles high. weights: the tile for a
-    step along K and a column.
+    rows: the tiles of the rows along K, each at most two tiles high. columns: the tiles of every
+    column along K.
     """
     high, deep = len(rows[0].rows), len(rows)
     costs = costs_of(active().profile, high)
     sums: dict[int, Accumulation] = {}
-    for _, piece, step in _in_time(best_plan(columns, deep, high, costs), costs):
+    for _, piece, step in _in_time(best_plan(len(columns), deep, high, costs), costs):
         column = piece.column
         if step is None and piece.steps.stop == deep:
             yield column, sums.pop(column).tiles()
@@ -72,7 +72,7 @@ def row_products(
         else:
             if column not in sums or sums[column].unit is None:
                 sums[column] = _continued(sums.get(column), piece.unit)
-            sums[column] += rows[step] @ weights(step, column)
+            sums[column] += rows[step] @ columns[column][step]
 
 
 def _in_time(plan: Plan, costs: Costs) -> list[tuple[int, Piece, int | None]]:

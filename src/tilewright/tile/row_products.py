@@ -60,7 +60,13 @@ def row_products(
     rows: the tiles of the rows along K, each at most two tiles high. columns: the tiles of every
     column along K.
     """
-    high, deep = len(rows[0].rows), len(rows)
+    deep = len(rows)
+    for column in columns:
+        if len(column) != deep or not deep:
+            raise active().error(
+                "TW1650", f"a column of {len(column)} tiles does not meet rows of {deep}"
+            )
+    high = len(rows[0].rows)
     costs = costs_of(active().profile, high)
     sums: dict[int, Accumulation] = {}
     for _, piece, step in _in_time(best_plan(len(columns), deep, high, costs), costs):

@@ -112,7 +112,9 @@ class InnerLoop:
 
     def _spread(self, before: Code, run: Run, buffer: int) -> None:
         """Make a row that all iterations use a whole tile, so that the body only loads it."""
-        alone = self.at.allocate(run.bytes, source=run.reads[0].source)  # the row among zeros
+        alone = buffer  # the row among zeros; where it comes again, the zeros stay
+        if self.outer is not None:
+            alone = self.at.allocate(run.bytes, source=run.reads[0].source)
         self.at.clear(self.once, alone, run.bytes)
         self.at.load(before, run, alone)
         tiles, values = Tiles(before), dict[Value, Any]()

@@ -171,6 +171,8 @@ class _Assembly:
         stages = max(at.values()) // self.interval + 1
         self._delay_waits(max(at.values()))
         scalars = Scalars(self.placement, self.found, self.setting.constants, self.setting.pointers)
+        if not self._sizes() <= scalars.pinned.keys():
+            return None
         try:
             scalars.run()
         except NoRoom:
@@ -179,6 +181,11 @@ class _Assembly:
         rows = sorted([*rows, *scalars.rows], key=lambda row: row.tick)
         span = max(at[step] + step.latency for step in at)
         return Overlapped(self.interval, stages, span, self.closing, rows)
+
+    def _sizes(self) -> set[int]:
+        """Bytes of repeated transfers, which stay in scalar registers."""
+        sites = (step.node.op.site for step in self.placement.graph.steps)
+        return {site.bytes for site in sites if site is not None}
 
     def _rotate(self) -> bool:
         """Let the iteration start so that a pass ends with idle ticks."""

@@ -24,7 +24,8 @@ def call(kernel: str, a: tuple[int, ...], w: tuple[int, ...], **options: Any) ->
     def tensor(name: str, shape: tuple[int, ...]) -> Tensor:
         return Tensor(name, Layout(shape, "fp8"), "activation")
 
-    operands = {"a": tensor("a", a), "w": tensor("w", w)}
+    names = ("w_gate", "w_up") if kernel == "gated" else ("w",)
+    operands = {"a": tensor("a", a), **{name: tensor(name, w) for name in names}}
     return Call("call", kernel, operands, tensor("out", a), options)
 
 
@@ -37,6 +38,7 @@ def call(kernel: str, a: tuple[int, ...], w: tuple[int, ...], **options: Any) ->
         (call("linear", (1, 1024, 768), (768, 700)), 3),  # 22 columns: one is left over
         (call("linear", (1, 1024, 768), (768, 64)), 0),
         (call("linear", (1, 241, 960), (960, 2560)), 0),  # weights arrive too slowly
+        (call("linear", (1, 1024, 896), (896, 3072)), 0),  # rows and weights do not fit
         (call("linear", (2, 1024, 768), (768, 3072)), 0),
         (call("linear", (1, 1024, 768), (768, 3072), precise="both"), 0),
         (call("linear", (1, 1024, 3072), (3072, 768), rows=512, depth=128), 0),
@@ -44,7 +46,9 @@ def call(kernel: str, a: tuple[int, ...], w: tuple[int, ...], **options: Any) ->
         (call("project", (1, 1024, 768), (15, 768, 64)), 3),
         (call("project", (1, 1024, 768), (7, 768, 64)), 0),  # a prime number of heads
         (call("project", (1, 1024, 768), (8, 768, 128)), 1),
-        (call("gated", (1, 1024, 768), (768, 3072)), 0),
+        (call("gated", (1, 512, 960), (960, 2560)), 2),
+        (call("gated", (1, 241, 960), (960, 2560)), 0),
+        (call("norm", (1, 1024, 768), (768, 3072)), 0),
     ],
 )
 def test_columns_together(made, expected):

@@ -71,6 +71,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"a": (1, ROWS, DEEP), "w": (DEEP, WIDE)}, ()),
     ("gated", {"scale": True, "bias": True}, {"a": (2, ROWS, DEEP), "w_gate": (DEEP, WIDE)},
      ("a", "out")),
+    ("gated", {"scale": True, "bias": True, "together": 2},
+     {"a": (1, 290, 300), "w_gate": (300, 150)}, ("a",)),
     ("gated", {"activation": "gelu_tanh"}, {"a": (1, 70, 33), "w_gate": (33, 64)}, ()),
     ("project", {"scale": True, "bias": True, "out": "heads"},
      {"a": (2, ROWS, DEEP), "w": (3, DEEP, 40)}, ("a",)),

@@ -453,9 +453,20 @@ def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
                     finish(b, r.within(m), n, sums[r, n])
 
 
+def _in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[int, list[Any]]]:
+    """(number of a group, its sums) when all columns of a group of so many are ready."""
+    ready: dict[int, Any] = {}
+    for column, sums in products:
+        ready[column] = sums
+        group = range(column - column % size, column - column % size + size)
+        if all(c in ready for c in group):
+            yield column // size, [ready.pop(c) for c in group]
+
+
 @maker
 def gated(o: Options):
-    """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8"""
+    """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8; together: so many columns of
+    tiles of both side by side for every two tiles of rows."""
     row = tw.bf16["N"]
     specs = given(
         a=tw.fp8["B", "M", "K"],
@@ -471,14 +482,29 @@ def gated(o: Options):
     def body(t: Tensors) -> None:
         a, out = t["a"], t["out"]
         rows = _row_blocks(out.M, 2 * -(-a.K // SIDE))
+        both = (t["w_gate"], t["w_up"])
+
+        def finish(b: Any, m: Any, n: Any, gate: Any, up: Any) -> None:
+            gate = _finish(t, o, gate, n, ("scale_gate", "bias_gate"))
+            up = _finish(t, o, up, n, ("scale_up", "bias_up"))
+            out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
+
+        def side_by_side(b: Any, m: Any, across: list[Block]) -> None:
+            deep = whole(a.K).parts()
+            columns = [[w[k, n] for k in deep] for n in across for w in both]
+            for n, sums in _in_groups(tw.row_products([a[b, m, k] for k in deep], columns), 2):
+                finish(b, m, across[n], *sums)
+
+        if o.get("together"):
+            for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, m, n.parts())
+            return
         for n in tw.grid(out.N):
             for b in tw.each(out.B):
                 for m in tw.grid(out.M, rows):
-                    gate = a[b, m, :] @ t["w_gate"][:, n]
-                    gate = _finish(t, o, gate, n, ("scale_gate", "bias_gate"))
-                    up = a[b, m, :] @ t["w_up"][:, n]
-                    up = _finish(t, o, up, n, ("scale_up", "bias_up"))
-                    out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
+                    finish(b, m, n, *(a[b, m, :] @ w[:, n] for w in both))
 
     return specs, body
 
@@ -531,12 +557,9 @@ def project(o: Options):
         def side_by_side(b: Any, heads: list[Any], m: Any) -> None:
             deep = whole(w.K).parts()
             columns = [[w[h, k, d] for k in deep] for h in heads for d in across]
-            ready: list[dict[int, Any]] = [{} for _ in heads]
-            for c, y in tw.row_products([a[b, m, k] for k in deep], columns):
-                h, d = divmod(c, len(across))
-                ready[h][d] = y
-                if len(ready[h]) == len(across):
-                    finish(b, heads[h], m, [ready[h][d] for d in range(len(across))])
+            products = tw.row_products([a[b, m, k] for k in deep], columns)
+            for h, sums in _in_groups(products, len(across)):
+                finish(b, heads[h], m, sums)
 
         if o.get("together"):
             for g in tw.each(w.H // o["together"]):

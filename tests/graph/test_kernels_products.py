@@ -43,7 +43,8 @@ def call(kernel: str, a: tuple[int, ...], w: tuple[int, ...], **options: Any) ->
         (call("linear", (1, 1024, 768), (768, 3072), precise="both"), 0),
         (call("linear", (1, 1024, 3072), (3072, 768), rows=512, depth=128), 0),
         (call("project", (1, 1024, 768), (12, 768, 64)), 2),
-        (call("project", (1, 1024, 768), (15, 768, 64)), 3),
+        (call("project", (1, 512, 768), (15, 768, 64)), 3),
+        (call("project", (1, 1024, 768), (15, 768, 64)), 0),  # six columns do not fit
         (call("project", (1, 1024, 768), (7, 768, 64)), 0),  # a prime number of heads
         (call("project", (1, 1024, 768), (8, 768, 128)), 1),
         (call("gated", (1, 512, 960), (960, 2560)), 2),

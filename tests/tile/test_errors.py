@@ -235,6 +235,14 @@ def rows_of_vector(x: A, out: V):
         out[:] = x[m, :]  # here
 
 
+def column_too_short(a: F, b: tw.fp8["N", "K"], out: tw.bf16["M", "K"]):
+    for m in tw.grid(a.M):
+        for k in tw.grid(b.K):
+            rows = [a[m, n] for n in tw.steps(a.N, unroll=True)]
+            for _, y in tw.row_products(rows, [[b[:, k]]]):  # here
+                out[m, k] = y
+
+
 MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (condition, "TW1648", "a tile as a condition is not possible"),
     (comparison, "TW1648", "a comparison of tiles is not possible"),
@@ -274,6 +282,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (values_while_traced, "TW1628", "tiles have no numbers while a kernel is traced"),
     (head_outside, "TW1608", "index 2 is outside a dimension of 2 of q"),
     (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),
+    (column_too_short, "TW1650", "a column of 1 tiles does not meet rows of 3"),
     (bad_unit, "TW1635", "units 2 do not name matrix units"),
     (bad_stationary, "TW1636", 'stationary is "weights" or "activations", not \'rows\''),
     (bad_depth, "TW1637", "depth is a number from 2 on, not 1"),

@@ -22,6 +22,7 @@ from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import capture
 from tilewright.graph.host import Parts, split_parts
 from tilewright.graph.kernels_images import IMAGE_KERNELS
+from tilewright.graph.kernels_products import mark_products
 from tilewright.graph.link import Generator
 from tilewright.graph.lowering import Lowering
 from tilewright.graph.placement import Places, place, starved
@@ -162,6 +163,7 @@ def _generate(
     folded: Folded, parts: Parts, profile: Profile, options: CompileOptions, progress: Progress
 ) -> tuple[Places, list[PlacedKernel]]:
     """Places and code; where a kernel needs more room, fewer tensors stay in VMEM."""
+    mark_products(folded.calls, profile)
     generator = Generator(profile, folded.calls, folded.repeats)
     more: dict[int, int] = {}
     slack, borders = 0, parts.borders()

@@ -23,6 +23,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.graph.blocking import GROUP
 from tilewright.graph.kernels_images import IMAGE_KERNELS
+from tilewright.graph.kernels_products import HIGH
 from tilewright.kernels.attention import Keys, attend, reach, together, together_causal
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
@@ -348,6 +349,7 @@ def linear(o: Options):
     the other. rows: pass over all panels of w for one block of so many rows after the other;
     without it over all rows for one panel after the other. depth: keep the sums of such a block on
     chip and add so many elements of the contraction at a time; w is then not in panels.
+    together: so many columns of tiles side by side for every two tiles of rows.
     """
     heads = bool(o.get("heads"))
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
@@ -388,6 +390,12 @@ def linear(o: Options):
                 acc += part @ w[columns, n]
             finish(b, m, n, corrected(acc, b, m, n))
 
+        def side_by_side(b: Any, m: Any, columns: list[Block]) -> None:
+            parts = list(_contraction(a, b, m, w.K, heads))
+            left, right = [tiles for tiles, _ in parts], [k for _, k in parts]
+            for c, y in tw.row_products(left, [[w[k, n] for k in right] for n in columns]):
+                finish(b, m, columns[c], y)
+
         def finish(b: Any, m: Any, n: Any, total: Any) -> None:
             y = _activated(o, _finish(t, o, total, n, ("scale", "bias")))
             if o.get("factor", 1.0) != 1.0:
@@ -396,7 +404,12 @@ def linear(o: Options):
                 y = y + t["residual"][b, m, n]
             out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
 
-        if o.get("depth"):
+        if o.get("together"):
+            for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, m, n.parts())
+        elif o.get("depth"):
             add_in_parts(t, o, finish)
         elif not o.get("rows"):
             for n in tw.grid(out.N):
@@ -444,9 +457,20 @@ def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
                     finish(b, r.within(m), n, sums[r, n])
 
 
+def _in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[int, list[Any]]]:
+    """(number of a group, its sums) when all columns of a group of so many are ready."""
+    ready: dict[int, Any] = {}
+    for column, sums in products:
+        ready[column] = sums
+        group = range(column - column % size, column - column % size + size)
+        if all(c in ready for c in group):
+            yield column // size, [ready.pop(c) for c in group]
+
+
 @maker
 def gated(o: Options):
-    """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8"""
+    """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8; together: so many columns of
+    tiles of both side by side for every two tiles of rows."""
     row = tw.bf16["N"]
     specs = given(
         a=tw.fp8["B", "M", "K"],
@@ -462,21 +486,37 @@ def gated(o: Options):
     def body(t: Tensors) -> None:
         a, out = t["a"], t["out"]
         rows = _row_blocks(out.M, 2 * -(-a.K // SIDE))
+        both = (t["w_gate"], t["w_up"])
+
+        def finish(b: Any, m: Any, n: Any, gate: Any, up: Any) -> None:
+            gate = _finish(t, o, gate, n, ("scale_gate", "bias_gate"))
+            up = _finish(t, o, up, n, ("scale_up", "bias_up"))
+            out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
+
+        def side_by_side(b: Any, m: Any, across: list[Block]) -> None:
+            deep = whole(a.K).parts()
+            columns = [[w[k, n] for k in deep] for n in across for w in both]
+            for n, sums in _in_groups(tw.row_products([a[b, m, k] for k in deep], columns), 2):
+                finish(b, m, across[n], *sums)
+
+        if o.get("together"):
+            for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, m, n.parts())
+            return
         for n in tw.grid(out.N):
             for b in tw.each(out.B):
                 for m in tw.grid(out.M, rows):
-                    gate = a[b, m, :] @ t["w_gate"][:, n]
-                    gate = _finish(t, o, gate, n, ("scale_gate", "bias_gate"))
-                    up = a[b, m, :] @ t["w_up"][:, n]
-                    up = _finish(t, o, up, n, ("scale_up", "bias_up"))
-                    out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
+                    finish(b, m, n, *(a[b, m, :] @ w[:, n] for w in both))
 
     return specs, body
 
 
 @maker
 def project(o: Options):
-    """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`.
+    """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`;
+    together: so many heads side by side for every two tiles of rows.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
     them; "values" is [B, H, M, D]. With rope a head's first half and
@@ -501,20 +541,39 @@ def project(o: Options):
     def body(t: Tensors) -> None:
         a, w, out = t["a"], t["w"], t["out"]
         rows = _row_blocks(a.M, -(-a.K // SIDE) * -(-w.D // SIDE))
+        across = whole(w.D).parts()
+
+        def finish(b: Any, h: Any, m: Any, parts: list[Any]) -> None:
+            parts = [
+                _finish(t, o, y, (h, d), ("scale", "bias"))
+                for d, y in zip(across, parts, strict=True)
+            ]
+            if o.get("rope"):
+                parts = _rotated(t, b, m, parts)
+            for d, y in zip(across, parts, strict=True):
+                if kind == "columns":
+                    out[b, h, d, m] = tw.to_fp8(y).T
+                else:
+                    out[b, h, m, d] = tw.to_fp8(y)
+
+        def side_by_side(b: Any, heads: list[Any], m: Any) -> None:
+            deep = whole(w.K).parts()
+            columns = [[w[h, k, d] for k in deep] for h in heads for d in across]
+            products = tw.row_products([a[b, m, k] for k in deep], columns)
+            for h, sums in _in_groups(products, len(across)):
+                finish(b, heads[h], m, sums)
+
+        if o.get("together"):
+            for g in tw.each(w.H // o["together"]):
+                heads = [g * o["together"] + k for k in range(o["together"])]
+                for b in tw.each(a.B):
+                    for m in tw.grid(a.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, heads, m)
+            return
         for h in tw.each(w.H):
             for b in tw.each(a.B):
                 for m in tw.grid(a.M, rows):
-                    parts = []
-                    for d in whole(w.D).parts():
-                        y = a[b, m, :] @ w[h, :, d]
-                        parts.append(_finish(t, o, y, (h, d), ("scale", "bias")))
-                    if o.get("rope"):
-                        parts = _rotated(t, b, m, parts)
-                    for d, y in zip(whole(w.D).parts(), parts, strict=True):
-                        if kind == "columns":
-                            out[b, h, d, m] = tw.to_fp8(y).T
-                        else:
-                            out[b, h, m, d] = tw.to_fp8(y)
+                    finish(b, h, m, [a[b, m, :] @ w[h, :, d] for d in across])
 
     return specs, body
 

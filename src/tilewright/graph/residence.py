@@ -122,6 +122,7 @@ def base_room(call: Call) -> int:
         if parameter in call.operands:
             layout = call.operands[parameter].layout
             wide = _tiles(layout.shape[-1]) if call.kernel == "project" else 1
+            wide *= call.options.get("together", 1)
             room += 2 * _tiles(layout.shape[-2]) * KIB * wide
     if call.kernel == "attention":
         found = (t for name, t in call.operands.items() if name.startswith("kt"))
@@ -150,7 +151,8 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
             return layout.bytes // max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
         if parameter in ("cos", "sin"):
             return layout.bytes
-        return 2 * _tiles(layout.shape[-2]) * tile
+        high = 8 if call.options.get("together") else _tiles(layout.shape[-2])
+        return 2 * high * tile
     if call.kernel == "attention":
         if parameter.startswith(("kt", "v")):
             return 2 * layout.bytes // layout.shape[1]

@@ -49,6 +49,7 @@ from tilewright.tile.ops import (
     transpose,
     zeros,
 )
+from tilewright.tile.row_products import row_products
 from tilewright.tile.types import bf16, fp8
 
 Compiled = CompiledKernel
@@ -56,7 +57,7 @@ Compiled = CompiledKernel
 __all__ = [
     "Compiled", "CompiledKernel", "Kernel", "abs", "accumulator", "bf16", "causal", "col_max", "col_min",
     "col_sum", "cos", "cube", "each", "exp", "exp2", "fp8", "full", "gelu", "grid", "keep", "kernel", "log",
-    "log2", "maximum", "minimum", "neutral", "ones", "options", "park", "recip", "relu", "row_max", "row_min", "row_sum",
+    "log2", "maximum", "minimum", "neutral", "ones", "options", "park", "recip", "relu", "row_max", "row_min", "row_products", "row_sum",
     "rsqrt", "scratch", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",
     "to_fp8", "transpose", "where", "zeros",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.kernels.bodies import BODIES
@@ -58,11 +58,14 @@ class InnerLoop:
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
+        self.spread: set[int] = set()  # reads of rows that lie there as whole tiles
         self.constants: dict[float, Tile] = {}
 
     def lower(self) -> None:
         mark = self.at.top
-        self.before = before = self.routine.code()
+        before = self.routine.code()
+        # What is the same whenever the loop around comes here.
+        self.once = before if self.outer is None else self.routine.code()
         self.ahead = self._ahead()
         self.current, self.following = self._double_buffer()  # first: it needs alignment
         for run in self.fixed:
@@ -71,8 +74,9 @@ class InnerLoop:
             buffer = self.at.allocate(run.bytes, source=run.reads[0].source)
             self.places[id(run)] = buffer
             if run.row:
-                self.at.clear(before, buffer, run.bytes)
-            self.at.load(before, run, buffer)
+                self._spread(before, run, buffer)
+            else:
+                self.at.load(before, run, buffer)
         for run in self.moving:
             if run.row:
                 for pointer, name in ((self.current, "current"), (self.following, "following")):
@@ -81,7 +85,7 @@ class InnerLoop:
             self.places[id(run)] = Place(self.current, "current", run.buffer)
         self.deferred = self._deferred_stores()
         self.out.append(before)
-        top, trips = self.at.top, self.variable.trips
+        top, trips, slots = self.at.top, self.variable.trips, dict(self.at.slots)
         body = self._body(self._next())
         if around := self._next_around(body):
             assert self.outer is not None
@@ -90,7 +94,7 @@ class InnerLoop:
         for run in self.moving:
             self.at.load(before, run, Place(self.current, "current", run.buffer))
         if around or self._wastes(body) or self._leaves_memory():
-            self.at.top = top  # the loop has let go of its buffers
+            self.at.top, self.at.slots = top, slots  # the loop has let go of its buffers
             last = self._body(around, last=True)
             self.out.append(Loop(1, [Loop(trips - 1, [body]), last]))
         else:
@@ -103,6 +107,21 @@ class InnerLoop:
             self.out.append(after)
         if self.outer is None:
             self.at.top = mark
+        elif self.once.ops:
+            self.outer.out.append(self.once)
+
+    def _spread(self, before: Code, run: Run, buffer: int) -> None:
+        """Make a row that all iterations use a whole tile, so that the body only loads it."""
+        alone = buffer  # the row among zeros; where it comes again, the zeros stay
+        if self.outer is not None:
+            alone = self.at.allocate(run.bytes, source=run.reads[0].source)
+        self.at.clear(self.once, alone, run.bytes)
+        self.at.load(before, run, alone)
+        tiles, values = Tiles(before), dict[Value, Any]()
+        first = run.reads[0]
+        self.at.fetch(before, tiles, values, first, run, alone)
+        tiles.store(values[first.result], buffer, run.bytes)
+        self.spread.update(id(read) for read in run.reads)
 
     def _ahead(self) -> _Ahead | None:
         """Load what the next iteration of the loop around needs, a slice in each of ours."""
@@ -208,7 +227,8 @@ class InnerLoop:
                 self.at.fetch_resident(code, tiles, values, s)
             elif isinstance(s, Read):
                 run = self.where[id(s)]
-                self.at.fetch(code, tiles, values, s, run, self.places[id(run)])
+                read = replace(s, row=False) if id(s) in self.spread else s
+                self.at.fetch(code, tiles, values, read, run, self.places[id(run)])
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
@@ -226,10 +246,10 @@ class InnerLoop:
         return code
 
     def constant(self, value: float) -> Tile:
-        """Constants of a loop are made before it and stay in registers."""
+        """Constants of a loop are made before it, and before the loop around, and stay in registers."""
         if value not in self.constants:
             self.constants[value] = Tile(self.routine.carry(2), "bf16")
-            self.at.constant(Tiles(self.before), value, self.constants[value])
+            self.at.constant(Tiles(self.once), value, self.constants[value])
         return self.constants[value]
 
     def _prefetch(self, code: Code, ahead: dict[int, int]) -> None:

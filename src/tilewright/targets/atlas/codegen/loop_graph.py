@@ -38,6 +38,7 @@ class Step:
     is_load: bool = False
     is_late: bool = False
     is_prefetch: bool = False  # a transfer for a later iteration, or the wait for it
+    is_tied: bool = False  # such a transfer whose bytes the loop reads
 
     @property
     def unit(self) -> str:
@@ -168,6 +169,7 @@ class _Builder:
             if step.is_transfer and step.node.op.site is None and self._is_prefetch(step):
                 assert step.node.wait is not None
                 step.is_prefetch = self.at[step.node.wait].is_prefetch = True
+                step.is_tied = any(b.is_load for b, *_ in (*step.before, *step.after))
 
     def _is_prefetch(self, step: Step) -> bool:
         """Whether a transfer loads what nothing of the same iteration needs."""

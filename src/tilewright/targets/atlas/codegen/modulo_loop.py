@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from tilewright.targets.atlas.codegen.list_schedule import Issue, Schedule, Setting
 from tilewright.targets.atlas.codegen.loop_addresses import Addresses, addresses
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step, loop_graph
-from tilewright.targets.atlas.codegen.modulo_place import Placement
+from tilewright.targets.atlas.codegen.modulo_pack import can_pack
+from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
 from tilewright.targets.atlas.codegen.modulo_registers import assign
 from tilewright.targets.atlas.codegen.modulo_scalars import AHEAD, NoRoom, Row, Scalars
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
@@ -28,9 +29,10 @@ from tilewright.targets.atlas.program import Instruction
 CHANNELS = 4  # for transfers of one iteration; each keeps scalar registers until its wait
 HEAD = 40  # ticks at the start for scalar instructions
 STEPS = (0, 0.5, 1, 1.5, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24, 30, 40, 55)  # percent over the bound
-# Ticks loads may come ahead of their reader (0: in the order of the plain schedule), and whether
-# idle ticks of busy units come in useful lengths.
-VARIANTS = ((0, False), (400, True), (0, True), (400, False), (1600, True))
+USUAL = (Way(0, False), Way(400, True), Way(0, True), Way(400, False), Way(1600, True))
+PACKED = tuple(
+    Way(400, aligned, True, early) for early in (False, True) for aligned in (True, False)
+)
 WORK = 100_000  # ticks tried for one loop, in all
 FEWEST_TRIPS = 3
 ATTEMPTS = 12  # with longer times in slots
@@ -67,61 +69,77 @@ class Overlapped:
 def overlapped(
     body: Code, plain: Schedule, trips: int, setting: Setting, limit: float
 ) -> Overlapped | None:
-    """The loop with the shortest interval found that is below `limit`."""
+    """The shortest loop found with an interval below `limit`."""
     found = addresses(body)
     bound = lower_bound(body).ticks
     if found is None or trips < FEWEST_TRIPS:
         return None
-    channels = setting.channels[-CHANNELS:]
     graph = loop_graph(body, plain)
     if len(graph.steps) > MAX_STEPS:
         return None
-    graph.work = WORK
     intervals = [int(bound * (1 + percent / 100)) + 1 for percent in STEPS]
     intervals = [interval for interval in intervals if interval < limit]
-    best, low, high = None, 0, len(intervals)
-    while low < high:  # from the longest down: most that fails, fails there
-        middle = (low + high) // 2 if best is not None else high - 1
-        loop = _attempt(graph, found, setting, channels, intervals[middle], trips)
-        if loop is None and best is None:
-            return None
-        if loop is None:
-            low = middle + 1
-        else:
-            best, high = loop, middle
-    return best
+    search = _Search(graph, found, setting, trips)
+    if can_pack(graph):
+        loop = search.run(intervals, PACKED)
+        if loop is not None:
+            return loop
+    return search.run(intervals, USUAL)
 
 
-def _attempt(
-    graph: LoopGraph,
-    found: Addresses,
-    setting: Setting,
-    channels: list[int],
-    interval: int,
-    trips: int,
-) -> Overlapped | None:
-    """The loop with one interval, if any way of placing its steps works out."""
-    for lead, aligned in VARIANTS:
-        placement = _placed(graph, interval, lead, aligned)
-        if placement is not None:
-            loop = _Assembly(placement, found, setting, channels).loop()
-            if loop is not None and loop.stages <= trips:
-                return loop
-    return None
+@dataclass
+class _Search:
+    """The search for an interval at which the steps can be placed."""
 
+    graph: LoopGraph
+    found: Addresses
+    setting: Setting
+    trips: int
 
-def _placed(graph: LoopGraph, interval: int, lead: int, aligned: bool) -> Placement | None:
-    """The steps at their ticks; slots that turn out too short are tried longer."""
-    usual = None
-    for _ in range(ATTEMPTS):
-        placement = Placement(graph, interval, lead, aligned, usual)
-        before = dict(placement.usual)
-        if placement.run():
-            return placement
-        if placement.usual == before:
-            return None
-        usual = placement.usual
-    return None
+    def run(self, intervals: list[int], ways: tuple[Way, ...]) -> Overlapped | None:
+        self.graph.work = WORK
+        best, low, high = None, 0, len(intervals)
+        while low < high:  # from the longest down: most that fails, fails there
+            middle = (low + high) // 2 if best is not None else high - 1
+            loop = self._attempt(intervals[middle], ways)
+            if loop is None and best is None:
+                return None
+            if loop is None:
+                low = middle + 1
+            else:
+                best, high = min(loop, best or loop, key=self._length), middle
+        return best
+
+    def _length(self, loop: Overlapped) -> int:
+        return loop.length(self.trips)
+
+    def _attempt(self, interval: int, ways: tuple[Way, ...]) -> Overlapped | None:
+        """The loop with one interval: the first way that works out, or the best packed one."""
+        loops = []
+        for way in ways:
+            placement = self._placed(interval, way)
+            if placement is None:
+                continue
+            channels = self.setting.channels[-CHANNELS:]
+            loop = _Assembly(placement, self.found, self.setting, channels).loop()
+            if loop is not None and loop.stages <= self.trips:
+                loops.append(loop)
+                if not way.packed:
+                    break
+        return min(loops, key=self._length, default=None)
+
+    def _placed(self, interval: int, way: Way) -> Placement | None:
+        """The steps at their ticks; slots that turn out too short are tried longer."""
+        usual = None
+        for _ in range(ATTEMPTS):
+            placement = Placement(self.graph, interval, way, usual)
+            before = dict(placement.usual)
+            if placement.run():
+                return placement
+            if placement.usual == before:
+                return None
+            usual = placement.usual
+        return None
 
 
 class _Assembly:
@@ -153,6 +171,8 @@ class _Assembly:
         stages = max(at.values()) // self.interval + 1
         self._delay_waits(max(at.values()))
         scalars = Scalars(self.placement, self.found, self.setting.constants, self.setting.pointers)
+        if not self._sizes() <= scalars.pinned.keys():
+            return None
         try:
             scalars.run()
         except NoRoom:
@@ -161,6 +181,11 @@ class _Assembly:
         rows = sorted([*rows, *scalars.rows], key=lambda row: row.tick)
         span = max(at[step] + step.latency for step in at)
         return Overlapped(self.interval, stages, span, self.closing, rows)
+
+    def _sizes(self) -> set[int]:
+        """Bytes of repeated transfers, which stay in scalar registers."""
+        sites = (step.node.op.site for step in self.placement.graph.steps)
+        return {site.bytes for site in sites if site is not None}
 
     def _rotate(self) -> bool:
         """Let the iteration start so that a pass ends with idle ticks."""

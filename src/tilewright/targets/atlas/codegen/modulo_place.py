@@ -9,8 +9,10 @@ do too where they get a lead, else they keep their place in the order.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
+from tilewright.targets.atlas.codegen.modulo_pack import pack_products, place_loads
 from tilewright.targets.atlas.codegen.modulo_table import Issue, Line, meet
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind, Opcode
@@ -22,6 +24,21 @@ LEAD = 400  # ticks by which weights may come before their product
 TRIES = 400  # ticks at which a step is tried before its loads
 
 
+@dataclass(frozen=True)
+class Way:
+    """How steps are placed.
+
+    lead: ticks loads may come ahead of their reader (0: in the order of the plain schedule).
+    aligned: idle ticks of busy units come in useful lengths. packed: matrix units first.
+    early: transfers for the next iteration of the loop around before all others.
+    """
+
+    lead: int
+    aligned: bool
+    packed: bool = False
+    early: bool = False
+
+
 class Placement:
     """Where each step of the body is, in ticks from the start of its iteration."""
 
@@ -29,11 +46,14 @@ class Placement:
         self,
         graph: LoopGraph,
         interval: int,
-        lead: int = 0,
-        aligned: bool = False,
+        way: Way,
         usual: dict[Register, int] | None = None,
     ) -> None:
-        self.graph, self.interval, self.lead = graph, interval, lead
+        self.graph, self.interval, self.way = graph, interval, way
+        # Packed: matrix units first and everything in program order, else as in the plain schedule.
+        self.order = graph.steps
+        if way.packed:
+            self.order = sorted(graph.steps, key=lambda s: (s.node.op.order, s.index))
         self.behind = 0  # ticks by which steps come later than in the plain schedule
         self.distances = graph.distances
         self.issue = Issue(interval)
@@ -55,7 +75,7 @@ class Placement:
             self._openers[register.kind, register.unit][opcode.index] = opcode
         self._holds: dict[tuple[int, Kind, int | None], int] = {}
         self.usual = usual if usual is not None else self._slot_times()
-        self._prepare(aligned)
+        self._prepare(way.aligned)
 
     def _prepare(self, aligned: bool) -> None:
         lengths: dict[str, list[int]] = defaultdict(list)
@@ -65,7 +85,7 @@ class Placement:
         for unit, ticks in lengths.items():
             self.lines[unit] = Line(self.interval)
             usual = max(sorted(set(ticks)), key=ticks.count)
-            tight = sum(ticks) >= TIGHT * self.interval and unit != "DMA"
+            tight = sum(ticks) >= TIGHT * self.interval and (unit != "DMA" or self.way.packed)
             self.grain[unit] = usual if aligned and tight else 0
 
     def _slot_times(self) -> dict[Register, int]:
@@ -80,8 +100,14 @@ class Placement:
     def run(self) -> bool:
         """Place everything; False where that cannot be. Then `usual` may have changed, for
         another attempt."""
+        if self.way.packed and not pack_products(self):
+            return False
+        if self.way.early and not self._place_untied():
+            return False
         for last in range(3):
-            for step in self.graph.steps:
+            if self.way.packed and last == 1 and not place_loads(self):
+                return False
+            for step in self.order:
                 if step in self.at or self._turn(step) > last:
                     continue
                 self.short = {}
@@ -91,20 +117,28 @@ class Placement:
                     return False
         return True
 
+    def _place_untied(self) -> bool:
+        """Prefetches into bytes that nothing here reads go together, before others cut up the
+        engine's time."""
+        transfers = [s for s in self.order if s.is_prefetch and s.is_transfer]
+        return all(self._place(s) for s in transfers if not s.is_tied)
+
     def _turn(self, step: Step) -> int:
         """Steps come in the order of the plain schedule, but for prefetches, whose buffers are
         free once all reads have their ticks, and what nothing has asked for."""
         if step.is_prefetch:
+            return 0 if self.way.early and not step.is_tied else 1
+        if self.way.packed and step.is_load:
             return 1
         return 2 if self._waits(step) else 0
 
     def _waits(self, step: Step) -> bool:
         """Whether the step is placed together with what needs it."""
-        return step.is_late or (self.lead > 0 and step.is_load)
+        return step.is_late or (self.way.lead > 0 and step.is_load)
 
     # --- one step -----------------------------------------------------------------------
 
-    def _earliest(self, step: Step) -> int:
+    def earliest(self, step: Step) -> int:
         ticks = [
             self.at[b] + distance - turns * self.interval
             for b, distance, turns in step.before
@@ -112,7 +146,7 @@ class Placement:
         ]
         return max(ticks, default=-self.interval)
 
-    def _latest(self, step: Step, tick: int) -> int:
+    def latest(self, step: Step, tick: int) -> int:
         ticks = [
             self.at[a] - distance + turns * self.interval
             for a, distance, turns in step.after
@@ -125,9 +159,9 @@ class Placement:
         for b, _, turns in step.before:  # waits that come later in the plain schedule
             if not turns and b not in self.at and not self._waits(b) and not self._place(b):
                 return False
-        floor = step.plain + self.behind if step.is_load else 0
+        floor = step.plain + self.behind if step.is_load and not self.way.packed else 0
         tick = max(floor, self._first(step))
-        latest = self._latest(step, tick)
+        latest = self.latest(step, tick)
         limit = min(latest, tick + self.interval)
         for _ in range(TRIES):
             found = self._find(step, tick, limit)
@@ -172,7 +206,7 @@ class Placement:
     def _first(self, step: Step) -> int:
         """The first tick that what is placed, and what will be, allow."""
         ticks = [self._first(b) + distance for b, distance in self._needs(step)]
-        return max([self._earliest(step), *ticks])
+        return max([self.earliest(step), *ticks])
 
     def _place_all(self, step: Step, tick: int) -> bool:
         """Put a step at a tick and what it needs as late as it can be; all or nothing."""
@@ -186,7 +220,7 @@ class Placement:
 
     def _place_before(self, step: Step, tick: int, done: list[Step]) -> bool:
         for need, distance in sorted(self._needs(step), key=lambda row: -row[0].index):
-            found = self._last(need, min(tick - distance, self._latest(need, tick)))
+            found = self._last(need, min(tick - distance, self.latest(need, tick)))
             if found is None:
                 return False
             self._set(need, found)
@@ -196,7 +230,10 @@ class Placement:
         return True
 
     def _last(self, step: Step, tick: int) -> int | None:
-        limit = max(self._first(step), tick - max(LEAD, self.lead))
+        return self.last(step, tick, max(self._first(step), tick - max(LEAD, self.way.lead)))
+
+    def last(self, step: Step, tick: int, limit: int) -> int | None:
+        """The last tick from `limit` to `tick` at which the step itself can be."""
         line, grain = self.lines.get(step.unit), self.grain.get(step.unit, 0)
         while tick >= limit:
             self.graph.work -= 1
@@ -207,6 +244,13 @@ class Placement:
         return None
 
     def _set(self, step: Step, tick: int) -> None:
+        self.reserve(step, tick)
+        for register in slots_of(step):
+            self.history[step, register] = (self.slot.get(register), self.span.get(register))
+            self._occupy(register, step, tick)
+
+    def reserve(self, step: Step, tick: int) -> None:
+        """Put a step at a tick, whatever slots it needs."""
         self.at[step] = tick
         self.issue.take(tick)
         if step.unit in self.lines:
@@ -215,9 +259,6 @@ class Placement:
             if register.kind is Kind.M and not writes:
                 for part in range(first, first + count):
                     self.readers[register, part].append((tick, step))
-        for register in _slots(step):
-            self.history[step, register] = (self.slot.get(register), self.span.get(register))
-            self._occupy(register, step, tick)
 
     def _unset(self, step: Step) -> None:
         """Take a step back that was placed last."""
@@ -229,7 +270,7 @@ class Placement:
             if register.kind is Kind.M and not writes:
                 for part in range(first, first + count):
                     self.readers[register, part].remove((tick, step))
-        for register in _slots(step):
+        for register in slots_of(step):
             self.left[register] += 1
             slot, span = self.history.pop((step, register))
             if slot is None or span is None:
@@ -243,16 +284,23 @@ class Placement:
 
     def _clear(self, step: Step, tick: int) -> int | None:
         """The tick itself if registers and slots allow it, a later one to try, or None."""
+        later = self.read_alone(step, tick)
+        if later > tick:
+            return later
+        for register in slots_of(step):
+            found = self._slot_at(register, step, tick)
+            if found != tick:
+                return found
+        return tick
+
+    def read_alone(self, step: Step, tick: int) -> int:
+        """The tick itself if no other unit reads the same registers then, else a later one."""
         for register, first, count, _, writes in step.node.rows:
             if register.kind is Kind.M and not writes:
                 for part in range(first, first + count):
                     later = self._apart(step, tick, self.readers[register, part])
                     if later > tick:
                         return later
-        for register in _slots(step):
-            found = self._slot_at(register, step, tick)
-            if found != tick:
-                return found
         return tick
 
     def _apart(self, step: Step, tick: int, readers: list[tuple[int, Step]]) -> int:
@@ -341,7 +389,7 @@ class Placement:
         self.span[register] = span
 
 
-def _slots(step: Step) -> list[Register]:
+def slots_of(step: Step) -> list[Register]:
     """The weight slots and accumulators a step touches."""
     found = dict.fromkeys(r for r, *_ in step.node.rows)
     return [r for r in found if r.kind in (Kind.W, Kind.ACC)]

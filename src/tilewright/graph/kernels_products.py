@@ -17,6 +17,8 @@ HIGH = 2  # tiles of rows, as many as a matrix unit has accumulators
 FEWEST_ROWS = 6  # tiles; with fewer the loop over them is too short to overlap its iterations
 TILE = SIDE * SIDE  # bytes
 SPARE = 48 * 1024  # VMEM for scales, results and tiles that wait
+LARGE = 256 * 1024  # bytes of a tensor that will be in DRAM
+WAITS = 1.3  # times the products' time that transfers may take
 COLUMNS = (3, 4, 5)  # side by side; the first that fit
 
 
@@ -43,10 +45,19 @@ def columns_together(call: Call, profile: Profile) -> int:
     ticks = best_plan(3, deep, HIGH, costs_of(profile, HIGH)).ticks / (3 * HIGH * deep)
     if high * ticks < profile.dma.ticks(TILE):
         return 0  # weights take longer to arrive than to be used
+    columns = across * (weights[0] if call.kernel == "project" else 1 + (call.kernel == "gated"))
+    if WAITS * high * deep * columns * ticks < profile.dma.ticks(_moved(call)):
+        return 0  # so do all operands together
     count, wide = _count(call, across)
     # The rows, and the weights of one body while those of the next arrive.
     room = (high + 2 * wide) * deep * TILE + SPARE
     return count if room <= profile.vmem_bytes else 0
+
+
+def _moved(call: Call) -> int:
+    """Bytes of weights, and of what is too large to stay on chip beside the rows."""
+    large = (t.layout.bytes for p, t in call.tensors.items() if p != "a")
+    return sum(size for size in large if size > LARGE)
 
 
 def _count(call: Call, across: int) -> tuple[int, int]:

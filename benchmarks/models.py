@@ -3,6 +3,7 @@
 python benchmarks/models.py                          all models (a quarter of an hour)
 python benchmarks/models.py --only "decoder block"   those whose name has these words
 python benchmarks/models.py --json                   the figures as JSON
+python benchmarks/models.py --only "siglip block" --steps   each step: its bound, bytes, busy units
 python benchmarks/models.py --save                   also write benchmarks/results/models.md
 
 The models are those of examples/networks.py: shapes of real networks, weights from a seed, random
@@ -142,6 +143,28 @@ def table(rows: list[Row]) -> list[str]:
     return lines
 
 
+def steps(name: str) -> list[str]:
+    """What the steps of a model take, and how busy the units are meanwhile."""
+    program = tw.compile(networks.MODELS[name]())
+    program.report()
+    lines = [
+        f"### {name}",
+        "",
+        "| step | cycles | x its bound | DRAM bytes | DMA | MXU0 | MXU1 | VPU |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for call in program.session.step_cycles:
+        cycles = call.end - call.start
+        bound = program.model.steps[call.step].bound
+        busy = [
+            f"{100 * call.busy.get(u, 0) / cycles:.0f} %" for u in ("DMA", "MXU0", "MXU1", "VPU")
+        ]
+        moved = f"{call.loaded + call.stored:,}"
+        share = f"{cycles / bound:.2f}" if bound else "-"
+        lines.append("| " + " | ".join([call.name, f"{cycles:,}", share, moved, *busy]) + " |")
+    return lines
+
+
 def document(rows: list[Row]) -> str:
     today = datetime.date.today().isoformat()
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
@@ -163,6 +186,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="WORDS", help="models with these words")
     parser.add_argument("--no-unfused", action="store_true", help="leave the comparison out")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--steps", action="store_true", help="print the steps of each model")
     parser.add_argument("--save", action="store_true", help=f"also write {RESULTS.name}")
     options = parser.parse_args()
     names = [
@@ -172,6 +196,10 @@ def main() -> int:
     ]
     if not names:
         parser.error(f"no model has these words; there are {', '.join(networks.MODELS)}")
+    if options.steps:
+        for name in names:
+            print("\n".join(steps(name)), flush=True)
+        return 0
     rows: list[Row] = []
     for name in names:
         single = not name[0].isdigit()  # stacks behave as their blocks do

@@ -51,8 +51,12 @@ def simulated(
     on_chip: tuple[str, ...] = (),
     draw: Mapping[str, Draw] | Draw = ordinary,
     seed: int = 0,
+    most: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a kernel left in memory and what its reference says, as codes."""
+    """What a kernel left in memory and what its reference says, as codes.
+
+    most: cycles that it may take.
+    """
     profile, random = load_profile(profile_name), np.random.default_rng(seed)
     kernel = build(name, options)
     layouts = kernel.layouts(dict(shapes))
@@ -81,6 +85,7 @@ def simulated(
             machine.write(_space(place), place.base, layout.pack(operands[parameter]))
     outcome = machine.run()
     assert outcome.fault is None, outcome.fault
+    assert most is None or outcome.cycles <= most
     out, place = layouts["out"], placed["out"]
     found = out.unpack(machine.read(_space(place), place.base, out.bytes))
     expected = REFERENCES[name](profile, options, operands)["out"]

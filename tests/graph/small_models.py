@@ -83,6 +83,46 @@ def cross() -> Imported:
     return net.build()
 
 
+def prefix() -> Imported:
+    """New tokens attend to cached ones and to each other, under a mask, in two layers."""
+    net = ModelBuilder("prefix", seed=6)
+    x = net.input("x", (1, 20, 96))
+    mask = net.input("mask", (1, 20, 70), "i1")
+    tables = net.rotary_tables(20, 64)
+    for number in range(2):
+        with net.layer(f"layers.{number}"):
+            past = [net.input(f"past_{part}{number}", (1, 50, 2, 64)) for part in "kv"]
+            normed = net.rms_norm(x, "norm1")
+            q = net.rope(net.heads(net.linear(normed, 256, "q"), 4), tables)
+            k = net.rope(net.heads(net.linear(normed, 128, "k"), 2), tables)
+            v = net.heads(net.linear(normed, 128, "v"), 2)
+            keys, values = (net.concat(pair, 1) for pair in zip(past, (k, v), strict=True))
+            x = x + net.linear(net.attention(q, keys, values, mask=mask), 96, "o")
+    net.output("y", x)
+    return net.build()
+
+
+def decode() -> Imported:
+    """One token after others whose keys and values are in a cache of fixed size."""
+    net = ModelBuilder("decode", seed=7)
+    token, position = net.input("token", (1, 1), "i64"), net.input("position", (1,), "i64")
+    x = net.embedding(token, 40, 96, "embed")
+    tables = net.rotary_tables(1, 64)
+    for number in range(2):
+        with net.layer(f"layers.{number}"):
+            caches = [net.input(f"{part}{number}", (1, 70, 2, 64)) for part in "kv"]
+            normed = net.rms_norm(x, "norm1")
+            q = net.rope(net.heads(net.linear(normed, 256, "q"), 4), tables)
+            k = net.rope(net.heads(net.linear(normed, 128, "k"), 2), tables)
+            v = net.heads(net.linear(normed, 128, "v"), 2)
+            keys, values = (net.cached(c, n, position) for c, n in zip(caches, (k, v), strict=True))
+            x = x + net.linear(net.attention(q, keys, values), 96, "o")
+            net.output(f"k{number}.next", keys)
+            net.output(f"v{number}.next", values)
+    net.output("y", x)
+    return net.build()
+
+
 def tiny_decoder() -> Imported:
     return decoder(2)
 
@@ -94,6 +134,8 @@ MODELS: dict[str, Callable[[], Imported]] = {
     "decoder": decoder,
     "decoder_2": tiny_decoder,
     "cross": cross,
+    "prefix": prefix,
+    "decode": decode,
 }
 
 

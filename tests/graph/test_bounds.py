@@ -84,8 +84,10 @@ def test_hidden_keys_are_no_work():
     assert causal.products == seen * (2 + 2 + 1)
     everything = work_of(V1, "attention", {"mask": "full"}, shapes)
     assert everything.products == 4 * 16 * 5
-    # Masks are added on the diagonal only.
-    assert causal.tiles == seen * 3 - 16 + 16 * 2 + 16
+    # The mask is added by the matrix unit, and every query sees something.
+    assert causal.tiles == seen * 3 - 16 + 16 * 2
+    assert causal.columns == 16
+    assert everything.columns == 16 * 5
 
 
 @settings(max_examples=200, deadline=None)

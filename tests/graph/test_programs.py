@@ -34,6 +34,8 @@ PROGRAMS = [
     ("decoder_2", "atlas-v1", True, False),
     ("cross", "atlas-v1", True, True),
     ("cross", "atlas-v1", False, False),
+    ("prefix", "atlas-v1", True, True),
+    ("decode", "atlas-v1", True, True),
 ]
 
 
@@ -75,6 +77,15 @@ def test_layers_are_folded():
         (3, ("layers.0", "layers.1", "layers.2"))
     ]
     assert not compiled("decoder_2", "atlas-v1", True, False).rounds
+
+
+@pytest.mark.parametrize(("name", "steps"), [("prefix", 2), ("decode", 2)])
+def test_attention_to_a_cache_runs_on_the_device(name, steps):
+    model = compiled(name, "atlas-v1", True, True)
+    assert sum(step.kernel == "attention" for _, _, step in model.calls()) == steps
+    assert "gemma_attention" not in model.host_module
+    # Embeddings and masks before, new caches behind; nothing goes back and forth.
+    assert sum(isinstance(part, DevicePart) for part in model.parts) == 1
 
 
 def test_mask_hides_keys():

@@ -14,6 +14,7 @@ from tilewright.graph.kernels import MAKERS
 from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.references import REFERENCES
 from tilewright.graph.references_steps import BINARY, UNARY
+from tilewright.kernels import attention as kernel_attention
 from tilewright.targets.atlas.profile import load_profile
 
 ROWS, DEEP, WIDE = 45, 70, 50  # none of them whole tiles
@@ -44,6 +45,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"x": (2, ROWS, 128), "out": (2, 2, ROWS, 64)}, ("x",)),
     ("split_heads", {"out": "columns", "heads": 3},
      {"x": (1, ROWS, 96), "out": (1, 3, 32, ROWS)}, ("out",)),
+    ("split_heads", {"factor": 0.5, "out": "columns", "heads": 2, "rope": "shared"},
+     {"x": (2, ROWS, 128), "out": (2, 2, 64, ROWS), "cos": (ROWS, 32)}, ("x", "cos")),
+    ("split_heads", {"out": "heads", "heads": 1, "rope": "batch"},
+     {"x": (2, ROWS, 128), "out": (2, 1, ROWS, 128), "cos": (2, ROWS, 64)}, ("out",)),
     ("split_heads", {"factor": 2.0, "out": "values", "heads": 1},
      {"x": (2, ROWS, 64), "out": (2, 1, ROWS, 64)}, ()),
     ("linear", {"scale": True, "bias": True, "residual": True, "activation": "gelu_tanh",
@@ -92,8 +97,18 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
     ("attention", {}, {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 33)},
      ("q", "kt", "v")),
     ("attention", {}, {"q": (1, 1, ROWS, 32), "kt": (1, 1, 32, 64), "v": (1, 1, 64, 96)}, ()),
+    ("attention", {"parts": 2}, {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 33),
+     "kt1": (2, 2, 40, 1), "v1": (2, 2, 1, 33)}, ("kt1",)),
+    ("attention", {"parts": 2, "mask": "causal"},
+     {"q": (1, 2, ROWS, 64), "kt": (1, 1, 64, 70), "v": (1, 1, 70, 64),
+      "kt1": (1, 1, 64, ROWS), "v1": (1, 1, ROWS, 64)}, ("q", "kt", "v")),
+    ("attention", {"parts": 3, "mask": "full"},
+     {"q": (1, 2, ROWS, 32), "kt": (1, 2, 32, 64), "v": (1, 2, 64, 32), "kt1": (1, 2, 32, 20),
+      "v1": (1, 2, 20, 32), "kt2": (1, 2, 32, 33), "v2": (1, 2, 33, 32)}, ("v2", "out")),
     ("attention", {"mask": "causal"},
      {"q": (1, 2, ROWS, 64), "kt": (1, 1, 64, ROWS), "v": (1, 1, ROWS, 64)}, ("out", "q")),
+    ("attention", {"mask": "causal"},
+     {"q": (1, 2, 130, 64), "kt": (1, 1, 64, 150), "v": (1, 1, 150, 64)}, ("q", "kt", "v", "out")),
     ("attention", {"mask": "causal"},  # the first queries see nothing
      {"q": (1, 1, ROWS, 32), "kt": (1, 1, 32, 20), "v": (1, 1, 20, 32)}, ()),
     ("attention", {"mask": "full"},
@@ -110,7 +125,37 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(("name", "options", "shapes", "on_chip"), CASES)
 def test_kernel(profile, name, options, shapes, on_chip):
-    assert_same(*simulated(name, options, shapes, profile, on_chip, {"mask": mask}))
+    assert_same(
+        *simulated(
+            name, options, shapes, profile, on_chip, dict.fromkeys(("mask", "mask1", "mask2"), mask)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "queries", "keys", "heads", "most"),
+    [
+        ({}, 1024, 1024, 1, 290_000),
+        ({}, 50, 241, 3, 19_800),
+        ({"mask": "causal"}, 241, 241, 3, 41_000),
+        ({"mask": "causal"}, 384, 384, 1, 27_500),
+    ],
+)
+def test_attention_keeps_the_vector_unit_busy(options, queries, keys, heads, most):
+    """Cycles with everything on chip; under a causal mask about half of all tiles count."""
+    shapes = {"q": (1, heads, queries, 64), "kt": (1, 1, 64, keys), "v": (1, 1, keys, 64)}
+    chip = ("q", "kt", "v", "out")
+    assert_same(*simulated("attention", options, shapes, on_chip=chip, most=most))
+
+
+@pytest.mark.parametrize("keys", [256, 250, 300])
+def test_causal_attention_in_a_loop(monkeypatch, keys):
+    """Too long to be written out. Everything is on chip, so the mask lies where memory starts."""
+    monkeypatch.setattr(kernel_attention, "TILES", 0)
+    shapes = {"q": (1, 1, 256, 32), "kt": (1, 1, 32, keys), "v": (1, 1, keys, 32)}
+    assert_same(
+        *simulated("attention", {"mask": "causal"}, shapes, on_chip=("q", "kt", "v", "out"))
+    )
 
 
 BROADCAST = [["x", "full"], ["row", "row"], ["matrix", "matrix"], ["column", "column"]]
@@ -201,6 +246,11 @@ def calls(draw: st.DrawFn):
         head = (32, rows) if kind == "columns" else (rows, 32)
         shapes = {"x": (batch, rows, 32 * heads), "out": (batch, heads, *head)}
         options = {"out": kind, "heads": heads, "factor": draw(factor)}
+        if draw(flag):
+            options["rope"] = draw(st.sampled_from(["shared", "batch"]))
+            head = (64, rows) if kind == "columns" else (rows, 64)
+            shapes = {"x": (batch, rows, 64 * heads), "out": (batch, heads, *head)}
+            shapes["cos"] = (rows, 32) if options["rope"] == "shared" else (batch, rows, 32)
     elif name in ("linear", "gated"):
         shapes = {"a": (batch, rows, deep), "w" if name == "linear" else "w_gate": (deep, wide)}
         options = {"scale": draw(flag), "bias": draw(flag)}
@@ -208,6 +258,8 @@ def calls(draw: st.DrawFn):
             options |= {"out": draw(st.sampled_from(OUT)), "residual": draw(flag)}
             options |= {"factor": draw(factor), "rows": draw(st.sampled_from([None, 32, 64]))}
             options["activation"] = draw(st.sampled_from([None, "relu", "silu", "gelu_tanh"]))
+            if options["rows"] and draw(flag):
+                options["depth"] = draw(st.sampled_from([32, 64]))
     elif name == "project":
         heads, rope = draw(st.integers(1, 2)), draw(st.sampled_from([None, "shared", "batch"]))
         wide = 64 if rope else wide
@@ -224,6 +276,10 @@ def calls(draw: st.DrawFn):
         shapes["v"] = (batch, groups, keys, wide)
         options = {"mask": draw(st.sampled_from([None, "causal", "full", "key"]))}
         options["batch"] = draw(flag)
+        if draw(flag):
+            options["parts"] = 2
+            more = rows if options["mask"] == "causal" else draw(st.integers(1, 70))
+            shapes |= {"kt1": (batch, groups, deep, more), "v1": (batch, groups, more, wide)}
     on_chip = tuple(draw(st.sets(st.sampled_from(["a", "x", "q", "kt", "v", "out", "residual"]))))
     return name, options, shapes, on_chip
 
@@ -235,7 +291,17 @@ OUT, KINDS = ("bf16", "fp8"), ("heads", "columns", "values")
 @given(call=calls(), profile=st.sampled_from(PROFILES), seed=st.integers(0, 1000))
 def test_random_calls(call, profile, seed):
     name, options, shapes, on_chip = call
-    assert_same(*simulated(name, options, shapes, profile, on_chip, {"mask": mask}, seed))
+    assert_same(
+        *simulated(
+            name,
+            options,
+            shapes,
+            profile,
+            on_chip,
+            dict.fromkeys(("mask", "mask1", "mask2"), mask),
+            seed,
+        )
+    )
 
 
 def test_profiles_round_sums_differently():

@@ -249,6 +249,23 @@ class ModelBuilder:
             y = self._call("gemma_attention", turned, shape, attributes, (f32, f32))
             return self.reshape(self.transpose(y, (0, 2, 1, 3)), (batch, tokens, heads * width))
 
+    def cached(self, cache: Value, new: Value, position: Value) -> Value:
+        """A cache [batch, slots, heads, width] with the slot at an i64 [1] position replaced by
+        `new` [batch, 1, heads, width]."""
+        slots = cache.shape[1]
+        places = self.weight(f"places.{slots}", np.arange(slots, dtype=np.int64))
+        lanes = [Lane(places.value, (0,)), Lane(position.value, (None,))]
+        equal = {"predicate": StringAttr("eq")}
+        here = self._intents.elementwise("compare", lanes, i1, {0: slots}, equal).tensor
+        row = self._intents.reshape(here, (1, slots, 1, 1))
+        lanes = [
+            Lane(row, (None, 1, None, None)),
+            Lane(new.value, (0, None, 2, 3)),
+            Lane(cache.value, (0, 1, 2, 3)),
+        ]
+        extents = dict(enumerate(cache.shape))
+        return Value(self, self._intents.elementwise("select", lanes, f32, extents).tensor)
+
     # --- images -------------------------------------------------------------------------
 
     def conv2d(
@@ -346,6 +363,9 @@ class ModelBuilder:
 
     def transpose(self, x: Value, permutation: Shape) -> Value:
         return Value(self, self._intents.transpose(x.value, permutation))
+
+    def concat(self, parts: Sequence[Value], axis: int) -> Value:
+        return Value(self, self._intents.concat([part.value for part in parts], axis))
 
     def embedding(self, indices: Value, rows: int, width: int, name: str) -> Value:
         """Rows of a table at i64 indices; the host looks them up."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,20 @@ from tilewright.tile.masks import LOWEST
 
 if TYPE_CHECKING:
     from tilewright.graph.lowering import Lowering
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where heads [B, H, M, D] come from.
+
+    flat: the value [B, M, H * D] or [B, M, H, D] they are cut out of, if any. rope: its rotation.
+    linear: the product that makes it, where nothing else reads it.
+    """
+
+    count: int
+    flat: SSAValue | None = None
+    rope: Node | None = None
+    linear: Linear | None = None
 
 
 class Heads:
@@ -70,25 +85,39 @@ class Heads:
             return power_of_two(math.sqrt(second / first)) if first and second else 1.0
 
         out_scale = self.at.magnitude(v)
-        sources = [self._head_source(x, n) for x, n in ((q, heads), (k, groups), (v, groups))]
-        order = _head_order(depth, [s[1] for s in sources[:2] if s is not None and s[1]])
+        parts = self._parts(k, v)
+        first, *others = [
+            self._source(x, n) for x, n in ((q, heads), *((k, groups) for k, _ in parts))
+        ]
+        order = _head_order(depth, [s.rope for s in (first, *others) if s.rope is not None])
         natural = _head_order(width, [])
-        operands = {
-            "q": self._heads(q, heads, "heads", order, sources[0], lambda: factor * balance()),
-            "kt": self._heads(k, groups, "columns", order, sources[1], lambda: 1 / balance()),
-            "v": self._heads(
-                v, groups, "values", natural, sources[2], lambda: 1 / out_scale.scale()
-            ),
-        }
-        options: dict[str, Any] = {}
+        operands = {"q": self._heads(q, "heads", order, first, lambda: factor * balance())}
+        for number, ((k, v), source) in enumerate(zip(parts, others, strict=True)):
+            operands[f"kt{number or ''}"] = self._heads(
+                k, "columns", order, source, lambda: 1 / balance()
+            )
+            operands[f"v{number or ''}"] = self._heads(
+                v, "values", natural, self._source(v, groups), lambda: 1 / out_scale.scale()
+            )
+        options: dict[str, Any] = {"parts": len(parts)} if len(parts) > 1 else {}
+        sizes_of = [shape_of(k)[-2] for k, _ in parts]
         if call.flag("causal"):
+            if len(parts) > 1 and sizes_of[-1] != rows:
+                raise Unsupported("a causal mask over keys of several sources")
             options["mask"] = "causal"
         if "mask" in node.inputs:
             if "mask" in options:
                 raise Unsupported("attention with a causal and another mask")
-            tensor, kind, per_batch = self._mask(node.inputs["mask"], batch, rows, keys)
-            operands["mask"] = self._staged(tensor) if heads > 1 else tensor
-            options |= {"mask": kind, "batch": per_batch}
+            start = 0
+            for number, count in enumerate(sizes_of):
+                columns = (start, start + count) if len(parts) > 1 else None
+                tensor, kind, per_batch = self._mask(
+                    node.inputs["mask"], batch, rows, count, columns
+                )
+                tensor = self._staged(tensor) if heads > 1 else tensor
+                operands[f"mask{number or ''}"] = tensor
+                options |= {"mask": kind, "batch": per_batch}
+                start += count
         out = self.at.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
             value=node.result, scale=out_scale,
@@ -100,6 +129,17 @@ class Heads:
             **options,
         )  # fmt: skip
 
+    def _parts(self, k: SSAValue, v: SSAValue) -> list[tuple[SSAValue, SSAValue]]:
+        """Keys and values from several sources, one after the other."""
+        joined = [self.at.graph.node_of(x, "concat") for x in (k, v)]
+        parts = [node.operands for node in joined if node is not None]
+        along = [node.call.axis(4) for node in joined if node is not None]
+        if along != [2, 2] or [shape_of(x)[2] for x in parts[0]] != [
+            shape_of(x)[2] for x in parts[1]
+        ]:
+            return [(k, v)]
+        return list(zip(*parts, strict=True))
+
     def _staged(self, tensor: Tensor) -> Tensor:
         """A copy that may stay in VMEM, of a tensor that one kernel reads many times."""
         layout = tensor.layout
@@ -109,7 +149,15 @@ class Heads:
             rank=len(layout.shape), dtype=layout.dtype,
         )  # fmt: skip
 
-    def _mask(self, value: SSAValue, batch: int, rows: int, keys: int) -> tuple[Tensor, str, bool]:
+    def _mask(
+        self,
+        value: SSAValue,
+        batch: int,
+        rows: int,
+        keys: int,
+        columns: tuple[int, int] | None = None,
+    ) -> tuple[Tensor, str, bool]:
+        """The mask of all keys, or of those in some columns, as numbers to add."""
         own = shape_of(value)
         whole = (1,) * (4 - len(own)) + own
         if whole[1] != 1:
@@ -122,29 +170,30 @@ class Heads:
         array = self.at.graph.constants.get(value)
         if array is not None:
             numbers = np.where(array, 0.0, LOWEST) if conversion == "mask" else array
-            numbers = np.maximum(np.asarray(numbers, np.float32), LOWEST).reshape(shape)
+            numbers = np.maximum(np.asarray(numbers, np.float32), LOWEST)
+            numbers = numbers[..., slice(*columns or (None,))].reshape(shape)
             tensor = self.at.remembered(
-                (value, "mask"),
+                (value, "mask", columns),
                 lambda: self.at.weight(self.at.hint(value), Layout(shape, "bf16"), lambda: numbers),
             )
             return tensor, "full", per_batch
-        return self.at.from_host(value, shape, conversion), "full", per_batch
+        tensor = self.at.from_host(value, shape, conversion, columns=columns)
+        return tensor, "full", per_batch
 
     def _heads(
         self,
         value: SSAValue,
-        count: int,
         kind: str,
         order: list[int],
-        source: tuple[Linear, Node | None] | None,
+        source: Source,
         factor: Callable[[], float],
     ) -> Tensor:
         """Queries, keys or values of attention in fp8, times `factor`."""
-        if source is None:
+        linear, rope, count = source.linear, source.rope, source.count
+        if linear is None:
             if order != list(range(shape_of(value)[-1])):
                 raise Unsupported("heads from elsewhere would have to be rearranged")
-            return self._split_heads(value, count, kind, factor)
-        linear, rope = source
+            return self._split_heads(value, kind, source, factor)
         a, weight, offset, scale, merged = self.at.products.operand(linear)
         if merged:
             raise Unsupported("heads made of merged heads")
@@ -201,39 +250,47 @@ class Heads:
         macs = batch * rows * linear.weight.size
         return self.at.call(linear.name, "project", operands, out, nodes, macs, **options)
 
-    def _head_source(self, value: SSAValue, count: int) -> tuple[Linear, Node | None] | None:
-        """The product (and rotation) that heads [B, H, M, D] come from."""
-        graph, rope, turned = self.at.graph, None, False
+    def _source(self, value: SSAValue, count: int) -> Source:
+        """Where heads [B, H, M, D] come from."""
+        graph, rope, alone = self.at.graph, None, True
         batch, _, rows, width = shape_of(value)
-        while True:
-            node = graph.definition.get(value)
-            if node is None or not graph.used_once(value):
-                return None
+        # With one head or one row, turning heads to the front moves nothing.
+        turned = moves_nothing = count == 1 or rows == 1
+        apart = (batch, rows, count, width)
+        while (node := graph.definition.get(value)) is not None:
+            alone = alone and graph.used_once(value)
             if node.family == "rope" and rope is None:
                 rope, value = node, node.inputs["x"]
-            elif node.family == "transpose" and not turned:
+            elif node.family == "transpose" and (not turned or moves_nothing):
                 if node.call.integers("permutation") != (0, 2, 1, 3):
-                    return None
+                    break
                 turned, value = True, node.operands[0]
-            elif node.family == "reshape":
-                inside = shape_of(node.operands[0])
-                # With one head or one row, turning heads to the front moves nothing.
-                turned = turned or count == 1 or rows == 1
-                if not turned or canonical(inside) != (batch, rows, count * width):
-                    return None
-                linear = self.at.linear(node.operands[0])
-                if linear is None or linear.activation or not graph.used_once(node.operands[0]):
-                    return None
-                if self.at.kept(linear.name):
-                    raise TilewrightError(
-                        "TW1709",
-                        f"{linear.name} cannot be kept in bf16: attention takes its result as fp8",
-                        graph.definition[value].location,
-                        "keep other layers",
-                    )
-                return linear, rope
+            elif node.family == "reshape" and turned:
+                inside = node.operands[0]
+                if canonical(shape_of(inside)) == (batch, rows, count * width):
+                    linear = self._product(inside) if alone and graph.used_once(inside) else None
+                    return Source(count, inside, rope, linear)
+                if not moves_nothing or shape_of(inside) != apart:
+                    break
+                value = inside
             else:
-                return None
+                break
+        flat = value if turned and shape_of(value) == apart else None
+        return Source(count, flat, rope)
+
+    def _product(self, value: SSAValue) -> Linear | None:
+        """The product that makes heads side by side."""
+        linear = self.at.linear(value)
+        if linear is None or linear.activation:
+            return None
+        if self.at.kept(linear.name):
+            raise TilewrightError(
+                "TW1709",
+                f"{linear.name} cannot be kept in bf16: attention takes its result as fp8",
+                self.at.graph.definition[value].location,
+                "keep other layers",
+            )
+        return linear
 
     def _tables(
         self, rope: Node, batch: int, rows: int, width: int
@@ -256,45 +313,57 @@ class Heads:
                     ),
                 )
             else:
-                tables[name] = self.at.from_host(value, shape)
+                tables[name] = self._computed_table(value, (batch, rows, half)) or (
+                    self.at.from_host(value, shape)
+                )
         kinds = {len(t.layout.shape) for t in tables.values()}
         if len(kinds) != 1:
             raise Unsupported("cos and sin of different shapes")
         return tables, "batch" if kinds == {3} else "shared"
 
+    def _computed_table(self, value: SSAValue, shape: tuple[int, int, int]) -> Tensor | None:
+        """A table that the device itself computes, as [B, M, width / 2]."""
+        graph = self.at.graph
+        while (view := graph.node_of(value, "reshape")) is not None:
+            value = view.operands[0]
+        if value in graph.inputs or canonical(shape_of(value)) != shape:
+            return None
+        try:
+            return self.at.bf16(value)
+        except Unsupported:
+            return None
+
     def _split_heads(
-        self, value: SSAValue, count: int, kind: str, factor: Callable[[], float]
+        self, value: SSAValue, kind: str, source: Source, factor: Callable[[], float]
     ) -> Tensor:
-        """Heads [B, H, M, D] that come from elsewhere: cut out of bf16 [B, M, H * D]."""
-        graph, batch = self.at.graph, shape_of(value)[0]
-        _, _, rows, width = shape_of(value)
-        turn = graph.node_of(value, "transpose")
-        if turn is None or turn.call.integers("permutation") != (0, 2, 1, 3):
-            raise Unsupported("attention whose heads are not made by a product")
-        inner = turn.operands[0]
-        if inner in graph.inputs:
-            source = self.at.from_host(inner, (batch, rows, count * width))
-        else:
-            reshape = graph.node_of(inner, "reshape")
-            if reshape is None or canonical(shape_of(reshape.operands[0])) != (
-                batch, rows, count * width,
-            ):  # fmt: skip
-                raise Unsupported("attention whose heads are not made by a product")
-            source = self.at.bf16(reshape.operands[0])
+        """Heads [B, H, M, D] that no product makes for them: cut out of bf16 [B, M, H * D]."""
+        count, flat = source.count, source.flat
+        batch, _, rows, width = shape_of(value)
+        if flat is None:
+            raise Unsupported("attention whose heads are not side by side in another tensor")
         if width % SIDE:
             raise Unsupported(f"heads of {width} columns cut out of a wider tensor")
+        side_by_side = (batch, rows, count * width)
+        if canonical(shape_of(flat)) == side_by_side:
+            operands = {"x": self.at.bf16(flat)}
+        else:
+            operands = {"x": self.at.from_host(flat, side_by_side)}
+        options: dict[str, Any] = {"out": kind, "heads": count}
+        if source.rope is not None:
+            tables, options["rope"] = self._tables(source.rope, batch, rows, width)
+            operands |= tables
         shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
         order = "panels" if kind == "columns" else "tiles"
 
         def undo(content: np.ndarray) -> np.ndarray:
             return (content.swapaxes(2, 3) if kind == "columns" else content) / factor()
 
-        out = self.at.activation(
-            f"{source.name}.{kind}", shape, "fp8", order, value=value, undo=undo
-        )
+        name = operands["x"].name
+        out = self.at.activation(f"{name}.{kind}", shape, "fp8", order, value=value, undo=undo)
+        node = self.at.graph.definition.get(value)
         return self.at.call(
-            f"{source.name} to heads", "split_heads", {"x": source}, out, (turn,), 0,
-            {"factor": factor}, out=kind, heads=count,
+            f"{name} to heads", "split_heads", operands, out, (node,) if node else (), 0,
+            {"factor": factor}, **options,
         )  # fmt: skip
 
 

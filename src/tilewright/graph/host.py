@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import DenseResourceAttr, FloatAttr, f32
 
+from tilewright.dialects.intents import integers
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     Block,
@@ -130,7 +131,7 @@ class Parts:
         """Tensors that take an input of the model as it is: one per input."""
         direct: dict[SSAValue, Tensor] = {}
         for row in self.lowered.inputs:
-            if row.value in self.graph.inputs and not row.conversion:
+            if row.value in self.graph.inputs and not row.conversion and row.columns is None:
                 direct.setdefault(row.value, row.tensor)
         return set(direct.values())
 
@@ -350,6 +351,12 @@ def _converted(block: Block, value: SSAValue, entry: HostValue) -> SSAValue:
         assert entry.tensor.scale is not None
         share = {"scalar_rhs": FloatAttr(1.0 / entry.tensor.scale.scale(), f32)}
         value = _add(block, "npu_uk_elementwise_mul", [value], TensorType(f32, shape), share)
+    if entry.columns is not None:
+        start, end = entry.columns
+        sizes = (*shape[:-1], end - start)
+        offsets = (*(0 for _ in shape[:-1]), start)
+        cut = {"offsets": integers(offsets), "sizes": integers(sizes)}
+        value, shape = _add(block, "npu_uk_slice", [value], TensorType(f32, sizes), cut), sizes
     wanted = entry.tensor.layout.given
     if wanted != shape:
         value = _add(block, "npu_uk_reshape", [value], TensorType(f32, wanted), {})

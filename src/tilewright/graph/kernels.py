@@ -24,11 +24,11 @@ import tilewright.tile as tw
 from tilewright.graph.blocking import GROUP
 from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.kernels_products import HIGH
-from tilewright.kernels.attention import attend, together
+from tilewright.kernels.attention import Keys, attend, reach, together, together_causal
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import beyond_edges
+from tilewright.tile.masks import beyond, beyond_edges
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -282,8 +282,8 @@ def residue(o: Options):
 
 @maker
 def split_heads(o: Options):
-    """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` as for
-    project."""
+    """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` and `rope` as
+    for project."""
     factor, kind = o.get("factor", 1.0), o["out"]
     heads = o["heads"]
     spec = {
@@ -298,15 +298,19 @@ def split_heads(o: Options):
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
                 for h in range(heads):
+                    parts = []
                     for d in whole(out.D).parts():
                         y = x[b, m, Block(h * width + d.start, 1, x.C)]
-                        y = tw.to_fp8(y if factor == 1.0 else y * factor)
+                        parts.append(y if factor == 1.0 else y * factor)
+                    if o.get("rope"):
+                        parts = _rotated(t, b, m, parts)
+                    for d, y in zip(whole(out.D).parts(), parts, strict=True):
                         if kind == "columns":
-                            out[b, h, d, m] = y.T
+                            out[b, h, d, m] = tw.to_fp8(y).T
                         else:
-                            out[b, h, m, d] = y
+                            out[b, h, m, d] = tw.to_fp8(y)
 
-    return given(x=tw.bf16["B", "M", "C"], out=spec), body
+    return given(x=tw.bf16["B", "M", "C"], **_rotations(o), out=spec), body
 
 
 # --- products ---------------------------------------------------------------------------------
@@ -525,14 +529,12 @@ def project(o: Options):
         "values": tw.fp8["B", "H", "M", "D"],
     }[kind]
     row = tw.bf16["H", "D"].separate()
-    table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
     specs = given(
         a=tw.fp8["B", "M", "K"],
         w=tw.fp8["H", "K", "D"].panels(),
         scale=row if o.get("scale") else None,
         bias=row if o.get("bias") else None,
-        cos=table if o.get("rope") else None,
-        sin=table if o.get("rope") else None,
+        **_rotations(o),
         out=out,
     )
 
@@ -576,6 +578,12 @@ def project(o: Options):
     return specs, body
 
 
+def _rotations(o: Options) -> dict[str, TensorSpec | None]:
+    """The tables of a rotation."""
+    table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
+    return dict.fromkeys(("cos", "sin"), table if o.get("rope") else None)
+
+
 def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
     half = len(parts) // 2
     first, second = [], []
@@ -595,47 +603,61 @@ def attention(o: Options):
     """softmax(q @ kt + mask) @ v for every head, fp8.
 
     mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`) or
-    "key" ([N], or [B, N]).
+    "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
+    and mask; a causal mask is for the last of them.
     """
-    mask, batch = o.get("mask"), bool(o.get("batch"))
-    spec = None
-    if mask == "full":
-        spec = tw.bf16["B", "M", "N"] if batch else tw.bf16["M", "N"]
-    elif mask == "key":
-        spec = tw.bf16["B", "N"].separate() if batch else tw.bf16["N"]
-    specs = given(
-        q=tw.fp8["B", "H", "M", "D"],
-        kt=tw.fp8["B", "G", "D", "N"].panels(),
-        v=tw.fp8["B", "G", "N", "E"],
-        mask=spec,
-        out=tw.fp8["B", "H", "M", "E"],
-    )
+    mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
+    numbers = ("", *range(1, count))
+    specs: dict[str, TensorSpec | None] = {"q": tw.fp8["B", "H", "M", "D"]}
+    for k in numbers:
+        keys = f"N{k}"
+        specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
+        specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
+        if mask == "full":
+            specs[f"mask{k}"] = tw.bf16["B", "M", keys] if batch else tw.bf16["M", keys]
+        elif mask == "key":
+            specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
+    specs["out"] = tw.fp8["B", "H", "M", "E"]
 
     def body(t: Tensors) -> None:
-        q, kt, v, out = t["q"], t["kt"], t["v"], t["out"]
+        q, kt, out = t["q"], t["kt"], t["out"]
 
-        def seen(b: Any, m: Any) -> Any:
-            if mask == "causal":
-                return lambda s, j: tw.causal(s, m, j)
-            if mask == "full":
-                return lambda s, j: s + (t["mask"][b, m, j] if batch else t["mask"][m, j])
-            if mask == "key":
-                return lambda s, j: s + (t["mask"][b, j] if batch else t["mask"][j])
-            return None
+        def source(k: Any, b: Any, g: Any, m: Any) -> Keys:
+            """Keys and values number k, as queries m see them."""
+            keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
 
+            def seen(score: Any, j: Any) -> Any:
+                if mask == "causal":
+                    return tw.causal(score, m, j, infinite=not blind)
+                assert added is not None
+                place = (m, j) if mask == "full" else (j,)
+                return score + added[(b, *place) if batch else place]
+
+            masked = k == numbers[-1] if mask == "causal" else mask is not None
+            return Keys(
+                keys.shape[-1],
+                lambda j: keys[b, g, :, j],
+                lambda j: values[b, g, j, :],
+                seen if masked else None,
+                edges[k],
+            )
+
+        last = t[f"kt{numbers[-1]}"].shape[-1]
+        blind = last < q.M if mask == "causal" else mask is not None  # a query may see nothing
+        # A causal mask hides what lies beyond the last key as well.
+        hiding = numbers[-1] if mask == "causal" else None
+        edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
+        total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
+        limited = mask == "causal" and count == 1
+        blocks = together_causal(q.M, kt.N) if limited else together(total)
         for b in tw.each(q.B):
             for g in tw.each(kt.G):
                 for r in tw.each(q.H // kt.G):
                     h = g * (q.H // kt.G) + r
-                    for m in tw.grid(q.M, unroll=together(kt.N)):
-
-                        def keys(j: Any, b: Any = b, g: Any = g) -> Any:
-                            return kt[b, g, :, j]
-
-                        def values(j: Any, b: Any = b, g: Any = g) -> Any:
-                            return v[b, g, j, :]
-
-                        y = attend(q[b, h, m, :], keys, values, kt.N, seen(b, m))
+                    for m in tw.grid(q.M, unroll=blocks):
+                        sources = [source(k, b, g, m) for k in numbers]
+                        tiles = reach(m, q.M, kt.N) if limited else None
+                        y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
                         out[b, h, m, :] = tw.to_fp8(y)
 
-    return specs, body
+    return given(**specs), body

@@ -45,11 +45,12 @@ CHAIN = 8  # element-wise operations in one kernel, at most
 @dataclass
 class HostValue:
     """A value the host computes for the device, after `conversion`: "", "mask", "clip", or one of
-    those of images."""
+    those of images; columns: only these of its last dimension."""
 
     value: SSAValue
     conversion: str
     tensor: Tensor
+    columns: tuple[int, int] | None = None
 
 
 @dataclass
@@ -144,21 +145,32 @@ class Lowering:
         return _named(layer, self.kept_layers)
 
     def from_host(
-        self, value: SSAValue, shape: tuple[int, ...], conversion: str = "", order: str = "tiles"
+        self,
+        value: SSAValue,
+        shape: tuple[int, ...],
+        conversion: str = "",
+        order: str = "tiles",
+        columns: tuple[int, int] | None = None,
     ) -> Tensor:
         """A tensor the host fills: an input of the model, or what it computes."""
-        key = (value, "host", shape, conversion, order)
+        key = (value, "host", shape, conversion, order, columns)
         if key not in self.forms:
             name = self.graph.inputs.get(value) or self.hint(value)
             layout = Layout(shape, "bf16", order)
             tensor = Tensor(self.unique(name), layout, "input", value=value)
             self.forms[key] = tensor
-            self.take_from_host(value, conversion, tensor)
+            self.take_from_host(value, conversion, tensor, columns)
         return self.forms[key]
 
-    def take_from_host(self, value: SSAValue, conversion: str, tensor: Tensor) -> None:
+    def take_from_host(
+        self,
+        value: SSAValue,
+        conversion: str,
+        tensor: Tensor,
+        columns: tuple[int, int] | None = None,
+    ) -> None:
         """Have the host fill a tensor with a value."""
-        self.result.inputs.append(HostValue(value, conversion, tensor))
+        self.result.inputs.append(HostValue(value, conversion, tensor, columns))
         self._outside(value)
 
     # --- names and forms ----------------------------------------------------------------------

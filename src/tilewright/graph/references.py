@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.graph.references_attention import attention
+from tilewright.graph.references_attention import Source, attention
 from tilewright.graph.references_images import IMAGE_REFERENCES
 from tilewright.graph.references_steps import (
     BINARY,
@@ -107,11 +107,15 @@ def residue(profile: Profile, options: Options, operands: Operands) -> dict[str,
 
 
 def split_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
-    """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor."""
-    x = quantise(profile, options, operands)["out"]
+    """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor, rotated if asked
+    for."""
+    x = times(operands["x"], options.get("factor", 1.0))
     batch, rows, _ = x.shape
     heads = x.reshape(batch, rows, options["heads"], -1).transpose(0, 2, 1, 3)
-    return {"out": _head_order(heads, options["out"])}
+    if options.get("rope"):
+        tables = (operands["cos"], operands["sin"])
+        heads = _rotated(heads, *(t[:, None] if t.ndim == 3 else t for t in tables))
+    return {"out": _head_order(fp8(profile, heads), options["out"])}
 
 
 def _head_order(heads: Codes, kind: str) -> Codes:
@@ -216,17 +220,19 @@ def _rotated(x: Codes, cos: Codes, sin: Codes) -> Codes:
 
 def attention_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
     """softmax(q @ kt + mask) @ v for every head, fp8."""
-    q, kt, v = (operands[name] for name in ("q", "kt", "v"))
+    q, numbers = operands["q"], ("", *range(1, options.get("parts", 1)))
     batch, heads, rows, _ = q.shape
-    shared = heads // kt.shape[1]
-    out = np.empty((batch, heads, rows, v.shape[-1]), np.uint8)
+    shared = heads // operands["kt"].shape[1]
+    out = np.empty((batch, heads, rows, operands["v"].shape[-1]), np.uint8)
     for b, h in np.ndindex(batch, heads):
-        mask = operands.get("mask")
-        if mask is not None and options.get("batch"):
-            mask = mask[b]
-        g = h // shared
-        y = attention(profile, q[b, h], kt[b, g], v[b, g], options.get("mask"), mask)
-        out[b, h] = fp8(profile, y)
+        sources = []
+        for k in numbers:
+            mask = operands.get(f"mask{k}")
+            if mask is not None and options.get("batch"):
+                mask = mask[b]
+            keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
+            sources.append(Source(keys, values, mask))
+        out[b, h] = fp8(profile, attention(profile, q[b, h], sources, options.get("mask")))
     return {"out": out}
 
 

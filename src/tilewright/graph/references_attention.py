@@ -1,11 +1,13 @@
 """What attention computes for one head, bit for bit.
 
 The scores of a row are complete before their maximum is subtracted, so nothing is rescaled. The
-sum of the weights comes from a matrix unit for whole tiles of keys and from the vector unit for
-the rest; both see the weights as fp8.
+sum of the weights comes from a matrix unit, which sees the weights as fp8.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,12 +15,10 @@ from tilewright.graph.references_steps import (
     UNARY,
     Codes,
     across,
-    bf16,
     constant,
     fp8,
     larger,
     recip,
-    row_total,
     smaller,
     spread,
 )
@@ -30,66 +30,60 @@ HIDDEN = -3.0e38  # added to scores that must not count
 ONE = 0x38  # 1 in fp8
 
 
-def attention(
-    profile: Profile, q: Codes, kt: Codes, v: Codes, kind: str | None, mask: Codes | None
-) -> Codes:
-    """bf16 softmax(q @ kt + mask) @ v for fp8 q [M, D], kt [D, N], v [N, E].
+@dataclass(frozen=True)
+class Source:
+    """Keys kt [D, N] and values v [N, E] in fp8, with the numbers that a mask adds to scores."""
 
-    kind: None, "causal", "full" (mask [M, N]) or "key" (mask [N]).
+    kt: Codes
+    v: Codes
+    mask: Codes | None = None  # [M, N] or [N]
+
+
+def attention(profile: Profile, q: Codes, sources: Sequence[Source], kind: str | None) -> Codes:
+    """bf16 softmax(q @ kt + mask) @ v for fp8 q [M, D] over all sources.
+
+    kind: None, "causal" (of the last source), "full" or "key", as the masks are.
     """
-    rows, keys = q.shape[0], kt.shape[1]
-    scores = product(q, kt)
-    if kind == "causal":
-        scores = arith.add(scores, _causal(rows, keys))
-    elif kind == "full":
-        assert mask is not None
-        scores = arith.add(scores, mask)
-    elif kind == "key":
-        assert mask is not None
-        scores = arith.add(scores, spread(mask))
-    ragged = keys // SIDE * SIDE
-    if ragged < keys:  # the tile in which keys beyond the edge are hidden is clamped as a whole
-        clamped = smaller(scores[:, ragged:], constant(-HIDDEN))
-        scores = np.concatenate([scores[:, :ragged], clamped], axis=1)
+    rows, last = len(q), sources[-1].kt.shape[1]
+    blind = last < rows if kind == "causal" else kind is not None  # a query may see nothing
+    parts = []
+    for source in sources:
+        scores = product(q, source.kt)
+        if kind == "causal" and source is sources[-1]:
+            scores = arith.add(scores, _causal(rows, last, HIDDEN if blind else -np.inf))
+        elif kind in ("full", "key"):
+            assert source.mask is not None
+            mask = source.mask if kind == "full" else spread(source.mask)
+            scores = arith.add(scores, mask)
+        parts.append(_whole_tiles(scores))
+    scores = np.concatenate(parts, 1)
     top = _largest(profile, scores)
     weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
-    share = recip(_sum_of_weights(profile, weights))
-    if kind is not None:  # a row that sees nothing has its maximum near HIDDEN
+    share = recip(product(weights, np.full((weights.shape[1], 1), ONE, np.uint8)))
+    if blind:  # a row that sees nothing has its maximum near HIDDEN
         height = UNARY["relu"](arith.subtract(top, constant(HIDDEN / 3)))
         share = arith.multiply(share, smaller(height, constant(1.0)))
-    return arith.multiply(product(weights, v), share)
+    values = [np.pad(s.v, ((0, -len(s.v) % SIDE), (0, 0))) for s in sources]
+    return arith.multiply(product(weights, np.concatenate(values)), share)
 
 
-def _causal(rows: int, keys: int) -> Codes:
+def _causal(rows: int, keys: int, low: float) -> Codes:
     """The last query sees all keys, the one before all but the last, ..."""
     hidden = np.arange(keys)[None] - np.arange(rows)[:, None] > keys - rows
-    return np.where(hidden, constant(HIDDEN), np.uint16(0))
+    return np.where(hidden, constant(low), np.uint16(0))
+
+
+def _whole_tiles(scores: Codes) -> Codes:
+    """Scores with minus infinities behind them until the last tile of keys is whole."""
+    rows, keys = scores.shape
+    result = np.full((rows, -(-keys // SIDE) * SIDE), constant(-np.inf))
+    result[:, :keys] = scores
+    return result
 
 
 def _largest(profile: Profile, scores: Codes) -> Codes:
-    """The largest score of each row: tiles of keys are compared element by element, keys beyond
-    the last whole tile among themselves first."""
-    whole = scores.shape[1] // SIDE * SIDE
-    best = None
-    for start in range(0, whole, SIDE):
-        tile = scores[:, start : start + SIDE]
-        best = tile if best is None else larger(best, tile)
-    if whole == scores.shape[1]:
-        assert best is not None
-        return across(profile, best, "max")
-    rest = row_total(profile, scores[:, whole:], "max")
-    return rest if best is None else across(profile, larger(best, rest), "max")
-
-
-def _sum_of_weights(profile: Profile, weights: Codes) -> Codes:
-    whole = weights.shape[1] // SIDE * SIDE
-    total = rest = None
-    if whole:
-        total = product(weights[:, :whole], np.full((whole, 1), ONE, np.uint8))
-    if whole < weights.shape[1]:
-        rest = row_total(profile, bf16(profile, weights[:, whole:]), "sum")
-    if total is None or rest is None:
-        found = total if rest is None else rest
-        assert found is not None
-        return found
-    return arith.add(total, rest)
+    """The largest score of each row: tiles of keys are compared element by element."""
+    best = scores[:, :SIDE]
+    for start in range(SIDE, scores.shape[1], SIDE):
+        best = larger(best, scores[:, start : start + SIDE])
+    return across(profile, best, "max")

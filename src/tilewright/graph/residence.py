@@ -16,6 +16,7 @@ from ortools.sat.python import cp_model
 from tilewright.graph.blocking import sums_bytes
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.kernels_images import IMAGE_KERNELS
+from tilewright.kernels.attention import FEW
 
 KIB = 1024
 SIDE = 32
@@ -124,8 +125,9 @@ def base_room(call: Call) -> int:
             wide *= call.options.get("together", 1)
             room += 2 * _tiles(layout.shape[-2]) * KIB * wide
     if call.kernel == "attention":
-        keys = _tiles(call.operands["kt"].layout.shape[-1])
-        rows = max(1, min(4, 128 // keys))
+        found = (t for name, t in call.operands.items() if name.startswith("kt"))
+        keys = sum(_tiles(t.layout.shape[-1]) for t in found)
+        rows = 4 if keys <= FEW else 2  # blocks of queries under way
         room += rows * keys * 2 * KIB + 32 * KIB
     if call.kernel == "norm":
         room += _tiles(call.output.layout.shape[-1]) * 2 * KIB
@@ -152,9 +154,9 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         high = 8 if call.options.get("together") else _tiles(layout.shape[-2])
         return 2 * high * tile
     if call.kernel == "attention":
-        if parameter in ("kt", "v"):
+        if parameter.startswith(("kt", "v")):
             return 2 * layout.bytes // layout.shape[1]
-        if parameter == "mask":
+        if parameter.startswith("mask"):
             return 2 * 4 * across * tile
         return 2 * 4 * across * tile
     if call.kernel in ("norm", "softmax", "split_heads"):

@@ -128,8 +128,10 @@ def _residue(costs: _Costs, o: Options, shapes: Shapes) -> Work:
 
 
 def _split_heads(costs: _Costs, o: Options, shapes: Shapes) -> Work:
-    turned = _grid(shapes["out"]) if o["out"] == "columns" else 0
-    return _quantise(costs, o, shapes) + Work(casts=turned)
+    tiles = _grid(shapes["out"])
+    turned = tiles if o["out"] == "columns" else 0
+    rotated = 3 * tiles if o.get("rope") else 0
+    return _quantise(costs, o, shapes) + Work(tiles=rotated, casts=turned)
 
 
 def _linear(costs: _Costs, o: Options, shapes: Shapes) -> Work:
@@ -167,29 +169,26 @@ def _project(costs: _Costs, o: Options, shapes: Shapes) -> Work:
 def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     """Tiles of keys that no query of a tile sees are left out, for they change nothing."""
     batch, heads, rows, deep = shapes["q"]
-    keys, width = shapes["v"][-2:]
+    width, mask, groups = shapes["v"][-1], o.get("mask"), shapes["kt"][1]
+    *others, keys = (shapes[f"v{k}"][-2] for k in ("", *range(1, o.get("parts", 1))))
     down, across, inner, wide = (_tiles(n) for n in (rows, keys, deep, width))
-    mask, groups = o.get("mask"), shapes["kt"][1]
+    before = sum(map(_tiles, others))  # a causal mask is for the last keys
+    blind = keys < rows if mask == "causal" else mask is not None  # a query may see nothing
     total, most, blocks = Work(), 0, 0
     for block in range(down):
-        seen, masked = across, across if mask in ("full", "key") else 0
-        if mask == "causal":
+        seen, masked = across, across + before if mask in ("full", "key") else 0
+        if mask == "causal":  # a matrix unit starts from it
             last = min(rows, (block + 1) * SIDE) - 1 + keys - rows  # last key the last query sees
-            first = block * SIDE + keys - rows  # and the first query
             seen = max(0, min(across, last // SIDE + 1))
-            masked = seen - max(0, min(seen, (first + 1) // SIDE))
+        seen += before
         if not seen:
             continue
         most, blocks = max(most, seen), blocks + 1
-        whole = min(seen, keys // SIDE)  # tiles whose sum comes from a matrix unit
-        rest = seen - whole
-        tiles = (seen - 1) + 2 * seen + wide + masked
-        columns = 1 + (4 if mask else 0) + (1 if rest and whole else 0)
         total += Work(
-            products=seen * inner + seen * wide + whole,
-            sums=seen + wide + (1 if whole else 0),
-            tiles=tiles, columns=columns, casts=seen + wide + rest,
-            row_sums=rest, row_extremes=1,
+            products=seen * (inner + wide + 1),  # the last ones sum up weights
+            sums=seen + wide + 1,
+            tiles=(seen - 1) + 2 * seen + wide + masked, columns=1 + (4 if blind else 0),
+            casts=seen + wide, row_extremes=1,
         )  # fmt: skip
     # All queries of a group share its keys and values.
     shared = inner * min(blocks * heads // groups, most) + most * min(blocks, wide)

@@ -9,59 +9,86 @@ projections before can make them. A fully masked row gives 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tilewright.tile as tw
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import LOWEST, hidden
+from tilewright.tile.masks import LOWEST, beyond, hiding
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
-TILES = 128  # tiles of scores in one loop body, over several blocks of queries
+TILES = 160  # tiles of scores under a causal mask that are written out for one head
+FEW = 8  # tiles of keys that make a short loop body
 
 
 def together(keys: int) -> int:
-    """Blocks of queries in a loop body: while one is summed up the next is scored."""
-    return max(1, min(4, TILES // -(-keys // SIDE)))
+    """Blocks of queries in a loop body: while one is summed up the next is scored, in the next
+    iteration unless bodies are short."""
+    return 2 if -(-keys // SIDE) <= FEW else 1
 
 
-def attend(
-    q: Any,
-    keys: Callable[[Block], Any],
-    values: Callable[[Block], Any],
-    count: int,
-    seen: Callable[[Any, Block], Any] | None = None,
-) -> Any:
-    """One block of queries against all keys; `seen` applies a mask to a block of scores."""
+def together_causal(queries: int, keys: int) -> int | bool:
+    """The same under a causal mask: all blocks where that is not too long, as each sees other
+    tiles of keys. Otherwise blocks share the tiles of the mask."""
+    blocks = range(-(-queries // SIDE))
+    tiles = sum(_reach(block, queries, keys) or -(-keys // SIDE) for block in blocks)
+    return True if tiles <= TILES else 4
+
+
+def reach(block: Block, queries: int, keys: int) -> int | None:
+    """Tiles of keys that a block of queries looks at under a causal mask; None: all."""
+    return _reach(block.start, queries, keys) if together_causal(queries, keys) is True else None
+
+
+def _reach(block: int, queries: int, keys: int) -> int | None:
+    first, last = block * SIDE, min(queries, (block + 1) * SIDE) - 1
+    if first + keys - queries < 0:
+        return None  # a query that sees nothing has to see that
+    return (last + keys - queries) // SIDE + 1
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys and values of one source, block by block.
+
+    seen: applies a mask to a block of scores. edge: hides what lies beyond the last key.
+    """
+
+    count: int
+    keys: Callable[[Block], Any]
+    values: Callable[[Block], Any]
+    seen: Callable[[Any, Block], Any] | None = None
+    edge: Any = None
+
+
+def attend(q: Any, *sources: Keys, tiles: int | None = None, blind: bool = False) -> Any:
+    """One block of queries against all keys, or the first tiles of them; blind: a query may see
+    nothing."""
     scores, largest = [], None
-    for j in tw.steps(count, unroll=True):
-        score = (q @ keys(j)).tiles() if seen is None else seen(q @ keys(j), j)
-        ragged = j.valid(0) < SIDE
-        if ragged:
-            score = hidden(score)
-        scores.append((j, score))
-        best = tw.row_max(score) if ragged else score
-        largest = best if largest is None else tw.maximum(largest, best)
+    blocks = [(s, j) for s in sources for j in tw.steps(s.count, unroll=True)]
+    for source, j in blocks[:tiles]:
+        score = q @ source.keys(j)
+        if source.edge is not None and j.valid(0) < SIDE:
+            score = hiding(score, source.edge)
+        score = score.tiles() if source.seen is None else source.seen(score, j)
+        # What is hidden beyond the last key weighs nothing, so that tile is like the others.
+        score = replace(score, columns=[SIDE])
+        scores.append((source, j, score))
+        largest = score if largest is None else tw.maximum(largest, score)
     assert largest is not None
     top = tw.row_max(largest)
-    total, rest, ones = tw.zeros(unit=1), None, tw.ones()
+    total, ones = tw.zeros(unit=1), tw.ones()
     result = None
-    for j, score in scores:
+    for source, j, score in scores:
         power = tw.to_fp8(tw.exp(score - top))
-        value = values(j)
+        value = replace(source.values(j).tiles(), rows=[SIDE])
         if result is None:  # a unit accumulates two tiles as they come, more at the end
             result = tw.zeros(unit=0 if value.shape[1] <= 2 * SIDE else None)
         result += power @ value
-        if j.valid(0) < SIDE:
-            rest = tw.row_sum(tw.to_bf16(power))
-        else:
-            total += power @ ones
-    if rest is None:
-        share = tw.recip(tw.row_max(total))
-    else:
-        share = tw.recip(rest if count < SIDE else tw.row_max(total) + rest)
-    if seen is not None:
-        # A row that sees nothing has a maximum near LOWEST; its share becomes 0.
+        total += power @ ones
+    share = tw.recip(tw.row_max(total))
+    if blind:  # a row that sees nothing has a maximum near LOWEST; its share becomes 0
         share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
     assert result is not None
     return result * share
@@ -73,11 +100,12 @@ def attention(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """softmax(q @ kt) @ v for every head"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N)
+                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, edge=edge))
 
 
 @tw.kernel
@@ -86,12 +114,15 @@ def attention_causal(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention in which the last query sees all keys, the one before all but the last, …"""
+    blind = kt.N < q.M
     for g in tw.each(q.G):
         for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=together(kt.N)):
+            for m in tw.grid(q.M, unroll=together_causal(q.M, kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                mask = lambda s, j: tw.causal(s, m, j)
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, mask)
+                tiles = reach(m, q.M, kt.N)
+                mask = lambda s, j: tw.causal(s, m, j, infinite=not blind)
+                source = Keys(kt.N, keys, values, mask)
+                out[g, r, m, :] = attend(q[g, r, m, :], source, tiles=tiles, blind=blind)
 
 
 @tw.kernel
@@ -100,12 +131,14 @@ def attention_key_mask(
     out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[j]
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)
+                source = Keys(kt.N, keys, values, seen, edge)
+                out[g, r, m, :] = attend(q[g, r, m, :], source, blind=True)
 
 
 @tw.kernel
@@ -114,12 +147,14 @@ def attention_mask(
     mask: tw.bf16["M", "N"], out: tw.bf16["G", "R", "M", "E"],
 ):  # fmt: skip
     """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
+    edge = beyond(kt.N)
     for g in tw.each(q.G):
         for r in tw.each(q.R):
             for m in tw.grid(q.M, unroll=together(kt.N)):
                 keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
                 seen = lambda s, j: s + mask[m, j]
-                out[g, r, m, :] = attend(q[g, r, m, :], keys, values, kt.N, seen)
+                source = Keys(kt.N, keys, values, seen, edge)
+                out[g, r, m, :] = attend(q[g, r, m, :], source, blind=True)
 
 
 def _flash(

@@ -53,43 +53,31 @@ def block(profile: Profile, q: Codes, kt: Codes, v: Codes, mask: Codes | None) -
         assert score is not None
         if added is not None:
             score = arith.add(score, added[:, j : j + SIDE])
+        score[:, max(0, keys - j) :] = _filled(HIDDEN)[0, 0]
         scores.append(score)
-        best = score
-        if keys - j < SIDE:
-            inside = score.copy()
-            inside[:, keys - j :] = _filled(HIDDEN)[0, 0]
-            best = _row_max(inside)
-        largest = best if largest is None else arith.extreme(largest, best, larger=True)
+        largest = score if largest is None else arith.extreme(largest, score, larger=True)
     assert largest is not None
     top = _row_max(largest)
-    results, sums = _sums(profile, scores, top, v, keys)
-    whole = sums[0] if len(sums) == 1 else arith.add(sums[0], sums[1])
-    share = arith.unary_table("vrecip")[whole]
+    results, total = _sums(scores, top, v)
+    share = arith.unary_table("vrecip")[total]
     if mask is not None:
         height = arith.relu(arith.subtract(top, _filled(HIDDEN / 3)))
         share = arith.multiply(share, arith.extreme(height, _filled(1.0), larger=False))
     return np.concatenate([arith.multiply(r, share) for r in results], axis=1)[:queries, :width]
 
 
-def _sums(
-    profile: Profile, scores: list[Codes], top: Codes, v: Codes, keys: int
-) -> tuple[list[Codes], list[Codes]]:
-    """The weighted sums of V, and the one or two parts of the sum of weights."""
-    total = rest = None
+def _sums(scores: list[Codes], top: Codes, v: Codes) -> tuple[list[Codes], Codes]:
+    """The weighted sums of V, and the sum of weights."""
+    total = None
     results: list[Codes | None] = [None] * (v.shape[1] // SIDE)
     for index, score in enumerate(scores):
         weights = arith.pack(arith.unary_table("vexp")[arith.subtract(score, top)], 1)
         rows = v[SIDE * index : SIDE * (index + 1)]
         for e, known in enumerate(results):
             results[e] = arith.matmul(weights, rows[:, SIDE * e : SIDE * (e + 1)], known)
-        left = keys - SIDE * index
-        if left < SIDE:
-            seen = arith.unpack(weights, 1)
-            rest = row_total(profile, seen[:, :left], "sum")
-        else:
-            total = arith.matmul(weights, _ONES, total)
-    parts = [None if total is None else _row_max(total), rest]
-    return [r for r in results if r is not None], [p for p in parts if p is not None]
+        total = arith.matmul(weights, _ONES, total)
+    assert total is not None
+    return [r for r in results if r is not None], _row_max(total)
 
 
 Mask = Callable[[tuple[int, int], tuple[Codes, ...]], Codes | None]

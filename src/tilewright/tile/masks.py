@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tilewright.tile.arrays import HUGE, Cell, Operand, TileArray, as_tiles, binary
+from tilewright.tile.arrays import (
+    HUGE,
+    Cell,
+    Operand,
+    TileArray,
+    as_tiles,
+    binary,
+    kept_in_memory,
+)
+from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block, Single
 from tilewright.tile.layouts import SIDE
+from tilewright.tile.products import Product, chain
 
 LOWEST = -3.0e38  # stands in for minus infinity: it survives a subtraction
 
@@ -68,10 +79,17 @@ def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
     return backend.read(backend.constant_tensor(name, lambda: limit, "halves"), [0, 0], "column")
 
 
-def causal(scores: Operand, rows: Block, columns: Block, offset: int | None = None) -> TileArray:
+def causal(
+    scores: Operand,
+    rows: Block,
+    columns: Block,
+    offset: int | None = None,
+    infinite: bool = False,
+) -> TileArray:
     """Scores with every column after its row lowered so far that exp gives 0.
 
     Row i sees columns up to i + offset; by default the last row sees the last column.
+    infinite: lower them to minus infinity, which costs less; a row must see something then.
     """
     x = as_tiles(scores)
     backend = x.backend
@@ -85,15 +103,15 @@ def causal(scores: Operand, rows: Block, columns: Block, offset: int | None = No
     add = backend.launcher("elementwise_add", "bf16", "full")
 
     def made(r: int, c: int) -> Cell:
-        cell = x.cells[r][c]
         place = _difference(rows, columns, r, c)
         if isinstance(place, int) and place + SIDE - 1 <= shift:
-            return cell  # everything is seen
-
-        def compute() -> Any:
-            return add(backend.use(cell), _mask(backend, rows, columns, place, shift))
-
-        return backend.lazily(compute)
+            return x.cells[r][c]  # everything is seen
+        low = -np.inf if infinite else LOWEST
+        cell = backend.lazily(lambda: _mask(backend, rows, columns, place, shift, low))
+        mask = TileArray(backend, [[cell]], "bf16", [SIDE], [SIDE])
+        if infinite and x.grid == (1, 1) and isinstance(place, int):  # few tiles need a mask
+            return hiding(scores, mask).cells[0][0]
+        return backend.lazily(lambda: add(backend.use(x.cells[r][c]), backend.use(cell)))
 
     down, across = x.grid
     cells = [[made(r, c) for c in range(across)] for r in range(down)]
@@ -108,7 +126,9 @@ def _difference(rows: Block, columns: Block, r: int, c: int) -> int | Single:
     return Single(start, tuple(terms)) if terms else start
 
 
-def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift: int) -> Any:
+def _mask(
+    backend: Any, rows: Block, columns: Block, place: int | Single, shift: int, low: float
+) -> Any:
     """The tile to add: which columns of it are seen depends on column minus row only, so one
     strip of tiles serves all places."""
     last_row = -(-rows.extent // SIDE) * SIDE
@@ -122,33 +142,36 @@ def _mask(backend: Any, rows: Block, columns: Block, place: int | Single, shift:
         for k in range(count):
             first = column[0, 0] + k * SIDE
             seen = first + np.arange(SIDE)[None, :] - row <= shift
-            tiles.append(np.where(seen, 0.0, LOWEST))
+            tiles.append(np.where(seen, 0.0, low))
         return np.concatenate(tiles, axis=1)
 
-    tensor = backend.constant_tensor(f"causal_{rows.extent}_{columns.extent}_{shift}", strip)
+    name = f"causal_{rows.extent}_{columns.extent}_{shift}"
+    tensor = backend.constant_tensor(name if low == LOWEST else f"{name}_infinite", strip)
     origin = last_row - SIDE
     return backend.read(tensor, [0, place + origin], "full")
 
 
-def hidden(x: Operand) -> TileArray:
-    """Scores with columns beyond the edge of their tensor lowered so far that exp gives 0,
-    whatever is there."""
-    tiles = as_tiles(x)
-    backend = tiles.backend
-    lower = backend.launcher("elementwise_min", "bf16", "full")
+def beyond(extent: int) -> TileArray | None:
+    """Minus infinities that hide the columns of a last tile beyond the edge, kept in VMEM; None
+    where all tiles are whole."""
+    backend, valid = active(), extent % SIDE
+    if not valid:
+        return None
+    cell = backend.lazily(lambda: backend.edge(valid, 0.0, -np.inf, axis=1))
+    return kept_in_memory(TileArray(backend, [[cell]], "bf16", [SIDE], [SIDE]))
 
-    def made(cell: Cell, valid: int) -> Cell:
-        if valid >= SIDE:
-            return cell
-        return backend.lazily(
-            lambda: lower(backend.use(cell), backend.edge(valid, -LOWEST, LOWEST, axis=1))
-        )
 
-    cells = [
-        [made(cell, valid) for cell, valid in zip(row, tiles.columns, strict=True)]
-        for row in tiles.cells
-    ]
-    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns)
+def hiding(scores: Operand, mask: TileArray) -> TileArray:
+    """One tile of scores plus zeros where they count and minus infinities where not.
+
+    The accumulator of a product starts as the mask where that spares the vector unit. First or
+    last, a zero or an infinity leaves the same.
+    """
+    if isinstance(scores, Product) and mask.backend.profile.timing["push_wide"].unit != "VPU":
+        return chain([scores], mask).tiles()
+    tiles = as_tiles(scores)
+    mask = replace(mask, rows=tiles.rows, columns=tiles.columns)
+    return binary("elementwise_add", tiles, mask)
 
 
 def beyond_edges(x: Operand, number: float) -> TileArray:

@@ -20,13 +20,16 @@ from tilewright.transforms.raising.attention import (
     regroup_attention,
     straighten_attention,
 )
+from tilewright.transforms.raising.caches import separate_caches
 from tilewright.transforms.raising.masks import simplify_attention_mask
 from tilewright.transforms.raising.rotary import halve_tables
 from tilewright.transforms.raising.spellings import SPELLINGS
 from tilewright.transforms.simplify_kernels import simplify_kernels
 
 # What is done to a single call; the first rule that fits replaces it.
-CALL_RULES = (simplify_attention_mask, regroup_attention, straighten_attention, halve_tables)
+CALL_RULES = (
+    simplify_attention_mask, regroup_attention, straighten_attention, separate_caches, halve_tables,
+)  # fmt: skip
 ROUNDS = 12  # each lets names grow by a step; chains of models need three or four
 
 

@@ -77,6 +77,21 @@ def test_what_is_needed_last_waits_in_vmem() -> None:
     assert not lasting_slots(placed)
 
 
+def test_computed_tiles_that_wait_long_leave_registers() -> None:
+    """Ten tiles are made, then used in order after much else: a few may wait in registers."""
+    reads = [read(k) for k in range(10)]
+    made = [compute(r.result) for r in reads]
+    between = [compute(reads[0].result) for _ in range(40)]
+    writes = [Write(m.results[0], Affine(), 2048) for m in (*made, between[-1])]
+    rows: list[Statement] = [*reads, *made, *between, *writes]
+    for waiting, parked in ((28, 0), (8, 6), (0, 10)):
+        placed = resident(rows, waiting=waiting)
+        assert sum(isinstance(s, Park) for s in placed) == parked
+        written: list[str] = []
+        run(placed, {}, {}, written)
+        assert written == outcome(rows)
+
+
 def test_tiles_from_dram_are_read_again() -> None:
     """Room is made by forgetting what memory has anyway."""
     first = read(0)

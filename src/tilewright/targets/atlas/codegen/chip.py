@@ -91,7 +91,8 @@ class Chip:
         self.ceiling = self.area.end  # constants sit above
         self.top = self.peak = self.area.start  # VMEM in use, now and at most
         self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
-        self.bases: dict[tuple[tuple[Variable, int], ...], Register] = {}
+        # Pointers that follow loop variables; those of results may lag behind.
+        self.bases: dict[tuple[tuple[tuple[Variable, int], ...], bool], Register] = {}
         self.slots: dict[Slot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
 
@@ -144,14 +145,18 @@ class Chip:
         else:
             values[s.result] = tiles.load(self.slots[s.slot], s.result.dtype)
 
-    def base(self, terms: tuple[tuple[Variable, int], ...]) -> Register:
-        """The pointer that follows a combination of loop variables; constants are added to it."""
-        if terms not in self.bases:
+    def base(self, terms: tuple[tuple[Variable, int], ...], result: bool = False) -> Register:
+        """The pointer that follows a combination of loop variables; constants are added to it.
+
+        Results that leave late have a pointer of their own, so that what is read next need not
+        wait for them.
+        """
+        if (terms, result) not in self.bases:
             pointer = self.routine.pointer(0)
-            self.bases[terms] = pointer
+            self.bases[terms, result] = pointer
             if any(variable is ROUND for variable, _ in terms):
                 self.routine.by_round.add(pointer)
-        return self.bases[terms]
+        return self.bases[terms, result]
 
     def dram(self, code: Code, offset: Affine) -> int | Place:
         if not offset.terms:
@@ -160,7 +165,7 @@ class Chip:
 
     def step_bases(self, code: Code, variable: Variable, times: int = 1) -> None:
         """Move every pointer that follows the variable by one step."""
-        for terms, pointer in self.bases.items():
+        for (terms, _), pointer in self.bases.items():
             factor = next((f for v, f in terms if v is variable), 0)
             if factor:
                 code.advance(pointer, factor * times)

@@ -93,7 +93,7 @@ class InnerLoop:
             self.outer.out.append(before)
         for run in self.moving:
             self.at.load(before, run, Place(self.current, "current", run.buffer))
-        if around or self._wastes(body):
+        if around or self._wastes(body) or self._leaves_memory():
             self.at.top, self.at.slots = top, slots  # the loop has let go of its buffers
             last = self._body(around, last=True)
             self.out.append(Loop(1, [Loop(trips - 1, [body]), last]))
@@ -178,6 +178,17 @@ class InnerLoop:
         much = loads > max(DRAINS * drain, WASTE * trips * (loads + stores))
         return much and lower_bound(body).cause == "DMA"
 
+    def _leaves_memory(self) -> bool:
+        """Whether the last iteration, going down, would load ahead of the start of memory."""
+        if self.variable.trips < 2:
+            return False
+        return any(self._lowest(run, self.variable) < 0 for run in self.moving)
+
+    def _lowest(self, run: Run, beyond: Variable) -> int:
+        """Where in memory a run may start when one variable goes one step too far."""
+        steps = (f * (v.trips - (v is not beyond)) for v, f in run.offset.terms)
+        return run.offset.constant + sum(min(0, step) for step in steps)
+
     def _next(self) -> dict[int, int]:
         """Bytes from the tiles of an iteration to those of the next, for every moving run."""
         if self.variable.trips < 2:
@@ -193,6 +204,8 @@ class InnerLoop:
             return {}
         loads = sum(self.at.profile.dma.ticks(run.bytes) for run in self.moving)
         if loads < EXPOSED * self.variable.trips * lower_bound(body).ticks:
+            return {}
+        if any(self._lowest(run, self.outer.variable) < 0 for run in self.moving):
             return {}
         back = self.variable.trips - 1
         return {
@@ -259,7 +272,7 @@ class InnerLoop:
         name = f"out {site.channel}"
         code.wait(site, (name,))
         tiles.store(tile, Place(site.vmem, name), write.bytes)
-        base = self.at.base(write.offset.terms)
+        base = self.at.base(write.offset.terms, result=True)
         offset = write.offset.constant
         if -2048 <= offset <= 2047:
             code.emit("addi", site.dram, base, offset)

@@ -25,6 +25,8 @@ FAR = 1 << 62
 HASTE = 12  # ticks before the engine is free in which the next transfer is made ready
 SPARE_CHANNELS = 3  # left to others by transfers that nothing here waits for
 WINDOW = 96  # instructions looked at for each issue, the first in program order
+# Tensor registers left free by work that runs further ahead than so many instructions.
+RESERVES = ((0, 0), (16, 128), (16, 32), (16, 0), (32, 0), (64, 0))
 
 
 @dataclass(slots=True)
@@ -63,21 +65,25 @@ class Schedule:
 
 
 def schedule(
-    code: Code, setting: Setting | None = None, spread: int = 0, plan: list[int] | None = None
+    code: Code,
+    setting: Setting | None = None,
+    spread: int = 0,
+    plan: list[int] | None = None,
+    tries: int = len(RESERVES),
 ) -> Schedule:
     """Schedule the code; `spread` varies the order among near equals (0: none). A plan gives
     the tick at which each node of the graph should issue, and so the order.
 
     Where work that runs ahead takes the registers of the work it waits for, it is done again
-    with less running ahead.
+    with less running ahead, up to so many `tries` in all.
     """
     setting = setting or Setting()
     before = copy.deepcopy(vars(setting.constants))
-    for reserve in (0, 16, 32, 64):
+    for attempt, reserve in enumerate(RESERVES[:tries], 1):
         try:
             return _Scheduler(code, setting, spread, reserve, plan).run()
         except OutOfRegisters:
-            if reserve == 64:
+            if attempt == tries:
                 raise
             vars(setting.constants).update(copy.deepcopy(before))
     raise AssertionError("unreachable")
@@ -100,11 +106,12 @@ class _Scheduler:
         code: Code,
         setting: Setting,
         spread: int,
-        reserve: int = 0,
+        reserve: tuple[int, int] = (0, 0),
         plan: list[int] | None = None,
     ) -> None:
         self.plan = plan
-        self.reserve = reserve  # tensor registers that work running ahead leaves free
+        # Tensor registers that work leaves free which runs further ahead than so much.
+        self.reserve, self.near = reserve
         self.code, self.profile, self.setting = code, code.profile, setting
         self.distances = Distances(code.profile)
         self.nodes = build(code)
@@ -275,9 +282,11 @@ class _Scheduler:
             return 0
         while self.dispatch[self.with_registers[self.oldest].index] >= 0:
             self.oldest += 1
-        if node.op.order <= self.with_registers[self.oldest].op.order:
+        ahead = node.op.order - self.with_registers[self.oldest].op.order
+        if ahead <= 0:
             return 0
-        return max(self.reserve, HOARD if load else 0)
+        reserve = self.reserve if ahead > self.near else 0
+        return max(reserve, HOARD if load else 0)
 
     def _clear_of_readers(self, register: Register, node: Node, first: int, count: int) -> int:
         """After every access of the same parts in flight, reads included."""

@@ -30,7 +30,7 @@ from tilewright.targets.atlas.codegen.nest import (
     unrolled,
     without_idle_slots,
 )
-from tilewright.targets.atlas.codegen.residency import lasting_slots, resident
+from tilewright.targets.atlas.codegen.residency import ROOM, WAITING, lasting_slots, resident
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile
 from tilewright.targets.atlas.codegen.virtual import (
@@ -104,7 +104,9 @@ class _Lowering(Chip):
     """The structure of a routine: straight pieces and loops."""
 
     def run(self, statements: list[Statement]) -> Routine:
-        statements = resident(unrolled(statements))
+        # Where loading takes the vector unit's time, tiles wait in registers as long as they can.
+        waiting = ROOM if self.profile.timing["tensor_load"].unit == "VPU" else WAITING
+        statements = resident(unrolled(statements), ROOM, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)
         self._sequence(statements, [], self.routine.items)

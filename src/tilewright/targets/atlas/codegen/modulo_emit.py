@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
@@ -14,7 +16,7 @@ from tilewright.targets.atlas.codegen.virtual import Code, Register
 GAIN = 0.97  # an interval this much shorter is worth the longer program
 NEAR = 1.01  # close enough to the bound to stop looking
 FEWEST_TRIPS = 3  # the kernel must run at least twice
-OPS_TRIED = 2500  # instructions scheduled in search of the best shift
+OPS_TRIED = 4000  # instructions scheduled in search of the best shift
 MOST_TRIED = 8
 WORKING = 20  # tensor registers that stay free for values within the kernel
 SPARE = 8  # of these, not counted on when the halves are put side by side
@@ -38,8 +40,10 @@ def best_shift(
     carried: dict[Register, int],
     setting: Callable[[Code, dict[Register, int]], Setting],
     gain: float = GAIN,
+    below: float = math.inf,
 ) -> Choice | None:
-    """The fastest shift found; None where none takes less than `gain` times the plain interval.
+    """The fastest shift found; None where none takes less than `gain` times the plain interval
+    and less than `below`.
 
     setting: what a piece finds when it starts, with more registers carried.
     """
@@ -48,13 +52,14 @@ def best_shift(
     bound = lower_bound(body).ticks
     # The period leaves out repeated transfers; the engine may take longer than all else.
     period = max(loop_period(body, plain), bound)
-    limit = period * gain
+    limit = min(period * gain, below)
     best = None
     if trips < FEWEST_TRIPS or limit <= bound:
         return None
     tries = max(2, min(MOST_TRIED, OPS_TRIED // max(1, len(body.ops))))
-    for shift in shifts(body, plain, REGISTERS - WORKING - used, tries):
-        choice = _scheduled(shift, used, limit, setting)
+    found = shifts(body, plain, REGISTERS - WORKING - used)
+    for shift, more, code in islice(_side_by_side(found, used), tries):
+        choice = _scheduled(shift, code, more, limit, setting)
         if choice is None:
             continue
         length = choice.first.finish + (trips - 1) * choice.interval + choice.rest.finish
@@ -65,21 +70,37 @@ def best_shift(
     return best
 
 
+def _side_by_side(
+    found: Iterable[Shift], used: int
+) -> Iterator[tuple[Shift, dict[Register, int], Code]]:
+    """The shifts with the registers of what crosses and the kernel in its order: first those whose
+    halves have the registers to advance side by side, which is what a shift is for."""
+    others = []
+    for shift in found:
+        more, place = {}, used
+        for register in shift.crossing:  # pairs first, so they stay aligned
+            more[register] = place
+            place += register.size
+        free = REGISTERS - place - SPARE
+        code = interleaved(shift.kernel, len(shift.rest.ops), free, set(more))
+        if code is not None:
+            yield shift, more, code
+        else:
+            others.append((shift, more, shift.kernel))
+    yield from others
+
+
 def _scheduled(
     shift: Shift,
-    used: int,
+    code: Code,
+    more: dict[Register, int],
     limit: float,
     setting: Callable[[Code, dict[Register, int]], Setting],
 ) -> Choice | None:
     """The pieces of the shift, if its kernel takes less than `limit` ticks."""
-    more, place = {}, used
-    for register in shift.crossing:  # pairs first, so they stay aligned
-        more[register] = place
-        place += register.size
-    free = REGISTERS - place - SPARE
-    code = interleaved(shift.kernel, len(shift.rest.ops), free, set(more)) or shift.kernel
     try:
-        kernel = schedule(code, setting(code, more))
+        # With less running ahead the halves would hardly overlap.
+        kernel = schedule(code, setting(code, more), tries=1)
         interval = loop_period(code, kernel)
         if interval >= limit:
             return None

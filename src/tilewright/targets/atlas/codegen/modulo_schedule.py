@@ -23,6 +23,7 @@ from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
 MAX_OPS = 1500  # longer bodies stay as they are
 SHIFTS = 32  # places at which a body is tried to be cut
+EARLY = 0.03  # share of a half's work that may have run long before the rest of it
 REGISTERS = 64
 
 
@@ -178,9 +179,9 @@ def _registers(op: Op, writes: bool) -> list[Register]:
     ]
 
 
-def shifts(code: Code, plain: Schedule, free: int, most: int) -> Iterator[Shift]:
-    """Up to `most` ways to cut the body, the most promising first; `free` tensor registers can
-    be given to values that cross."""
+def shifts(code: Code, plain: Schedule, free: int) -> Iterator[Shift]:
+    """Ways to cut the body, the most promising first; `free` tensor registers can be given to
+    values that cross."""
     if len(code.ops) > MAX_OPS or not _is_movable(code):
         return
     cutter = _Cutter(code, plain)
@@ -196,7 +197,7 @@ def shifts(code: Code, plain: Schedule, free: int, most: int) -> Iterator[Shift]
                 crossing = sum(r.size for r in cutter.shared(chosen) if r.kind is Kind.M)
                 if crossing <= free:
                     found[chosen] = cutter.estimate(chosen, crossing)
-    for chosen in sorted(found, key=lambda c: found[c])[:most]:
+    for chosen in sorted(found, key=lambda c: found[c]):
         yield cutter.cut(chosen)
 
 
@@ -381,11 +382,21 @@ class _Cutter:
 
     def estimate(self, chosen: frozenset[int], crossing: int) -> float:
         """Ticks the kernel is hoped to take: even halves and few crossing registers are best."""
-        lengths = [
-            max(self.ends[k] for k in part) - min(self.ticks[k] for k in part)
-            for part in (chosen, [k for k in range(len(self.ticks)) if k not in chosen])
-        ]
-        return self.bound * (1 + crossing / REGISTERS / 2) + max(lengths) / 4
+        rest = [k for k in range(len(self.ticks)) if k not in chosen]
+        longest = max(self.bound, self._span(sorted(chosen)), self._span(rest))
+        return longest * (1 + crossing / REGISTERS / 4)
+
+    def _span(self, part: list[int]) -> int:
+        """Ticks a half took in the plain schedule, but for the few operations that nothing held
+        back and that ran long before the others."""
+        early = EARLY * sum(self.ends[k] - self.ticks[k] for k in part)
+        start = 0
+        for k in sorted(part, key=lambda k: self.ticks[k]):
+            early -= self.ends[k] - self.ticks[k]
+            start = self.ticks[k]
+            if early < 0:
+                break
+        return max(self.ends[k] for k in part) - start
 
     def cut(self, chosen: frozenset[int]) -> Shift:
         first = sorted(chosen)

@@ -29,6 +29,8 @@ from tilewright.targets.atlas.codegen.nest import (
 )
 
 ROOM = 28  # tensor registers a piece may fill with tiles that are still needed
+WAITING = 16  # of these, with computed tiles that are needed only much later
+LATER = 12  # statements until then
 
 WEIGHT = {"bf16": 2, "fp8": 1}
 BYTES = {"bf16": 2048, "fp8": 1024}
@@ -36,9 +38,12 @@ BYTES = {"bf16": 2048, "fp8": 1024}
 Simple = Read | Write | Park | Unpark | Compute
 
 
-def resident(statements: list[Statement], room: int = ROOM) -> list[Statement]:
-    """The statements with tiles placed."""
-    return _Placement(statements, room).sequence(statements, [])
+def resident(
+    statements: list[Statement], room: int = ROOM, waiting: int = WAITING
+) -> list[Statement]:
+    """The statements with tiles placed; computed tiles that wait long fill at most `waiting` of
+    the `room` registers."""
+    return _Placement(statements, room, waiting).sequence(statements, [])
 
 
 def lasting_slots(statements: list[Statement]) -> list[Slot]:
@@ -60,6 +65,7 @@ def lasting_slots(statements: list[Statement]) -> list[Slot]:
 class _Placement:
     statements: list[Statement]
     room: int
+    waiting: int
     # How to fetch a tile that is not in a register.
     origin: dict[Value, Read | Slot | Compute] = field(default_factory=dict)
     escaping: set[Value] = field(default_factory=set)
@@ -162,6 +168,7 @@ class _Piece:
             for value in _results(s):
                 self._make_room(WEIGHT.get(value.dtype, 0), _results(s))
                 self._define(value)
+            self._send_off(index)
         last = len(self.source)
         names = [self._fetch(value, tuple(v for v, _ in self.stored)) for value, _ in self.stored]
         for name, (_, slot) in zip(names, self.stored, strict=True):
@@ -209,10 +216,25 @@ class _Piece:
                 return
             # Among equals give up tiles that memory has anyway.
             victim = max(candidates, key=lambda v: (self.uses[v][-1], v in self.at.origin))
-            if victim not in self.at.origin:
-                self._park(victim, self.held[victim])
             total -= WEIGHT[victim.dtype]
-            del self.held[victim]
+            self._give_up(victim)
+
+    def _send_off(self, index: int) -> None:
+        """Let computed tiles that are needed only much later wait in memory, the one needed last
+        first, so that work at hand has the registers."""
+        late = [
+            v
+            for v in self.held
+            if v.dtype in BYTES and v not in self.at.origin and self.uses[v][-1] > index + LATER
+        ]
+        late.sort(key=lambda v: self.uses[v][-1])
+        while sum(WEIGHT[v.dtype] for v in late) > self.at.waiting:
+            self._give_up(late.pop())
+
+    def _give_up(self, value: Value) -> None:
+        if value not in self.at.origin:
+            self._park(value, self.held[value])
+        del self.held[value]
 
     def _park(self, value: Value, name: Value) -> None:
         slot = self.at.slot_for(value)

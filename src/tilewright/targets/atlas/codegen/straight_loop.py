@@ -7,6 +7,7 @@ after the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +23,9 @@ from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.virtual import Code, Register
 from tilewright.targets.atlas.program import Instruction
 
-ENOUGH = 1.04  # times the bound; beyond, two iterations are tried as one body
+ENOUGH = 1.04  # times the bound; beyond, other ways are tried as well
+LONG = 600  # instructions of a body that is left plain where it is close to the bound
+CLOSE = 1.09  # times the bound
 DOUBLED_OPS = 500  # longest body for that
 DOUBLED_TRIPS = 6
 
@@ -76,14 +79,17 @@ def straight_loop(
     period, bound = loop_period(body, result), lower_bound(body)
     plain = max(period, bound.ticks)  # the period leaves out repeated transfers
     loop, together, shift = None, 1, None
-    if gain is not None:
+    if gain is not None and (len(body.ops) <= LONG or plain > CLOSE * bound.ticks):
         loop = _overlapped(body, result, trips, setting, plain * gain, plain)
         best = loop.interval if loop else plain
         if best > ENOUGH * bound.ticks and len(body.ops) <= DOUBLED_OPS and trips >= DOUBLED_TRIPS:
             twice = _doubled(body, trips, setting, 2 * best * gain, 2 * plain)
             loop, together = (twice, 2) if twice else (loop, 1)
-        if loop is None:
-            shift = best_shift(body, result, trips, carried, setting, gain)
+        best = loop.interval / together if loop else math.inf
+        if best > ENOUGH * bound.ticks:
+            shift = best_shift(body, result, trips, carried, setting, gain, best)
+        if shift is not None:
+            loop, together = None, 1
     achieved, stages = (loop.interval // together, loop.stages) if loop else (period, 1)
     if shift is not None:
         achieved, stages = shift.interval, 2

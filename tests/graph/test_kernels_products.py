@@ -61,7 +61,7 @@ def test_the_old_machine_keeps_its_own_way():
     assert columns_together(call("linear", (1, 1024, 768), (768, 3072)), v0) == 0
 
 
-@pytest.mark.parametrize(("activation", "most"), [(None, 43), ("gelu_tanh", 46)])
+@pytest.mark.parametrize(("activation", "most"), [(None, 41.5), ("gelu_tanh", 43.5)])
 def test_ticks_of_a_product(activation, most):
     """Of one block of columns, with weights in VMEM; both matrix units need at least 35."""
     options = {"scale": True, "bias": True, "activation": activation, "out": "fp8", "together": 3}

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tilewright.targets.atlas.codegen import modulo_emit, modulo_schedule, straight_loop
 from tilewright.targets.atlas.codegen.list_schedule import Setting, schedule
+from tilewright.targets.atlas.codegen.loop_graph import loop_graph
+from tilewright.targets.atlas.codegen.modulo_pack import can_pack
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
@@ -242,6 +244,56 @@ def test_what_is_needed_late_is_still_there(
     monkeypatch.setattr(straight_loop, "ENOUGH", enough)
     for policy in POLICIES:
         assert results(reaching_loop(profile, reach), policy, gain=ANY_GAIN)[0] == plain
+
+
+def products_loop(seed: int, trips: int = 8) -> Routine:
+    """Sums of products of tiles in VMEM on both units, some taken out and put back, and what
+    follows on the vector unit; nothing holds the matrix units up."""
+    choose = random.Random(seed)
+    routine = Routine(load_profile("atlas-v1"))
+    target, held = routine.pointer(OUT), 16
+    before = routine.code()
+    before.dma_load(0, 0, held * 1024)
+    body = routine.code()
+    tiles = Tiles(body)
+    rows = [tiles.load(1024 * k, "fp8") for k in range(4)]
+    sums: list[Tile] = []
+    for unit, steps in ((1, choose.randint(15, 20)), (0, choose.randint(7, 9))):
+        accs = [tiles.accumulator(unit) for _ in range(2)]
+        for k in range(steps):
+            weight = tiles.weight(tiles.load(1024 * choose.randrange(held), "fp8"), unit)
+            for acc, row in zip(accs, choose.sample(rows, 2), strict=True):
+                tiles.multiply(acc, row, weight, k == 0)
+            if choose.random() < 0.2:  # they make room and come back
+                kept = [tiles.pop(acc) for acc in accs]
+                accs = [tiles.accumulator(unit) for _ in accs]
+                for acc, tile in zip(accs, kept, strict=True):
+                    tiles.preset(acc, tile)
+        sums += [tiles.unary("tanh", tiles.pop(acc)) for acc in accs]
+    total = tiles.add(tiles.add(sums[0], sums[1]), tiles.add(sums[2], sums[3]))
+    tiles.store(total, 1024 * held)
+    body.dma_store(Place(target, "dram out"), 1024 * held, TILE)
+    body.advance(target, TILE)
+    routine.items += [before, Loop(trips, [body])]
+    return routine
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_packed_matrix_units_give_what_plain_loops_give(seed: int) -> None:
+    plain, _ = results(products_loop(seed), "", pipelining=False)
+    for policy in POLICIES:
+        routine = products_loop(seed)
+        assert results(routine, policy, gain=ANY_GAIN)[0] == plain
+        assert routine.intervals[0].achieved <= 1.04 * routine.intervals[0].bound
+
+
+def test_which_loops_are_packed() -> None:
+    for routine, expected in ((products_loop(0), True), (chain_loop("atlas-v1"), False)):
+        loop = routine.items[-1]
+        assert isinstance(loop, Loop) and isinstance(loop.body[0], Code)
+        setting = Setting(pointers={r: 31 - k for k, r in enumerate(routine.pointers)})
+        graph = loop_graph(loop.body[0], schedule(loop.body[0], setting))
+        assert can_pack(graph) is expected
 
 
 def test_few_trips_stay_plain() -> None:

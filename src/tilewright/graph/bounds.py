@@ -84,7 +84,7 @@ def bound_of(model: CompiledModel) -> ModelBound:
     profile = model.profile
     works = [_work(model, step) for step in model.steps]
     steps = [
-        StepBound(k, step.name, _terms(profile, works[k], _moved(model, step)))
+        StepBound(k, step.name, terms_of(profile, works[k], _moved(model, step)))
         for k, step in enumerate(model.steps)
     ]
     place = {
@@ -109,7 +109,7 @@ def bound_of(model: CompiledModel) -> ModelBound:
             if region.kind in ("weight", "constant") and name not in loaded:
                 loaded.add(name)
                 bytes += _content(region) * region.count
-        terms = _terms(profile, work, bytes)
+        terms = terms_of(profile, work, bytes)
         total += max(terms.values())
         for resource, ticks in terms.items():
             sums[resource] = sums.get(resource, 0) + ticks
@@ -138,7 +138,7 @@ def _port_bytes(model: CompiledModel, port: str) -> int:
     return _content(model.regions[region]) if region is not None else 0
 
 
-def _terms(profile: Profile, work: Work, moved: int) -> dict[str, int]:
+def terms_of(profile: Profile, work: Work, moved: int) -> dict[str, int]:
     """Ticks each resource needs."""
     return {
         "DMA": profile.dma.ticks(moved) if moved else 0,

@@ -56,7 +56,9 @@ def agree(count: int, first_seed: int) -> None:
     def check(call, profile: str, number: int) -> None:
         name, options, shapes, on_chip = call
         seen[f"{name} on {profile}"] += 1
-        found = simulated(name, options, shapes, profile, on_chip, dict.fromkeys(("mask", "mask1"), mask), number)
+        found = simulated(
+            name, options, shapes, profile, on_chip, dict.fromkeys(("mask", "mask1"), mask), number
+        )
         assert_same(*found)
 
     check()

@@ -58,6 +58,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
     ("linear", {"scale": True, "bias": True, "residual": True, "activation": "gelu_tanh",
                 "out": "bf16", "rows": 64, "depth": 64},
      {"a": (2, 130, 170), "w": (170, WIDE)}, ()),
+    ("linear", {"out": "bf16", "rows": 32, "depth": 32}, {"a": (1, 1, 1), "w": (1, 1)}, ()),
     ("linear", {"scale": True, "out": "fp8", "rows": 160, "depth": 32},
      {"a": (1, 300, 96), "w": (96, 64)}, ("out",)),
     ("linear", {"scale": True, "bias": True, "activation": "gelu_tanh", "out": "fp8",

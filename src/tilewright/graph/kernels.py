@@ -440,7 +440,8 @@ def _contraction(a: Any, b: Any, m: Any, deep: int, heads: bool) -> Iterator[tup
 def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
     """a @ w for one block of rows after the other, with the sums of a block on chip."""
     a, w, out = t["a"], t["w"], t["out"]
-    sums = tw.scratch(tw.bf16[min(o["rows"], out.M), out.N], on_chip=True)
+    wide = -(-out.N // SIDE) * SIDE  # a single column would be spread over its tile
+    sums = tw.scratch(tw.bf16[min(o["rows"], out.M), wide], on_chip=True)
     for b in tw.each(out.B):
         for m in tw.grid(out.M, o["rows"]):
             for r in tw.grid(m.size, GROUP * SIDE):

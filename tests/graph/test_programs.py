@@ -14,10 +14,10 @@ from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.graph.compiler import CompileOptions, compile_model
 from tilewright.runtime.compiled_model import CompiledModel, DevicePart
-from tilewright.runtime.lint_model import lint_model
+from tilewright.runtime.lint_model import hazards_of, lint_model, lint_segment
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.isa import BY_MNEMONIC
-from tilewright.targets.atlas.lint import lint
+from tilewright.targets.atlas.lint import analysis, lint
 from tilewright.targets.atlas.profile import load_profile
 
 PROGRAMS = [
@@ -56,6 +56,17 @@ def test_lint_is_clean(name, profile, fuse, rounds):
     for report in lint_model(model):
         assert not report.errors and not report.warnings
         assert report.exact
+
+
+def test_a_doubt_of_lint_is_settled(monkeypatch):
+    """Lint that gives up on summaries follows the program, if that is not too long."""
+    monkeypatch.setattr(analysis, "JOIN_LIMIT", 10)
+    monkeypatch.setattr(analysis, "JOIN_LIMIT_PER_INSTRUCTION", 0)
+    model = compiled("decoder_2", "atlas-v1", True, False)
+    assert lint_segment(model, 0, 100).errors
+    hazards, doubts = hazards_of(model, 1 << 60, 100)
+    assert not hazards and len(doubts) == 1 and "too involved" in doubts[0]
+    assert hazards_of(model, 1_000_000, 100) == ([], [])
 
 
 def test_code_longer_than_the_instruction_memory():

@@ -11,13 +11,35 @@ from tilewright.targets.atlas.codegen.routine import ROUND_WORD
 from tilewright.targets.atlas.lint import STEP_LIMIT, Report, lint
 from tilewright.targets.atlas.lint.values import Form, Symbol, Value
 
+FOLLOWED = 20_000_000  # instructions that are followed one by one to settle a doubt
+
 
 def lint_model(model: CompiledModel, limit: int = STEP_LIMIT) -> list[Report]:
     """One report per segment."""
-    return [
-        lint(program, model.profile, limit, words=_words(model, number))
-        for number, program in enumerate(model.segments)
-    ]
+    return [lint_segment(model, number, limit) for number in range(len(model.segments))]
+
+
+def lint_segment(model: CompiledModel, number: int, limit: int = STEP_LIMIT) -> Report:
+    program = model.segments[number]
+    return lint(program, model.profile, limit, words=_words(model, number))
+
+
+def hazards_of(
+    model: CompiledModel, instructions: int, limit: int = STEP_LIMIT
+) -> tuple[list[str], list[str]]:
+    """(hazards, what lint could not decide), for a model that runs so many instructions.
+
+    Long loops are summarised; where that leaves a doubt, the program is followed to its end.
+    """
+    hazards, doubts = [], []
+    for number in range(len(model.segments)):
+        report = lint_segment(model, number, limit)
+        if report.errors and not report.exact and instructions <= FOLLOWED:
+            report = lint_segment(model, number, instructions + 1)
+        for finding in report.errors:
+            text = f"segment {number}, instruction {finding.index}: {finding.message}"
+            (doubts if finding.may and not report.exact else hazards).append(text)
+    return hazards, doubts
 
 
 def _words(model: CompiledModel, segment: int) -> dict[int, Value]:

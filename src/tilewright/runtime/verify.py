@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.runtime.compiled_model import COPY, CompiledModel
 from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs
-from tilewright.runtime.lint_model import lint_model
+from tilewright.runtime.lint_model import hazards_of
 from tilewright.runtime.original import Original, find_original, run_original
 from tilewright.runtime.port_types import FLOATS
 from tilewright.runtime.reference_run import Reference, ReferenceRun, library_references
@@ -76,6 +76,7 @@ def verify(
         session.compute(values, watch)
     layers = watch.layers() if watch is not None else []
     first = next((layer for layer in layers if layer.status == "differs"), None)
+    hazards, doubts = hazards_of(model, session.statistics.instructions)
     result = Verification(
         model=model.name,
         profile=model.profile.name,
@@ -85,11 +86,8 @@ def verify(
         outputs=outputs,
         layers=layers,
         first=first,
-        hazards=[
-            f"segment {number}, instruction {finding.index}: {finding.message}"
-            for number, report in enumerate(lint_model(model))
-            for finding in report.errors
-        ],
+        hazards=hazards,
+        notes=[f"lint cannot decide: {doubt}" for doubt in doubts],
     )
     if wrong and first is None:
         result.notes.append(

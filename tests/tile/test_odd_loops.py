@@ -79,7 +79,7 @@ def test_results_of_few_iterations(trips: int) -> None:
 
 
 def test_sizes_of_transfers_stay_where_pointers_are_many() -> None:
-    count = 17
+    count = 12
 
     def body(out: Any, **inputs: Any) -> None:
         for m in tw.grid(out.M):
@@ -93,7 +93,7 @@ def test_sizes_of_transfers_stay_where_pointers_are_many() -> None:
     specs = {f"x{k}": tw.bf16["M", width] for k, width in enumerate(widths)}
     kernel = kernel_of("pointers", {**specs, "out": tw.bf16["M", 128]}, body)
     with patch.object(lower_nest, "BODY", 0):
-        check_loops(kernel, *(normal(3 * SIDE, width) for width in widths))
+        check_loops(kernel, *(normal(2 * SIDE, width) for width in widths))
 
 
 def test_the_last_result_counts() -> None:

@@ -14,7 +14,7 @@ from ml_dtypes import bfloat16
 from test_stages import check
 
 import tilewright as tw
-from tilewright.targets.atlas.codegen import lower_nest
+from tilewright.targets.atlas.codegen import inner_loop, lower_nest
 from tilewright.targets.atlas.codegen.meeting import meeting
 from tilewright.targets.atlas.codegen.nest import Affine, Value, Variable, Write
 from tilewright.tile.blocks import Block
@@ -164,3 +164,18 @@ def test_which_results_meet(
     assert found or not touch
     if step == other:
         assert found == touch
+
+
+@pytest.mark.parametrize("outer", [1, 3])
+def test_last_iterations_of_their_own_write_where_they_should(outer: int) -> None:
+    """The result moves like nothing that is read."""
+
+    @tw.kernel
+    def narrow(x: tw.bf16["M", "N"], out: tw.bf16["M", 64]):
+        for _ in tw.each(outer):
+            for m in tw.grid(x.M):
+                out[m, Block(0, 1, 64)] = x[m, Block(0, 1, 96)] + x[m, Block(1, 1, 96)]
+                out[m, Block(1, 1, 64)] = x[m, Block(2, 1, 96)]
+
+    with patch.multiple(inner_loop, DRAINS=0, EXPOSED=0), patch.object(lower_nest, "BODY", 0):
+        check_loops(narrow, normal(5 * SIDE, 96))

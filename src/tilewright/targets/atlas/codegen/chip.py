@@ -159,11 +159,12 @@ class Chip:
                 self.routine.by_round.add(pointer)
         return self.bases[terms, result]
 
-    def dram(self, offset: Affine, meeting: bool = False) -> int | Place:
-        """An address in DRAM; meeting: of a result that may be written over others."""
+    def dram(self, offset: Affine, meeting: bool = False, result: bool = False) -> int | Place:
+        """An address in DRAM; meeting: of a result that may be written over others; result: of
+        one that leaves late in other iterations."""
         if not offset.terms and not meeting:
             return offset.constant
-        base = self.base(offset.terms)
+        base = self.base(offset.terms, result)
         return Place(base, f"{MEETING if meeting else 'dram'} {id(base)}", offset.constant)
 
     def step_bases(self, code: Code, variable: Variable, times: int = 1) -> None:

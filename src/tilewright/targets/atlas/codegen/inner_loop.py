@@ -250,7 +250,8 @@ class InnerLoop:
             else:
                 buffer = self.routine.pointers[site.vmem]
             tiles.store(tile, buffer, write.bytes)
-            target = self.at.dram(write.offset, id(write) in self.meeting)
+            # The pointer that the iterations before have moved.
+            target = self.at.dram(write.offset, id(write) in self.meeting, site is not None)
             code.dma_store(target, buffer, write.bytes)
             return
         name = f"out {site.channel}"

@@ -154,3 +154,27 @@ def test_what_does_not_fit_on_chip_is_an_error() -> None:
     with pytest.raises(TilewrightError) as raised:
         large.compile(x=(10240, 64))
     assert raised.value.code == "TW1454"
+
+
+def test_a_block_of_a_block_keeps_both_shifts() -> None:
+    @tw.kernel
+    def shifted(x: tw.bf16["M", 32], y: tw.bf16["L", 32], out: tw.bf16["M", 32]):
+        for m in tw.grid(x.M, 64):
+            for r in tw.grid(m.size):
+                out[r.within(m), :] = x[r.within(m), :] - y[(r + 32).within(m + 32), :]
+
+    x, y = (np.random.default_rng(3).normal(size=(rows, 32)) for rows in (128, 192))
+    got = np.asarray(check(shifted, x, y)[0], np.float32)
+    assert np.allclose(got, x - y[64:], atol=0.05)
+
+
+def test_a_block_that_leaves_the_block_around_is_an_error() -> None:
+    @tw.kernel
+    def far(x: tw.bf16["M", 32], out: tw.bf16["M", 32]):
+        for m in tw.grid(x.M):
+            for r in tw.grid(64):
+                out[r.within(m), :] = x[r.within(m), :]
+
+    with pytest.raises(TilewrightError, match="64 elements do not lie within a block of 32") as at:
+        far.compile(x=(128, 32))
+    assert at.value.code == "TW1604"

@@ -45,8 +45,22 @@ class Block:
 
     def within(self, block: Block) -> Block:
         """A block of a block: `for r in tw.grid(m.size): x[r.within(m), :]`."""
-        start = block.start + self.start
-        return replace(self, start=start, extent=block.extent, outer=block.variables)
+        from tilewright.tile.backend import active
+
+        if -(-self.extent // SIDE) > block.tiles:
+            raise active().error(
+                "TW1604",
+                f"blocks of {self.extent} elements do not lie within a block of {block.size}",
+                "loop over the block's own size: `for r in tw.grid(m.size)`",
+            )
+        shifts = [shift for shift in (self.shift, block.shift) if shift is not None]
+        return replace(
+            self,
+            start=block.start + self.start,
+            extent=block.extent,
+            outer=block.variables,
+            shift=sum(shifts) if shifts else None,
+        )
 
     def parts(self) -> list[Block]:
         """The block's single tiles."""

@@ -23,6 +23,7 @@ from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
     CHANGING,
+    MEETING,
     REGISTER_BYTES,
     RESIDENT,
     ROW,
@@ -158,10 +159,13 @@ class Chip:
                 self.routine.by_round.add(pointer)
         return self.bases[terms, result]
 
-    def dram(self, code: Code, offset: Affine) -> int | Place:
-        if not offset.terms:
+    def dram(self, offset: Affine, meeting: bool = False, result: bool = False) -> int | Place:
+        """An address in DRAM; meeting: of a result that may be written over others; result: of
+        one that leaves late in other iterations."""
+        if not offset.terms and not meeting:
             return offset.constant
-        return Place(self.base(offset.terms), f"dram {id(offset.terms)}", offset.constant)
+        base = self.base(offset.terms, result)
+        return Place(base, f"{MEETING if meeting else 'dram'} {id(base)}", offset.constant)
 
     def step_bases(self, code: Code, variable: Variable, times: int = 1) -> None:
         """Move every pointer that follows the variable by one step."""
@@ -221,7 +225,7 @@ class Chip:
         """Start the transfers of a run, `ahead` bytes further on, cut into pieces if wanted."""
         offset = run.offset.shifted(ahead)
         if not run.row and not piece:
-            code.dma_load(target, self.dram(code, offset), run.bytes)
+            code.dma_load(target, self.dram(offset), run.bytes)
             return
         count = ROW if run.row else REGISTER_BYTES
         for half in range(0, run.bytes, REGISTER_BYTES):
@@ -230,7 +234,7 @@ class Chip:
                 if isinstance(target, Place)
                 else target + half
             )
-            code.dma_load(place, self.dram(code, offset.shifted(half)), count)
+            code.dma_load(place, self.dram(offset.shifted(half)), count)
 
     def clear(self, code: Code, place: int | Place, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.kernels.bodies import BODIES
 from tilewright.targets.atlas.codegen.chip import Chip, Run
+from tilewright.targets.atlas.codegen.meeting import meeting
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
@@ -57,6 +58,7 @@ class InnerLoop:
         self.fixed, self.moving = chip.runs(fixed, apart=True), chip.runs(moving, apart=True)
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
+        self.meeting = meeting(self.writes, self.variable)
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
         self.spread: set[int] = set()  # reads of rows that lie there as whole tiles
         self.constants: dict[float, Tile] = {}
@@ -154,10 +156,11 @@ class InnerLoop:
         return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
 
     def _deferred_stores(self) -> dict[int, Site]:
-        """The last stores of an iteration run on channels of their own into the next."""
+        """The last stores of an iteration run on channels of their own into the next, but for
+        those that have to keep an order among themselves."""
         sites = {}
         limit = self.at.profile.dma.max_bytes or 1 << 40
-        whole = [write for write in self.writes if write.bytes <= limit]
+        whole = [w for w in self.writes if w.bytes <= limit and id(w) not in self.meeting]
         for number, write in enumerate(whole[-DEFERRED:]):
             buffer = self.at.allocate(write.bytes, source=write.source)
             inside = self.routine.pointer(buffer)
@@ -267,7 +270,9 @@ class InnerLoop:
             else:
                 buffer = self.routine.pointers[site.vmem]
             tiles.store(tile, buffer, write.bytes)
-            code.dma_store(self.at.dram(code, write.offset), buffer, write.bytes)
+            # The pointer that the iterations before have moved.
+            target = self.at.dram(write.offset, id(write) in self.meeting, site is not None)
+            code.dma_store(target, buffer, write.bytes)
             return
         name = f"out {site.channel}"
         code.wait(site, (name,))

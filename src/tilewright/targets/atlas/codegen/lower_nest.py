@@ -14,6 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.kernels.bodies import BODIES
 from tilewright.targets.atlas.codegen.chip import Area, Chip, ConstantPool, VmemExceeded
 from tilewright.targets.atlas.codegen.inner_loop import InnerLoop, Outer
+from tilewright.targets.atlas.codegen.meeting import meeting
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
@@ -166,6 +167,7 @@ class _Lowering(Chip):
         keeps = on_vector and registers <= KEPT
         writes = [s for s in statements if isinstance(s, Write) and not s.on_chip]
         last_write = writes[-1] if writes else None
+        met = meeting(writes, None)
         started: set[int] = set()
         for s in statements:
             if isinstance(s, Read) and s.on_chip:
@@ -200,7 +202,7 @@ class _Lowering(Chip):
                 # The last result leaves register by register, each as soon as it can.
                 piece = REGISTER_BYTES if s is last_write else s.bytes
                 for at in range(0, s.bytes, piece):
-                    target = self.dram(code, s.offset.shifted(at))
+                    target = self.dram(s.offset.shifted(at), id(s) in met)
                     code.dma_store(target, buffer + at, piece)
         return code
 

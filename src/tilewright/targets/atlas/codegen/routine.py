@@ -186,7 +186,7 @@ class _Compiler:
         return listed
 
     def _loop(self, loop: Loop, level: int) -> None:
-        if loop.trips <= 0:
+        if loop.trips <= 0 or not any(code.ops for code in _codes(loop)):
             return
         if level == 0:
             self._pin(loop)
@@ -217,11 +217,12 @@ class _Compiler:
         uses = Counter((r.kind, r.constant or 0) for code in _codes(loop) for r in _constants(code))
         uses.pop((Kind.X, 0), None)
         # A repeated transfer reads its size after its iteration: that register must stay.
-        for site in _sites(loop):
-            uses[(Kind.X, site.bytes)] += 1 << 20
+        lasting = {site.bytes for site in _sites(loop)}
+        for size in lasting:
+            uses[(Kind.X, size)] += 1 << 20
         fresh = Constants(reserved=self.constants.reserved)
         free = [r for r in range(1, 32) if r not in fresh.reserved]
-        keep = max(0, len(free) - WORKING)
+        keep = max(len(lasting), len(free) - WORKING)
         pinned = set()
         for (kind, value), _ in sorted(uses.items(), key=lambda item: (-item[1], item[0][1])):
             if kind is Kind.E:

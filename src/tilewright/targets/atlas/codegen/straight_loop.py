@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
-from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
+from tilewright.targets.atlas.codegen.list_schedule import Issue, Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.loop_graph import doubled
 from tilewright.targets.atlas.codegen.modulo_emit import Choice, best_shift
 from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, overlapped
@@ -134,6 +134,7 @@ class LoopWriter:
 
     def __init__(self, writer: Writer, slots: int) -> None:
         self.writer, self.slots = writer, slots
+        self.closed = 0  # rows up to the end of the last loop, its delay slots included
 
     def write(self, chosen: StraightLoop, counter: int) -> None:
         """The whole loop; the machine has not yet drained after it."""
@@ -160,7 +161,8 @@ class LoopWriter:
     def _repeat(self, trips: int, result: Schedule, period: int, counter: int) -> None:
         top = self.open(trips, counter)
         # The counter and the branch at the end add two ticks.
-        self.writer.piece(result.issues, max(0, period - 2))
+        issues = result.issues if trips > 1 else _without_opening_waits(result.issues)
+        self.writer.piece(issues, max(0, period - 2))
         if trips > 1:
             self.close(top, counter)
 
@@ -174,7 +176,7 @@ class LoopWriter:
     def close(self, top: int, counter: int) -> None:
         """Count down and branch back; the last instructions move into the delay slots."""
         rows, sources = self.writer.rows, self.writer.sources
-        while len(rows) - top < self.slots:
+        while len(rows) - max(top, self.closed) < self.slots:
             self.writer.add(Instruction.of("delay", 0))
         rows.insert(len(rows) - self.slots, Instruction.of("addi", counter, counter, -1))
         sources.insert(len(sources) - self.slots, "")
@@ -182,9 +184,10 @@ class LoopWriter:
         offset = 4 * (top - here)
         if offset < -4096:
             self._far_branch(counter, top)
-            return
-        rows.insert(here, Instruction.of("bne", counter, 0, offset))
-        sources.insert(here, "")
+        else:
+            rows.insert(here, Instruction.of("bne", counter, 0, offset))
+            sources.insert(here, "")
+        self.closed = len(rows)
 
     def _far_branch(self, counter: int, top: int) -> None:
         """A loop too long for a conditional branch: skip over a jump when done."""
@@ -211,6 +214,7 @@ class LoopWriter:
         writer.piece(passes[full], loop.interval - loop.closing)
         if rounds > 1:
             self._close_pass(top, counter, loop.closing)
+            self.closed = len(writer.rows)
         else:
             self._idle(loop.closing)
         for issues in passes[full + 1 : -1]:
@@ -236,3 +240,19 @@ class LoopWriter:
         # Leaving skips the jump and its slots: those ticks pass here.
         for row in (*idle, *fill(1 + self.slots)):
             writer.add(row)
+
+
+def _without_opening_waits(issues: list[Issue]) -> list[Issue]:
+    """The issues of a single iteration, without waits for transfers of an iteration before."""
+    started: set[int] = set()
+    result = []
+    for issue in issues:
+        opcode, operands = issue.instruction.opcode, issue.instruction.operands
+        channel = next(
+            (v for o, v in zip(opcode.operands, operands, strict=True) if o.key == "channel"), None
+        )
+        if channel is not None and opcode.timing == "dma_transfer":
+            started.add(channel)
+        if channel is None or channel in started:
+            result.append(issue)
+    return result

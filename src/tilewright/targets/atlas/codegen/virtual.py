@@ -19,6 +19,7 @@ WINDOW = 4096 * ROW
 ALL = 1 << 40  # more bytes than any buffer has
 RESIDENT = "resident"  # how names of tensors that stay in VMEM start
 CHANGING = f"{RESIDENT} changing"  # and of those that the same program reads and writes
+MEETING = "dram meeting"  # and of places in DRAM that are written more than once
 
 
 class OutOfReach(ValueError):
@@ -81,8 +82,9 @@ class Range:
     stride: int = 0
 
     def overlaps(self, other: Range) -> bool:
-        if self.space.startswith(CHANGING) and other.space.startswith(CHANGING):
-            return self._may_meet(other)
+        for kind in (CHANGING, MEETING):
+            if self.space.startswith(kind) and other.space.startswith(kind):
+                return self._may_meet(other)
         if self.turn != other.turn and self.moving and other.moving:
             # What one iteration calls this buffer may be another buffer of the next.
             apart = ("dram", RESIDENT)
@@ -95,7 +97,7 @@ class Range:
         )
 
     def _may_meet(self, other: Range) -> bool:
-        """The same of tensors that change: what is not known to be apart may be the same bytes."""
+        """The same where bytes are written again: what is not known to be apart may be the same bytes."""
         if self.space != other.space:
             return True
         if self.turn == other.turn or not (self.moving or other.moving):

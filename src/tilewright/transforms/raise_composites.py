@@ -41,6 +41,7 @@ class RaiseComposites(ModulePass):
             concat(a cos - b sin, b cos + a sin)                    rope(x, cos, sin)
             softmax(q kᵀ * 0.125 + mask) v                          gemma_attention(q, k, v, mask)
             silu(gate) * up                                         silu_gate(gate, up)
+            attention on a cache with one entry replaced            attention on cache and entry
 
     Steps whose values are also read elsewhere stay. Results agree within a few roundings; a query
     whose keys are all masked gives 0, where the pieces give a mean of all values or NaN.

@@ -84,14 +84,18 @@ def cross() -> Imported:
 
 
 def prefix() -> Imported:
-    """New tokens attend to cached ones and to each other, under a mask, in two layers."""
+    """New tokens attend to cached ones and to each other, under a mask, in two layers; the cache of
+    the second has its heads first."""
     net = ModelBuilder("prefix", seed=6)
     x = net.input("x", (1, 20, 96))
     mask = net.input("mask", (1, 20, 70), "i1")
     tables = net.rotary_tables(20, 64)
     for number in range(2):
         with net.layer(f"layers.{number}"):
-            past = [net.input(f"past_{part}{number}", (1, 50, 2, 64)) for part in "kv"]
+            shape = (1, 2, 50, 64) if number else (1, 50, 2, 64)
+            past = [net.input(f"past_{part}{number}", shape) for part in "kv"]
+            if number:
+                past = [net.transpose(x, (0, 2, 1, 3)) for x in past]
             normed = net.rms_norm(x, "norm1")
             q = net.rope(net.heads(net.linear(normed, 256, "q"), 4), tables)
             k = net.rope(net.heads(net.linear(normed, 128, "k"), 2), tables)

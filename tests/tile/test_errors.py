@@ -98,6 +98,11 @@ def transposed_bf16(x: A, out: tw.bf16["N", "M"]):
         out[:, m] = x[m, :].T  # here
 
 
+def transposed_column(x: tw.fp8["M", 1], y: A, out: A):
+    for m in tw.grid(out.M):
+        out[m, :] = x[m, :] @ x[m, :].T  # here
+
+
 def carried_by_hand(x: A, out: A):
     for m in tw.grid(x.M):
         total = x[m, :]
@@ -269,6 +274,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (wrong_dtype, "TW1617", "this operation takes bf16 tiles, not fp8"),
     (wrong_output, "TW1609", "out holds fp8, the tile is bf16"),
     (transposed_bf16, "TW1610", "only fp8 tiles can be transposed, this one is bf16"),
+    (transposed_column, "TW1610", "only whole tiles can be transposed, this one is a column"),
     (carried_by_hand, "TW1632", "total changes from one step of the loop to the next"),
     (left_loop, "TW1631", "this tile was computed in a loop that has ended"),
     (block_size, "TW1623", "a block of 48 elements is not a multiple of 32"),

@@ -37,10 +37,10 @@ def test_a_loop_that_computes_nothing() -> None:
     @tw.kernel
     def idle(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
         for m in tw.grid(x.M):
-            x[m, :] + 1.0  # nobody uses it
+            _ = x[m, :] + 1.0  # nobody uses it
         for m in tw.grid(x.M):
             for _ in tw.each(3):
-                x[m, :] * 2.0
+                _ = x[m, :] * 2.0
             out[m, :] = x[m, :] - 1.0
 
     check_loops(idle, normal(200, 40))
@@ -179,3 +179,20 @@ def test_last_iterations_of_their_own_write_where_they_should(outer: int) -> Non
 
     with patch.multiple(inner_loop, DRAINS=0, EXPOSED=0), patch.object(lower_nest, "BODY", 0):
         check_loops(narrow, normal(5 * SIDE, 96))
+
+
+def test_constants_of_many_loops_share_registers() -> None:
+    """Each loop keeps its numbers in registers; together they are more than there are."""
+
+    def body(x: Any, out: Any) -> None:
+        y = tw.scratch(tw.bf16[96, SIDE], on_chip=True)
+        for m in tw.grid(96):
+            y[m, :] = x[m, :]
+        for k in range(12):
+            for m in tw.grid(96):
+                y[m, :] = tw.maximum(y[m, :] * (0.3 + k), y[m, :] - (0.7 + k)) * (1 / (k + 1))
+        for m in tw.grid(96):
+            out[m, :] = y[m, :]
+
+    kind = tw.bf16[96, SIDE]
+    check_loops(kernel_of("constants", {"x": kind, "out": kind}, body), normal(96, SIDE))

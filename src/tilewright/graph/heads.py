@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 class Source:
     """Where heads [B, H, M, D] come from.
 
-    flat: the value [B, M, H * D] or [B, M, H, D] they are cut out of, if any. rope: its rotation.
-    linear: the product that makes it, where nothing else reads it.
+    flat: the value [B, M, H * D] or [B, M, H, D] they are cut out of, if any; apart: a value of
+    heads [B, H, M, D] otherwise, before the rotation `rope`. linear: the product that makes the flat
+    value, where nothing else reads it.
     """
 
     count: int
+    apart: SSAValue
     flat: SSAValue | None = None
     rope: Node | None = None
     linear: Linear | None = None
@@ -269,14 +271,14 @@ class Heads:
                 inside = node.operands[0]
                 if canonical(shape_of(inside)) == (batch, rows, count * width):
                     linear = self._product(inside) if alone and graph.used_once(inside) else None
-                    return Source(count, inside, rope, linear)
+                    return Source(count, value, inside, rope, linear)
                 if not moves_nothing or shape_of(inside) != apart:
                     break
                 value = inside
             else:
                 break
         flat = value if turned and shape_of(value) == apart else None
-        return Source(count, flat, rope)
+        return Source(count, value, flat, rope)
 
     def _product(self, value: SSAValue) -> Linear | None:
         """The product that makes heads side by side."""
@@ -339,12 +341,14 @@ class Heads:
         """Heads [B, H, M, D] that no product makes for them: cut out of bf16 [B, M, H * D]."""
         count, flat = source.count, source.flat
         batch, _, rows, width = shape_of(value)
-        if flat is None:
+        if flat is None and shape_of(source.apart) != (batch, count, rows, width):
             raise Unsupported("attention whose heads are not side by side in another tensor")
         if width % SIDE:
             raise Unsupported(f"heads of {width} columns cut out of a wider tensor")
         side_by_side = (batch, rows, count * width)
-        if canonical(shape_of(flat)) == side_by_side:
+        if flat is None:
+            operands = {"x": self.at.from_host(source.apart, side_by_side, "heads")}
+        elif canonical(shape_of(flat)) == side_by_side:
             operands = {"x": self.at.bf16(flat)}
         else:
             operands = {"x": self.at.from_host(flat, side_by_side)}

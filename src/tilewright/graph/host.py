@@ -328,6 +328,7 @@ def split_parts(graph: Graph, lowered: Lowered, weights: dict[str, np.ndarray]) 
 def _meaning(entry: HostValue) -> str:
     return {
         "mask": "a boolean mask becomes numbers added to the scores",
+        "heads": "heads are put side by side",
         "clip": "minus infinity becomes the lowest number the device can subtract",
         "": "reshaped for the device",
         **IMAGES,
@@ -357,6 +358,11 @@ def _converted(block: Block, value: SSAValue, entry: HostValue) -> SSAValue:
         offsets = (*(0 for _ in shape[:-1]), start)
         cut = {"offsets": integers(offsets), "sizes": integers(sizes)}
         value, shape = _add(block, "npu_uk_slice", [value], TensorType(f32, sizes), cut), sizes
+    if entry.conversion == "heads":
+        order, sizes = (0, 2, 1, 3), tuple(shape[d] for d in (0, 2, 1, 3))
+        turned = {"permutation": integers(order)}
+        value = _add(block, "npu_uk_transpose", [value], TensorType(f32, sizes), turned)
+        shape = sizes
     wanted = entry.tensor.layout.given
     if wanted != shape:
         value = _add(block, "npu_uk_reshape", [value], TensorType(f32, wanted), {})

@@ -44,8 +44,8 @@ CHAIN = 8  # element-wise operations in one kernel, at most
 
 @dataclass
 class HostValue:
-    """A value the host computes for the device, after `conversion`: "", "mask", "clip", or one of
-    those of images; columns: only these of its last dimension."""
+    """A value the host computes for the device, after `conversion`: "", "mask", "clip", "heads",
+    or one of those of images; columns: only these of its last dimension."""
 
     value: SSAValue
     conversion: str

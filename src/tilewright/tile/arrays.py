@@ -301,6 +301,12 @@ def transpose(x: Any) -> TileArray:
         raise backend.error(
             "TW1610", f"only fp8 tiles can be transposed, this one is {x.dtype}", "use tw.to_fp8"
         )
+    if x.kind != "full":
+        raise backend.error(
+            "TW1610",
+            f"only whole tiles can be transposed, this one is a {x.kind}",
+            "give the tensor a named size, or one of 2 and more, where it is to be a matrix",
+        )
     down, across = x.grid
     launch = backend.launcher("transpose", "fp8", "full", permutation=(1, 0))
 

@@ -220,6 +220,10 @@ class Placement:
 
     def _place_before(self, step: Step, tick: int, done: list[Step]) -> bool:
         for need, distance in sorted(self._needs(step), key=lambda row: -row[0].index):
+            if need in self.at:  # another need of the step needed it too
+                if self.at[need] + distance > tick:
+                    return False
+                continue
             found = self._last(need, min(tick - distance, self.latest(need, tick)))
             if found is None:
                 return False

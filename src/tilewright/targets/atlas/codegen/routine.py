@@ -27,6 +27,7 @@ from tilewright.targets.atlas.program import Instruction, Program
 FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
 ROUND_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
+TILES = 64  # tensor registers
 WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
 
@@ -97,13 +98,14 @@ class _Compiler:
         self.loops = LoopWriter(self.writer, self.profile.delay_slots)
 
     def run(self, source: str) -> Program:
-        for item in self.routine.items:
-            self._enter(item)
+        places = _carried_places(self.routine)
+        for item, carried in zip(self.routine.items, places, strict=True):
+            self._enter(item, carried)
             self._item(item, 0)
         return self.writer.program(source)
 
-    def _enter(self, item: Code | Loop) -> None:
-        """Give the item's pointers and carried tiles their registers, and set the pointers."""
+    def _enter(self, item: Code | Loop, carried: dict[Register, int]) -> None:
+        """Give the item's pointers their registers, and set them; carried tiles have theirs."""
         codes = [item] if isinstance(item, Code) else list(_codes(item))
         used = {r for code in codes for r in _held(code)}
         depth = _depth([item])
@@ -131,14 +133,7 @@ class _Compiler:
                 continue
             for row in load_constant(place, self.routine.pointers[register]):
                 self.writer.add(row)
-        self.carried: dict[Register, int] = {}
-        place = 0
-        for register in sorted(self.routine.carried, key=lambda r: -r.size):
-            if register in used or isinstance(item, Code):
-                self.carried[register] = place
-            place += register.size
-        if place > 64:
-            raise TilewrightError("TW1455", f"{place} tensor registers are carried, 64 exist")
+        self.carried = carried
 
     def _setting(self, code: Code, entry: bool, more: dict[Register, int] | None = None) -> Setting:
         constants = self.constants.entry() if entry else self.constants
@@ -249,6 +244,48 @@ class _Compiler:
             self.writer.add(Instruction.of("dma.wait", site.channel))
         for row in fill(self._longest(_codes(loop))):
             self.writer.add(row)
+
+
+def _carried_places(routine: Routine) -> list[dict[Register, int]]:
+    """For each item the tensor registers of the carried tiles it has to leave alone.
+
+    Tiles share registers only where there are too few for all: from the first item that uses one
+    to the last it keeps its own.
+    """
+    used = [
+        {r for code in ([item] if isinstance(item, Code) else _codes(item)) for r in _held(code)}
+        for item in routine.items
+    ]
+    spans: dict[Register, tuple[int, int]] = {}
+    apart = sum(r.size for r in routine.carried) > TILES
+    for register in routine.carried:
+        where = [k for k, registers in enumerate(used) if register in registers]
+        if where or not apart:
+            spans[register] = (where[0], where[-1]) if apart else (0, len(used))
+    places: dict[Register, int] = {}
+    for register in sorted(spans, key=lambda r: -r.size):
+        first, last = spans[register]
+        taken = {
+            place + part
+            for other, place in places.items()
+            if first <= spans[other][1] and spans[other][0] <= last
+            for part in range(other.size)
+        }
+        place = 0
+        while taken.intersection(range(place, place + register.size)):
+            place += register.size
+        places[register] = place
+    needed = max((place + r.size for r, place in places.items()), default=0)
+    if needed > TILES:
+        raise TilewrightError("TW1455", f"{needed} tensor registers are carried, {TILES} exist")
+    return [
+        {
+            r: place
+            for r, place in places.items()
+            if r in used[k] or (isinstance(item, Code) and spans[r][0] <= k <= spans[r][1])
+        }
+        for k, item in enumerate(routine.items)
+    ]
 
 
 def _last(result: Schedule) -> int:

@@ -142,6 +142,17 @@ class _Search:
         return None
 
 
+def is_sound(placement: Placement) -> bool:
+    """Whether every step keeps its distance from those before it, also from those of the iteration
+    before: whatever way they were placed, nothing else is looked at."""
+    at, interval = placement.at, placement.interval
+    return all(
+        at[later] + turns * interval - at[step] >= distance
+        for step in at
+        for later, distance, turns in step.after
+    )
+
+
 class _Assembly:
     """From ticks to instructions."""
 
@@ -160,7 +171,7 @@ class _Assembly:
         self.closing = 3 + 2 * placement.graph.code.profile.delay_slots
 
     def loop(self) -> Overlapped | None:
-        if not self._rotate():
+        if not is_sound(self.placement) or not self._rotate():
             return None
         at = self.placement.at
         places = assign(self.placement, self.setting.carried)

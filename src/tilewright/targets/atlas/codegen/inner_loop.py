@@ -25,6 +25,7 @@ from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site
 from tilewright.targets.atlas.isa import Kind
 
+LONG = 300  # statements of a body; shorter ones save a scalar register
 DEFERRED = 2  # stores of an iteration that may still run in the next
 WASTE = 0.012  # share of a loop's transfers that is worth a second copy of its body
 DRAINS = 20  # times the longest operation that such loads take at least
@@ -59,6 +60,8 @@ class InnerLoop:
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
         self.meeting = meeting(self.writes, self.variable)
+        # Results of long bodies may leave when the next iteration is well under way.
+        self.lags = len(loop.body) > LONG
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
         self.spread: set[int] = set()  # reads of rows that lie there as whole tiles
         self.constants: dict[float, Tile] = {}
@@ -271,13 +274,15 @@ class InnerLoop:
                 buffer = self.routine.pointers[site.vmem]
             tiles.store(tile, buffer, write.bytes)
             # The pointer that the iterations before have moved.
-            target = self.at.dram(write.offset, id(write) in self.meeting, site is not None)
+            target = self.at.dram(
+                write.offset, id(write) in self.meeting, site is not None and self.lags
+            )
             code.dma_store(target, buffer, write.bytes)
             return
         name = f"out {site.channel}"
         code.wait(site, (name,))
         tiles.store(tile, Place(site.vmem, name), write.bytes)
-        base = self.at.base(write.offset.terms, result=True)
+        base = self.at.base(write.offset.terms, self.lags)
         offset = write.offset.constant
         if -2048 <= offset <= 2047:
             code.emit("addi", site.dram, base, offset)

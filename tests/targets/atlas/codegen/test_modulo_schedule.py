@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from tilewright.targets.atlas.codegen import modulo_emit, modulo_schedule, straight_loop
 from tilewright.targets.atlas.codegen.list_schedule import Setting, schedule
 from tilewright.targets.atlas.codegen.loop_graph import loop_graph
+from tilewright.targets.atlas.codegen.modulo_loop import is_sound
 from tilewright.targets.atlas.codegen.modulo_pack import can_pack
+from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
 from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
@@ -294,6 +296,32 @@ def test_which_loops_are_packed() -> None:
         setting = Setting(pointers={r: 31 - k for k, r in enumerate(routine.pointers)})
         graph = loop_graph(loop.body[0], schedule(loop.body[0], setting))
         assert can_pack(graph) is expected
+
+
+def test_a_placement_that_breaks_a_distance_is_refused() -> None:
+    """Whatever step comes too early or lives too long, the check sees it."""
+    routine = products_loop(0)
+    loop = routine.items[-1]
+    assert isinstance(loop, Loop) and isinstance(loop.body[0], Code)
+    setting = Setting(pointers={r: 31 - k for k, r in enumerate(routine.pointers)})
+    graph = loop_graph(loop.body[0], schedule(loop.body[0], setting))
+    graph.work = 100_000
+    interval = int(1.5 * lower_bound(loop.body[0]).ticks)
+    placement = Placement(graph, interval, Way(0, False))
+    for _ in range(12):  # slots that turn out too short are tried longer
+        if placement.run():
+            break
+        placement = Placement(graph, interval, Way(0, False), placement.usual)
+    assert len(placement.at) == len(graph.steps) and is_sound(placement)
+    for step in list(placement.at)[::7]:
+        before = placement.at[step]
+        if step.before:
+            placement.at[step] = before - 3 * interval
+            assert not is_sound(placement)
+        if step.after:
+            placement.at[step] = before + 3 * interval
+            assert not is_sound(placement)
+        placement.at[step] = before
 
 
 def test_few_trips_stay_plain() -> None:

@@ -32,6 +32,8 @@ from random_programs import describe
 from random_shrinking import shrink
 from random_sources import SOURCES, reproducer
 
+SHRUNK = 3  # failures of one kind that a process makes small
+shrunk: Counter[tuple[str, str]] = Counter()
 CONFIRM = 40  # one of so many models is run by its framework as well
 
 
@@ -76,7 +78,9 @@ def _write(task: Task, program, outcome: Outcome) -> str:
         found = check(smaller, task.source, task.target)
         return (found.state, found.key) == (outcome.state, outcome.key)
 
-    small = shrink(program, fails, task.shrinking) if task.shrinking > 0 else program
+    shrunk[outcome.state, outcome.key] += 1
+    wanted = task.shrinking > 0 and shrunk[outcome.state, outcome.key] <= SHRUNK
+    small = shrink(program, fails, task.shrinking) if wanted else program
     last = check(small, task.source, task.target)
     finding = f"{last.state}: {last.key}\n\n{describe(small)}\n\n{last.detail}"
     path = Path(task.failures) / f"{task.source}_{task.seed}.py"

@@ -14,6 +14,7 @@ from random_programs import RandomProgram
 from random_sources import compiled, framework_run, given_inputs
 
 from tilewright.errors import TilewrightError
+from tilewright.runtime.loaded import Program
 
 BAD = ("wrong", "unverified", "crashed")
 
@@ -71,13 +72,19 @@ def _check(program: RandomProgram, source: str, target: str) -> Outcome:
         if outcome.state != "ok":
             return outcome
     try:
-        verified = model.verify()
+        verified = model.verify(_by_port(program, model))
     except Exception as error:
         return _crash(error)
     if not verified.ok:
         outcome.state, outcome.key = "unverified", "hazard" if verified.hazards else "differs"
         outcome.detail = str(verified)[:2000]
     return outcome
+
+
+def _by_port(program: RandomProgram, model: Program) -> dict[str, Array]:
+    """The first sample by the names that the compiled model has for its inputs."""
+    arrays = program.arrays(0).values()
+    return dict(zip((port.name for port in model.inputs), arrays, strict=True))
 
 
 def _crash(error: Exception) -> Outcome:

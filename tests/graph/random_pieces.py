@@ -409,14 +409,14 @@ def conv_of(d: Drawing, x: str, out: int | None = None, plain: bool = False) -> 
     if min(height, width) + 2 * padding < size or channels > 64:
         raise Unfit("too small for the filter")
     stride = 1 if plain else d.one((1, 1, 2))
-    out = int(out or d.one((1, 3, 4, 8, 16, 24, 32)))
+    columns = out or int(d.one((1, 3, 4, 8, 16, 24, 32)))
     groups = 1
     if not plain and d.chance(0.2):
-        groups, out = channels, channels * d.one((1, 1, 2))
+        groups, columns = channels, channels * int(d.one((1, 1, 2)))
     inside = channels // groups * size * size
-    operands = [x, d.weight((out, channels // groups, size, size), gain=scaled(inside))]
+    operands = [x, d.weight((columns, channels // groups, size, size), gain=scaled(inside))]
     if d.chance(0.6):
-        operands.append(d.weight((out,), gain=0.2))
+        operands.append(d.weight((columns,), gain=0.2))
     y = d.add("conv", *operands, stride=stride, padding=padding, groups=groups)
     if d.chance(0.3):
         y = batch_norm_of(d, y)

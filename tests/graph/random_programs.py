@@ -17,6 +17,7 @@ from random_layers import OPERATIONS
 from random_operations import Array, Options, Rounding
 
 EXACT = Rounding()
+ALONG = "batch_norm add relu silu gelu gelu_tanh sigmoid tanh hardswish clamp".split()
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,36 @@ class RandomProgram:
     def run(self, sample: int, rounding: Rounding = EXACT) -> dict[str, Array]:
         """All values, in float64."""
         values = {k: _wide(v) for k, v in (self.parameters() | self.arrays(sample)).items()}
+        images = _images(self) if rounding is not EXACT else {}
         for node in self.nodes:
-            values[node.result] = evaluate(node, values, rounding)
+            if node.result in images:
+                given = {name: _image(values[name], rounding) for name in node.operands}
+                result = evaluate(node, given, rounding)
+                values[node.result] = rounding.fp8(result) if images[node.result] else result
+            else:
+                values[node.result] = evaluate(node, values, rounding)
         return values
+
+
+def _images(program: RandomProgram) -> dict[str, bool]:
+    """Results that belong to a network over images, and whether anything reads them.
+
+    Such a network keeps its images as fp8: what convolutions and poolings make, and sums and
+    activations of it.
+    """
+    found: dict[str, bool] = {}
+    for node in program.nodes:
+        read = [name for name in node.operands if name in found]
+        chain = bool(read) and node.operation in ALONG
+        if node.operation in ("conv", "pool") or chain:
+            found[node.result] = False
+        for name in read:
+            found[name] = True
+    return found
+
+
+def _image(array: Array, rounding: Rounding) -> Array:
+    return rounding.fp8(array) if array.ndim == 4 and array.dtype.kind == "f" else array
 
 
 def _wide(array: Array) -> Array:

@@ -31,6 +31,7 @@ def test_every_cut_fits(rows: int, deep: int, wide: int):
     m, k, n = (-(-size // SIDE) for size in (rows, deep, wide))
     if found is None:
         assert m * k <= WHOLE
+        assert (m * k + 2 * k) * KIB < V1.vmem_bytes  # with the weights that are used and arrive
         return
     height = found.rows // SIDE
     assert found.rows % SIDE == 0 and height <= m
@@ -38,4 +39,10 @@ def test_every_cut_fits(rows: int, deep: int, wide: int):
         assert sums_bytes(height, found.depth // SIDE, n) <= V1.vmem_bytes
         assert 2 * height * n * KIB < V1.vmem_bytes
     else:
-        assert height * k <= WHOLE or height == 1
+        assert (height * k <= WHOLE and (height + 2) * k * KIB < V1.vmem_bytes) or height == 1
+
+
+def test_a_deep_product_of_few_rows_leaves_room_for_two_columns_of_weights():
+    # 768 tiles of rows fit, but not beside twice 384 tiles of weights.
+    found = cut(64, 12288, 960, V1)
+    assert found is not None and found.depth

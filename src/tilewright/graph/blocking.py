@@ -7,6 +7,7 @@ columns at a time, few rows fit where the result is wide.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.profile import Profile
@@ -32,12 +33,13 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
     """The faster way to cut [rows, deep] @ [deep, wide], None if all rows fit; without `sums` whole
     rows of the left operand."""
     m, k, n = (-(-size // SIDE) for size in (rows, deep, wide))
-    if m * k <= WHOLE:
+    most = rows_on_chip(k, profile)
+    if m <= most:
         return None
-    parts = -(-m // max(1, WHOLE // k))
+    parts = -(-m // max(1, most))
     found = Cut(-(-m // parts) * SIDE)
-    best = _ticks(profile, m, k, n, parts, 0)
-    for count in range(1, parts) if sums else ():
+    best = _ticks(profile, m, k, n, parts, 0) if most else math.inf
+    for count in range(1, parts + (not most)) if sums else ():
         height = -(-m // count)
         depth = next((d for d in DEPTHS if sums_bytes(height, d, n) <= profile.vmem_bytes), 0)
         if not depth:
@@ -46,6 +48,13 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
         if ticks < best:
             found, best = Cut(height * SIDE, depth * SIDE), ticks
     return found
+
+
+def rows_on_chip(deep: int, profile: Profile) -> int:
+    """Whole rows of the left operand that fit beside two columns of weights, the one in use and the
+    one that arrives; sizes in tiles."""
+    beside = profile.vmem_bytes - SPARE - 2 * deep * KIB
+    return max(0, min(WHOLE // deep, beside // (deep * KIB)))
 
 
 def sums_bytes(height: int, depth: int, wide: int) -> int:

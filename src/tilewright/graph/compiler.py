@@ -18,15 +18,12 @@ from tilewright.graph.accuracy import meaning_of, measure, note_accuracy
 from tilewright.graph.assemble import assemble
 from tilewright.graph.bounds import bound_of
 from tilewright.graph.calibrate import calibrate, example_inputs
-from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import capture
+from tilewright.graph.fitting import fit
 from tilewright.graph.host import Parts, split_parts
-from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.kernels_products import mark_products
-from tilewright.graph.link import Generator
 from tilewright.graph.lowering import Lowering
-from tilewright.graph.placement import Places, place, starved
-from tilewright.graph.residence import base_room
+from tilewright.graph.placement import Places
 from tilewright.graph.rounds import Folded
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.profile import Profile
@@ -34,7 +31,6 @@ from tilewright.tile.compiler import PlacedKernel
 from tilewright.transforms.simplify import simplify
 
 SCALES = ("channel", "tensor")
-TRIES = 24  # placements until every kernel has the room it needs
 Progress = Callable[[str, str], None]  # phase, detail
 
 
@@ -162,67 +158,14 @@ def _refuse_host(parts: Parts) -> None:
 def _generate(
     folded: Folded, parts: Parts, profile: Profile, options: CompileOptions, progress: Progress
 ) -> tuple[Places, list[PlacedKernel]]:
-    """Places and code; where a kernel needs more room, fewer tensors stay in VMEM."""
+    """Places and code."""
     mark_products(folded.calls, profile)
-    generator = Generator(profile, folded.calls, folded.repeats)
-    more: dict[int, int] = {}
-    slack, borders = 0, parts.borders()
-    for _ in range(TRIES):
-        try:
-            places = place(
-                folded.calls, folded.repeats, profile, options.fuse, borders, more, slack
-            )
-        except TilewrightError as error:
-            if error.code != "TW1406" and error.code != "TW1408":
-                raise
-            slack += profile.vmem_bytes // 32
-            continue
-        staged = starved(folded.calls, places, profile) if options.fuse else []
-        if staged:
-            _stage(folded, parts, staged[0])
-            generator, more = Generator(profile, folded.calls, folded.repeats), {}
-            borders = parts.borders()
-            continue
-        made, lacking = generator.lower(places)
-        if not lacking:
-            finished = []
-            for call, kernel in zip(folded.calls, made, strict=True):
-                progress("place and generate", call.name)
-                finished.append(kernel.finish())
-            return places, finished
-        for index, bytes in lacking.items():
-            # Kernels over images choose their blocks for all of VMEM: they get it soon.
-            least = profile.vmem_bytes // 2 if folded.calls[index].kernel in IMAGE_KERNELS else 4096
-            more[index] = more.get(index, 0) + max(least, bytes)
-            if more[index] > 4 * profile.vmem_bytes:
-                raise TilewrightError(
-                    "TW1708",
-                    f"{folded.calls[index].name} does not fit: it lacks {bytes // 1024} KiB of "
-                    f"the {profile.vmem_bytes // 1024} KiB of VMEM of {profile.name}",
-                )
-    worst = max(folded.calls, key=base_room)
-    raise TilewrightError(
-        "TW1708",
-        f"no placement leaves every kernel enough VMEM: {worst.name} needs about "
-        f"{base_room(worst) // 1024} KiB for itself, {profile.name} has "
-        f"{profile.vmem_bytes // 1024} KiB",
-    )
-
-
-def _stage(folded: Folded, parts: Parts, index: int) -> None:
-    """Copy a call's left operand to VMEM first."""
-    call = folded.calls[index]
-    source = call.operands["a"]
-    layout = source.layout
-    out = Tensor(f"{source.name}.staged", layout, "activation", None, source.value, source.scale)
-    options = {"rank": len(layout.shape), "dtype": layout.dtype}
-    copy = Call(f"{source.name} to VMEM", "copy", {"x": source}, out, options)
-    call.operands = {p: out if t is source else t for p, t in call.operands.items()}
-    folded.calls.insert(index, copy)
-    for repeat in folded.repeats:
-        repeat.first += repeat.first > index
-        repeat.end += repeat.end > index
-    parts.spans = [(first + (first > index), end + (end > index)) for first, end in parts.spans]
+    places, made = fit(folded, parts, profile, options.fuse)
+    finished = []
+    for call, kernel in zip(folded.calls, made, strict=True):
+        progress("place and generate", call.name)
+        finished.append(kernel.finish())
+    return places, finished
 
 
 def model_hash(model: Imported) -> str:

@@ -8,7 +8,7 @@ that are loaded one after the other, all memories kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,8 +56,13 @@ class Generator:
     repeats: Sequence[Repeat]
     traces: dict[tuple[int, int], Tracer] = field(default_factory=dict)
 
-    def lower(self, places: Places) -> tuple[list[LoweredKernel], dict[int, int]]:
-        """Every call at its place, and bytes of VMEM that calls lack for good code."""
+    def lower(
+        self, places: Places, short: Collection[int] = ()
+    ) -> tuple[list[LoweredKernel], dict[int, int]]:
+        """Every call at its place, and bytes of VMEM that calls lack for good code.
+
+        short: calls whose loop bodies may be short.
+        """
         turning = {t for repeat in self.repeats for t in repeat.weights}
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
@@ -69,7 +74,7 @@ class Generator:
             tensors = {p: _placed(t, places, index, t in turning) for p, t in call.tensors.items()}
             placement = Placement(tensors, end, places.areas[index])
             try:
-                result = self._lowered(index, kernel, layouts, placement)
+                result = self._lowered(index, kernel, layouts, placement, index in short)
             except VmemExceeded as error:
                 area = places.areas[index]
                 lacking[index] = error.wanted - (area.end - area.start)
@@ -79,24 +84,30 @@ class Generator:
         return made, lacking
 
     def _lowered(
-        self, index: int, kernel: Kernel, layouts: dict[str, Layout], placement: Placement
+        self,
+        index: int,
+        kernel: Kernel,
+        layouts: dict[str, Layout],
+        placement: Placement,
+        short: bool,
     ) -> LoweredKernel:
-        """With long loop bodies if there is room; shorter ones where all of VMEM is too small."""
+        """With long loop bodies if there is room; shorter ones where that is all there is."""
         area = placement.area
         assert area is not None
-        everything = area.end - area.start >= self.profile.vmem_bytes - 2 * PAGE
-        exceeded: VmemExceeded | None = None
-        for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if everything else (STEPS,):
+        short = short or area.end - area.start >= self.profile.vmem_bytes - 2 * PAGE
+        least: VmemExceeded | None = None
+        for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if short else (STEPS,):
             if (index, limit) not in self.traces:
                 self.traces[index, limit] = trace(kernel, self.profile, layouts, limit)
             try:
                 tracer = self.traces[index, limit]
-                shares = SHARES if everything else SHARES[:1]
+                shares = SHARES if short else SHARES[:1]
                 return lowered(kernel, self.profile, placement, tracer, shares)
             except VmemExceeded as error:
-                exceeded = exceeded or error
-        assert exceeded is not None
-        raise exceeded
+                if least is None or error.wanted < least.wanted:
+                    least = error
+        assert least is not None
+        raise least
 
 
 def _placed(tensor: Tensor, places: Places, call: int, turning: bool) -> Placed:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.calls import Call, Tensor
-from tilewright.graph.residence import Stay, base_room, choose, rounded, staged_bytes
+from tilewright.graph.residence import Demands, Stay, base_room, choose, rounded, staged_bytes
 from tilewright.graph.rounds import Repeat
 from tilewright.planning.buffers import Buffer
 from tilewright.planning.plan import plan
@@ -89,29 +89,29 @@ def place(
     profile: Profile,
     fuse: bool = True,
     borders: Sequence[int] = (),
-    more: dict[int, int] | None = None,
-    slack: int = 0,
+    demands: Demands | None = None,
 ) -> Places:
     """Addresses for all tensors of a program.
 
-    borders: calls before which the host takes over; nothing stays in VMEM across. more: bytes
-    calls are known to need beyond the estimate. slack: VMEM left unused, where addresses were not
-    found otherwise.
+    borders: calls before which the host takes over; nothing stays in VMEM across. demands: what
+    calls are known to need beyond the estimate.
     """
+    demands = demands or Demands()
     places = Places(lives=lives_of(calls, repeats))
-    capacity = profile.vmem_bytes - WORD - slack
-    stays = choose(calls, _candidates(calls, places.lives, borders), capacity, more) if fuse else []
-    room = [_room(k, call, stays, capacity, more or {}) for k, call in enumerate(calls)]
+    capacity = profile.vmem_bytes - WORD - demands.slack
+    found = _candidates(calls, places.lives, borders) if fuse else {}
+    stays = choose(calls, found, capacity, demands)
+    room = [_room(k, call, stays, capacity, demands.more) for k, call in enumerate(calls)]
     buffers = [
         Buffer(f"t{k}", rounded(s.tensor), s.first, s.until + 1, 1024) for k, s in enumerate(stays)
     ]
     buffers += [Buffer(f"work{k}", n, k, k + 1, 1024) for k, n in enumerate(room)]
-    found = plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
+    planned = plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
     for k, stay in enumerate(stays):
-        places.vmem[stay.tensor] = found.offsets[f"t{k}"] + WORD
+        places.vmem[stay.tensor] = planned.offsets[f"t{k}"] + WORD
         places.stays[stay.tensor] = stay
     for k in range(len(calls)):
-        places.areas.append(_widest(k, found.offsets[f"work{k}"] + WORD, places, profile))
+        places.areas.append(_widest(k, planned.offsets[f"work{k}"] + WORD, places, profile))
     _place_dram(calls, repeats, places, profile)
     return places
 
@@ -125,7 +125,8 @@ def starved(calls: Sequence[Call], places: Places, profile: Profile) -> list[int
         if a is None or call.options.get("rows") or places.on_chip(a, index):
             continue
         tiles = a.layout.bytes // 1024
-        if tiles > ONE_BODY and rounded(a) + 128 * 1024 <= profile.vmem_bytes:
+        beside = max(base_room(call), 128 * KIB)  # panels of weights, and what waits
+        if tiles > ONE_BODY and rounded(a) + beside <= profile.vmem_bytes:
             found.append(index)
     return found
 

@@ -9,7 +9,7 @@ model always gets the same answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ortools.sat.python import cp_model
 
@@ -35,17 +35,31 @@ class Stay:
     whole: bool  # nobody reads it later: it needs no place in DRAM
 
 
+@dataclass
+class Demands:
+    """What calls need beyond the estimates here, as found by lowering them.
+
+    more: bytes. alone: calls during which nothing stays. slack: VMEM that is left unused, where
+    addresses were not found otherwise.
+    """
+
+    more: dict[int, int] = field(default_factory=dict)
+    alone: set[int] = field(default_factory=set)
+    slack: int = 0
+
+
 def choose(
     calls: Sequence[Call],
     candidates: Mapping[Tensor, tuple[int, list[int]]],
     capacity: int,
-    more: Mapping[int, int] | None = None,
+    demands: Demands,
 ) -> list[Stay]:
     """The stays that save most DRAM traffic.
 
-    candidates: tensor -> (call that makes it, calls that read it). more: bytes calls need beyond
-    what is estimated here.
+    candidates: tensor -> (call that makes it, calls that read it).
     """
+    if not candidates:
+        return []
     model = cp_model.CpModel()
     options: dict[tuple[Tensor, int], cp_model.IntVar] = {}
     gains: list[tuple[int, cp_model.IntVar]] = []
@@ -61,7 +75,7 @@ def choose(
         model.add_at_most_one(chosen)
     for index, call in enumerate(calls):
         terms: list[tuple[int, cp_model.IntVar]] = []
-        base = base_room(call) + (more or {}).get(index, 0)
+        base = base_room(call) + demands.more.get(index, 0)
         for parameter, tensor in call.tensors.items():
             staged = staged_bytes(call, parameter, tensor)
             base += staged
@@ -73,6 +87,8 @@ def choose(
         for (tensor, count), variable in options.items():
             if _covers(candidates[tensor], count, index):
                 terms.append((rounded(tensor), variable))
+                if index in demands.alone:
+                    model.add(variable == 0)
         if terms:
             limit = max(0, capacity - base)
             total = sum(weight // KIB * variable for weight, variable in terms)

@@ -1,0 +1,42 @@
+"""Placement and code until every kernel has the room it needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import tilewright as tw
+from tilewright.errors import TilewrightError
+from tilewright.frontend.builder import ModelBuilder
+from tilewright.targets.atlas.profile import load_profile
+
+
+@pytest.mark.parametrize("batch", [56, 66, 80])
+def test_many_short_batches_leave_an_operand_on_chip(batch: int):
+    """The code of the second product fits only with short loops beside the operand that stays."""
+    net = ModelBuilder("two", seed=0)
+    x = net.input("x", (batch, 1, 64))
+    net.output("y", net.linear(net.linear(x, 32, "0", bias=False), 32, "1", bias=False))
+    program = tw.compile(net.build())
+    assert program.verify().ok
+
+
+SMALL = replace(load_profile("atlas-v1"), vmem_bytes=128 * 1024)
+
+
+def test_deep_products_have_room_for_two_columns_of_weights():
+    """96 tiles of rows fit, but not beside twice 48 tiles of weights."""
+    net = ModelBuilder("deep", seed=0)
+    net.output("y", net.linear(net.input("x", (64, 1536)), 96, "wide"))
+    assert tw.compile(net.build(), target=SMALL).verify().ok
+
+
+def test_the_layer_that_does_not_fit_is_named():
+    """A product that is kept precise has no sums on chip: its rows are there as a whole."""
+    net = ModelBuilder("too deep", seed=0)
+    x = net.linear(net.input("x", (32, 64)), 2048, "first")
+    net.output("y", net.linear(x, 32, "second"))
+    with pytest.raises(TilewrightError) as caught:
+        tw.compile(net.build(), target=SMALL, keep=["second"])
+    assert caught.value.code == "TW1708" and caught.value.message.startswith("second")

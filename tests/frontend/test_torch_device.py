@@ -64,3 +64,42 @@ def test_options_of_the_backend() -> None:
         with pytest.raises(TilewrightError) as caught:
             device_options(options, mode)
         assert caught.value.code == "TW6123"
+
+
+@pytest.mark.parametrize("device", [False, True])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_torch_compile_with_other_sizes(model: torch.nn.Module, device: bool, dynamic) -> None:
+    """Torch makes a graph with symbols when a size changes; every size gets a program, once."""
+    torch._dynamo.reset()
+    before = len(programs())
+    compiled = torch.compile(
+        model, backend=compile_backend, options={"device": device}, dynamic=dynamic
+    )
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for batch in (5, 9, 12, 9, 5):
+            x = torch.randn(batch, 48)
+            assert cosine(compiled(x), model(x)) > 0.997
+    if device:
+        sizes = [program.inputs[0].shape[0] for program in programs()[before:]]
+        assert set(sizes) == {5, 9, 12} and len(sizes) <= 4
+
+
+@pytest.mark.parametrize("device", [False, True])
+def test_graphs_that_return_sizes(device: bool) -> None:
+    """Around a break of the graph, sizes are results: numbers, not tensors."""
+    torch._dynamo.reset()
+
+    @torch.compile(backend=compile_backend, options={"device": device}, dynamic=True)
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        y = torch.relu(x) * 2
+        torch._dynamo.graph_break()
+        return torch.tanh(y) + y.shape[0], 3 * x.shape[0]
+
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for batch in (6, 7):
+            x = torch.randn(batch, 16)
+            y, size = function(x)
+            assert size == 3 * batch
+            assert cosine(y, torch.tanh(torch.relu(x) * 2) + batch) > 0.999

@@ -17,7 +17,7 @@ from random_layers import OPERATIONS
 from random_operations import Array, Options, Rounding
 
 EXACT = Rounding()
-ALONG = "batch_norm add relu silu gelu gelu_tanh sigmoid tanh hardswish clamp".split()
+ALONG = ("batch_norm", "add", "relu", "silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "hardswish", "clamp")  # fmt: skip
 
 
 @dataclass(frozen=True)

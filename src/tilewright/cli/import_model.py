@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,11 +106,9 @@ def _write(imported: Imported, output: str, weights: str | None) -> str | None:
 
 def module_text(imported: Imported) -> str:
     """The module with the part of the model that each operation came from."""
-    from tilewright.dialects.xdsl_api import Printer
+    from tilewright.dialects.printing import print_module
 
-    stream = io.StringIO()
-    Printer(stream, print_debuginfo=True).print_op(imported.module)
-    return stream.getvalue() + "\n"
+    return print_module(imported.module, locations=True)
 
 
 def describe(imported: Imported, output: str | None, weights: str | None) -> dict[str, Any]:

@@ -170,6 +170,8 @@ class LocatedParser(Parser):
     def _parse_dialect_resource_handle(self, dialect_name, interface) -> str:
         """A resource's name; MLIR writes names that are no identifiers as strings."""
         quoted = self.parse_optional_str_literal()
+        if quoted is None and (raw := self.parse_optional_bytes_literal()) is not None:
+            quoted = raw.decode(errors="replace")  # letters beyond ASCII are written as bytes
         if quoted is None:
             return super()._parse_dialect_resource_handle(dialect_name, interface)
         if (dialect_name, quoted) not in self.dialect_resources:

@@ -330,20 +330,25 @@ def compile_backend(
     """`torch.compile(model, backend="tilewright")`: the graph on the reference executor.
 
     Placeholders that are parameters stay inputs, so that later changes to them are seen. With
-    options={"device": True} graphs run on the simulated device, see `torch_device`.
+    options={"device": True} graphs run on the simulated device, see `torch_device`. A graph with
+    sizes that change is compiled for every size it is called with.
     """
-    torch = load_torch()
-    from tilewright.frontend.torch_device import device_backend, device_options
+    from tilewright.frontend.torch_device import PerSizes, device_backend, device_options
     from tilewright.reference.executor import Executor
 
+    torch = load_torch()
     wanted = device_options(options, mode)
     if wanted is not None:
         return device_backend(graph_module, examples, wanted)
-    imported = import_module(graph_module, tuple(examples), source="torch.compile")
-    executor = Executor(imported.module, imported.weights)
 
-    def run(*inputs: Any) -> tuple[Any, ...]:
-        tensors = [to_numpy(x) for x in inputs if isinstance(x, torch.Tensor)]
-        return tuple(from_numpy(result) for result in executor.run(tensors))
+    def make(inputs: tuple[Any, ...]) -> Any:
+        imported = import_module(graph_module, inputs, source="torch.compile")
+        executor = Executor(imported.module, imported.weights)
 
-    return run
+        def run(*given: Any) -> list[Any]:
+            tensors = [to_numpy(x) for x in given if isinstance(x, torch.Tensor)]
+            return [from_numpy(result) for result in executor.run(tensors)]
+
+        return run
+
+    return PerSizes(torch, graph_module, make, examples)

@@ -5,20 +5,24 @@
     y = compiled(x)
 
 A graph is compiled when it is first called, with ranges of values from those inputs. Parameters are
-part of the program: fp8 and in the order of tiles. Torch compiles again when shapes change.
-`programs()` gives what was compiled, to look at cycles and reports.
+part of the program: fp8 and in the order of tiles. Programs have fixed sizes: one is made for every
+size a graph is called with, whether torch gives each a graph of its own or one with symbols
+(dynamic=True, or after the first change). `programs()` gives what was compiled, to look at cycles
+and reports. Sizes that depend on the data have no program: that is an error of the export.
 
 Error code: TW6123 options that the backend does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import TilewrightError
 
 OPTIONS = ("device", "target", "calibrate", "fuse", "host", "no_host")
+KEPT = 64  # programs of one graph, for as many sizes
 _programs: list[Any] = []
 
 
@@ -51,18 +55,74 @@ def device_backend(graph_module: Any, examples: Sequence[Any], options: dict[str
     fixed = {k: x for k, x in enumerate(examples) if _is_weight(torch, x)}
     names = [n.name for n in graph_module.graph.nodes if n.op == "placeholder"]
     bound = _bound(torch, graph_module, {names[k]: k for k in fixed}, examples)
-    found: list[Any] = []
 
-    def run(*inputs: Any) -> tuple[Any, ...]:
+    def make(inputs: tuple[Any, ...]) -> Any:
         given = [x for k, x in enumerate(inputs) if k not in fixed]
-        if not found:
-            own = tuple(x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given)
-            found.append(compile(bound, own, **options))
-            _programs.append(found[0])
-        results = found[0](*[x for x in given if isinstance(x, torch.Tensor)])
-        return results if isinstance(results, tuple) else (results,)
+        own = tuple(x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given)
+        program = compile(bound, own, **options)
+        _programs.append(program)
 
-    return run
+        def run(*inputs: Any) -> list[Any]:
+            given = [x for k, x in enumerate(inputs) if k not in fixed]
+            results = program(*[x for x in given if isinstance(x, torch.Tensor)])
+            return list(results) if isinstance(results, tuple) else [results]
+
+        return run
+
+    return PerSizes(torch, graph_module, make)
+
+
+class PerSizes:
+    """A graph to call with inputs of any size: what `make` gives for inputs of one, kept for the
+    next call with them."""
+
+    def __init__(
+        self,
+        torch: Any,
+        graph_module: Any,
+        make: Callable[[tuple[Any, ...]], Callable[..., list[Any]]],
+        examples: Sequence[Any] = (),
+    ) -> None:
+        self.torch, self.make = torch, make
+        (returned,) = next(n for n in graph_module.graph.nodes if n.op == "output").args
+        self.returned = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+        self.kept: OrderedDict[Any, Callable[..., list[Any]]] = OrderedDict()
+        if examples and all(self._is_fixed(x) for x in examples):
+            self._get(tuple(examples))  # errors come from torch.compile's first call, at once
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        results = iter(self._get(inputs)(*inputs))
+        return tuple(self._result(node, results) for node in self.returned)
+
+    def _get(self, inputs: tuple[Any, ...]) -> Callable[..., list[Any]]:
+        key = tuple(self._size(x) for x in inputs)
+        if key not in self.kept:
+            self.kept[key] = self.make(inputs)
+            if len(self.kept) > KEPT:
+                self.kept.popitem(last=False)
+        self.kept.move_to_end(key)
+        return self.kept[key]
+
+    def _size(self, value: Any) -> Any:
+        """All that a program depends on: shape and type of a tensor, a number itself."""
+        if isinstance(value, self.torch.Tensor):
+            return tuple(value.shape), value.dtype
+        return value
+
+    def _is_fixed(self, value: Any) -> bool:
+        """Whether nothing of an example is a symbol that stands for several sizes."""
+        if isinstance(value, self.torch.Tensor):
+            return all(type(size) is int for size in value.shape)
+        return isinstance(value, int | float)
+
+    def _result(self, node: Any, results: Iterator[Any]) -> Any:
+        """What the graph returns for an output: a tensor, a size as a number, or nothing."""
+        if node is None:
+            return None
+        result = next(results)
+        known = getattr(node, "meta", {})
+        example = known.get("example_value", known.get("val", node))
+        return result if isinstance(example, self.torch.Tensor) else result.item()
 
 
 def _is_weight(torch: Any, value: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.printing import print_module
 from tilewright.frontend.imported import Imported
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.host import Parts
@@ -54,7 +55,7 @@ def assemble(
     ports = parts.ports()
     phases["kernels"] = _listing(folded, places)
     for call, kernel in zip(folded.calls, made, strict=True):
-        phases[f"schedule {call.name}"] = str(kernel.module)
+        phases[f"schedule {call.name}"] = print_module(kernel.module)
     return CompiledModel(
         name=model.source,
         profile=profile,

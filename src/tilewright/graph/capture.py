@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from xdsl.dialects.builtin import DenseResourceAttr
 
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.locations import location_of
-from tilewright.dialects.xdsl_api import ModuleOp, Operation, SSAValue, TensorType, arith, func
+from tilewright.dialects.npu_kernel import MatmulOp
+from tilewright.dialects.xdsl_api import (
+    AffineDimExpr,
+    ModuleOp,
+    Operation,
+    SSAValue,
+    TensorType,
+    arith,
+    func,
+)
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.reference.ops_npu_kernel import contraction_call, symbol_call
@@ -44,6 +54,26 @@ class Node:
     @property
     def location(self) -> Location | None:
         return location_of(self.op)
+
+    def reads(self, index: int = 0) -> list[int] | None:
+        """Which dimensions of the result an operand has, without those of size 1; it is repeated
+        along the others. None if they are in another order."""
+        if isinstance(self.op, MatmulOp):
+            return None
+        shape, read = shape_of(self.operands[index]), self.call.operand_maps()[index].results
+        if len(read) != len(shape):
+            return None
+        dims = [
+            expression.position
+            for expression, size in zip(read, shape, strict=True)
+            if size != 1 and isinstance(expression, AffineDimExpr)
+        ]
+        return dims if all(a < b for a, b in pairwise(dims)) else None
+
+    def reads_plainly(self, index: int = 0) -> bool:
+        """Whether an operand of an element-wise operation is read element by element."""
+        wide = [d for d, size in enumerate(shape_of(self.result)) if size != 1]
+        return self.reads(index) == wide
 
     def __repr__(self) -> str:
         return f"<{self.family} {self.layer}>"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tilewright
+from tilewright.dialects.printing import print_module
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.graph.accuracy import meaning_of, measure, note_accuracy
@@ -86,7 +87,7 @@ def compile_model(
     """The program of a model, ready to run, save and verify."""
     options = options or CompileOptions()
     timing: dict[str, float] = {}
-    phases = {"imported": str(model.module)}
+    phases = {"imported": print_module(model.module)}
 
     @contextmanager
     def phase(name: str):
@@ -97,7 +98,7 @@ def compile_model(
 
     with phase("simplify"):
         simple = simplify(model)
-        phases["simplified"] = str(simple.module)
+        phases["simplified"] = print_module(simple.module)
     with phase("lower"):
         graph = capture(simple)
         lowered = Lowering(

@@ -13,7 +13,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.graph.calls import Magnitude, Tensor, Unsupported, power_of_two
 from tilewright.graph.capture import Node, dtype_of, shape_of
-from tilewright.graph.matching import Linear, canonical, padded
+from tilewright.graph.matching import Linear, padded
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
 
@@ -27,7 +27,7 @@ class Source:
 
     flat: the value [B, M, H * D] or [B, M, H, D] they are cut out of, if any; apart: a value of
     heads [B, H, M, D] otherwise, before the rotation `rope`. linear: the product that makes the flat
-    value, where nothing else reads it.
+    value, where nothing else reads it. rows_at: which dimension of what is rotated counts rows.
     """
 
     count: int
@@ -35,6 +35,7 @@ class Source:
     flat: SSAValue | None = None
     rope: Node | None = None
     linear: Linear | None = None
+    rows_at: int = 2
 
 
 class Heads:
@@ -62,7 +63,7 @@ class Heads:
         # With one head or one row, turning heads to the front moves nothing.
         if turn is None and heads != 1 and rows != 1:
             return None
-        if canonical(shape_of(value)) != (batch, rows, heads * width):
+        if self.at.canonical(shape_of(value)) != (batch, rows, heads * width):
             return None
         tensor = self.attention(node)
         assert tensor.scale is not None
@@ -234,7 +235,7 @@ class Heads:
         options: dict[str, Any] = {"out": kind, "scale": True, "bias": bias is not None}
         nodes = linear.nodes
         if rope is not None:
-            tables, options["rope"] = self._tables(rope, batch, rows, width)
+            tables, options["rope"] = self._tables(source, batch, rows, width)
             operands |= tables
             nodes = (*nodes, rope)
         shape = (batch, count, wide, rows) if kind == "columns" else (batch, count, rows, wide)
@@ -258,27 +259,30 @@ class Heads:
         batch, _, rows, width = shape_of(value)
         # With one head or one row, turning heads to the front moves nothing.
         turned = moves_nothing = count == 1 or rows == 1
+        rows_at = 2
         apart = (batch, rows, count, width)
         while (node := graph.definition.get(value)) is not None:
             alone = alone and graph.used_once(value)
             if node.family == "rope" and rope is None:
                 rope, value = node, node.inputs["x"]
+                sizes = shape_of(value)[1:3]
+                rows_at = 1 if (sizes == (rows, count) if moves_nothing else turned) else 2
             elif node.family == "transpose" and (not turned or moves_nothing):
                 if node.call.integers("permutation") != (0, 2, 1, 3):
                     break
                 turned, value = True, node.operands[0]
             elif node.family == "reshape" and turned:
                 inside = node.operands[0]
-                if canonical(shape_of(inside)) == (batch, rows, count * width):
+                if self.at.canonical(shape_of(inside)) == (batch, rows, count * width):
                     linear = self._product(inside) if alone and graph.used_once(inside) else None
-                    return Source(count, value, inside, rope, linear)
+                    return Source(count, value, inside, rope, linear, rows_at)
                 if not moves_nothing or shape_of(inside) != apart:
                     break
                 value = inside
             else:
                 break
         flat = value if turned and shape_of(value) == apart else None
-        return Source(count, value, flat, rope)
+        return Source(count, value, flat, rope, rows_at=rows_at)
 
     def _product(self, value: SSAValue) -> Linear | None:
         """The product that makes heads side by side."""
@@ -295,17 +299,22 @@ class Heads:
         return linear
 
     def _tables(
-        self, rope: Node, batch: int, rows: int, width: int
+        self, source: Source, batch: int, rows: int, width: int
     ) -> tuple[dict[str, Tensor], str]:
         """cos and sin as [M, width / 2], or with a batch in front."""
-        tables, half = {}, width // 2
+        tables, half, rope = {}, width // 2, source.rope
+        assert rope is not None
         for name in ("cos", "sin"):
             value = rope.inputs[name]
             own = shape_of(value)
-            count = math.prod(own)
-            if own[-1] != half or count not in (rows * half, batch * rows * half):
+            wide = (1,) * (4 - len(own)) + own
+            if (
+                (wide[source.rows_at], wide[3 - source.rows_at], wide[3]) != (rows, 1, half)
+                or wide[0] not in (1, batch)
+                or "operand_maps" in rope.call.attributes
+            ):
                 raise Unsupported(f"rotary tables of {'x'.join(map(str, own))}")
-            shape = (rows, half) if count == rows * half else (batch, rows, half)
+            shape = (rows, half) if wide[0] == 1 else (batch, rows, half)
             array = self.at.graph.constants.get(value)
             if array is not None:
                 tables[name] = self.at.remembered(
@@ -328,7 +337,7 @@ class Heads:
         graph = self.at.graph
         while (view := graph.node_of(value, "reshape")) is not None:
             value = view.operands[0]
-        if value in graph.inputs or canonical(shape_of(value)) != shape:
+        if value in graph.inputs or self.at.canonical(shape_of(value)) != shape:
             return None
         try:
             return self.at.bf16(value)
@@ -348,13 +357,13 @@ class Heads:
         side_by_side = (batch, rows, count * width)
         if flat is None:
             operands = {"x": self.at.from_host(source.apart, side_by_side, "heads")}
-        elif canonical(shape_of(flat)) == side_by_side:
+        elif self.at.canonical(shape_of(flat)) == side_by_side:
             operands = {"x": self.at.bf16(flat)}
         else:
             operands = {"x": self.at.from_host(flat, side_by_side)}
         options: dict[str, Any] = {"out": kind, "heads": count}
         if source.rope is not None:
-            tables, options["rope"] = self._tables(source.rope, batch, rows, width)
+            tables, options["rope"] = self._tables(source, batch, rows, width)
             operands |= tables
         shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
         order = "panels" if kind == "columns" else "tiles"

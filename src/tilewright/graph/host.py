@@ -1,13 +1,14 @@
 """What runs where, and in which order: parts of the model for the host and for the device.
 
 The host computes what no device kernel does (index arithmetic, lookups, conversions of masks) with
-the reference executor. Parts alternate: each takes everything whose inputs are there.
+the reference executor. `partition` says what belongs to which part; here parts get their functions
+and the ports between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from xdsl.dialects.builtin import DenseResourceAttr, FloatAttr, f32
 
 from tilewright.dialects.intents import integers
 from tilewright.dialects.npu_kernel import UKernelGenericOp
+from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import (
     Block,
     ModuleOp,
@@ -27,6 +29,7 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import Graph, Node, dtype_of, shape_of
 from tilewright.graph.lowering import HostValue, Lowered
+from tilewright.graph.partition import DeviceWork, HostWork, partition
 from tilewright.graph.rounds import Folded, fold_rounds
 from tilewright.runtime.compiled_model import HostPart, Port
 from tilewright.tile.masks import LOWEST
@@ -47,85 +50,20 @@ class DeviceCalls:
     outputs: tuple[str, ...] = ()
 
 
-@dataclass
-class _Host:
-    """One function of the host."""
-
-    nodes: list[Node] = field(default_factory=list)
-    converted: list[HostValue] = field(default_factory=list)  # made ready for the device here
-    copied: list[tuple[str, SSAValue]] = field(default_factory=list)  # outputs that need no work
-
-
-@dataclass
-class _Device:
-    calls: list[Call] = field(default_factory=list)
-
-
 class Parts:
     """The order of work, before and after layers are folded."""
 
     def __init__(self, graph: Graph, lowered: Lowered, weights: dict[str, np.ndarray]) -> None:
         self.graph, self.lowered, self.weights = graph, lowered, weights
         self.reasons = lowered.host
-        self.rows: list[_Host | _Device] = []
         self.port_of: dict[Any, str] = {}  # value, or tensor the host fills -> port
         self.host_weights: dict[str, np.ndarray] = {}
         self._names: set[str] = set()
         self._functions: list[func.FuncOp] = []
-        self._split()
+        self.rows = partition(graph, lowered, self._direct())
         self._name_ports()
 
     # --- order ------------------------------------------------------------------------------
-
-    def _split(self) -> None:
-        graph, lowered = self.graph, self.lowered
-        ready: set[SSAValue] = {*graph.inputs, *graph.constants}
-        made: set[Tensor] = set()
-        filled: set[Tensor] = set()
-        direct = self._direct()
-        nodes = [n for n in graph.nodes if n in lowered.host]
-        waiting = [h for h in lowered.inputs if h.tensor not in direct]
-        calls = list(lowered.calls)
-        result_of = {tensor: value for value, tensor in lowered.outputs.items()}
-        from_host = {h.tensor for h in lowered.inputs}
-        seen = {*graph.inputs, *graph.constants}
-        copies = []  # outputs that are an input, a constant, or the same as another output
-        for name, value in graph.outputs:
-            if value in seen:
-                copies.append((name, value))
-            seen.add(value)
-        filled |= direct
-        while nodes or waiting or calls or copies:
-            host, device = _Host(), _Device()
-            for node in list(nodes):
-                if all(value in ready for value in node.operands):
-                    host.nodes.append(node)
-                    ready.add(node.result)
-                    nodes.remove(node)
-            for row in list(waiting):
-                if row.value in ready:
-                    host.converted.append(row)
-                    filled.add(row.tensor)
-                    waiting.remove(row)
-            host.copied = [row for row in copies if row[1] in ready]
-            copies = [row for row in copies if row[1] not in ready]
-            if host.nodes or host.converted or host.copied:
-                self.rows.append(host)
-            for call in list(calls):
-                operands = call.operands.values()
-                if all(
-                    t in made or t in filled or (t.content is not None and t not in from_host)
-                    for t in operands
-                ):
-                    device.calls.append(call)
-                    made.add(call.output)
-                    calls.remove(call)
-                    if call.output in result_of:
-                        ready.add(result_of[call.output])
-            if device.calls:
-                self.rows.append(device)
-            if not (host.nodes or host.converted or host.copied or device.calls):
-                raise AssertionError("the parts of the model wait for each other")
 
     def _direct(self) -> set[Tensor]:
         """Tensors that take an input of the model as it is: one per input."""
@@ -137,11 +75,11 @@ class Parts:
 
     @property
     def calls(self) -> list[Call]:
-        return [call for row in self.rows if isinstance(row, _Device) for call in row.calls]
+        return [call for row in self.rows if isinstance(row, DeviceWork) for call in row.calls]
 
     def fold(self, rounds: bool) -> Folded:
         """All calls, with identical layers of each part written once."""
-        rows = [row.calls for row in self.rows if isinstance(row, _Device)]
+        rows = [row.calls for row in self.rows if isinstance(row, DeviceWork)]
         result = fold_rounds(rows, self.lowered.outputs.values(), rounds)
         self.spans: list[tuple[int, int]] = list(result.spans)
         self.renamed = result.renamed
@@ -213,14 +151,14 @@ class Parts:
         result: list[HostPart | DeviceCalls] = []
         spans = iter(self.spans)
         for row in self.rows:
-            if isinstance(row, _Host):
+            if isinstance(row, HostWork):
                 result.append(self._host_part(row, wanted))
             else:
                 first, end = next(spans)
                 result.append(DeviceCalls(first, end, *self._device_ports(row)))
         return result
 
-    def _device_ports(self, row: _Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _device_ports(self, row: DeviceWork) -> tuple[tuple[str, ...], tuple[str, ...]]:
         used = {t for call in row.calls for t in call.operands.values()}
         inputs = [self.port_of[h.tensor] for h in self.lowered.inputs if h.tensor in used]
         made = {call.output for call in row.calls}
@@ -233,11 +171,11 @@ class Parts:
         """Host results that leave the function that makes them."""
         where: dict[Node, int] = {}
         for index, row in enumerate(self.rows):
-            for node in row.nodes if isinstance(row, _Host) else ():
+            for node in row.nodes if isinstance(row, HostWork) else ():
                 where[node] = index
         wanted = {value for _, value in self.graph.outputs}
         for index, row in enumerate(self.rows):
-            if isinstance(row, _Host):
+            if isinstance(row, HostWork):
                 for node in row.nodes:
                     for value in node.operands:
                         maker = self.graph.definition.get(value)
@@ -249,7 +187,7 @@ class Parts:
                         wanted.add(entry.value)
         return wanted
 
-    def _host_part(self, row: _Host, wanted: set[SSAValue]) -> HostPart:
+    def _host_part(self, row: HostWork, wanted: set[SSAValue]) -> HostPart:
         made = {node.result for node in row.nodes}
         reads: dict[SSAValue, None] = {}
         for value in [
@@ -304,7 +242,7 @@ class Parts:
 
     def host_text(self) -> str:
         """The functions of the host as MLIR, after `sequence`."""
-        return str(ModuleOp([f for f in self._functions])) if self._functions else ""
+        return print_module(ModuleOp([f for f in self._functions])) if self._functions else ""
 
 
 def split_parts(graph: Graph, lowered: Lowered, weights: dict[str, np.ndarray]) -> Parts:

@@ -168,7 +168,10 @@ def _layer(
         return Layer("combine", inputs, node.result, (node,), first, activation=activation)
     if node.family == "elementwise_add" and len(known) == 2 and not scalars(node):
         one, two = known
-        alike = all(shape_of(value) == shape_of(node.result) for value in node.operands)
+        alike = all(
+            shape_of(value) == shape_of(node.result) and node.reads_plainly(index)
+            for index, value in enumerate(node.operands)
+        )
         if alike and one is not None and two is not None and one.first == two.first:
             return Layer("combine", tuple(node.operands), node.result, (node,), one.first)
     return None
@@ -228,10 +231,14 @@ def activation_of(node: Node) -> str | None:
     """The library's name of an activation."""
     if node.family == "clamp":
         low, high = node.call.value("min"), node.call.value("max")
+        if not node.reads_plainly():
+            return None
         if low == 0 and (high is None or high == 6):
             return "relu" if high is None else "relu6"
         return None
-    return _ACTIVATIONS.get(node.family) if len(node.operands) == 1 else None
+    if len(node.operands) != 1 or not node.reads_plainly():
+        return None
+    return _ACTIVATIONS.get(node.family)
 
 
 def _sizes(shape: Sequence[int], first: bool) -> tuple[int, int, int]:

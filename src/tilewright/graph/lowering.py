@@ -7,15 +7,17 @@ is computed that nobody reads. What no rule covers is computed by the host.
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.graph.angles import angles_of
 from tilewright.graph.calls import (
     Call,
     Magnitude,
@@ -40,6 +42,7 @@ from tilewright.tile.layouts import SIDE, Layout
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 CHAIN = 8  # element-wise operations in one kernel, at most
+FRAMES = 30  # calls inside of calls per operation of a model, at most
 
 
 @dataclass
@@ -85,15 +88,25 @@ class Lowering:
         self.names: dict[str, int] = {}
         self.unsupported: dict[SSAValue, str] = {}
         self.host_layers = tuple(host)
+        self.angles = angles_of(graph)
+        self.collapse = not _attends_to_single_rows(graph)
         refused = {node: self._reason_for_host(node) for node in graph.nodes}
         self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
 
+    def canonical(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """[B, M, C] of a tensor in this model."""
+        return canonical(shape, self.collapse)
+
     def linear(self, value: SSAValue) -> Linear | None:
-        return find_linear(self.graph, value, self.fuse)
+        found = find_linear(self.graph, value, self.fuse)
+        if found is not None and any(self._reason_for_host(node) for node in found.nodes):
+            return None
+        return found
 
     def run(self) -> Lowered:
-        for _, value in self.graph.outputs:
-            self._outside(value)
+        with _deep_recursion(FRAMES * len(self.graph.nodes)):
+            for _, value in self.graph.outputs:
+                self._outside(value)
         self._drop_unread()
         return self.result
 
@@ -138,6 +151,8 @@ class Lowering:
     def _reason_for_host(self, node: Node) -> str | None:
         if dtype_of(node.result) not in FLOATS:
             return f"{dtype_of(node.result)} values are not for the NPU"
+        if node in self.angles:
+            return "angles of sin and cos stay in float32: in bf16 they would be off by radians"
         return "asked for" if _named(node.layer, self.host_layers) else None
 
     def kept(self, layer: str) -> bool:
@@ -239,7 +254,7 @@ class Lowering:
             raise
 
     def _make_bf16(self, value: SSAValue) -> Tensor:
-        shape = canonical(shape_of(value))
+        shape = self.canonical(shape_of(value))
         if value in self.graph.constants:
             array = self.graph.constants[value]
             layout = Layout(shape, "bf16")
@@ -291,14 +306,16 @@ class Lowering:
         source = node.operands[0]
         if dtype_of(source) not in FLOATS:
             raise Unsupported(f"{dtype_of(source)} values are not for the NPU")
-        before = canonical(shape_of(source))
+        if node.family == "cast" and not node.reads_plainly():
+            raise Unsupported(f"{_sizes(source)} repeated to {_sizes(node.result)} is a copy")
+        before = self.canonical(shape_of(source))
         if source in self.graph.inputs:
             return self.from_host(source, shape)
         whole = before[1] % SIDE == 0 and shape[1] % SIDE == 0
         if before != shape and not (before[2] == shape[2] and whole):
             raise Unsupported(
-                f"a reshape from {'x'.join(map(str, shape_of(source)))} to "
-                f"{'x'.join(map(str, shape_of(node.result)))} moves values between tiles"
+                f"a reshape from {_sizes(source)} to {_sizes(node.result)} moves values between "
+                "tiles"
             )
         inner = self.bf16(source)
         if before == shape:
@@ -319,7 +336,7 @@ class Lowering:
         return self.remembered((value, "fp8"), lambda: self._make_fp8(value))
 
     def _make_fp8(self, value: SSAValue) -> Tensor:
-        graph, shape = self.graph, canonical(shape_of(value))
+        graph, shape = self.graph, self.canonical(shape_of(value))
         node = graph.definition.get(value)
         only_products = all(
             user.family == "matmul" and user.inputs["lhs"] is value
@@ -336,10 +353,7 @@ class Lowering:
             linear = self.linear(value)
             if linear is not None:
                 return self.products.emit_linear(linear, value, "fp8")
-            if (
-                node.family in ("reshape", "cast")
-                and canonical(shape_of(node.operands[0])) == shape
-            ):
+            if self._same_elements(node) and self.canonical(shape_of(node.operands[0])) == shape:
                 return self.fp8(node.operands[0])
         x = self.bf16(value)
         scale = self.magnitude(value)
@@ -354,32 +368,34 @@ class Lowering:
     def _pointwise(self, node: Node, shape: tuple[int, int, int], dtype: str) -> Tensor:
         """A chain of element-wise operations in one kernel."""
         program: list[tuple[str, str, list[Any]]] = []
-        inputs: dict[SSAValue, tuple[str, str, Tensor]] = {}
+        inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
         nodes: list[Node] = []
 
-        def visit(value: SSAValue, top: bool = False) -> str:
+        def part_of_it(value: SSAValue) -> Node | None:
+            """The node of an operand that the same kernel computes."""
             inner = self.graph.definition.get(value)
-            full = canonical(shape_of(value)) == shape
-            name = unary_name(inner) if inner is not None else ""
-            fits = inner is not None and (name in UNARY or name in BINARY or name == "silu_gate")
-            if not top and not (
-                self.fuse
-                and fits
-                and full
-                and self.graph.used_once(value)
-                and len(program) < CHAIN
-                and self.linear(value) is None
-                and (value, "bf16") not in self.forms
+            if (
+                inner is None
+                or not self.fuse
+                or not _is_pointwise(inner)
+                or self._reason_for_host(inner) is not None
+                or not self.graph.used_once(value)
+                or len(program) >= CHAIN
+                or self.linear(value) is not None
+                or (value, "bf16") in self.forms
             ):
-                return argument(value)
-            if inner is None or not fits:
-                family = inner.family if inner is not None else "this"
-                raise Unsupported(f"{family} has no kernel on the NPU")
+                return None
+            return inner
+
+        def visit(inner: Node) -> str:
+            name = unary_name(inner)
             arguments: list[Any] = []
             literal = scalars(inner)
             if "scalar_lhs" in literal:
                 arguments.append(literal["scalar_lhs"])
-            arguments += [visit(operand) for operand in inner.operands]
+            for index, operand in enumerate(inner.operands):
+                deeper = part_of_it(operand) if inner.reads_plainly(index) else None
+                arguments.append(argument(inner, index) if deeper is None else visit(deeper))
             if "scalar_rhs" in literal:
                 arguments.append(literal["scalar_rhs"])
             nodes.append(inner)
@@ -389,13 +405,16 @@ class Lowering:
             program.append((name, f"t{len(program)}", arguments))
             return program[-1][1]
 
-        def argument(value: SSAValue) -> str:
-            if value not in inputs:
-                kind, tensor = self._broadcast(value, shape)
-                inputs[value] = (f"x{len(inputs)}", kind, tensor)
-            return inputs[value][0]
+        def argument(inner: Node, index: int) -> str:
+            key = (inner.operands[index], tuple(inner.reads(index) or ()))
+            if key not in inputs:
+                kind, tensor = self._broadcast(inner, index, shape)
+                inputs[key] = (f"x{len(inputs)}", kind, tensor)
+            return inputs[key][0]
 
-        visit(node.result, top=True)
+        if not _is_pointwise(node):
+            raise Unsupported(_no_kernel(self.graph, node))
+        visit(node)
         if not any(kind == "full" for _, kind, _ in inputs.values()):
             raise Unsupported("every operand is broadcast")
         out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
@@ -405,32 +424,81 @@ class Lowering:
             tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,
         )  # fmt: skip
 
-    def _broadcast(self, value: SSAValue, shape: tuple[int, int, int]) -> tuple[str, Tensor]:
+    def _broadcast(self, node: Node, index: int, shape: tuple[int, int, int]) -> tuple[str, Tensor]:
         """How an operand of an element-wise operation is spread over [B, M, N]."""
-        own = shape_of(value)
-        batch, rows, columns = canonical(own)
-        if (batch, rows, columns) == shape:
+        value, result, read = node.operands[index], shape_of(node.result), node.reads(index)
+        if read is None:
+            raise Unsupported(f"an operand of {_sizes(value)} is read in another order")
+        wide = [d for d, size in enumerate(result) if size != 1]
+        if read == wide:
             return "full", self.bf16(value)
         array = self.graph.constants.get(value)
         if array is None:
-            raise Unsupported(f"an operand of {'x'.join(map(str, own))} is broadcast")
-        if columns == 1 and math.prod(own) == 1:
-            number = np.full(shape[2], float(array.reshape(())), np.float32)
-            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), lambda: number)
-        if columns == shape[2] and math.prod(own) == columns:
-            layout = Layout((columns,), "bf16")
-            return "row", self.weight(self.hint(value), layout, lambda: array.reshape(-1))
-        if columns == shape[2] and rows == shape[1] and batch == 1:
-            layout = Layout((rows, columns), "bf16")
-            return "matrix", self.weight(
-                self.hint(value), layout, lambda: array.reshape(rows, columns)
+            raise Unsupported(
+                f"an operand of {_sizes(value)} is repeated over {_sizes(node.result)}"
             )
-        raise Unsupported(f"a constant of {'x'.join(map(str, own))} is broadcast")
+        # The constant over all dimensions it is repeated along inside of a row, or of a matrix.
+        sizes = [result[d] if d in read else 1 for d in range(len(result))]
+        numbers = np.asarray(array, np.float32).reshape(sizes)
+        last = len(result) - 1
+        if set(read) <= {last}:
+            row = np.broadcast_to(numbers.reshape(-1), (shape[2],))
+            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), lambda: row)
+        rows = max((d for d in wide if d != last), default=0) if self.collapse else last - 1
+        if all(d >= rows for d in read):
+            inner = np.broadcast_to(numbers, (*sizes[:rows], *result[rows:])).reshape(shape[1:])
+            return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), lambda: inner)
+        whole = np.broadcast_to(numbers, result).reshape(shape)
+        name = self.unique(self.hint(value))
+        return "full", Tensor(name, Layout(shape, "bf16"), "constant", lambda: whole, value)
 
-    # --- attention ----------------------------------------------------------------------------
+    def _same_elements(self, node: Node) -> bool:
+        """Whether a node only gives its operand another shape or type."""
+        return node.family == "reshape" or (node.family == "cast" and node.reads_plainly())
 
 
 # --- small things -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _deep_recursion(frames: int):
+    """Room for calls inside of calls: a value asks for those it is made of, back to the inputs."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 1000 + frames))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _is_pointwise(node: Node) -> bool:
+    name = unary_name(node)
+    return name in UNARY or name in BINARY or name == "silu_gate"
+
+
+def _attends_to_single_rows(graph: Graph) -> bool:
+    """Whether attention wants every batch in tiles of its own though it has a single row."""
+    for node in graph.nodes:
+        if node.family == "gemma_attention" and len(shape_of(node.result)) == 4:
+            rows = [shape_of(node.inputs[name])[-2] for name in "qkv"]
+            if shape_of(node.result)[0] > 1 and 1 in rows:
+                return True
+    return False
+
+
+def _sizes(value: SSAValue) -> str:
+    return "x".join(map(str, shape_of(value))) or "one number"
+
+
+def _no_kernel(graph: Graph, node: Node) -> str:
+    """Why the device does not compute a node, in its own terms."""
+    if node.family == "matmul":
+        if node.inputs["rhs"] not in graph.constants:
+            return "a product of two computed values is only for the NPU inside of attention"
+        return "a product with a constant of several matrices has no kernel on the NPU"
+    if node.family == "softmax":
+        return "a softmax along another dimension than the last has no kernel on the NPU"
+    return f"{node.family} has no kernel on the NPU"
 
 
 def _named(layer: str, names: tuple[str, ...]) -> bool:

@@ -28,10 +28,15 @@ class Linear:
         return self.nodes[0].layer or "linear"
 
 
-def canonical(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """[B, M, C] of a tensor."""
+def canonical(shape: tuple[int, ...], collapse: bool = True) -> tuple[int, int, int]:
+    """[B, M, C] of a tensor.
+
+    Dimensions of size 1 count for nothing: 50x1x128 are 50 rows of one batch, where they would
+    fill one row of 50 tiles. Without `collapse` the last dimension but one is the rows in any case.
+    """
     whole = (1,) * (3 - len(shape)) + shape
-    return math.prod(whole[:-2]), whole[-2], whole[-1]
+    lead = [size for size in whole[:-1] if size != 1] if collapse else list(whole[:-1])
+    return math.prod(lead[:-1]), lead[-1] if lead else 1, whole[-1]
 
 
 def padded(size: int) -> int:
@@ -47,22 +52,29 @@ def find_linear(graph: Graph, value: SSAValue, fuse: bool = True) -> Linear | No
         return None
     if fuse:
         name = unary_name(node)
-        if name in UNARY and len(node.operands) == 1 and graph.used_once(node.operands[0]):
+        if (
+            name in UNARY
+            and len(node.operands) == 1
+            and graph.used_once(node.operands[0])
+            and node.reads_plainly()
+        ):
             inner = graph.node_of(node.operands[0])
             if inner is not None and inner.family in ("matmul", "elementwise_add"):
                 activation, node = name, inner
                 nodes.append(graph.definition[value])
     if node.family == "elementwise_add" and len(node.operands) == 2:
         first, second = node.operands
-        for x, other in ((first, second), (second, first)):
+        for x, other, index in ((first, second, 0), (second, first, 1)):
             row = graph.constants.get(other)
             product = graph.node_of(x, "matmul")
             if row is not None and product is not None and graph.used_once(x):
                 columns = shape_of(node.result)[-1]
+                along = [len(shape_of(node.result)) - 1] if columns != 1 else []
                 if (
                     row.size == columns
-                    and shape_of(other)[-1] == columns
+                    and node.reads(1 - index) == along
                     and shape_of(x) == shape_of(node.result)
+                    and node.reads_plainly(index)
                 ):
                     bias = np.asarray(row, np.float32).reshape(-1)
                     nodes.append(node)
@@ -98,6 +110,8 @@ def find_residual(graph: Graph, node: Node, fuse: bool = True) -> tuple[Linear, 
     first, second = node.operands
     shape = shape_of(node.result)
     if shape_of(first) != shape or shape_of(second) != shape or first is second:
+        return None
+    if not (node.reads_plainly(0) and node.reads_plainly(1)):
         return None
     for inner, other in ((second, first), (first, second)):
         if not graph.used_once(inner) or other in graph.constants:

@@ -13,7 +13,7 @@ from tilewright.graph.blocking import cut
 from tilewright.graph.calls import Tensor, Unsupported
 from tilewright.graph.capture import Node, shape_of
 from tilewright.graph.kernels import LOW
-from tilewright.graph.matching import Linear, canonical
+from tilewright.graph.matching import Linear
 from tilewright.tile.layouts import Layout
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Products:
         self, linear: Linear, value: SSAValue, dtype: str, residual: SSAValue | None = None
     ) -> Tensor:
         a, weight, offset, factor, heads = self.operand(linear)
-        batch, rows, columns = canonical(shape_of(value))
+        batch, rows, columns = self.at.canonical(shape_of(value))
         bias = linear.bias
         if offset is not None:
             bias = offset if bias is None else bias + offset
@@ -175,7 +175,7 @@ class Products:
         epsilon = max(node.call.floating("epsilon") or 0.0, SMALLEST)
         kind = node.family.removesuffix("_norm")
         x = self.at.bf16(node.inputs["x"])
-        shape = canonical(shape_of(node.result))
+        shape = self.at.canonical(shape_of(node.result))
         operands = {"x": x}
         if dtype == "fp8":
             scale = self.at.magnitude(node.inputs["x"], lambda v: _normed(v, kind, epsilon))
@@ -206,6 +206,8 @@ class Products:
     def gated(self, node: Node, shape: tuple[int, int, int]) -> Tensor | None:
         """silu(gate) * up where both are products of the same value."""
         gate_value, up_value = node.inputs["gate"], node.inputs["up"]
+        if not (node.reads_plainly(0) and node.reads_plainly(1)):
+            return None
         if not (self.at.graph.used_once(gate_value) and self.at.graph.used_once(up_value)):
             return None
         gate, up = self.at.linear(gate_value), self.at.linear(up_value)

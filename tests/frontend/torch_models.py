@@ -276,7 +276,7 @@ def movement():
             "unbind": x.unbind(1)[1], "cat": torch.cat((x, x[:, :1]), 1), "cat_one": torch.cat((x,), 0),
             "cat_types": torch.cat((x, x.bfloat16()), 0), "stack": torch.stack((x, x + 1), 1),
             "pad": F.pad(x, (1, 2, 0, 1), value=3.0), "crop": F.pad(x, (-1, 0)),
-            "roll": x.roll(1, 1), "roll_flat": x.roll(3), "shuffle": F.pixel_shuffle(x.reshape(1, 4, 3, 2), 2),
+            "roll": x.roll(1, 1), "roll_flat": x.roll(3), "flip": x.flip(0, -1), "shuffle": F.pixel_shuffle(x.reshape(1, 4, 3, 2), 2),
             "unshuffle": F.pixel_unshuffle(x[:2].reshape(1, 1, 6, 4), 2), "write": write(x),
             "undefined": undefined(x), "clone": x.clone(), "triangle": x.tril(-1), "upper": x.triu(1),
         }  # fmt: skip

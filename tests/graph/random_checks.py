@@ -11,7 +11,7 @@ import numpy as np
 from random_noise import WHOLE, WORST, limits_of
 from random_operations import Array
 from random_programs import RandomProgram
-from random_sources import compiled, framework_run, given_inputs
+from random_sources import compiled, framework_run, given_inputs, narrow
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.loaded import Program
@@ -72,7 +72,7 @@ def _check(program: RandomProgram, source: str, target: str) -> Outcome:
         if outcome.state != "ok":
             return outcome
     try:
-        verified = model.verify(_by_port(program, model))
+        verified = model.verify(_by_port(program, source, model))
     except Exception as error:
         return _crash(error)
     if not verified.ok:
@@ -81,9 +81,9 @@ def _check(program: RandomProgram, source: str, target: str) -> Outcome:
     return outcome
 
 
-def _by_port(program: RandomProgram, model: Program) -> dict[str, Array]:
+def _by_port(program: RandomProgram, source: str, model: Program) -> dict[str, Array]:
     """The first sample by the names that the compiled model has for its inputs."""
-    arrays = program.arrays(0).values()
+    arrays = [narrow(a) if source == "jax" else a for a in program.arrays(0).values()]
     return dict(zip((port.name for port in model.inputs), arrays, strict=True))
 
 

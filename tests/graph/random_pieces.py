@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from random_drawing import BINARY, MANY, UNARY, Drawing, Unfit, scaled
 
+PIXELS = 600  # of an image in one channel
+
+
 # --- where a program starts -----------------------------------------------------------------
 
 
@@ -406,7 +409,7 @@ def conv_of(d: Drawing, x: str, out: int | None = None, plain: bool = False) -> 
     _, channels, height, width = d.shape(x)
     size = 3 if plain else d.one((1, 3, 3, 3, 5))
     padding = size // 2 if plain or d.chance(0.7) else 0
-    if min(height, width) + 2 * padding < size or channels > 64:
+    if min(height, width) + 2 * padding < size or channels > 64 or height * width > PIXELS:
         raise Unfit("too small for the filter")
     stride = 1 if plain else d.one((1, 1, 2))
     columns = out or int(d.one((1, 3, 4, 8, 16, 24, 32)))
@@ -434,7 +437,8 @@ def pool(d: Drawing) -> None:
     x = d.pick(rank=4)
     size = d.one((2, 2, 3))
     padding = 1 if size == 3 and d.chance(0.5) else 0
-    if min(d.shape(x)[2:]) + 2 * padding < size:
+    height, width = d.shape(x)[2:]
+    if min(height, width) + 2 * padding < size or height * width > PIXELS:
         raise Unfit("too small to pool")
     kind, stride = d.one(("max", "avg")), d.one((1, 2, size))
     d.add("pool", x, kind=kind, size=size, stride=stride, padding=padding)

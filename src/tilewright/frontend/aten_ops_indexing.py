@@ -45,6 +45,18 @@ def index_select(importer: Importer, node: Node) -> Lowered:
     )
 
 
+@lowers("flip")
+def flip(importer: Importer, node: Node) -> Lowered:
+    """Dimensions in reverse order."""
+    x = importer.tensor(node.get("self"))
+    for dim in node.get("dims"):
+        axis = wrapped(dim, len(shape_of(x)))
+        order = np.arange(shape_of(x)[axis], dtype=np.int64)[::-1].copy()
+        if len(order) > 1:
+            x = looked_up(importer, "gather", x, importer.constant(order), axis)
+    return x
+
+
 @lowers("index.Tensor")
 def index(importer: Importer, node: Node) -> Lowered:
     """x[.., i, j, ..]: neighbouring indexed dimensions are merged and looked up as one."""

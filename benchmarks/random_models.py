@@ -156,6 +156,7 @@ def main() -> int:
     parser.add_argument(
         "--shrink", type=float, default=60.0, help="seconds to make a failure small; 0: do not"
     )
+    parser.add_argument("--seconds", type=float, help="stop after so long, whatever the count")
     parser.add_argument("--show", action="store_true", help="print every model")
     parser.add_argument("--json", action="store_true", help="print rows as JSON, one per line")
     options = parser.parse_args()
@@ -165,6 +166,8 @@ def main() -> int:
     began, rows = time.perf_counter(), []
     for row in rows_of(options):
         rows.append(row)
+        if len(rows) % 50 == 0:
+            print(f"{len(rows)} of {options.count} models", file=sys.stderr, flush=True)
         if options.show:
             print(describe(draw_program(row.seed)))
         if options.json:
@@ -172,13 +175,15 @@ def main() -> int:
         elif row.outcome.state in BAD or options.show:
             o = row.outcome
             print(f"seed {row.seed} {row.source}: {o.state} {o.key} {row.script}", flush=True)
+        if options.seconds and time.perf_counter() - began > options.seconds:
+            break
     seconds = time.perf_counter() - began
     used = sum(row.outcome.seconds for row in rows)
     if not options.json:
         print()
         print(table(rows))
         print(
-            f"\nSeeds {options.seed} to {options.seed + options.count - 1}, {len(rows)} models, "
+            f"\nSeeds {options.seed} to {max(row.seed for row in rows)}, {len(rows)} models, "
             f"{seconds:.0f} s, {used / max(1, len(rows)):.2f} s of processor time each, "
             f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
         )

@@ -12,8 +12,10 @@ from random_programs import Node, RandomProgram, Spec, evaluate, tidied
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96)
 MANY = (66, 91, 100, 128, 144, 160, 200, 257)  # batches and rows beyond what one loop body holds
 WIDE = (128, 192, 200, 256, 300)
-MOST = 12_000  # elements of a value
-LARGE = 100_000  # elements of a value in the few large programs
+# Elements of a value, and how many programs may have so many: most are small, so that many can be
+# tried, and what only happens with many tiles happens in some.
+MOST = ((0.75, 4_000), (0.22, 16_000), (0.03, 100_000))
+SMALL = 33  # sizes up to here are drawn more often than others
 UNARY = [
     "relu",
     "tanh",
@@ -53,7 +55,8 @@ class Drawing:
         self.weights: dict[str, Spec] = {}
         self.nodes: list[Node] = []
         self.values: dict[str, Array] = {}
-        self.most = LARGE if self.chance(0.04) else MOST
+        shares, sizes = zip(*MOST, strict=True)
+        self.most = int(self.random.choice(sizes, p=shares))
 
     # --- choices ------------------------------------------------------------------------
 
@@ -67,11 +70,12 @@ class Drawing:
     def one(self, things: Sequence):
         return things[int(self.random.integers(len(things)))]
 
-    def size(self, most: int = 96) -> int:
-        return self.one([size for size in SIZES if size <= most])
+    def size(self, most: int = 96, least: int = 1) -> int:
+        most = min(most, SMALL) if self.chance(0.6) else most
+        return self.one([size for size in SIZES if least <= size <= most])
 
     def width(self) -> int:
-        return self.one(WIDE) if self.chance(0.1) else self.one([s for s in SIZES if s >= 4])
+        return self.one(WIDE) if self.chance(0.06) else self.size(least=4)
 
     # --- values -------------------------------------------------------------------------
 

@@ -80,6 +80,8 @@ class Drawing:
     # --- values -------------------------------------------------------------------------
 
     def input(self, shape: Sequence[int], kind: str = "normal", limit: int = 0) -> str:
+        if math.prod(shape) > self.most:
+            raise Unfit("too large")
         name = f"x{len(self.inputs)}"
         gain = self.one((0.3, 1.0, 1.0, 1.0, 4.0)) if kind == "normal" else 1.0
         self.inputs[name] = Spec(tuple(shape), kind, gain, limit)
@@ -173,7 +175,10 @@ Recipe = Callable[[Drawing], None]
 def _fill(
     drawing: Drawing, recipes: Sequence[tuple[float, Recipe]], starts: Sequence[Recipe]
 ) -> None:
-    drawing.one(starts)(drawing)
+    try:
+        drawing.one(starts)(drawing)
+    except Unfit:
+        return  # too large: the next attempt starts elsewhere
     goal = drawing.number(3, 15)
     chances = np.array([chance for chance, _ in recipes])
     for _ in range(60):

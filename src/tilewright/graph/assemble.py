@@ -14,6 +14,7 @@ from tilewright.graph.host import Parts
 from tilewright.graph.link import Linked, link
 from tilewright.graph.placement import Places
 from tilewright.graph.rounds import Folded
+from tilewright.graph.values import value_graph
 from tilewright.runtime.compiled_model import (
     COPY,
     CompiledModel,
@@ -23,9 +24,10 @@ from tilewright.runtime.compiled_model import (
     Rounds,
     Step,
 )
+from tilewright.runtime.value_graph import digest
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.compiler import PlacedKernel
-from tilewright.tile.layouts import Layout
+from tilewright.tile.layouts import Layout, to_codes
 
 
 def assemble(
@@ -50,7 +52,8 @@ def assemble(
             part.first, part.end, linked, instruction_memory,
         )  # fmt: skip
         runs.append(DevicePart(tuple(order), part.inputs, part.outputs))
-    regions, weights = _regions(folded, places, made)
+    graph = value_graph(parts, folded)
+    regions, weights = _regions(folded, places, made, graph.digests)
     steps = [_step(call, index, linked, places) for index, call in enumerate(folded.calls)]
     ports = parts.ports()
     phases["kernels"] = _listing(folded, places)
@@ -73,13 +76,15 @@ def assemble(
         state=dict(model.state),
         phases=phases,
         quantisation=_quantisation(folded),
+        graph=graph,
     )
 
 
 def _regions(
-    folded: Folded, places: Places, made: list[PlacedKernel]
+    folded: Folded, places: Places, made: list[PlacedKernel], digests: dict[str, str]
 ) -> tuple[dict[str, Region], dict[str, np.ndarray]]:
-    """The place of every tensor, and the bytes of those that have a content."""
+    """The place of every tensor, and the bytes of those that have a content; their digests are
+    noted as they are made."""
     regions: dict[str, Region] = {}
     weights: dict[str, np.ndarray] = {}
     rounds = {t: (r, n) for n, r in enumerate(folded.repeats) for t in r.weights}
@@ -106,7 +111,7 @@ def _regions(
         )
         if tensor.content is not None:
             every = rounds[tensor][0].weights[tensor] if tensor in rounds else [tensor]
-            weights[name] = _packed(every)
+            weights[name] = _packed(every, digests)
     for call, kernel in zip(folded.calls, made, strict=True):
         for number, (address, content) in enumerate(kernel.data):
             name = f"{call.name}.constant{number}"
@@ -123,12 +128,14 @@ def on_chip_name(tensor: Tensor, places: Places) -> str:
     return tensor.name if places.stays[tensor].whole else f"{tensor.name}@vmem"
 
 
-def _packed(tensors: list[Tensor]) -> np.ndarray:
+def _packed(tensors: list[Tensor], digests: dict[str, str]) -> np.ndarray:
     rows = []
     for tensor in tensors:
         assert tensor.content is not None
         array = np.asarray(tensor.content(), np.float32).reshape(tensor.layout.given)
-        rows.append(np.frombuffer(tensor.layout.pack(array), np.uint8))
+        codes = to_codes(array, tensor.layout.dtype)
+        digests[tensor.name] = digest(codes)
+        rows.append(np.frombuffer(tensor.layout.pack(codes), np.uint8))
     return rows[0] if len(rows) == 1 else np.stack(rows).reshape(-1)
 
 

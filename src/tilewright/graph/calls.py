@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,11 +41,23 @@ class Magnitude:
 
     @property
     def largest(self) -> float:
+        if _reads is not None:
+            _reads.append(self)
         return max([self.amax, *(peer.amax for peer in self.peers)])
 
     def scale(self) -> float:
         """What fp8 values are multiples of: a power of two, so scaling rounds nothing."""
         return power_of_two(self.largest / TARGET)
+
+
+_reads: list[Magnitude] | None = None  # magnitudes read while somebody wants to know
+
+
+def share_magnitude(magnitudes: Iterable[Magnitude]) -> None:
+    """Let these, and all they shared with before, have the largest of their magnitudes."""
+    every = dict.fromkeys(peer for m in magnitudes for peer in (m, *m.peers))
+    for magnitude in every:
+        magnitude.peers = list(every)
 
 
 def power_of_two(x: float) -> float:
@@ -93,10 +105,21 @@ class Call:
     sources: tuple[str, ...] = ()
     macs: int = 0
     value: SSAValue | None = None  # the model's value the output stands for
-    magnitudes: list[Magnitude] = field(default_factory=list)  # noted for this call
+    noted: tuple[Magnitude, ...] = ()  # more that rounds have to agree about
 
     def all_options(self) -> dict[str, Any]:
         return {**self.options, **{name: number() for name, number in self.late.items()}}
+
+    def magnitudes(self) -> list[Magnitude]:
+        """What the numbers in the code are made from, and the scale of the result."""
+        global _reads
+        _reads = []
+        try:
+            self.all_options()
+            found = [*self.noted, *_reads]
+        finally:
+            _reads = None
+        return found if self.output.scale is None else [*found, self.output.scale]
 
     @property
     def tensors(self) -> dict[str, Tensor]:

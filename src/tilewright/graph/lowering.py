@@ -229,10 +229,9 @@ class Lowering:
     ) -> Tensor:
         sources = tuple(dict.fromkeys(_source(node) for node in nodes))
         value = nodes[-1].result if nodes else output.value
-        made = Call(name, kernel, operands, output, options, late or {}, sources, macs, value)
-        made.magnitudes = list(noted)
-        if output.scale is not None and output.scale not in made.magnitudes:
-            made.magnitudes.append(output.scale)
+        made = Call(
+            name, kernel, operands, output, options, late or {}, sources, macs, value, noted
+        )
         self.result.calls.append(made)
         return output
 

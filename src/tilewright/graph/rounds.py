@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.graph.calls import Call, Tensor
+from tilewright.graph.calls import Call, Tensor, share_magnitude
 from tilewright.tile.layouts import Layout
 
 COPY_RANKS = (2, 3, 4)  # tensors the copy kernel takes
@@ -82,7 +82,7 @@ def _signature(call: Call) -> tuple:
         repr(sorted(call.options.items(), key=str)),
         tuple(sorted(call.late)),
         shapes,
-        len(call.magnitudes),
+        len(call.magnitudes()),
     )
 
 
@@ -335,10 +335,9 @@ class _Folder:
 
 
 def _share_numbers(group: Sequence[Call]) -> None:
-    """Rounds share the numbers in their code."""
-    for magnitudes in zip(*(call.magnitudes for call in group), strict=True):
-        for magnitude in magnitudes:
-            magnitude.peers = list(magnitudes)
+    """Rounds share the numbers in their code, so they share what these are made from."""
+    for magnitudes in zip(*(call.magnitudes() for call in group), strict=True):
+        share_magnitude(magnitudes)
 
 
 def _layer(calls: Sequence[Call]) -> str:

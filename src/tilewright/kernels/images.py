@@ -513,6 +513,8 @@ class Unfolded:
         seen = taken(self.source.channels_last(codes), self.window)
         return self.into.arranged(seen.reshape(self.into.shape))
 
+    reads_back = False  # pixels are there several times
+
     def restored(self, codes: np.ndarray) -> np.ndarray:
         raise TilewrightError("TW1672", "an unfolded image is an input and is not read back")
 

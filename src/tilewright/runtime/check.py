@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError, TilewrightErrors
+from tilewright.runtime.check_values import check_values
 from tilewright.runtime.compiled_model import CompiledModel, DevicePart, HostPart, Region
 from tilewright.runtime.manifest import MAX_ENTRIES, ORDERS, SPACES
 from tilewright.runtime.port_types import FLOATS, PORT_TYPES
@@ -27,12 +28,12 @@ _BEFORE = -1
 def check(model: CompiledModel) -> list[TilewrightError]:
     """Everything that is wrong with a model, at most 20 findings; empty if it fits together."""
     findings: list[TilewrightError] = []
-    for part in (_places, _steps, _ports, _parts, _weights, _overlaps):
+    for part in (_places, _steps, _ports, _parts, _weights, _overlaps, check_values):
         for finding in part(model):
             findings.append(finding)
             if len(findings) == MAX_FINDINGS:
                 return findings
-        if findings and part is not _weights:
+        if findings and part not in (_weights, _overlaps):
             break  # later parts rely on what earlier ones found in order
     return findings
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tilewright.runtime.value_graph import ValueGraph
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 from tilewright.tile.layouts import Layout
@@ -130,6 +131,7 @@ class CompiledModel:
     phases: dict[str, str] = field(default_factory=dict)  # IR after each phase
     quantisation: dict[str, Any] = field(default_factory=dict)  # per layer: formats, scales, error
     timing: dict[str, float] = field(default_factory=dict)  # seconds of each phase of compilation
+    graph: ValueGraph | None = None  # what it computes, apart from where; not of hand-made models
 
     def calls(self) -> Iterator[tuple[int, int, Step]]:
         """(step index, round, step) in the order of execution."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -83,8 +83,14 @@ class SegmentRun:
     statistics: Statistics
 
 
-# Called when a step has been issued: its number among all calls, and the device.
-Observer = Callable[[int, "Device"], None]
+class Observer(Protocol):
+    """Looks at the device in front of every step and when it has been issued."""
+
+    def before(self, number: int, device: Device) -> None: ...
+
+    def after(self, number: int, device: Device) -> None: ...
+
+
 Progress = Callable[[int, int, int], None]  # calls done, calls in all, ticks (0: no machine runs)
 
 
@@ -159,7 +165,7 @@ class Device:
             self.calls.append(mark.call(now, index, turn, call_name(self.model, index, turn)))
             mark = now
             if observer is not None:
-                observer(len(self.calls) - 1, self)
+                observer.after(len(self.calls) - 1, self)
             if progress is not None:
                 progress(len(self.calls), len(self._sequence), now.tick)
 
@@ -183,6 +189,8 @@ class Device:
                 if running:
                     finish(outcome.cycles)
                 running = True
+                if observer is not None:
+                    observer.before(len(self.calls), self)
         if outcome.fault is not None:
             raise self._faulted(segment, running, outcome.fault)
         if outcome.reason == "limit":

@@ -24,13 +24,14 @@ from tilewright.runtime.compiled_model import (
     Rounds,
     Step,
 )
+from tilewright.runtime.manifest_values import FIRST_VERSION, read_values, values_of
 from tilewright.targets.atlas.profile import MAX_DRAM, parse_profile
 from tilewright.targets.atlas.profile_text import profile_text
 from tilewright.targets.atlas.program import Program
 from tilewright.tile.layouts import TILE_BYTES, Layout
 
 FORMAT = "tilewright.bundle"
-VERSION = 1
+VERSION = 2
 ORDERS = ("tiles", "panels", "rows", "halves")
 KINDS = ("input", "output", "weight", "constant", "activation")
 SPACES = ("dram", "vmem")
@@ -68,6 +69,7 @@ def manifest_of(model: CompiledModel) -> dict[str, Any]:
             "phases": list(model.phases),
             "provenance": model.provenance,
             "quantisation": model.quantisation,
+            "values": values_of(model.graph),
         },
         "the model",
     )
@@ -150,7 +152,7 @@ def _part(part: HostPart | DevicePart) -> dict[str, Any]:
 # --- reading ----------------------------------------------------------------------------
 
 
-class _Table:
+class Table:
     """One object of the manifest, read field by field."""
 
     def __init__(self, value: Any, where: str, place: Location) -> None:
@@ -221,10 +223,10 @@ class _Table:
     def texts(self, key: str) -> dict[str, str]:
         return {name: self._name(key, text) for name, text in self.table(key).items()}
 
-    def inner(self, where: str, value: Any) -> _Table:
-        return _Table(value, where, self.place)
+    def inner(self, where: str, value: Any) -> Table:
+        return Table(value, where, self.place)
 
-    def each(self, key: str, noun: str, read: Callable[[_Table], Any]) -> list[Any]:
+    def each(self, key: str, noun: str, read: Callable[[Table], Any]) -> list[Any]:
         """A list of objects, all read the same way."""
         found = []
         for number, item in enumerate(self.list(key)):
@@ -238,7 +240,7 @@ def read_manifest(
     document: Any, place: Location
 ) -> tuple[CompiledModel, list[dict[str, Any]], list[str]]:
     """The model without code, weights and texts; its segments; the names of its phases."""
-    top = _Table(document, "it", place)
+    top = Table(document, "it", place)
     if top.take("format") != FORMAT:
         raise TilewrightError("TW3101", "this is not a Tilewright bundle", place)
     version = top.integer("version", 1)
@@ -279,13 +281,14 @@ def read_manifest(
         state=top.texts("state"),
         provenance=top.table("provenance"),
         quantisation=top.table("quantisation"),
+        graph=read_values(top) if version >= FIRST_VERSION else None,
     )
     phases = list(top.names("phases"))
     top.done()
     return model, segments, phases
 
 
-def _read_segment(table: _Table) -> dict[str, Any]:
+def _read_segment(table: Table) -> dict[str, Any]:
     words = table.integer("words", 0, 1 << 28)
     labels = table.table("labels")
     if any(type(at) is not int or not 0 <= at <= words for at in labels.values()):
@@ -299,7 +302,7 @@ def _read_segment(table: _Table) -> dict[str, Any]:
     return {"words": words, "source": table.text("source"), "labels": dict(labels), "data": data}
 
 
-def _read_region(table: _Table, name: str) -> Region:
+def _read_region(table: Table, name: str) -> Region:
     shape = _shape(table, 1)
     dtype = table.choice("dtype", tuple(TILE_BYTES))
     order = table.choice("order", ORDERS)
@@ -320,7 +323,7 @@ def _read_region(table: _Table, name: str) -> Region:
     return region
 
 
-def _read_arrangement(table: _Table, layout: Layout) -> Layout:
+def _read_arrangement(table: Table, layout: Layout) -> Layout:
     """The layout with its arrangement, if it has one: it must make just the stored shape."""
     if "arrangement" not in table.values:
         return layout
@@ -337,14 +340,14 @@ def _read_arrangement(table: _Table, layout: Layout) -> Layout:
     return replace(layout, arrangement=arrangement)
 
 
-def _shape(table: _Table, smallest: int) -> tuple[int, ...]:
+def _shape(table: Table, smallest: int) -> tuple[int, ...]:
     shape = table.numbers("shape", MAX_RANK)
     if any(n < smallest for n in shape) or math.prod(max(1, n) for n in shape) > MAX_DRAM:
         raise table.bad(f"has shape {_show(list(shape))}, which no machine can hold")
     return shape
 
 
-def _read_port(table: _Table, name: str) -> Port:
+def _read_port(table: Table, name: str) -> Port:
     region = table.take("region")
     if region is not None and not isinstance(region, str):
         raise table.bad(f"has region {_show(region)}, must be a name or null")
@@ -353,7 +356,7 @@ def _read_port(table: _Table, name: str) -> Port:
     return port
 
 
-def _read_step(table: _Table) -> Step:
+def _read_step(table: Table) -> Step:
     return Step(
         name=table.text("name"),
         kernel=table.text("kernel"),
@@ -368,7 +371,7 @@ def _read_step(table: _Table) -> Step:
     )
 
 
-def _read_rounds(table: _Table) -> Rounds:
+def _read_rounds(table: Table) -> Rounds:
     return Rounds(
         count=table.integer("count", 1, MAX_ENTRIES),
         first=table.integer("first"),
@@ -377,7 +380,7 @@ def _read_rounds(table: _Table) -> Rounds:
     )
 
 
-def _read_part(table: _Table) -> HostPart | DevicePart:
+def _read_part(table: Table) -> HostPart | DevicePart:
     if table.choice("kind", ("host", "device")) == "host":
         function, reasons = table.text("function"), table.names("reasons")
         return HostPart(function, table.names("inputs"), table.names("outputs"), reasons)

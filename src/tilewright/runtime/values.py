@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,21 @@ def unpack_codes(region: Region, raw: bytes) -> np.ndarray:
     """Bit patterns of a tensor, from its bytes in memory."""
     numbers = region.layout.unpack(raw)
     return numbers.view(np.uint16 if region.layout.dtype == "bf16" else np.uint8)
+
+
+def comparable(region: Region, codes: np.ndarray) -> np.ndarray:
+    """The bit patterns of a value as `stored_codes` reads them from its region."""
+    return codes if _reads_back(region) else region.layout.arranged(codes)
+
+
+def stored_codes(region: Region, raw: bytes) -> np.ndarray:
+    """The bit patterns of a value from its bytes; as they are stored, where an array given once is
+    stored in several places."""
+    if _reads_back(region):
+        return unpack_codes(region, raw)
+    plain = replace(region, layout=replace(region.layout, arrangement=None))
+    return unpack_codes(plain, raw)
+
+
+def _reads_back(region: Region) -> bool:
+    return getattr(region.layout.arrangement, "reads_back", True)

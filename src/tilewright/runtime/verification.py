@@ -105,6 +105,9 @@ class Verification:
     original: str | None = None  # what float32 results come from
     notes: list[str] = field(default_factory=list)
     hazards: list[str] = field(default_factory=list)  # errors that lint finds in the code
+    strays: list[str] = field(
+        default_factory=list
+    )  # operands and weights that are not as they should
 
     @property
     def cosine(self) -> float | None:
@@ -116,7 +119,7 @@ class Verification:
     def ok(self) -> bool:
         wrong = any(layer.status in ("differs", "inherits") for layer in self.layers)
         exact = all(output.difference is None for output in self.outputs)
-        return exact and not wrong and not self.hazards
+        return exact and not wrong and not self.hazards and not self.strays
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -140,6 +143,7 @@ class Verification:
             "layers": [_layer(layer) for layer in self.layers],
             "original": self.original,
             "hazards": self.hazards,
+            "strays": self.strays,
             "notes": self.notes,
         }
 
@@ -150,6 +154,7 @@ class Verification:
             verdict = "exact" if output.difference is None else f"DIFFERS: {output.difference}"
             lines.append(f"output {output.name}: {verdict}")
         lines += [f"hazard: {hazard}" for hazard in self.hazards[:5]] or ["code: no hazards"]
+        lines += [f"astray: {stray}" for stray in self.strays[:5]]
         if self.first is not None:
             lines.append(
                 f"first wrong step: {self.first.step} ({self.first.name}, kernel "

@@ -2,9 +2,11 @@
 
     verify(load("block.twb")).ok
 
-The same inputs go through the simulator and, step by step, through the references of the kernels;
-every bit of the outputs has to agree. When one does not, the memory of the device is looked at
-after every step to find the first step whose result is wrong for the inputs it had.
+The same inputs go through the simulator and, operation by operation, through the model's graph of
+values, which knows no regions and no rounds. Every bit of the outputs has to agree, every step has
+to find its operands in memory as the graph has them, and the weights have to be what they were when
+all is done. When something differs, the memory of the device is looked at after every step to find
+the first step whose result is wrong for the inputs it had.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.compiled_model import COPY, CompiledModel
+from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart
 from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs
 from tilewright.runtime.lint_model import hazards_of
@@ -32,6 +34,7 @@ from tilewright.runtime.verification import (
     accuracy,
     compare_bits,
 )
+from tilewright.runtime.watch_inputs import InputWatch, Watches
 from tilewright.runtime.watch_steps import StepWatch
 from tilewright.targets.atlas.machines import native_missing
 from tilewright.targets.atlas.policy import Policy
@@ -66,9 +69,14 @@ def verify(
     run = ReferenceRun(session, known, keep=per_layer, progress=progress)
     expected = run.run(values)
     watch = StepWatch(run) if per_layer else None
-    actual = session.compute(values, watch)
+    inputs_watch = InputWatch(run)
+    actual = session.compute(values, Watches([inputs_watch, *([watch] if watch else [])]))
     outputs = [_output(name, expected[name], actual[name]) for name in model.outputs]
-    wrong = any(output.difference is not None for output in outputs)
+    strays = [str(one) for one in inputs_watch.wrong]
+    if any(isinstance(part, DevicePart) for part in model.parts):
+        changed = inputs_watch.weights(session.device())
+        strays += [f"the weights {name} were overwritten" for name in changed]
+    wrong = bool(strays) or any(output.difference is not None for output in outputs)
     if wrong and watch is None:
         run = ReferenceRun(session, known, keep=True, progress=progress)
         run.run(values)
@@ -86,14 +94,19 @@ def verify(
         outputs=outputs,
         layers=layers,
         first=first,
+        strays=strays,
         hazards=hazards,
         notes=[f"lint cannot decide: {doubt}" for doubt in doubts],
     )
     if wrong and first is None:
         result.notes.append(
-            "every step that could be looked at is right for the inputs it had; the error is in a "
+            "every step finds what its region holds, but that is not the value it should hold"
+            if strays
+            else "every step that could be looked at is right for the inputs it had; the error is in a "
             "step whose result was not readable, or behind the last one"
         )
+    if model.graph is None:
+        result.notes.append("the model has no graph of values: regions were taken at their word")
     if original is None:
         original = find_original(model, result.notes)
     if original is not None:
@@ -157,6 +170,8 @@ def _layer_accuracy(
     # fp8 tensors hold multiples of a scale.
     note = model.quantisation.get(layer.region)
     scale = note.get("scale") if isinstance(note, dict) else None
+    if model.graph is not None and call.output is not None:
+        scale = model.graph.scales.get(call.output)
     if region.layout.dtype == "fp8" and isinstance(scale, int | float):
         values *= scale
     return accuracy(values, original.layers[layer.call])

@@ -59,7 +59,10 @@ class StepWatch:
                 self._deadlines[number, parameter] = max(number, end)
                 overwritten[key] = number
 
-    def __call__(self, number: int, device: Device) -> None:
+    def before(self, number: int, device: Device) -> None:
+        """Inputs are the business of others."""
+
+    def after(self, number: int, device: Device) -> None:
         """After call `number` was issued."""
         for parameter in self.run.calls[number].writes:
             self._pending.append(_Result(number, parameter, self._deadlines[number, parameter]))
@@ -147,7 +150,7 @@ class StepWatch:
         if not changed:
             return True
         step = model.steps[call.step]
-        results = compute(model, step, call.name, operands, self.run.references)
+        results = compute(model, step, step.options, call.name, operands, self.run.references)
         return compare_codes(results[parameter], self.seen[number, parameter]) is not None
 
     def _device_value(

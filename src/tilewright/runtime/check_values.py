@@ -1,0 +1,152 @@
+"""Whether every step finds the values it should: the steps followed through memory, on names.
+
+Each step reads places and writes places; the graph of values says what should be in them. Bytes are
+followed by address, round by round, so a region that is used again too early, a loop that
+overwrites what is read later, or weights of another round are found whatever the live ranges say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.errors import TilewrightError
+from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart, Region, Step
+from tilewright.runtime.value_graph import MANNER, Operation, ValueGraph
+from tilewright.tile.layouts import Layout
+
+CODE = "TW3117"
+
+
+def check_values(model: CompiledModel) -> Iterator[TilewrightError]:
+    """The first place where the steps and the graph of values part."""
+    if model.graph is not None:
+        found = _Walk(model, model.graph).run()
+        if found is not None:
+            yield TilewrightError(CODE, found)
+
+
+@dataclass(frozen=True)
+class _Content:
+    """A value that lies in memory, whole."""
+
+    value: str
+    layout: Layout
+
+
+@dataclass
+class _Memory:
+    """Which values are intact, by their bytes."""
+
+    starts: list[int] = field(default_factory=list)
+    rows: list[tuple[int, int, _Content]] = field(default_factory=list)
+
+    def read(self, start: int, end: int) -> _Content | None:
+        at = bisect_left(self.starts, start)
+        if at < len(self.rows) and self.rows[at][:2] == (start, end):
+            return self.rows[at][2]
+        return None
+
+    def write(self, start: int, end: int, content: _Content) -> None:
+        low = bisect_left(self.starts, start)
+        if low and self.rows[low - 1][1] > start:
+            low -= 1
+        high = bisect_left(self.starts, end, low)
+        self.starts[low:high] = [start]
+        self.rows[low:high] = [(start, end, content)]
+
+
+class _Walk:
+    def __init__(self, model: CompiledModel, graph: ValueGraph) -> None:
+        self.model, self.graph = model, graph
+        self.memory = {"dram": _Memory(), "vmem": _Memory()}
+        self.operations = iter(graph.operations)
+
+    def run(self) -> str | None:
+        """What is wrong, in words."""
+        for name, values in self.graph.stored.items():
+            region = self.model.regions.get(name)
+            if region is None or region.count != len(values):
+                return f"the weights {name} have no region of {len(values)} rounds"
+            for turn, value in enumerate(values):
+                self._write(region, turn, value)
+        calls = list(self.model.calls())
+        for part in self.model.parts:
+            if isinstance(part, DevicePart):
+                found = self._part(part, [c for c in calls if c[2].segment in part.segments])
+                if found is not None:
+                    return found
+        left = next(self.operations, None)
+        return None if left is None else f"no step computes {left.output} ({left.name})"
+
+    def _part(self, part: DevicePart, calls: list[tuple[int, int, Step]]) -> str | None:
+        for name in part.inputs:
+            if name not in self.graph.ports:
+                return f"the graph knows no value of the port {name}"
+            self._write(self._port(name), 0, self.graph.ports[name])
+        for index, turn, step in calls:
+            found = self._step(turn, step)
+            if found is not None:
+                return f"step {index} ({step.name}), round {turn}: {found}"
+        for name in part.outputs:
+            wanted = self.graph.ports.get(name)
+            if self._read(self._port(name), 0) != wanted:
+                return f"the port {name} does not hold {wanted} when its part has ended"
+        return None
+
+    def _step(self, turn: int, step: Step) -> str | None:
+        if step.kernel == "copy":
+            made = self._read(self.model.regions[step.operands["x"]], turn)
+            if made is None:
+                return f"it copies {step.operands['x']}, which holds nothing whole"
+        else:
+            operation = next(self.operations, None)
+            if operation is None:
+                return "the graph has no operation for it"
+            found = self._operands(turn, step, operation)
+            if found is not None:
+                return found
+            made = operation.output
+        for parameter in ("out", COPY):
+            if parameter in step.operands:
+                self._write(self.model.regions[step.operands[parameter]], turn, made)
+        return None
+
+    def _operands(self, turn: int, step: Step, operation: Operation) -> str | None:
+        if step.kernel != operation.kernel:
+            return f"it runs {step.kernel}, the graph has {operation.kernel} there"
+        options = {name: x for name, x in step.options.items() if name not in MANNER}
+        if options != operation.options:
+            names = options.keys() | operation.options.keys()
+            wrong = min(n for n in names if options.get(n) != operation.options.get(n))
+            return (
+                f"its option {wrong} is {options.get(wrong)}, in the graph "
+                f"{operation.options.get(wrong)}"
+            )
+        if step.operands.keys() - {"out", COPY} != operation.operands.keys():
+            return "it has other operands than its operation"
+        for parameter, value in operation.operands.items():
+            name = step.operands[parameter]
+            found = self._read(self.model.regions[name], turn)
+            if found != value:
+                holds = "nothing whole" if found is None else found
+                return f"its operand {parameter} is {value}, but {name} holds {holds}"
+        return None
+
+    # --- memory -------------------------------------------------------------------------
+
+    def _port(self, name: str) -> Region:
+        region = self.model.ports[name].region
+        assert region is not None, "the parts were checked"
+        return self.model.regions[region]
+
+    def _read(self, region: Region, turn: int) -> str | None:
+        at = region.at(turn)
+        found = self.memory[region.space].read(at, at + region.layout.bytes)
+        return found.value if found is not None and found.layout == region.layout else None
+
+    def _write(self, region: Region, turn: int, value: str) -> None:
+        at = region.at(turn)
+        content = _Content(value, region.layout)
+        self.memory[region.space].write(at, at + region.layout.bytes, content)

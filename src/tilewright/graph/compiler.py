@@ -26,6 +26,7 @@ from tilewright.graph.kernels_images import IMAGE_KERNELS
 from tilewright.graph.kernels_products import mark_products
 from tilewright.graph.link import Generator
 from tilewright.graph.lowering import Lowering
+from tilewright.graph.meanings import meanings_of
 from tilewright.graph.placement import Places, place, starved
 from tilewright.graph.residence import base_room
 from tilewright.graph.rounds import Folded
@@ -112,7 +113,8 @@ def compile_model(
         if options.no_host and parts.reasons:
             _refuse_host(parts)
     with phase("calibrate"):
-        samples = list(calibration) or [example_inputs(simple, options.seed)]
+        meanings_of_inputs = meanings_of(graph)
+        samples = list(calibration) or [example_inputs(simple, options.seed, meanings_of_inputs)]
         calibrate(simple, lowered.magnitudes, samples)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
@@ -129,6 +131,7 @@ def compile_model(
         "options": options.to_json(),
         "model": model.source,
         "model_hash": model_hash(simple),
+        "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
     }
     _note_bound(result)
     if options.accuracy:

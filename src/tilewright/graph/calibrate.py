@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import FunctionType
 
 from tilewright.dialects.xdsl_api import SSAValue, func
 from tilewright.errors import TilewrightError
-from tilewright.frontend.imported import Imported, TensorSpec
+from tilewright.frontend.imported import Imported
 from tilewright.graph.calls import Magnitude
+from tilewright.graph.capture import capture
+from tilewright.graph.meanings import meanings_of
 from tilewright.reference import dtypes
 from tilewright.reference.executor import Executor
+from tilewright.runtime.sample_values import Meaning, draw
+from tilewright.transforms.simplify import simplify
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -53,16 +57,28 @@ def calibrate(model: Imported, magnitudes: Sequence[Magnitude], inputs: Sequence
             magnitude.observe(arrays[magnitude.value])
 
 
-def example_inputs(model: Imported, seed: int = 0) -> dict[str, np.ndarray]:
-    """Seeded inputs of the right shapes: normal numbers, small integers, masks that keep all."""
+def example_inputs(
+    model: Imported, seed: int = 0, meanings: Mapping[str, Meaning] | None = None
+) -> dict[str, np.ndarray]:
+    """Seeded inputs of the right shapes, as the model means them: see `sample_values`."""
     generator = np.random.default_rng(seed)
+    known = input_meanings(model) if meanings is None else meanings
     result = {}
     for spec in model.inputs:
         if spec.name in model.state and spec.name in model.weights:
             result[spec.name] = np.asarray(model.weights[spec.name])
             continue
-        result[spec.name] = _example(spec, generator)
+        drawn = draw(spec.shape, spec.dtype in dtypes.FLOATS, known.get(spec.name), generator)
+        result[spec.name] = drawn.astype(numpy_type(spec.dtype))
     return result
+
+
+def input_meanings(model: Imported) -> dict[str, Meaning]:
+    """What the inputs of a model are for, as far as its operations tell."""
+    try:
+        return meanings_of(capture(simplify(model)))
+    except TilewrightError:  # it will be said where the model is compiled
+        return {}
 
 
 def numpy_type(name: str) -> np.dtype:
@@ -72,18 +88,6 @@ def numpy_type(name: str) -> np.dtype:
     if name == "index":
         return np.dtype(np.int64)
     return dtypes.integer(int(name.lstrip("sui")), not name.startswith("u")).storage
-
-
-def _example(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray:
-    if spec.dtype == "i1":
-        return np.ones(spec.shape, bool)
-    if spec.dtype.startswith(("i", "ui", "index")):
-        return generator.integers(0, 2, spec.shape).astype(numpy_type(spec.dtype))
-    if spec.name in ("cos", "sin") or spec.name.endswith(("_cos", "_sin")):
-        angles = generator.uniform(0, 2 * np.pi, spec.shape)
-        function: Callable[[np.ndarray], np.ndarray] = np.cos if "cos" in spec.name else np.sin
-        return function(angles).astype(numpy_type(spec.dtype))
-    return generator.standard_normal(spec.shape).astype(numpy_type(spec.dtype))
 
 
 def check_inputs(model: Imported, arrays: Arrays, what: str) -> dict[str, np.ndarray]:

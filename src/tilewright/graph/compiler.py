@@ -24,6 +24,7 @@ from tilewright.graph.fitting import fit
 from tilewright.graph.host import Parts, split_parts
 from tilewright.graph.kernels_products import mark_products
 from tilewright.graph.lowering import Lowering
+from tilewright.graph.meanings import meanings_of
 from tilewright.graph.placement import Places
 from tilewright.graph.rounds import Folded
 from tilewright.runtime.compiled_model import CompiledModel
@@ -108,7 +109,8 @@ def compile_model(
         if options.no_host and parts.reasons:
             _refuse_host(parts)
     with phase("calibrate"):
-        samples = list(calibration) or [example_inputs(simple, options.seed)]
+        meanings_of_inputs = meanings_of(graph)
+        samples = list(calibration) or [example_inputs(simple, options.seed, meanings_of_inputs)]
         calibrate(simple, lowered.magnitudes, samples)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
@@ -125,6 +127,7 @@ def compile_model(
         "options": options.to_json(),
         "model": model.source,
         "model_hash": model_hash(simple),
+        "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
     }
     _note_bound(result)
     if options.accuracy:

@@ -6,6 +6,7 @@ import numpy as np
 
 from tilewright.runtime.compiled_model import CompiledModel, Port
 from tilewright.runtime.port_types import FLOATS, PORT_TYPES
+from tilewright.runtime.sample_values import Meaning, draw, named_meaning
 from tilewright.runtime.values import rounded
 
 KINDS = ("zeros", "random")
@@ -13,25 +14,36 @@ KINDS = ("zeros", "random")
 
 def example_inputs(model: CompiledModel, kind: str, seed: int = 0) -> dict[str, np.ndarray]:
     """An array for every input that is not state; one input does not depend on the others."""
+    known = meanings(model)
     return {
-        name: example_input(model.ports[name], kind, seed, number)
+        name: example_input(model.ports[name], kind, seed, number, known.get(name))
         for number, name in enumerate(model.inputs)
         if name not in model.state
     }
 
 
-def example_input(port: Port, kind: str, seed: int = 0, number: int = 0) -> np.ndarray:
-    """Zeros, or random: normal floats, cosines where the name says so, integers 0 and 1 that any
-    table has, masks that keep everything."""
-    wanted = PORT_TYPES[port.dtype]
+def meanings(model: CompiledModel) -> dict[str, Meaning]:
+    """What the inputs are for, as the compiler found out, or by their names."""
+    noted = model.provenance.get("samples")
+    found = {}
+    for name in model.inputs:
+        meaning = Meaning.from_json(noted.get(name)) if isinstance(noted, dict) else None
+        if meaning is None:
+            dtype = model.ports[name].dtype
+            meaning = Meaning("mask") if dtype == "i1" else named_meaning(name, dtype in FLOATS)
+        if meaning is not None:
+            found[name] = meaning
+    return found
+
+
+def example_input(
+    port: Port, kind: str, seed: int = 0, number: int = 0, meaning: Meaning | None = None
+) -> np.ndarray:
+    """Zeros, or random numbers that mean what the port takes, see `sample_values`."""
     if kind == "zeros":
-        return np.zeros(port.shape, wanted)
+        return np.zeros(port.shape, PORT_TYPES[port.dtype])
     random = np.random.default_rng([seed, number])
-    if port.dtype == "i1":
-        return np.ones(port.shape, wanted)
-    if port.dtype not in FLOATS:
-        return random.integers(0, 2, port.shape).astype(wanted)
-    for suffix, function in (("cos", np.cos), ("sin", np.sin)):
-        if port.name == suffix or port.name.endswith("_" + suffix):
-            return rounded(function(random.uniform(0, 2 * np.pi, port.shape)), port.dtype)
-    return rounded(random.standard_normal(port.shape), port.dtype)
+    drawn = draw(port.shape, port.dtype in FLOATS, meaning, random)
+    if port.dtype in FLOATS:
+        return rounded(drawn, port.dtype)
+    return drawn.astype(PORT_TYPES[port.dtype])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.runtime.noise import Limit, limits
 from tilewright.runtime.port_types import PORT_TYPES
 from tilewright.runtime.reference_run import ReferenceCall
 from tilewright.runtime.values import rounded
@@ -28,6 +29,7 @@ class Original:
     source: str
     outputs: Arrays
     layers: dict[int, np.ndarray]
+    limits: dict[str, Limit] = field(default_factory=dict)  # see `noise`; empty: not known
 
 
 def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
@@ -154,4 +156,6 @@ def _run_imported(
         layers = {number: seen[value] for number, value in found.values.items()}
     else:
         own, _ = run_tapped(imported, inputs, [])
-    return Original(imported.source, _named(model, own, None), layers)
+    outputs = _named(model, own, None)
+    given = dict(zip(outputs, limits(imported, inputs, own), strict=True))
+    return Original(imported.source, outputs, layers, given)

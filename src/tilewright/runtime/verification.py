@@ -68,6 +68,15 @@ class OutputCheck:
     elements: int
     difference: Difference | None
     accuracy: Accuracy | None = None
+    limit: float | None = None  # the smallest cosine with float32 that is close enough
+    limit_relative: float = math.inf  # the largest relative error
+
+    @property
+    def close(self) -> bool:
+        """Whether nothing says that the output is too far from float32."""
+        if self.accuracy is None or self.limit is None:
+            return True
+        return self.accuracy.cosine >= self.limit and self.accuracy.relative <= self.limit_relative
 
 
 @dataclass(frozen=True)
@@ -91,8 +100,8 @@ class LayerCheck:
 
 @dataclass
 class Verification:
-    """The result: `ok` says that every bit that was compared is as it should be, and that lint
-    finds no hazard in the code."""
+    """The result: `ok` says that every bit that was compared is as it should be, that no output is
+    further from float32 than its limit, and that lint finds no hazard in the code."""
 
     model: str
     profile: str
@@ -119,7 +128,12 @@ class Verification:
     def ok(self) -> bool:
         wrong = any(layer.status in ("differs", "inherits") for layer in self.layers)
         exact = all(output.difference is None for output in self.outputs)
-        return exact and not wrong and not self.hazards and not self.strays
+        return exact and not wrong and not self.hazards and not self.strays and self.close
+
+    @property
+    def close(self) -> bool:
+        """Whether every output that could be compared with float32 is within its limit."""
+        return all(output.close for output in self.outputs)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -136,6 +150,9 @@ class Verification:
                     "exact": output.difference is None,
                     "difference": _json(output.difference),
                     "accuracy": _json(output.accuracy),
+                    "limit": output.limit,
+                    "limit_relative": number(output.limit_relative),
+                    "close": output.close,
                 }
                 for output in self.outputs
             ],
@@ -169,7 +186,7 @@ class Verification:
             lines.append(f"steps: {shown}")
         if self.original is not None:
             lines.append(f"against float32 ({self.original}):")
-            lines += [f"  {o.name}: {o.accuracy}" for o in self.outputs if o.accuracy is not None]
+            lines += [f"  {_judged(o)}" for o in self.outputs if o.accuracy is not None]
             ranked = [layer for layer in self.layers if layer.accuracy is not None]
             ranked.sort(key=lambda layer: _rank(layer.accuracy))
             if ranked:
@@ -178,6 +195,16 @@ class Verification:
         lines += [f"note: {note}" for note in self.notes]
         lines.append("verified" if self.ok else "NOT VERIFIED")
         return "\n".join(lines)
+
+
+def _judged(output: OutputCheck) -> str:
+    text = f"{output.name}: {output.accuracy}"
+    if output.limit is None:
+        return text
+    verdict = "" if output.close else "TOO FAR FROM FLOAT32: "
+    relative = f", relative error {output.limit_relative:.2g}"
+    more = relative if math.isfinite(output.limit_relative) else ""
+    return f"{verdict}{text}; limits: cosine {output.limit:.4f}{more}"
 
 
 def compare_bits(expected: np.ndarray, actual: np.ndarray) -> Difference | None:

@@ -1,4 +1,4 @@
-"""Proving a compiled model: the device against the references, and both against float32.
+"""Verifying a compiled model: the device against the references, and both against float32.
 
     verify(load("block.twb")).ok
 
@@ -19,8 +19,9 @@ import numpy as np
 
 from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart
 from tilewright.runtime.device import Progress
-from tilewright.runtime.example_inputs import example_inputs
+from tilewright.runtime.example_inputs import example_inputs, meanings
 from tilewright.runtime.lint_model import hazards_of
+from tilewright.runtime.noise import UNKNOWN, Limit
 from tilewright.runtime.original import Original, find_original, run_original
 from tilewright.runtime.port_types import FLOATS
 from tilewright.runtime.reference_run import Reference, ReferenceRun, library_references
@@ -53,6 +54,7 @@ def verify(
     machine: str | None = None,
     references: Mapping[str, Reference] | None = None,
     progress: Progress | None = None,
+    min_cosine: float | None = None,
 ) -> Verification:
     """Run a model on the simulator and compare it bit by bit with the references.
 
@@ -60,6 +62,8 @@ def verify(
     per_layer: compare the result of every step, not only the outputs.
     original: what was compiled (see `original.run_original`), for errors against float32; by
         default the file that the model's provenance names, if it is there unchanged.
+    min_cosine: how close to float32 every output has to be; by default as close as rounding to fp8
+        explains, see `noise`.
     """
     session = Session(model, machine, POLICY, progress)
     chosen = {**example_inputs(model, "random", seed), **(inputs or {})}
@@ -112,6 +116,7 @@ def verify(
     if original is not None:
         found = run_original(model, original, values, run.calls if layers else ())
         _add_accuracy(result, model, found, actual, run)
+        _judge(result, found, min_cosine)
     return result
 
 
@@ -126,7 +131,9 @@ def _described(model: CompiledModel, inputs: Mapping[str, Any] | None, seed: int
         return "its own state"
     if len(given) == len(own):
         return "given inputs"
-    rest = f"random inputs of seed {seed}"
+    known = meanings(model)
+    meant = ", ".join(f"{n}: {known[n]}" for n in own if n in known and n not in given)
+    rest = f"random inputs of seed {seed}" + (f" ({meant})" if meant else "")
     return f"{rest} but for {', '.join(given)}" if given else rest
 
 
@@ -152,6 +159,26 @@ def _add_accuracy(
         replace(layer, accuracy=_layer_accuracy(model, layer, original, run))
         for layer in result.layers
     ]
+
+
+def _judge(result: Verification, original: Original, min_cosine: float | None) -> None:
+    """Give every output that float32 says something about the limit it has to keep."""
+    result.outputs = [
+        replace(output, limit=limit.cosine, limit_relative=limit.relative)
+        if (limit := _limit(output, original, min_cosine)) is not None
+        else output
+        for output in result.outputs
+    ]
+
+
+def _limit(output: OutputCheck, original: Original, min_cosine: float | None) -> Limit | None:
+    if output.accuracy is None:
+        return None
+    if min_cosine is not None:
+        return Limit(min_cosine)
+    if not np.isfinite(original.outputs[output.name].astype(np.float64)).all():
+        return None  # there is no angle to infinity
+    return original.limits.get(output.name, Limit(UNKNOWN))
 
 
 def _layer_accuracy(

@@ -222,7 +222,9 @@ def only_row(a: Content) -> int | None:
 def spread(a: Content, row: int) -> Content:
     """A row in all rows."""
     a = as_kind(a, "bf16")
-    return content("bf16", *(np.repeat(x[row : row + 1], SIDE, 0) for x in (a.constant, a.low, a.high)))
+    return content(
+        "bf16", *(np.repeat(x[row : row + 1], SIDE, 0) for x in (a.constant, a.low, a.high))
+    )
 
 
 @lru_cache(MEMORY)

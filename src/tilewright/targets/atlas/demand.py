@@ -146,9 +146,7 @@ def _product(live: np.ndarray, sources: tuple[Content, ...]) -> Demand:
 def outcome(name: str, sources: tuple[Content, ...], count: int) -> tuple[Content, ...]:
     """What is known of the results of an operation on these."""
     if name in _PAIRWISE:
-        return tuple(
-            facts.pairwise(name, sources[k], sources[count + k])[0] for k in range(count)
-        )
+        return tuple(facts.pairwise(name, sources[k], sources[count + k])[0] for k in range(count))
     if name in _OVER_COLUMNS:
         rows = [(source, facts.only_row(source)) for source in sources]
         return tuple(

@@ -402,9 +402,7 @@ class _Replay:
 class _Steps:
     """From nodes to steps: what is needed, backwards; then what remains, in order."""
 
-    def __init__(
-        self, replay: _Replay, outputs: list[Tensor], kept: list[tuple[int, int]]
-    ) -> None:
+    def __init__(self, replay: _Replay, outputs: list[Tensor], kept: list[tuple[int, int]]) -> None:
         self.replay = replay
         self.wanted: dict[int, Mask] = {}  # value -> elements
         self.results = [piece for tensor in outputs for piece in replay.stored_rows(tensor)]

@@ -9,15 +9,19 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from kernel_generator import Spec, arrays_for, kernel_from, smaller
+from kernel_generator import Spec, arrays_for, kernel_from, outputs_of, smaller
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.check import canonical
 from tilewright.targets.atlas.codegen import lower_nest
+from tilewright.targets.atlas.codegen.from_schedule import Placed
+from tilewright.targets.atlas.codegen.lower_nest import Area
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.tile.compiled import CompiledKernel
+from tilewright.tile.compiler import Placement, compile_placed
+from tilewright.tile.kernel import Kernel
 
 # What is in memory before, and when the bytes of a transfer arrive: a program that waits for all
 # it uses gives the same results under each.
@@ -66,10 +70,14 @@ def _check(spec: Spec) -> Outcome:
     sizes = {name: spec.sizes[name] for name in ("M", "N", "K")}
     if any("B" in kind.sizes for kind in kernel.specs.values()):
         sizes["B"] = spec.sizes["B"]
+    profile = machine(spec.profile)
     with kept:
-        compiled = kernel.compile(*arrays, target=machine(spec.profile), **sizes)
+        if spec.resident:
+            compiled = compiled_on_chip(spec, kernel, {**kernel.shapes_of(tuple(arrays)), **sizes})
+        else:
+            compiled = kernel.compile(*arrays, target=profile, **sizes)
     with np.errstate(all="ignore"):
-        wanted: Any = kernel.eager(*arrays, profile=machine(spec.profile), **sizes)
+        wanted: Any = kernel.eager(*arrays, profile=profile, **sizes)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     size = len(compiled.program)
     findings = [f for f in compiled.lint().findings if f.severity in ("error", "warning")]
@@ -86,6 +94,30 @@ def _check(spec: Spec) -> Outcome:
     return Outcome("ok", "", size, cycles)
 
 
+def compiled_on_chip(spec: Spec, kernel: Kernel, sizes: dict[str, Any]) -> CompiledKernel:
+    """The kernel as a whole model has it: some of its tensors are in VMEM from first to last."""
+    profile, layouts = machine(spec.profile), kernel.layouts(sizes)
+    tensors: dict[str, Placed] = {}
+    bases: dict[str, int] = {}
+    top = end = 0
+    again = {made.name for made in outputs_of(spec) if made.read_back}
+    for number, (name, layout) in enumerate(layouts.items()):
+        fits = top + layout.bytes <= profile.vmem_bytes // 2
+        if spec.resident >> number & 1 and fits and name not in again:
+            tensors[name], bases[name] = Placed(layout, top, on_chip=True), top
+            top += -(-layout.bytes // 1024) * 1024
+        else:
+            tensors[name], bases[name] = Placed(layout, end), end
+            end += -(-layout.bytes // 4096) * 4096
+    placement = Placement(tensors, end, Area(top, profile.vmem_bytes))
+    placed = compile_placed(kernel, profile, layouts, placement)
+    compiled = CompiledKernel(
+        kernel, profile, placed.program, layouts, bases, placed.data, kernel.outputs
+    )
+    compiled.spaces = {n: "vmem" if t.on_chip else "dram" for n, t in tensors.items()}  # type: ignore[attr-defined]
+    return compiled
+
+
 def run(
     compiled: CompiledKernel, arrays: list[np.ndarray], policy: Policy
 ) -> tuple[list[np.ndarray], int, str]:
@@ -94,13 +126,16 @@ def run(
     device.load(compiled.program)
     for address, raw in compiled.data:
         device.write("dram", address, raw)
+    spaces: dict[str, Any] = getattr(compiled, "spaces", {})
     for name, array in zip(compiled.inputs, arrays, strict=True):
-        device.write("dram", compiled.bases[name], compiled.layouts[name].pack(array))
+        packed = compiled.layouts[name].pack(array)
+        device.write(spaces.get(name, "dram"), compiled.bases[name], packed)
     outcome = device.run()
     results = []
     for name in compiled.outputs:
         layout = compiled.layouts[name]
-        results.append(layout.unpack(device.read("dram", compiled.bases[name], layout.bytes)))
+        raw = device.read(spaces.get(name, "dram"), compiled.bases[name], layout.bytes)
+        results.append(layout.unpack(raw))
     return results, outcome.cycles, outcome.fault.message if outcome.fault else ""
 
 

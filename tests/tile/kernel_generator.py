@@ -92,6 +92,7 @@ class Spec:
     depth: int = 2
     stationary: str = "weights"
     loops: bool = True  # loops of the IR stay loops of the program
+    resident: int = 0  # which tensors are in VMEM before and after, a bit for each
     sections: tuple[Section, ...] = field(default=())
 
 
@@ -133,8 +134,13 @@ class _Maker:
             int(self.random.choice([2, 2, 2, 3, 4])),
             str(self.random.choice(["weights", "weights", "activations"])),
             self.chance(0.7) or trips > 12,
+            self._resident(),
             sections,
         )
+
+    def _resident(self) -> int:
+        """No tensors, all of them, or some."""
+        return int(self.random.choice([0, 0, (1 << 16) - 1, self.below(1 << 16)]))
 
     def _trips(self, most: int) -> int:
         """From 1 to `most`, small numbers as likely as large ones."""
@@ -245,6 +251,7 @@ class _Made:
     name: str
     write: Write
     dimensions: tuple[str | int, ...]
+    read_back: bool = False
 
 
 class Body:
@@ -252,7 +259,7 @@ class Body:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.made = _outputs(spec)
+        self.made = outputs_of(spec)
 
     def __call__(self, **tensors: Any) -> None:
         spec = self.spec
@@ -405,7 +412,7 @@ class Body:
             columns = [t for t, kind in zip(at.pool, kinds, strict=True) if kind == "column"]
             tile = columns[write.pick % len(columns)] if columns else 0.5
             index.append(slice(None))
-        if self.total is not None and _kind(tile) == "full" and tile.tiles().shape == (SIDE, SIDE):
+        if self.total is not None and not isinstance(tile, float) and _kind(tile) == "full" and tile.tiles().shape == (SIDE, SIDE):
             self.total[:, :] = tw.tanh(self.total[:, :] * 0.5 + tile)
             tile = self.total[:, :]
         if made.write.dtype == "fp8":
@@ -413,7 +420,7 @@ class Body:
         self.tensors[made.name][tuple(index)] = tile
 
 
-def _outputs(spec: Spec) -> list[_Made]:
+def outputs_of(spec: Spec) -> list[_Made]:
     """The tensors that a spec writes; every one of them is written whole."""
     found: list[_Made] = []
 
@@ -435,6 +442,8 @@ def _outputs(spec: Spec) -> list[_Made]:
 
     for number, section in enumerate(spec.sections):
         look(section.nest, number, (), ())
+    later = f"out_{len(spec.sections) - 1}_"
+    found = [replace(made, read_back=not made.name.startswith(later)) for made in found]
     if all(made.write.scratch for made in found if made.dimensions):
         return [replace(made, write=replace(made.write, scratch=False)) for made in found]
     return found
@@ -499,7 +508,7 @@ def smaller(spec: Spec) -> list[Spec]:
             if 0 < less < size:
                 found.append(replace(spec, sizes={**spec.sizes, name: less}))
     plain = Spec(spec.seed, spec.profile, spec.sizes, (False,) * 4)
-    for name in ("batched", "turned", "panels", "depth", "stationary"):
+    for name in ("batched", "turned", "panels", "depth", "stationary", "resident"):
         if getattr(spec, name) != getattr(plain, name):
             found.append(replace(spec, **{name: getattr(plain, name)}))
     return found

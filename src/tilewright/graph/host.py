@@ -27,7 +27,7 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.graph.calls import Call, Tensor
 from tilewright.graph.capture import Graph, Node, dtype_of, shape_of
 from tilewright.graph.lowering import HostValue, Lowered
-from tilewright.graph.rounds import Folded, Repeat, fold_rounds
+from tilewright.graph.rounds import Folded, fold_rounds
 from tilewright.runtime.compiled_model import HostPart, Port
 from tilewright.tile.masks import LOWEST
 
@@ -141,22 +141,9 @@ class Parts:
 
     def fold(self, rounds: bool) -> Folded:
         """All calls, with identical layers of each part written once."""
-        result = Folded([], [])
-        self.spans: list[tuple[int, int]] = []
-        for row in self.rows:
-            if not isinstance(row, _Device):
-                continue
-            for call in row.calls:
-                call.operands = {p: result.renamed.get(t, t) for p, t in call.operands.items()}
-            part = fold_rounds(row.calls) if rounds else Folded(list(row.calls), [])
-            start = len(result.calls)
-            result.calls += part.calls
-            result.repeats += [
-                Repeat(r.count, r.first + start, r.end + start, r.names, r.weights)
-                for r in part.repeats
-            ]
-            result.renamed |= part.renamed
-            self.spans.append((start, len(result.calls)))
+        rows = [row.calls for row in self.rows if isinstance(row, _Device)]
+        result = fold_rounds(rows, self.lowered.outputs.values(), rounds)
+        self.spans: list[tuple[int, int]] = list(result.spans)
         self.renamed = result.renamed
         return result
 

@@ -154,7 +154,9 @@ def link(
             block.append(reset)
             order += _close(block, into, limit)
             block = []
-            turns = _close([*body, _Piece(-1, step)], into, limit)
+            # The order of segments counts the rounds here; only weights need the offset.
+            tail = [_Piece(-1, step)] if repeat.weights else []
+            turns = _close([*body, *tail], into, limit)
             order += turns * repeat.count
         at = repeat.end
     order += _close(block, into, limit)

@@ -194,7 +194,8 @@ def _place_dram(
         start = end
         for tensor in repeat.weights:
             end = put(tensor, end)
-        places.stride[number] = end - start
+        # Rounds count by their distance, so those without weights have one too.
+        places.stride[number] = (end - start) or PAGE
         end = start + (end - start) * repeat.count
     rest = [
         t

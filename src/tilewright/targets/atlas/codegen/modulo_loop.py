@@ -11,9 +11,10 @@ everything has a tick, a register and, where needed, a slot, a channel and scala
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tilewright.targets.atlas.codegen.list_schedule import Issue, Schedule, Setting
+from tilewright.targets.atlas.codegen.check_overlap import wrong_access
+from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting
 from tilewright.targets.atlas.codegen.loop_addresses import Addresses, addresses
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step, loop_graph
 from tilewright.targets.atlas.codegen.modulo_pack import can_pack
@@ -42,25 +43,29 @@ PATIENCE = 600  # ticks by which a wait comes later than its transfer should tak
 
 @dataclass
 class Overlapped:
-    """A loop of overlapped iterations: rows of one pass, in order of their ticks."""
+    """A loop of overlapped iterations: rows of one pass, in order of their ticks.
+
+    after: scalar instructions behind it, which put pointers where the next code wants them.
+    """
 
     interval: int
     stages: int
     span: int  # ticks of one iteration
     closing: int  # idle ticks at the end of a pass, for the counter and the branch
     rows: list[Row]
+    after: list[Instruction] = field(default_factory=list)
 
     def length(self, trips: int) -> int:
         """Ticks of the whole loop."""
         return (trips - 1) * self.interval + self.span
 
-    def passes(self, trips: int) -> Iterator[list[Issue]]:
+    def passes(self, trips: int) -> Iterator[list[Row]]:
         """The passes before the loop, one of the loop itself, those after it."""
         full = self.stages - 1
         for number in [*range(full), full, *range(trips, trips + full)]:
             repeated = number == full and trips > self.stages
             yield [
-                Issue(row.tick, row.instruction, row.source)
+                row
                 for row in self.rows
                 if repeated or any(row.first <= number - stage < trips for stage in row.stages)
             ]
@@ -122,11 +127,15 @@ class _Search:
                 continue
             channels = self.setting.channels[-CHANNELS:]
             loop = _Assembly(placement, self.found, self.setting, channels).loop()
-            if loop is not None and loop.stages <= self.trips:
+            if loop is not None and loop.stages <= self.trips and self._is_right(loop):
                 loops.append(loop)
                 if not way.packed:
                     break
         return min(loops, key=self._length, default=None)
+
+    def _is_right(self, loop: Overlapped) -> bool:
+        """Whether every access of every iteration has its address."""
+        return wrong_access(loop, self.graph.code, self.trips, self.setting) is None
 
     def _placed(self, interval: int, way: Way) -> Placement | None:
         """The steps at their ticks; slots that turn out too short are tried longer."""
@@ -191,7 +200,7 @@ class _Assembly:
         rows = [self._row(step, scalars, places) for step in self.placement.graph.steps]
         rows = sorted([*rows, *scalars.rows], key=lambda row: row.tick)
         span = max(at[step] + step.latency for step in at)
-        return Overlapped(self.interval, stages, span, self.closing, rows)
+        return Overlapped(self.interval, stages, span, self.closing, rows, scalars.after)
 
     def _sizes(self) -> set[int]:
         """Bytes of repeated transfers, which stay in scalar registers."""
@@ -268,7 +277,7 @@ class _Assembly:
         instruction = Instruction(op.opcode, operands)
         # A repeated transfer has not been started before the first iteration.
         first = int(step in self.opening)
-        return Row(tick % self.interval, instruction, {tick // self.interval}, op.source, first)
+        return Row(tick % self.interval, instruction, {tick // self.interval}, op.source, first, op)
 
     def _operand(
         self,

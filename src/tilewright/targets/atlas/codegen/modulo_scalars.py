@@ -2,7 +2,8 @@
 
 They go into idle ticks once everything else has its place. A pointer moves once in an interval;
 an instruction that needs its value of another iteration gets it computed back, in a register of
-its own: pointers step by constants.
+its own: pointers step by constants. While the loop drains, pointers go on for as long as somebody
+counts on them, and are put back behind it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tilewright.targets.atlas.codegen.loop_addresses import Addresses, Move, Sum
 from tilewright.targets.atlas.codegen.loop_graph import Step
 from tilewright.targets.atlas.codegen.modulo_place import Placement
 from tilewright.targets.atlas.codegen.modulo_table import meet
-from tilewright.targets.atlas.codegen.virtual import Register
+from tilewright.targets.atlas.codegen.virtual import Op, Register
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.program import Instruction
 
@@ -31,7 +32,7 @@ class NoRoom(Exception):
 class Row:
     """An instruction of a pass: its tick there, and the stages that need it.
 
-    first: the first iteration that has it.
+    first: the first iteration that has it. op: what it is in the body, if it is more than scalar.
     """
 
     tick: int
@@ -39,6 +40,7 @@ class Row:
     stages: set[int]
     source: str = ""
     first: int = 0
+    op: Op | None = None
 
 
 @dataclass
@@ -72,6 +74,9 @@ class Scalars:
         self.rows: list[Row] = []
         self.held: dict[tuple[Sum, int | None], list[_Held]] = {}
         self.moved: dict[Register, int] = {}  # when each pointer moves, in its iteration
+        self.moving: dict[Register, Row] = {}
+        self.beyond: dict[Register, int] = {}  # moves after that of the own iteration, before a use
+        self.after: list[Instruction] = []  # what puts pointers back behind the loop
         self.places: dict[Step, dict[int, int]] = {}
 
     def run(self) -> None:
@@ -93,6 +98,8 @@ class Scalars:
                 k: self._operand(value, at[step], end, step.node.op.source)
                 for k, value in uses.items()
             }
+        for pointer, row in self.moving.items():
+            self._go_on(pointer, row)
 
     # --- pointers -----------------------------------------------------------------------
 
@@ -127,7 +134,31 @@ class Scalars:
                 instruction = Instruction.of(name, place, place, constant)
         else:
             instruction = Instruction.of("addi", place, place, step)
-        self.rows.append(Row(tick % interval, instruction, {tick // interval}, move.op.source))
+        row = Row(tick % interval, instruction, {tick // interval}, move.op.source)
+        self.moving[pointer] = row
+        self.rows.append(row)
+
+    def _go_on(self, pointer: Register, row: Row) -> None:
+        """Let a pointer move in the drain until its last use, and put it back behind the loop."""
+        beyond = self.beyond.get(pointer, 0)
+        if not beyond:
+            return
+        (stage,) = row.stages
+        row.stages.update(range(stage, stage + beyond + 1))
+        move, place = self.found.moves[pointer], self.pointers[pointer]
+        if move.toggles:
+            self.after += [row.instruction] if beyond % 2 else []
+            if beyond % 2 and (constant := row.instruction.operands[1]) in self.arcs:
+                self.after[-1:-1] = load_constant(constant, move.step & 0xFFFFFFFF)
+            return
+        self.after += self._plus(place, -beyond * move.step * move.times, next(iter(self.arcs), 0))
+
+    def _note_use(self, value: Sum, tick: int) -> None:
+        """Remember that a tick of the iteration counts on the moves before it."""
+        for term in value.terms:
+            if term.pointer in self.moving:
+                done = (tick - 1 - self.moved[term.pointer]) // self.interval
+                self.beyond[term.pointer] = max(self.beyond.get(term.pointer, 0), done)
 
     def _values(self, step: Step) -> list[Sum]:
         """Scalar values a step needs."""
@@ -177,6 +208,7 @@ class Scalars:
         if len(value.terms) == 1 and not value.constant and not value.terms[0].shift:
             (term,) = value.terms
             if self._behind(term, tick) == 0 == self._behind(term, end):
+                self._note_use(value, tick)
                 return self.pointers[term.pointer]
         tick, end = tick - base, end - base
         key = (value, stage if value.terms else None)
@@ -249,6 +281,7 @@ class Scalars:
                 == self._code(value, target, ticks[0] + base)
                 == self._code(value, target, ticks[-1] + base)
             ):
+                self._note_use(value, ticks[-1] + base)
                 return self._rows(code, ticks, stage), ticks[0]
             last -= 1
         raise NoRoom
@@ -312,13 +345,13 @@ class Scalars:
             code += self._plus(target, constant)
         return code
 
-    def _plus(self, target: int, constant: int) -> list[Instruction]:
+    def _plus(self, target: int, constant: int, helper: int = HELPER) -> list[Instruction]:
         """target += constant."""
         if -2048 <= constant <= 2047:
             return [Instruction.of("addi", target, target, constant)]
         name, place, code = "add" if constant > 0 else "sub", self.pinned.get(abs(constant)), []
         if place is None:
-            code, place = load_constant(HELPER, abs(constant)), HELPER
+            code, place = load_constant(helper, abs(constant)), helper
         return [*code, Instruction.of(name, target, target, place)]
 
 

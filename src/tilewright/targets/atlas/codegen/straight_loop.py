@@ -142,6 +142,10 @@ class LoopWriter:
         if chosen.loop is not None:
             rounds, rest = divmod(chosen.trips, chosen.together)
             self._overlapped(chosen.loop, rounds, counter)
+            if chosen.loop.after:
+                self._idle(longest)
+                for row in chosen.loop.after:
+                    self.writer.add(row)
             for _ in range(rest):
                 self._idle(longest)
                 self.writer.piece(chosen.plain.issues, chosen.plain.finish)
@@ -203,7 +207,10 @@ class LoopWriter:
     def _overlapped(self, loop: Overlapped, trips: int, counter: int) -> None:
         """The passes that fill up, the loop, the passes that run out."""
         writer, full = self.writer, loop.stages - 1
-        passes = list(loop.passes(trips))
+        passes = [
+            [Issue(row.tick, row.instruction, row.source) for row in rows]
+            for rows in loop.passes(trips)
+        ]
         rounds = trips - full
         if rounds > 1:
             for row in load_constant(counter, rounds):

@@ -1,0 +1,191 @@
+"""Whether an overlapped loop addresses what its body says: fill, loop and drain, run on numbers.
+
+Nothing here knows how pointers were placed. The body is run iteration by iteration, as written,
+and the loop pass by pass, as emitted, both on the scalar registers only. Every access of every
+iteration has to find the same addresses in both, registers keep them until the access is done (of
+a transfer: until the wait for it), and pointers end where the body leaves them.
+
+Pointers start at random numbers: addresses are sums of pointers and constants modulo 2^32, and two
+different sums give different numbers. The passes of a loop are alike, so a few of them are enough.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Register
+from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.program import Instruction
+
+if TYPE_CHECKING:
+    from tilewright.targets.atlas.codegen.list_schedule import Setting
+    from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, Row
+
+MASK = (1 << 32) - 1
+LOOPED = 4  # passes of the loop that are run
+
+Number = int | None  # None: unknown
+Access = tuple[Op, int]  # an instruction of the body, and its iteration
+
+
+def wrong_access(loop: Overlapped, body: Code, trips: int, setting: Setting) -> str | None:
+    """The first difference, in words; None if the loop addresses what the body says."""
+    few = min(trips, loop.stages + LOOPED + (trips - loop.stages) % 2)
+    numbers = random.Random(len(body.ops))
+    start = {pointer: numbers.getrandbits(32) for pointer in setting.pointers}
+    expected = _Body(body, dict(start))
+    for iteration in range(few):
+        expected.run(iteration)
+    passes = _Passes(body, expected.found, _registers(setting, start))
+    for number, rows in _passes(loop, few):
+        for row in rows:
+            passes.now = number * loop.interval + row.tick
+            problem = passes.issue(row, number, few)
+            if problem is not None:
+                return problem
+    passes.busy.clear()  # the machine drains before what comes behind
+    for instruction in loop.after:
+        passes.scalar(instruction)
+    for pointer, place in setting.pointers.items():
+        if passes.registers.get(place) != expected.pointers[pointer]:
+            return f"x{place} ({pointer.name or 'a pointer'}) is not where the body leaves it"
+    return None
+
+
+def _registers(setting: Setting, start: Mapping[Register, int]) -> dict[int, Number]:
+    found: dict[int, Number] = {r: value & MASK for r, value in setting.constants.x.items()}
+    found |= {place: start[pointer] for pointer, place in setting.pointers.items()}
+    found[0] = 0
+    return found
+
+
+def _passes(loop: Overlapped, trips: int) -> Iterator[tuple[int, list[Row]]]:
+    """All passes as they are run, with their numbers."""
+    full = loop.stages - 1
+    written = list(loop.passes(trips))
+    yield from enumerate(written[:full])
+    for number in range(full, trips):
+        yield number, written[full]
+    yield from enumerate(written[full + 1 :], trips)
+
+
+def compute(name: str, first: Number, second: Number) -> Number:
+    """What a scalar instruction gives; `second` is a register or the immediate."""
+    if name == "lui":
+        return None if second is None else (second << 12) & MASK
+    if first is None or second is None:
+        return None
+    if name in ("add", "addi"):
+        return (first + second) & MASK
+    if name == "sub":
+        return (first - second) & MASK
+    if name == "slli":
+        return (first << second) & MASK
+    return None
+
+
+@dataclass
+class _Body:
+    """The body in program order."""
+
+    code: Code
+    pointers: dict[Register, Number]
+    found: dict[Access, dict[int, Number]] = field(default_factory=dict)
+
+    def run(self, iteration: int) -> None:
+        values: dict[Register, Number] = {}
+
+        def read(part: Part | int) -> Number:
+            if isinstance(part, int):
+                return part
+            register = part.register
+            if register.constant is not None:
+                return register.constant & MASK
+            return self.pointers.get(register) if register.carried else values.get(register)
+
+        for op in self.code.ops:
+            if self.code.profile.timing_of(op.opcode).unit == "SCALAR":
+                target, first, second = op.operands
+                assert isinstance(target, Part)
+                made = compute(op.opcode.mnemonic, read(first), read(second))
+                into = self.pointers if target.register.carried else values
+                into[target.register] = made
+                continue
+            kinds = (operand.kind for operand in op.opcode.operands)
+            self.found[op, iteration] = {
+                k: read(part)
+                for k, (kind, part) in enumerate(zip(kinds, op.operands, strict=True))
+                if kind is Kind.X
+            }
+
+
+@dataclass
+class _Passes:
+    """The passes, instruction by instruction."""
+
+    code: Code
+    expected: Mapping[Access, Mapping[int, Number]]
+    registers: dict[int, Number]
+    now: int = 0
+    busy: dict[int, int] = field(default_factory=dict)  # register -> tick until which it is read
+    flying: dict[int, dict[int, Number]] = field(default_factory=dict)  # channel -> its registers
+
+    def issue(self, row: Row, number: int, trips: int) -> str | None:
+        if row.op is None:
+            return self.scalar(row.instruction)
+        (stage,) = row.stages
+        iteration = number - stage
+        if not 0 <= iteration < trips:
+            return None
+        instruction = row.instruction
+        # The wait for a transfer is no instruction of the body, and has no address.
+        addresses = self.expected.get((row.op, iteration), {})
+        for k, operand in enumerate(instruction.opcode.operands):
+            if operand.kind is not Kind.X:
+                continue
+            place, wanted = instruction.operands[k], addresses.get(k)
+            if wanted is None or self.registers.get(place) != wanted:
+                return (
+                    f"{instruction.opcode.mnemonic} of iteration {iteration} of {trips} finds "
+                    f"another address in x{place}"
+                )
+        return self._read(instruction)
+
+    def _read(self, instruction: Instruction) -> str | None:
+        """Note the registers of a transfer; at the wait they still hold what they held."""
+        opcode = instruction.opcode
+        pairs = list(zip(opcode.operands, instruction.operands, strict=True))
+        held = [value for operand, value in pairs if operand.kind is Kind.X]
+        channels = [value for operand, value in pairs if operand.key == "channel"]
+        if not channels:
+            done = self.now + self.code.profile.timing_of(opcode).latency
+            self.busy |= {place: max(done, self.busy.get(place, 0)) for place in held}
+            return None
+        if opcode.timing == "dma_transfer":
+            self.flying[channels[0]] = {place: self.registers.get(place) for place in held}
+            return None
+        for place, value in self.flying.pop(channels[0], {}).items():
+            if self.registers.get(place) != value:
+                return f"x{place} changes while the transfer on channel {channels[0]} reads it"
+        return None
+
+    def scalar(self, instruction: Instruction) -> str | None:
+        """Carry out an instruction on scalar registers; what is wrong with it."""
+        name, (target, *rest) = instruction.opcode.mnemonic, instruction.operands
+        kinds = [operand.kind for operand in instruction.opcode.operands[1:]]
+        values = [
+            self.registers.get(value) if kind is Kind.X else value
+            for kind, value in zip(kinds, rest, strict=True)
+        ]
+        if name == "lui":
+            values = [0, *values]
+        if not target:
+            return None
+        made, before = compute(name, values[0], values[1]), self.registers.get(target)
+        if self.now < self.busy.get(target, 0) and made != before:
+            return f"x{target} changes while an access still reads it"
+        self.registers[target] = made
+        return None

@@ -128,7 +128,7 @@ class _Maker:
             self.seed,
             str(self.random.choice(["atlas-v0", "atlas-v1"])),
             sizes,
-            tuple(self.chance(0.7 if long == "B" else 0.3) for _ in range(4)),
+            self._batched(long),
             self.chance(0.3),
             self.chance(0.2),
             int(self.random.choice([2, 2, 2, 3, 4])),
@@ -138,9 +138,15 @@ class _Maker:
             sections,
         )
 
+    def _batched(self, long: str) -> tuple[bool, ...]:
+        """Which of x, y, f and g have the leading dimension; weights seldom do."""
+        share = 0.7 if long == "B" else 0.3
+        return (*(self.chance(share) for _ in range(3)), self.chance(share / 2))
+
     def _resident(self) -> int:
-        """No tensors, all of them, or some."""
-        return int(self.random.choice([0, 0, (1 << 16) - 1, self.below(1 << 16)]))
+        """No tensors, all of them, some, or all but what layers have as weights (v, c, g)."""
+        every = (1 << 16) - 1
+        return int(self.random.choice([0, 0, every, self.below(1 << 16), every & ~0b101100]))
 
     def _trips(self, most: int) -> int:
         """From 1 to `most`, small numbers as likely as large ones."""
@@ -159,6 +165,8 @@ class _Maker:
         self.random.shuffle(needed)
         if "K" in needed:  # sums are innermost, or all of K would be in every product
             needed = [n for n in needed if n != "K"] + ["K"]
+        if self.chance(0.3):
+            return Section(self._layer(needed))
         running = self.chance(0.08) and {"M", "N"} <= set(needed) and "K" not in needed
         return Section(self._level(needed, 0), running)
 
@@ -192,6 +200,19 @@ class _Maker:
             tuple(self._op() for _ in range(self.below(3))),
             writes,
         )
+
+    def _layer(self, loops: list[str]) -> Level:
+        """A short body, as of a linear layer: a product, factors and offsets, a function."""
+        if not loops:
+            ops = [Op("product", 0)]
+            for _ in range(self.below(3)):
+                ops += [Op("load", 2 + self.below(2)), Op("binary", self.below(5), -1, -2)]
+            if self.chance(0.4):
+                ops.append(Op("unary", self.below(60), -1))
+            write = Write(-1, "fp8" if self.chance(0.5) else "bf16")
+            return Level(tuple(ops), writes=(write,))
+        inner = self._layer([name for name in loops[1:] if name != "K"])
+        return Level((), loops[0], SIDE, int(self.random.choice([0, 0, 0, 2])), inner=inner)
 
     def _op(self, first: bool = False) -> Op:
         kinds = ("load", "unary", "binary", "scalar", "reduce", "product", "cast", "park")
@@ -372,7 +393,12 @@ class Body:
         return sources[op.choice % len(sources)]() if sources else None
 
     def _run(self, op: Op, at: _Place) -> None:
-        made = self._load(op, at) if op.kind == "load" or not at.pool else self._combined(op, at)
+        if op.kind == "product":
+            made = self._product(at)
+        elif op.kind == "load" or not at.pool:
+            made = self._load(op, at)
+        else:
+            made = self._combined(op, at)
         if made is None:
             return
         if made.dtype == "fp8":
@@ -395,12 +421,15 @@ class Body:
         if op.kind == "cast":
             scale = (None, 4, 0.3)[op.choice % 3]
             return tw.to_bf16(tw.to_fp8(a, scale), scale)
-        if op.kind == "park":
-            return tw.park(a)
+        assert op.kind == "park"
+        return tw.park(a)
+
+    def _product(self, at: _Place) -> Any:
+        """All of f @ g at this place, if it is not too much."""
         free = [name for name in ("M", "N", "K") if name not in at.index]
-        if op.kind == "product" and self._fits(*free) and "K" not in at.index:
-            return self._factors(at) * 0.125
-        return None
+        if not self._fits(*free) or "K" in at.index:
+            return None
+        return self._factors(at).tiles()
 
     def _write(self, made: _Made, write: Write, at: _Place) -> None:
         if made.write.dtype == "none":
@@ -412,7 +441,12 @@ class Body:
             columns = [t for t, kind in zip(at.pool, kinds, strict=True) if kind == "column"]
             tile = columns[write.pick % len(columns)] if columns else 0.5
             index.append(slice(None))
-        if self.total is not None and not isinstance(tile, float) and _kind(tile) == "full" and tile.tiles().shape == (SIDE, SIDE):
+        if (
+            self.total is not None
+            and not isinstance(tile, float)
+            and _kind(tile) == "full"
+            and tile.tiles().shape == (SIDE, SIDE)
+        ):
             self.total[:, :] = tw.tanh(self.total[:, :] * 0.5 + tile)
             tile = self.total[:, :]
         if made.write.dtype == "fp8":

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from random_kernels import random_kernel
 from running import array, execute, floats
 
+from random_kernels import random_kernel
 from random_modules import SeededChoices
 from tilewright.dialects.composites import MEANINGS, expand
 from tilewright.dialects.kernel_families import FAMILIES

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pass_checks import TILINGS, Refused, check_passes, pipeline_with
-from random_kernels import KERNELS, random_kernel
 from random_recipes import RECIPES, random_module
 from running import unary
 
+from random_kernels import KERNELS, random_kernel
 from random_modules import DrawnChoices, Module, SeededChoices, Value
 
 COMMON = {

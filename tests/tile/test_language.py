@@ -240,3 +240,20 @@ def test_numbers_of_whole_tiles(shape: tuple[int, int]) -> None:
         assert np.array_equal(got[0].astype(float), (x - top) * abs(low) + (top - low))
         assert set(got[1].astype(float)) == {top} and set(got[2].astype(float).ravel()) == {low}
         assert abs(got[3].astype(float) - x.sum()).max() <= abs(x.sum()) / 64
+
+
+@pytest.mark.parametrize(
+    "function", [tw.exp, tw.silu, tw.gelu, lambda x: tw.to_bf16(tw.to_fp8(x, 4), 4), lambda x: -x]
+)
+@pytest.mark.parametrize("reductions", [(tw.col_sum, tw.row_max), (tw.row_sum, tw.col_max)])
+def test_functions_of_a_single_number(function, reductions):
+    """Rows of columns and columns of rows are single numbers, for casts and activations too."""
+
+    @tw.kernel
+    def numbers(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+        for m in tw.grid(x.M):
+            tile = x[m, :] * 0.01
+            out[m, :] = tile + function(reductions[0](reductions[1](tile)))
+
+    x = np.random.default_rng(3).normal(size=(50, 40))
+    assert numbers(x).tobytes() == numbers.eager(x).tobytes()

@@ -12,11 +12,11 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.kernels.cases import CASES, Case, find_case
 from tilewright.kernels.registry import ENTRIES, Entry, entry
-from tilewright.targets.atlas.bound import Bound, lower_bound, quick_bound
+from tilewright.targets.atlas.bound import Bound, lower_bound, transfer_bound
 from tilewright.targets.atlas.machines import Machine, make_machine
 from tilewright.targets.atlas.outcome import Statistics
 from tilewright.targets.atlas.policy import Policy
-from tilewright.targets.atlas.work import work_of
+from tilewright.targets.atlas.work import ROW, Memory, Tensor, work_of
 
 SUM = "mxu0.acc0"  # where accumulator parameters are
 TRACED = 400_000  # instructions up to which the work is derived value by value
@@ -56,17 +56,27 @@ class Run:
     def bound(self) -> Bound:
         """The least cycles any program for this work takes."""
         compiled = self.compiled
-        profile, program = compiled.profile, compiled.program
-        results = [(compiled.bases[n], compiled.layouts[n].bytes) for n in compiled.outputs
-                   if n in compiled.layouts]  # fmt: skip
+        profile = compiled.profile
+        tensors = {name: content_of(compiled, name) for name in compiled.layouts}
+        results = [tensors[name] for name in compiled.outputs if name in tensors]
+        given = [tensors[name] for name in compiled.inputs if name in tensors]
         if self.statistics.instructions > TRACED:
-            total = sum(layout.bytes for layout in compiled.layouts.values())
-            stored = sum(count for _, count in results)
-            return quick_bound(program, profile, self.statistics, total - stored, stored)
+            loaded, stored = (ROW * sum(int(t.rows.sum()) for t in ts) for ts in (given, results))
+            return transfer_bound(profile, loaded, stored)
         traced = execute(self.entry, compiled, self.inputs, trace=True)
         kept = [(0, 0)] if any(n not in compiled.layouts for n in compiled.outputs) else []
         order = traced.machine.trace["index"]
-        return lower_bound(work_of(program, profile, order, results, kept))
+        memory = Memory(given, compiled.data)
+        return lower_bound(work_of(compiled.program, profile, order, results, kept, memory))
+
+
+def content_of(compiled: Any, name: str) -> Tensor:
+    """Where a tensor of a compiled kernel has elements, and where padding."""
+    layout = compiled.layouts[name]
+    kind = np.uint16 if layout.dtype == "bf16" else np.uint8
+    ones = np.full(layout.given, np.iinfo(kind).max, kind)
+    elements = np.frombuffer(layout.pack(ones), np.uint8) != 0
+    return Tensor(compiled.bases[name], elements)
 
 
 def execute(

@@ -17,19 +17,20 @@ class Job:
     """One use of a resource."""
 
     head: int
-    time: int
+    time: float
     tail: int
 
 
-def one_machine(jobs: Iterable[Job]) -> int:
+def one_machine(jobs: Iterable[Job]) -> float:
     """When the last job is through at the earliest, heads, tails and the resource respected.
 
     Jackson's rule: at any moment work on the job with the longest tail among those whose head
     has passed. With interruptions allowed this is optimal, hence a bound for every schedule.
     """
     waiting = sorted(jobs, key=lambda job: job.head)
-    ready: list[tuple[int, int]] = []  # (-tail, time left)
-    now = finish = 0
+    ready: list[tuple[int, float]] = []  # (-tail, time left)
+    now: float = 0
+    finish: float = 0
     index = 0
     while index < len(waiting) or ready:
         if not ready:
@@ -49,13 +50,15 @@ def one_machine(jobs: Iterable[Job]) -> int:
     return finish
 
 
-def two_machines(times: Sequence[tuple[int, int]]) -> float:
+def two_machines(times: Sequence[tuple[float, float]]) -> float:
     """The least time in which two different machines finish all jobs when jobs may be divided.
 
     Each job is (time on the first, time on the second). Work goes to the machine that is
     relatively better at it until both are done together.
     """
-    order = sorted(times, key=lambda pair: pair[0] / pair[1])
+    order = sorted(
+        (pair for pair in times if pair[0] and pair[1]), key=lambda pair: pair[0] / pair[1]
+    )
     first, second = 0.0, float(sum(pair[1] for pair in order))
     for on_first, on_second in order:
         if first + on_first >= second - on_second:

@@ -329,8 +329,8 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
     if x.kind == "number" or x.kind == ("column" if axis == 1 else "row"):
         return x
     if x.kind != "full":
-        whole = spread(x, len(x.rows), len(x.columns))
-        return replace(reduce(kind, axis, whole), kind="number")
+        reduced = reduce(kind, axis, spread(x, len(x.rows), len(x.columns)))
+        return replace(spread(reduced, 1, 1, "number"), kind="number")
     combine = {"sum": "elementwise_add", "max": "elementwise_max", "min": "elementwise_min"}[kind]
     join = backend.launcher(combine, "bf16", "full")
     result_kind = "column" if axis == 1 else "row"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from tilewright.targets.atlas.codegen.lower_nest import (
     VmemExceeded,
     lower,
 )
+from tilewright.targets.atlas.codegen.padding import without_padding
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.stages import stages
 from tilewright.targets.atlas.profile import Profile
@@ -80,7 +81,11 @@ def compile_kernel(
     for name, layout in layouts.items():
         bases[name] = end
         end += -(-layout.bytes // PAGE) * PAGE
-    tensors = {name: Placed(layout, bases[name]) for name, layout in layouts.items()}
+    # Tensors are packed with zeros around them, and nobody looks beyond the edges of results.
+    tensors = {
+        name: Placed(layout, bases[name], padding=layout.arrangement is not None)
+        for name, layout in layouts.items()
+    }
     placed = compile_placed(kernel, profile, layouts, Placement(tensors, end), exact)
     compiled = CompiledKernel(
         kernel,
@@ -180,7 +185,10 @@ def lowered(
         )
     routines = []
     try:
+        for name in tracer.read_back & placed.keys():  # their padding is read with them
+            placed[name] = replace(placed[name], padding=True)
         statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
+        statements = without_padding(statements, profile)
         parts, used = stages(statements, end)
         end += used
         for part in parts:

@@ -105,6 +105,7 @@ class Recorder(Backend):
         self.loops = 0  # opened so far
         self._line: int | None = None
         self.written_steps = 0  # the most steps written out
+        self.read_back: set[str] = set()  # outputs that are read as well
 
     # --- the function -------------------------------------------------------------------
 
@@ -288,6 +289,7 @@ class Recorder(Backend):
             return self.arguments[target.name]
         if target.on_chip:
             return self._output(target.name, self.inner)
+        self.read_back.add(target.name)
         for scope in self.inner.chain():
             if scope.parent is not None:
                 if target.name in scope.written:

@@ -14,7 +14,7 @@ from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
-from tilewright.targets.atlas.work import work_of
+from tilewright.targets.atlas.work import whole, work_of
 
 PROFILES = ("atlas-v0", "atlas-v1")
 
@@ -26,7 +26,7 @@ def run(program, profile, outputs):
     machine.load(program)
     outcome = machine.run()
     assert outcome.fault is None
-    work = work_of(program, profile, machine.trace["index"], outputs)
+    work = work_of(program, profile, machine.trace["index"], [whole(*o) for o in outputs])
     return outcome.cycles, lower_bound(work), work
 
 

@@ -11,11 +11,8 @@ import math
 from dataclasses import dataclass
 
 from tilewright.planning.one_machine import Job, one_machine, two_machines
-from tilewright.targets.atlas.isa import BY_MNEMONIC, OPCODES
-from tilewright.targets.atlas.outcome import Statistics
 from tilewright.targets.atlas.profile import Profile, Timing
-from tilewright.targets.atlas.program import Program
-from tilewright.targets.atlas.work import CHUNK, Step, Work
+from tilewright.targets.atlas.work import CHUNK, ROW, Step, Work
 
 # Decode claims the first instruction in tick 2, so that is the first dispatch.
 FIRST_DISPATCH = 2
@@ -47,33 +44,11 @@ def lower_bound(work: Work) -> Bound:
     return _Bounds(work).run()
 
 
-def quick_bound(
-    program: Program, profile: Profile, statistics: Statistics, loaded: int, stored: int
-) -> Bound:
-    """A bound for runs too long to follow value by value.
-
-    Inputs and results pass the DMA engine once. The arithmetic is taken as the program has it:
-    vector and matrix work cannot start before a first register is loaded, and a register must
-    still leave after it.
-    """
+def transfer_bound(profile: Profile, loaded: int, stored: int) -> Bound:
+    """A bound for runs too long to follow value by value: all bytes pass the engine once."""
     command = profile.dma.ticks(CHUNK) - _data_ticks(profile, CHUNK)
-    engine = FIRST_TRANSFER + 2 * command + _data_ticks(profile, loaded + stored)
-    fetch = profile.timing["tensor_load"].latency + WAIT
-    head = FIRST_TRANSFER + profile.dma.ticks(CHUNK) + fetch
-    tail = profile.timing["tensor_store"].latency - 1 + profile.dma.ticks(CHUNK)
-    terms = {"DMA": engine + LAST_WAIT}
-    vector, matrix = 0, []
-    for index, count in enumerate(statistics.executions.tolist()):
-        opcode = OPCODES[program.opcodes[index]]
-        timing = profile.timing_of(opcode)
-        if opcode.mxu is not None and timing.unit.startswith("MXU"):
-            pair = [profile.timing_of(BY_MNEMONIC[f"{opcode.effect}.mxu{n}"]) for n in range(2)]
-            matrix.append((pair[0].interval * count, pair[1].interval * count))
-        elif timing.unit == "VPU" and opcode.timing not in ("fill", "tensor_load", "tensor_store"):
-            vector += timing.interval * count
-    terms["VPU"] = head + vector + tail + LAST_WAIT
-    terms["MXU0+MXU1"] = head + math.ceil(two_machines(matrix)) + tail + LAST_WAIT
-    return Bound(max(terms.values()), terms)
+    engine = FIRST_TRANSFER + command + _data_ticks(profile, loaded + stored) + LAST_WAIT
+    return Bound(engine, {"DMA": engine})
 
 
 class _Bounds:
@@ -85,6 +60,7 @@ class _Bounds:
         # What a transfer costs before its first byte moves.
         self.command = dma.ticks(1024) - _data_ticks(self.profile, 1024)
         self.dma_place = self.profile.position["DMA"]
+        self.row = _data_ticks(self.profile, ROW)
         self.before = [[(self.index[b], self.gap(b, s, k in s.slots))
                         for k, b in enumerate(s.before)] for s in work.steps]  # fmt: skip
         self.done: list[int] = []
@@ -96,7 +72,9 @@ class _Bounds:
         ends = [done + tails[k] for k, done in enumerate(self.done)]
         terms = {"path": max(ends, default=0)}
         for unit, jobs in self._jobs(range(len(self.work.steps)), tails).items():
-            terms[unit] = one_machine(jobs)
+            terms[unit] = _whole(one_machine(jobs))
+        for unit, ticks in self._moving_unit(tails).items():
+            terms[unit] = max(terms[unit], ticks)
         matrix = self._matrix_units(tails)
         if matrix:
             terms["MXU0+MXU1"] = matrix
@@ -108,8 +86,8 @@ class _Bounds:
         """Least distance of the completions of a and of b, which needs a's result."""
         if b.name == "store":
             if a.name == "load":
-                return WAIT + self.command + _data_ticks(self.profile, b.bytes)
-            return min(self._store_gap(choice, b) for choice in a.choices)
+                return WAIT + self.command + self.row
+            return min(self._store_gap(choice) for choice in a.choices)
         places = [None] if a.name == "load" else list(a.choices)
         return min(
             self._unit_gap(place, choice)
@@ -122,9 +100,9 @@ class _Bounds:
         """Two different matrix units: nothing passes between them inside."""
         return a.unit != b.unit and a.unit.startswith("MXU") and b.unit.startswith("MXU")
 
-    def _store_gap(self, a: Timing, b: Step) -> int:
+    def _store_gap(self, a: Timing) -> int:
         later = self.profile.position[a.unit] > self.dma_place
-        return self.command + _data_ticks(self.profile, b.bytes) - (0 if later else 1)
+        return self.command + self.row - (0 if later else 1)
 
     def _unit_gap(self, a: Timing | None, b: Timing) -> int:
         if a is None:
@@ -139,75 +117,115 @@ class _Bounds:
         return max(0 if later else 1, b.latency - a.latency + 1)
 
     def _earliest(self) -> list[int]:
-        """Completion of each step if nothing but its own inputs held it up.
+        """Completion of each step, of the first row of it, if nothing but its inputs held it up.
 
         All loads a step depends on pass through one engine. The best order brings first what
-        has the longest way to the step, so the engine alone bounds the step's time.
+        has the longest way to the step, so the engine alone bounds the step's time. A row of a
+        step needs a row of each load, or all rows where an operation on the way mixes them.
         """
         done: list[int] = []
-        # Per step: the way from each load it depends on, as (ways, added to all of them).
-        ways: list[tuple[dict[int, int], int]] = []
+        # Per step: the way from each load it depends on and the bytes of it that one row needs,
+        # as (ways, added to all of them).
+        ways: list[tuple[dict[int, tuple[int, int]], int]] = []
         room = DETAIL
         for k, step in enumerate(self.work.steps):
             before = self.before[k]
             ready = max((done[b] + gap for b, gap in before), default=0)
             if step.name == "load":
-                ways.append(({k: 0}, 0))
-            elif len(before) == 1:
+                ways.append(({k: (0, min(ROW, step.bytes))}, 0))
+            elif len(before) == 1 and not step.mixed:
                 found, added = ways[before[0][0]]
                 ways.append((found, added + before[0][1]))
             else:
-                joined: dict[int, int] = {}
-                for b, gap in before if room > 0 else ():
+                joined: dict[int, tuple[int, int]] = {}
+                for place, (b, gap) in enumerate(before if room > 0 else ()):
                     found, added = ways[b]
                     room -= len(found)
-                    for load, way in found.items():
-                        joined[load] = max(joined.get(load, 0), way + added + gap)
+                    for load, (way, count) in found.items():
+                        other, most = joined.get(load, (0, 0))
+                        if place in step.mixed:
+                            count = self.work.steps[load].bytes
+                        joined[load] = max(other, way + added + gap), max(most, count)
                 ways.append((joined, 0))
                 ready = max(ready, self._through_engine(joined))
             done.append(max(ready, self._alone(step)))
         return done
 
-    def _through_engine(self, ways: dict[int, int]) -> int:
-        now, ready = FIRST_TRANSFER + self.command, 0
-        for load, way in sorted(ways.items(), key=lambda item: -item[1]):
-            now += _data_ticks(self.profile, self.work.steps[load].bytes)
-            ready = max(ready, now + way)
+    def _through_engine(self, ways: dict[int, tuple[int, int]]) -> int:
+        start, moved, ready = FIRST_TRANSFER + self.command, 0, 0
+        for way, count in sorted(ways.values(), reverse=True):
+            moved += count
+            ready = max(ready, start + _data_ticks(self.profile, moved) + way)
         return ready
 
     def _alone(self, step: Step) -> int:
         if step.name in ("load", "store"):
-            ticks = self.command + _data_ticks(self.profile, step.bytes)
-            return FIRST_TRANSFER + ticks
+            return FIRST_TRANSFER + self.command + self.row
         return FIRST_DISPATCH + min(choice.latency for choice in step.choices)
 
     # --- resources ------------------------------------------------------------------------
 
-    def _jobs(self, steps: range | list[int], tails: dict[int, int]) -> dict[str, list[Job]]:
-        """Uses of each unit by these steps; work that two units can do is not here."""
+    def _jobs(
+        self, steps: range | list[int], tails: dict[int, int], rows: frozenset[int] = frozenset()
+    ) -> dict[str, list[Job]]:
+        """Uses of each unit by these steps, of some only what one row needs; work that two units
+        can do is not here."""
         jobs: dict[str, list[Job]] = {}
         for k in steps:
             step, done = self.work.steps[k], self.done[k]
             if step.name in ("load", "store"):
-                time = _data_ticks(self.profile, step.bytes)
-                jobs.setdefault("DMA", []).append(Job(done - time, time, tails[k]))
+                count = min(ROW, step.bytes) if k in rows else step.bytes
+                time = _exact_ticks(self.profile, count)
+                jobs.setdefault("DMA", []).append(Job(done - self.row, time, tails[k]))
             elif len(step.choices) == 1:
                 choice = step.choices[0]
                 tail = tails[k] + choice.latency - choice.interval
-                job = Job(done - choice.latency, choice.interval, tail)
+                share = min(step.share, ROW / CHUNK) if k in rows else step.share
+                job = Job(done - choice.latency, choice.interval * share, tail)
                 jobs.setdefault(choice.unit, []).append(job)
         return jobs
+
+    def _moving_unit(self, tails: dict[int, int]) -> dict[str, int]:
+        """The unit that loads, computes and stores, where one does all of this on full registers.
+
+        Either no register is loaded or stored once more than needed: then all of them are full,
+        the first one waits for 1024 bytes, and 1024 bytes follow the last one. Or the unit has one
+        of these instructions more to do.
+        """
+        moves = [s for s in self.work.steps if s.name in ("vload", "vstore")]
+        units = {choice.unit for s in moves for choice in s.choices}
+        if len(units) != 1 or any(s.share < 1 for s in moves):
+            return {}
+        (unit,) = units
+        mine = [k for k, s in enumerate(self.work.steps) if [c.unit for c in s.choices] == [unit]]
+        first = [self.work.steps[k].choices[0] for k in mine]
+        head = min(self.done[k] - c.latency for k, c in zip(mine, first, strict=True))
+        tail = min(tails[k] + c.latency - c.interval for k, c in zip(mine, first, strict=True))
+        time = sum(self.work.steps[k].share * c.interval for k, c in zip(mine, first, strict=True))
+        whole = _data_ticks(self.profile, CHUNK) - self.row
+        names = {s.name for s in moves}
+        waits = whole * (("vload" in names and bool(self.work.loads)) + ("vstore" in names))
+        more = min(choice.interval for s in moves for choice in s.choices)
+        return {unit: head + _whole(time) + tail + min(waits, more)}
 
     def _matrix_units(self, tails: dict[int, int]) -> int:
         """Both matrix units together: the first head, all the work shared, the last tail."""
         steps = [k for k, s in enumerate(self.work.steps) if len(s.choices) == 2]
         if not steps:
             return 0
-        times = [tuple(c.interval for c in self.work.steps[k].choices) for k in steps]
-        shared = two_machines([(a, b) for a, b in times])
+        products = [k for k in steps if self.work.steps[k].name.startswith("vmatmul")]
+        counted = sum(self.work.steps[k].share for k in products)
+        # Operands with few rows leave most of a product unused.
+        fuller = max(1.0, self.work.products / counted) if counted else 1.0
+        times = []
+        for k in steps:
+            step = self.work.steps[k]
+            share = step.share * (fuller if step.name.startswith("vmatmul") else 1.0)
+            times.append((step.choices[0].interval * share, step.choices[1].interval * share))
+        shared = two_machines(times)
         latency = [min(c.latency for c in self.work.steps[k].choices) for k in steps]
         head = min(self.done[k] - time for k, time in zip(steps, latency, strict=True))
-        return head + math.ceil(shared) + min(tails[k] for k in steps)
+        return head + _whole(shared) + min(tails[k] for k in steps)
 
     def _refine(self) -> None:
         """Results wait for everything they need to pass through each unit.
@@ -219,21 +237,28 @@ class _Bounds:
         room = max(1, DETAIL // max(1, len(self.work.steps)))
         stride = -(-len(results) // room) if results else 1
         for k in results[::stride]:
-            way = self._ways_to(k)
-            for jobs in self._jobs(sorted(way), way).values():
-                self.done[k] = max(self.done[k], one_machine(jobs))
+            way, rows = self._ways_to(k)
+            for jobs in self._jobs(sorted(way), way, rows).values():
+                self.done[k] = max(self.done[k], _whole(one_machine(jobs)))
         for k, step in enumerate(self.work.steps):
             if step.name == "store":
                 self.done[k] = max([self.done[k], *(self.done[b] + g for b, g in self.before[k])])
 
-    def _ways_to(self, target: int) -> dict[int, int]:
-        """Longest way from the completion of each ancestor to that of the target."""
+    def _ways_to(self, target: int) -> tuple[dict[int, int], frozenset[int]]:
+        """Longest way from the completion of each ancestor to that of the target's first row, and
+        the ancestors of which only a row is needed for it."""
         way = {target: 0}
+        rows = {target}
         for k in range(target, -1, -1):
             if k in way:
-                for b, gap in self.before[k]:
+                mixed = self.work.steps[k].mixed
+                for place, (b, gap) in enumerate(self.before[k]):
+                    if b not in way:
+                        rows.add(b)
+                    if k not in rows or place in mixed:
+                        rows.discard(b)
                     way[b] = max(way.get(b, 0), way[k] + gap)
-        return way
+        return way, frozenset(rows)
 
     def _tails(self) -> dict[int, int]:
         """Longest way from each step's completion to the end."""
@@ -245,10 +270,20 @@ class _Bounds:
         return tails
 
 
-def _data_ticks(profile: Profile, count: int) -> int:
+def _exact_ticks(profile: Profile, count: int) -> float:
     """Engine time of bytes inside a transfer that may be longer: the command not counted."""
     dma = profile.dma
     ticks = count / dma.vmem_bytes
     if dma.link_bytes:
         ticks = max(ticks, count * dma.link_ticks / dma.link_bytes)
-    return int(ticks)
+    return ticks
+
+
+def _data_ticks(profile: Profile, count: int) -> int:
+    """The same in whole ticks, at least."""
+    return int(_exact_ticks(profile, count))
+
+
+def _whole(ticks: float) -> int:
+    """Ticks are whole; what is off by rounding is not one more."""
+    return math.ceil(ticks - 1e-6)

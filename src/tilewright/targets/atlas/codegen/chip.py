@@ -12,6 +12,7 @@ from tilewright.targets.atlas.codegen.nest import (
     ROUND,
     Affine,
     Park,
+    Pieces,
     Read,
     Slot,
     Unpark,
@@ -26,7 +27,6 @@ from tilewright.targets.atlas.codegen.virtual import (
     MEETING,
     REGISTER_BYTES,
     RESIDENT,
-    ROW,
     Code,
     Place,
     Register,
@@ -58,7 +58,9 @@ class Run:
     bytes: int
     reads: list[Read] = field(default_factory=list)
     buffer: int = 0  # VMEM address (of the first half when doubled)
-    row: bool = False  # only the first row of the tile is loaded, the rest is zero
+    row: bool = False  # a row, to be repeated down the tile
+    pieces: Pieces | None = None  # what of it is loaded, all if None
+    blank: bool = False  # the rest has to be zero
 
 
 @dataclass
@@ -191,18 +193,21 @@ class Chip:
         first: dict[Any, dict[int, Run]] = {}
         order: list[Run] = []
         for read in reads:
-            by_constant = first.setdefault((read.offset.terms, read.row), {})
+            by_constant = first.setdefault((read.offset.terms, read.row, read.pieces), {})
             run = by_constant.get(read.offset.constant)
             if run is None:
-                run = Run(read.offset, read.bytes, row=read.row)
+                run = Run(read.offset, read.bytes, row=read.row, pieces=read.pieces)
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
+            run.blank |= read.pieces is not None and read.blank
         order = joined(order)
         merged: list[Run] = []
         ends: dict[Any, Run] = {}  # runs that may grow, by where they end
         for run in order:
-            last = ends.pop((run.offset.terms, run.offset.constant), None)
+            last = None
+            if run.pieces is None:
+                last = ends.pop((run.offset.terms, run.offset.constant), None)
             if not apart:
                 ends.clear()
             if last is not None and last.bytes + run.bytes <= min(limit, longest):
@@ -211,7 +216,7 @@ class Chip:
             else:
                 last = run
                 merged.append(run)
-            if not run.row:
+            if run.pieces is None:
                 ends[run.offset.terms, last.offset.constant + last.bytes] = last
         return merged
 
@@ -224,17 +229,11 @@ class Chip:
     ) -> None:
         """Start the transfers of a run, `ahead` bytes further on, cut into pieces if wanted."""
         offset = run.offset.shifted(ahead)
-        if not run.row and not piece:
-            code.dma_load(target, self.dram(offset), run.bytes)
-            return
-        count = ROW if run.row else REGISTER_BYTES
-        for half in range(0, run.bytes, REGISTER_BYTES):
-            place = (
-                Place(target.pointer, target.buffer, target.offset + half)
-                if isinstance(target, Place)
-                else target + half
-            )
-            code.dma_load(place, self.dram(offset.shifted(half)), count)
+        pieces = run.pieces or ((0, run.bytes),)
+        if piece and run.pieces is None:
+            pieces = tuple((at, piece) for at in range(0, run.bytes, piece))
+        for at, count in pieces:
+            code.dma_load(shifted(target, at), self.dram(offset.shifted(at)), count)
 
     def clear(self, code: Code, place: int | Place, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""
@@ -270,9 +269,13 @@ def joined(runs: list[Run]) -> list[Run]:
     last: dict[Any, Run] = {}  # per pointer, by increasing address
     for run in sorted(runs, key=lambda r: r.offset.constant):
         other = last.get(run.offset.terms)
-        if run.row or other is None or run.offset.constant >= other.offset.constant + other.bytes:
+        if (
+            run.pieces
+            or other is None
+            or run.offset.constant >= other.offset.constant + other.bytes
+        ):
             result.append(run)
-            if not run.row:
+            if not run.pieces:
                 last[run.offset.terms] = run
             continue
         end = run.offset.constant + run.bytes - other.offset.constant

@@ -39,6 +39,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
     Park,
+    Pieces,
     Read,
     Slot,
     Statement,
@@ -49,12 +50,19 @@ from tilewright.targets.atlas.codegen.nest import (
 )
 
 SIDE = 32
+ROW = 32  # bytes of a row of a register
 DTYPES = {"f8E4M3FN": "fp8", "bf16": "bf16"}
 DYNAMIC = -(2**63)
 
 
 class TensorLayout(Protocol):
     """What this needs to know of a tensor in DRAM."""
+
+    @property
+    def order(self) -> str: ...
+
+    @property
+    def matrix(self) -> tuple[int, int]: ...
 
     @property
     def tile_bytes(self) -> int: ...
@@ -71,7 +79,8 @@ class Placed:
 
     rounds: the program carries the kernel out several times, each time with another tensor; the
     address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
-    changes: the kernel both reads and writes it.
+    changes: the kernel both reads and writes it. padding: it also moves what lies beyond the
+    tensor's edges, because somebody else reads that or has written something there.
     """
 
     layout: TensorLayout
@@ -80,6 +89,7 @@ class Placed:
     rounds: bool = False
     copy: int | None = None
     changes: bool = False
+    padding: bool = True
 
 
 def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
@@ -171,7 +181,8 @@ class _Reader:
         row = len(shape) == 1
         size = placed.layout.tile_bytes
         place = self._offset(op, placed)
-        read = Read(value, place, size, _line(op), row, placed.on_chip, placed.changes)
+        pieces = self._content(op, placed, row)
+        read = Read(value, place, size, _line(op), row, placed.on_chip, placed.changes, pieces)
         self.rows.append(read)
         given = isinstance(op.source, BlockArgument) and isinstance(
             op.source.block.parent_op(), func.FuncOp
@@ -189,10 +200,47 @@ class _Reader:
         size = placed.layout.tile_bytes
         value = self.tiles[op.source]
         place = self._offset(op, placed)
-        self.rows.append(Write(value, place, size, _line(op), placed.on_chip, placed.changes))
+        pieces = self._content(op, placed)
+        write = Write(value, place, size, _line(op), placed.on_chip, placed.changes, pieces)
+        self.rows.append(write)
         if placed.copy is not None:
             there = place.shifted(placed.copy - placed.base)
             self.rows.append(Write(value, there, size, _line(op)))
+
+    def _content(
+        self,
+        op: tensor.ExtractSliceOp | tensor.InsertSliceOp,
+        placed: Placed,
+        row: bool = False,
+    ) -> Pieces | None:
+        """What of the tile an operation names is inside the tensor, if that is not all of it."""
+        halves = placed.layout.tile_bytes // (SIDE * SIDE)
+        every = tuple((half * SIDE * SIDE, ROW) for half in range(halves)) if row else None
+        if (
+            placed.on_chip
+            or placed.padding
+            or placed.layout.order not in ("tiles", "panels", "rows")
+        ):
+            return every
+        dynamic = iter(op.offsets)
+        numbers = [
+            self._number(op, next(dynamic)) if n == DYNAMIC else Affine(int(n))
+            for n in op.static_offsets.get_values()
+        ]
+        rows, columns = placed.layout.matrix
+        # Blocks that follow a loop lie wholly inside.
+        across = SIDE if numbers[-1].terms else columns - numbers[-1].constant
+        vector = len(numbers) == len(placed.layout.strides) - 1
+        down = 1 if vector else SIDE
+        if not vector and not numbers[-2].terms:
+            if numbers[-2].constant % SIDE:
+                return every
+            down = min(SIDE, rows - numbers[-2].constant)
+        wide = SIDE // halves
+        used = min(halves, -(-across // wide))
+        if down < 1 or used < 1 or (down == SIDE and used == halves):
+            return every
+        return tuple((half * SIDE * SIDE, down * ROW) for half in range(used))
 
     def _tensor(self, op: Operation, value: SSAValue) -> Placed:
         if value not in self.tensors:
@@ -238,7 +286,8 @@ class _Reader:
 
     def _compute(self, body, inputs: tuple[Value, ...], result: Value, family: str, op) -> None:
         options = {"cost": cost(family)}
-        self.rows.append(Compute(body, inputs, (result,), options, _line(op)))
+        local = family.startswith("elementwise_") or family in _LOCAL
+        self.rows.append(Compute(body, inputs, (result,), options, _line(op), local))
 
     # --- loops --------------------------------------------------------------------------
 
@@ -272,6 +321,7 @@ def _is_half(placed: Placed, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -
     return placed.layout.tile_bytes == SIDE * SIDE and _dtype(op.result) == "bf16"
 
 
+_LOCAL = ("silu", "silu_gate", "gelu_tanh", "requant", "dequant", "cast")
 _WITHOUT_BODY = (
     "cast",
     "fill",

@@ -13,6 +13,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
     Park,
+    Pieces,
     Read,
     Unpark,
     Value,
@@ -81,9 +82,11 @@ class InnerLoop:
             if run.row:
                 self._spread(before, run, buffer)
             else:
+                if run.blank:  # what no piece covers stays zero
+                    self.at.clear(self.once, buffer, run.bytes)
                 self.at.load(before, run, buffer)
         for run in self.moving:
-            if run.row:
+            if run.blank:
                 for pointer, name in ((self.current, "current"), (self.following, "following")):
                     self.at.clear(before, Place(pointer, name, run.buffer), run.bytes)
         for run in self.moving:
@@ -132,7 +135,9 @@ class InnerLoop:
         """Load what the next iteration of the loop around needs, a slice in each of ours."""
         if self.outer is None or self.outer.variable.trips < 2 or self.variable.trips < 2:
             return None
-        runs = [run for run in self.fixed if run.offset.factor(self.outer.variable) and not run.row]
+        runs = [
+            run for run in self.fixed if run.offset.factor(self.outer.variable) and not run.pieces
+        ]
         regions = _regions(runs)
         if not regions:
             return None
@@ -158,17 +163,25 @@ class InnerLoop:
             return Register(Kind.X), Register(Kind.X)
         return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
 
-    def _deferred_stores(self) -> dict[int, Site]:
+    def _deferred_stores(self) -> dict[int, list[Site]]:
         """The last stores of an iteration run on channels of their own into the next, but for
-        those that have to keep an order among themselves."""
-        sites = {}
+        those that have to keep an order among themselves. One for each piece of a tile."""
+        sites: dict[int, list[Site]] = {}
         limit = self.at.profile.dma.max_bytes or 1 << 40
-        whole = [w for w in self.writes if w.bytes <= limit and id(w) not in self.meeting]
-        for number, write in enumerate(whole[-DEFERRED:]):
+        number = 0
+        for write in reversed(self.writes):
+            pieces = _pieces(write)
+            long = any(count > limit for _, count in pieces)
+            if long or id(write) in self.meeting or number + len(pieces) > DEFERRED:
+                continue
             buffer = self.at.allocate(write.bytes, source=write.source)
-            inside = self.routine.pointer(buffer)
-            outside = self.routine.pointer(0)
-            sites[id(write)] = self.routine.site(number, True, inside, outside, write.bytes)
+            sites[id(write)] = []
+            for at, count in pieces:
+                inside = self.routine.pointer(buffer + at)
+                outside = self.routine.pointer(0)
+                site = self.routine.site(number, True, inside, outside, count)
+                sites[id(write)].append(site)
+                number += 1
         return sites
 
     def _wastes(self, body: Code) -> bool:
@@ -206,7 +219,7 @@ class InnerLoop:
         around comes to this loop again; nothing if that is not worth code of its own."""
         if self.outer is None or self.outer.variable.trips < 2 or self.variable.trips < 2:
             return {}
-        if any(run.row for run in self.moving) or len(body.ops) > AROUND_OPS:
+        if any(run.pieces for run in self.moving) or len(body.ops) > AROUND_OPS:
             return {}
         loads = sum(self.at.profile.dma.ticks(run.bytes) for run in self.moving)
         if loads < EXPOSED * self.variable.trips * lower_bound(body).ticks:
@@ -266,29 +279,37 @@ class InnerLoop:
             self.at.load(code, run, there, ahead[id(run)])
 
     def _store(self, code: Code, tiles: Tiles, tile: Any, write: Write, last: bool) -> None:
-        site = self.deferred.get(id(write))
-        if site is None or last:
-            if site is None:
+        sites = self.deferred.get(id(write), [])
+        if not sites or last:
+            if not sites:
                 buffer = self.at.allocate(write.bytes, source=write.source)
             else:
-                buffer = self.routine.pointers[site.vmem]
+                buffer = self.routine.pointers[sites[0].vmem]
             tiles.store(tile, buffer, write.bytes)
-            # The pointer that the iterations before have moved.
-            target = self.at.dram(
-                write.offset, id(write) in self.meeting, site is not None and self.lags
-            )
-            code.dma_store(target, buffer, write.bytes)
+            for at, count in _pieces(write):
+                # The pointer that the iterations before have moved.
+                target = self.at.dram(
+                    write.offset.shifted(at), id(write) in self.meeting, bool(sites) and self.lags
+                )
+                code.dma_store(target, buffer + at, count)
             return
-        name = f"out {site.channel}"
-        code.wait(site, (name,))
-        tiles.store(tile, Place(site.vmem, name), write.bytes)
+        name = f"out {sites[0].channel}"
+        for site in sites:
+            code.wait(site, (name,))
+        tiles.store(tile, Place(sites[0].vmem, name), write.bytes)
         base = self.at.base(write.offset.terms, self.lags)
-        offset = write.offset.constant
-        if -2048 <= offset <= 2047:
-            code.emit("addi", site.dram, base, offset)
-        else:
-            code.emit("add", site.dram, base, code.constant(Kind.X, offset & 0xFFFFFFFF))
-        code.start(site, name)
+        for site, (at, _) in zip(sites, _pieces(write), strict=True):
+            offset = write.offset.constant + at
+            if -2048 <= offset <= 2047:
+                code.emit("addi", site.dram, base, offset)
+            else:
+                code.emit("add", site.dram, base, code.constant(Kind.X, offset & 0xFFFFFFFF))
+            code.start(site, name)
+
+
+def _pieces(write: Write) -> Pieces:
+    """What of a tile leaves, transfer by transfer."""
+    return write.pieces or ((0, write.bytes),)
 
 
 def _regions(runs: list[Run]) -> list[Run]:

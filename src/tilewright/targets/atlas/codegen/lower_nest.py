@@ -177,7 +177,7 @@ class _Lowering(Chip):
                 if id(run) not in started:
                     started.add(id(run))
                     code.source = s.source
-                    if run.row:
+                    if run.blank:
                         self.clear(code, run.buffer, run.bytes)
                     cut = run is runs[-1] or total <= FEW
                     self.load(code, run, run.buffer, piece=REGISTER_BYTES if cut else 0)
@@ -201,9 +201,10 @@ class _Lowering(Chip):
                 tiles.store(tile, buffer, s.bytes)
                 # The last result leaves register by register, each as soon as it can.
                 piece = REGISTER_BYTES if s is last_write else s.bytes
-                for at in range(0, s.bytes, piece):
+                pieces = s.pieces or tuple((at, piece) for at in range(0, s.bytes, piece))
+                for at, count in pieces:
                     target = self.dram(s.offset.shifted(at), id(s) in met)
-                    code.dma_store(target, buffer + at, piece)
+                    code.dma_store(target, buffer + at, count)
         return code
 
     def _loop(self, loop: For, around: list[Variable], out: list[Code | Loop]) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from tilewright.targets.atlas.codegen.tiles import Accumulator, Tile, Tiles
 
+Pieces = tuple[tuple[int, int], ...]  # (byte of a tile, bytes), by increasing address
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
@@ -70,6 +72,8 @@ class Read:
     row: bool = False  # only the tile's first row is in DRAM; it is repeated down the tile
     on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
     changing: bool = False  # a write may follow: it is read here or not at all
+    pieces: Pieces | None = None  # what of the tile is in the tensor, all of it if None
+    blank: bool = True  # the rest of the tile has to be zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Write:
     source: str = ""
     on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
     changing: bool = False  # the program also reads it
+    pieces: Pieces | None = None  # what of the tile is in the tensor, all of it if None
 
 
 @dataclass(eq=False, slots=True)
@@ -123,6 +128,7 @@ class Compute:
     results: tuple[Value, ...]
     options: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+    local: bool = False  # an element of a result depends on the same element of each input only
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +235,7 @@ class _Unroller:
             return Unpark(copy.defined(s.result), copy.slots.get(s.slot, s.slot), s.source)
         inputs = tuple(copy.used(v) for v in s.inputs)
         results = tuple(copy.defined(v) for v in s.results)
-        return Compute(s.body, inputs, results, s.options, s.source)
+        return Compute(s.body, inputs, results, s.options, s.source, s.local)
 
 
 def fresh_loops(statements: list[Statement]) -> list[Statement]:

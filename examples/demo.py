@@ -1,4 +1,4 @@
-"""Compile a transformer block, run it on the simulated NPU, prove its values, draw its report.
+"""Compile a transformer block, run it on the simulated NPU, verify its values, draw its report.
 
 python examples/demo.py [FOLDER]
 """

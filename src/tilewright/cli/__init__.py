@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import json
 import os
@@ -17,7 +18,7 @@ from tilewright.errors import TilewrightError, each_error
 COMMANDS: dict[str, tuple[str, str]] = {
     "compile": ("compile", "compile a model into a program that runs"),
     "run": ("run", "run a compiled model"),
-    "verify": ("verify", "prove that a compiled model computes what it should"),
+    "verify": ("verify", "check that a compiled model computes what it should"),
     "report": ("report", "write a page about a compiled model"),
     "asm": ("asm", "assemble a program into another form"),
     "disasm": ("disasm", "print a program as assembly"),
@@ -43,6 +44,17 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"tilewright.cli.{COMMANDS[cmd_name][0]}")
         return module.command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the arguments; one that does not exist is told what it may have been."""
+        name = args[0] if args else ""
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, 3, 0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "tilewright --help lists all"
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -16,7 +16,7 @@ from tilewright.cli import print_json
 from tilewright.errors import Location, TilewrightError
 from tilewright.file_access import write_atomically
 from tilewright.runtime.compiled_model import CompiledModel, Port
-from tilewright.runtime.example_inputs import KINDS, example_input, example_inputs
+from tilewright.runtime.example_inputs import KINDS, example_input, example_inputs, meanings
 from tilewright.runtime.port_types import PORT_TYPES
 from tilewright.runtime.tensor_blob import tensor_pieces
 from tilewright.runtime.tensor_files import Tensor, read_tensor
@@ -76,7 +76,8 @@ def _input(model: CompiledModel, text: str, seed: int) -> list[tuple[str, np.nda
         )
     port = model.ports[name]
     if source in KINDS and not Path(source).exists():
-        return [(name, example_input(port, source, seed, model.inputs.index(name)))]
+        number, meaning = model.inputs.index(name), meanings(model).get(name)
+        return [(name, example_input(port, source, seed, number, meaning))]
     if source.endswith(".safetensors"):
         source = f"{source}#{name}"
     return [(name, _read(port, source))]

@@ -7,6 +7,7 @@ import json
 import click
 
 from tilewright.cli import print_json
+from tilewright.cli.bundle_programs import disassemble_bundle, is_bundle
 from tilewright.errors import TilewrightError, each_error
 from tilewright.file_access import write_atomically
 from tilewright.targets.atlas.disassembler import disassemble
@@ -40,10 +41,19 @@ def command(
     abi: bool,
     as_json: bool,
 ) -> int:
-    """Print IN (.bin, .hex, .txt, .json or .S) as assembly.
+    """Print IN (.bin, .hex, .txt, .json, .S or a compiled model, .twb) as assembly.
 
-    What it prints assembles back to the same program.
+    What it prints assembles back to the same program; a compiled model has several, its segments.
     """
+    if is_bundle(program):
+        given = {
+            "--profile": profile, "--from": source_form, "--addresses": addresses,
+            "--words": words, "--abi": abi, "--json": as_json,
+        }  # fmt: skip
+        text = disassemble_bundle(program, output, given)
+        if text is not None:
+            click.echo(text, nl=False)
+        return 0
     try:
         machine = profile_for(program, profile)
         read = read_program(program, machine, source_form)

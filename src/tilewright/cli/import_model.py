@@ -23,6 +23,7 @@ torch module or JAX function and example inputs. Operators become kernel intents
 activations stay whole. What has no mapping is reported, and then nothing is
 written. The table shows which kernels it became and what is left to the host.
 
+\b
   tilewright import model.onnx -o model.mlir
   tilewright import model.onnx -o model.mlir --shape batch=1 --shape tokens=64
   tilewright import model.pt2 -o model.mlir --weights weights.safetensors

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tilewright.cli import print_json
+from tilewright.cli.bundle_programs import is_bundle, lint_bundle, print_reports
 from tilewright.errors import Location, TilewrightError, each_error
 from tilewright.file_access import decode_text, read_bytes, write_atomically
 from tilewright.targets.atlas.files import (
@@ -60,7 +61,7 @@ def command(
     explain: str | None,
     as_json: bool,
 ) -> int:
-    """Find hazards in PROGRAM (.S, .txt, .hex, .bin or .json) without running it.
+    """Find hazards in PROGRAM (.S, .txt, .hex, .bin, .json or .twb) without running it.
 
     With --fix, writes OUT with the waiting PROGRAM lacks, and reports what is left.
     """
@@ -72,6 +73,10 @@ def command(
         raise click.UsageError("--fix needs -o OUT")
     if output is not None and not repair:
         raise click.UsageError("-o needs --fix")
+    if is_bundle(program):
+        given = {"--profile": profile, "--fix": repair, "--from": form}
+        reports = lint_bundle(program, limit, given)
+        return print_reports(reports, program, lambda r: _print(r, most, notes, False), as_json)
     try:
         kept = True
         machine = profile_for(program, profile)

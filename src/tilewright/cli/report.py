@@ -14,7 +14,7 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from tilewright.report.model_report import ReportData
 
-HELP = """Write a report about the compiled model OUT (a bundle, .twb).
+HELP = """Write a report about the compiled model MODEL.twb (a bundle).
 
 The model runs on the simulated machine and is verified step by step; the figures go into one
 HTML page that needs nothing else: cycles per layer and unit against the bound, a timeline,
@@ -31,7 +31,7 @@ page is written and names the first wrong step), 2 for bad input.
 
 
 @click.command("report", help=HELP)
-@click.argument("bundle", metavar="OUT")
+@click.argument("bundle", metavar="MODEL.twb")
 @click.option(
     "--output",
     "-o",

@@ -19,7 +19,7 @@ from tilewright.cli.bundle_files import (
 )
 from tilewright.errors import TilewrightError
 
-HELP = """Run the compiled model OUT (a bundle, .twb) on the simulated machine.
+HELP = """Run the compiled model MODEL.twb (a bundle) on the simulated machine.
 
 \b
   tilewright run block.twb --input x=x.npy --output y=y.npy
@@ -33,7 +33,7 @@ does not end, 2 for bad input.
 
 
 @click.command("run", help=HELP)
-@click.argument("bundle", metavar="OUT")
+@click.argument("bundle", metavar="MODEL.twb")
 @click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
 @click.option(
     "--output",

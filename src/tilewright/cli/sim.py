@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tilewright.cli import print_json
+from tilewright.cli.bundle_programs import is_bundle, simulate_bundle
 from tilewright.errors import TilewrightError
 
 _FOREVER = 1 << 61
@@ -135,12 +136,23 @@ def command(
 ) -> int:
     """Run PROGRAM on the simulated Atlas machine.
 
-    PROGRAM is assembly (.S), the text form (.txt), .hex, .bin or .json. FILE is .npy,
+    PROGRAM is assembly (.S), the text form (.txt), .hex, .bin or .json; or a compiled
+    model (.twb), which runs with its weights on random inputs. FILE is .npy,
     .safetensors#NAME, or raw bytes; ADDR is a DRAM byte address, vmem:ADDR one in VMEM.
 
     Exits 0 when the program ran and every --expect holds, 1 when values differ or it
     faulted, 2 for bad input.
     """
+    if is_bundle(program):
+        given = {
+            "--profile": profile, "--mem": memory, "--dump": dumps, "--expect": expectations,
+            "--policy": policies, "--compat": compat, "--stop-at": stop_at, "--break": breaks,
+            "--registers": registers, "--trace": trace_file, "--timeline": timeline_file,
+            "--trace-window": trace_window,
+        }  # fmt: skip
+        return simulate_bundle(
+            program, machine, seed or 0, max_cycles, stats, hottest, as_json, given
+        )
     from tilewright.targets.atlas import placement
     from tilewright.targets.atlas.files import profile_for, read_program
     from tilewright.targets.atlas.machines import native_missing

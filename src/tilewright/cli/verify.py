@@ -8,7 +8,7 @@ from tilewright.cli import print_json
 from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, given_inputs
 from tilewright.errors import TilewrightError
 
-HELP = """Check the compiled model OUT (a bundle, .twb).
+HELP = """Check the compiled model MODEL.twb (a bundle).
 
 The model runs on the simulated machine, and every step of it by the reference of its kernel;
 all bits of the outputs have to agree. If they do not, the first wrong step is found and named.
@@ -24,7 +24,7 @@ from float32 than rounding explains (or --min-cosine allows), 2 for bad input.
 
 
 @click.command("verify", help=HELP)
-@click.argument("bundle", metavar="OUT")
+@click.argument("bundle", metavar="MODEL.twb")
 @click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
 @click.option(
     "--seed",

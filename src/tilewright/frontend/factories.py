@@ -8,12 +8,15 @@ Error code: TW6122 a factory that cannot be used.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
@@ -69,17 +72,48 @@ def call_factory(reference: str) -> Any:
             factory = getattr(factory, attribute)
     except ModuleNotFoundError as error:
         hint = "give package.module:function, found from this folder or PYTHONPATH"
+        near = difflib.get_close_matches(name, _modules_here(), 3)
+        if near:
+            hint = f"did you mean {' or '.join(f'{n}:{path}' for n in near)}?"
         if error.name in ("torch", "jax"):
             hint = f'pip install "tilewright[{error.name}]"'
         raise TilewrightError(
             "TW6122", f"{reference} cannot be found: {error}", hint=hint
         ) from None
+    except AttributeError as error:
+        if isinstance(error.obj, ModuleType) and error.name is not None:
+            raise _no_factory(reference, error.obj, error.name) from None
+        raise _factory_error(reference, error) from error
     except Exception as error:
         raise _factory_error(reference, error) from error
     try:
         return factory()
     except Exception as error:
         raise _factory_error(reference, error) from error
+
+
+def _no_factory(reference: str, module: ModuleType, name: str) -> TilewrightError:
+    """A module that has no such function: what it has."""
+    own = [
+        n
+        for n, value in vars(module).items()
+        if callable(value) and not n.startswith("_") and _is_of(value, module)
+    ]
+    near = difflib.get_close_matches(name, own, 3) or sorted(own)[:5]
+    hint = f"did you mean {' or '.join(near)}?" if near else "it has no functions"
+    message = f"{reference} cannot be found: {module.__name__} has no function {name!r}"
+    return TilewrightError("TW6122", message, Location(module.__file__ or ""), hint)
+
+
+def _is_of(value: Any, module: ModuleType) -> bool:
+    return getattr(value, "__module__", None) == module.__name__
+
+
+def _modules_here() -> list[str]:
+    """Modules in this folder and the folders in it, by the names to import them."""
+    here = Path.cwd()
+    found = [*here.glob("*.py"), *here.glob("*/*.py")]
+    return [".".join(path.relative_to(here).with_suffix("").parts) for path in found[:500]]
 
 
 def _factory_error(reference: str, error: Exception) -> TilewrightError:

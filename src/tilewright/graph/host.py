@@ -251,11 +251,12 @@ def split_parts(graph: Graph, lowered: Lowered, weights: dict[str, np.ndarray]) 
 
 
 def _meaning(entry: HostValue) -> str:
+    same = shape_of(entry.value) == entry.tensor.layout.given
     return {
         "mask": "a boolean mask becomes numbers added to the scores",
         "heads": "heads are put side by side",
         "clip": "minus infinity becomes the lowest number the device can subtract",
-        "": "reshaped for the device",
+        "": "handed over as it is" if same else "reshaped for the device",
         **IMAGES,
     }[entry.conversion]
 

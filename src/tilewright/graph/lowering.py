@@ -141,7 +141,7 @@ class Lowering:
                     return
                 if node in self.result.host:  # found on the way, with the reason
                     return
-                reason = "it is only a view"
+                reason = "it has the numbers of an input or a constant, which are with the host"
             except Unsupported as error:
                 reason = str(error)
         self.result.host[node] = reason

@@ -6,6 +6,7 @@ import time
 import traceback
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from random_noise import WHOLE, WORST, limits_of
@@ -13,9 +14,12 @@ from random_operations import Array
 from random_programs import RandomProgram
 from random_sources import compiled, framework_run, given_inputs, narrow
 
+import tilewright
 from tilewright.errors import TilewrightError
 from tilewright.runtime.loaded import Program
+from tilewright.runtime.verification import Verification
 
+PACKAGE = str(Path(tilewright.__file__).parent)
 BAD = ("wrong", "unverified", "crashed")
 
 
@@ -57,6 +61,8 @@ def _check(program: RandomProgram, source: str, target: str) -> Outcome:
     try:
         model = compiled(program, source, target)
     except TilewrightError as error:
+        if error.location is not None and PACKAGE in str(error.location.file):
+            return _crash(error)  # the compiler's own kernels are not the user's business
         return Outcome("refused", error.code, str(error))
     except Exception as error:
         return _crash(error)
@@ -76,9 +82,22 @@ def _check(program: RandomProgram, source: str, target: str) -> Outcome:
     except Exception as error:
         return _crash(error)
     if not verified.ok:
-        outcome.state, outcome.key = "unverified", "hazard" if verified.hazards else "differs"
-        outcome.detail = str(verified)[:2000]
+        outcome.state, outcome.key = "unverified", _finding(verified)
+        outcome.detail = str(verified)[:3000]
     return outcome
+
+
+def _finding(verified: Verification) -> str:
+    """What verification found, in a word."""
+    if verified.hazards:
+        return "hazard"
+    if verified.strays:
+        return "stray"
+    return "far from float32" if not verified.close and _exact(verified) else "differs"
+
+
+def _exact(verified: Verification) -> bool:
+    return all(output.difference is None for output in verified.outputs)
 
 
 def _by_port(program: RandomProgram, source: str, model: Program) -> dict[str, Array]:

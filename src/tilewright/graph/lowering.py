@@ -382,6 +382,7 @@ class Lowering:
                 or len(program) >= CHAIN
                 or self.linear(value) is not None
                 or (value, "bf16") in self.forms
+                or self.canonical(shape_of(value)) != shape
             ):
                 return None
             return inner
@@ -429,9 +430,16 @@ class Lowering:
         if read is None:
             raise Unsupported(f"an operand of {_sizes(value)} is read in another order")
         wide = [d for d, size in enumerate(result) if size != 1]
-        if read == wide:
-            return "full", self.bf16(value)
         array = self.graph.constants.get(value)
+        if read == wide and self.canonical(shape_of(value)) == shape:
+            return "full", self.bf16(value)
+        if read == wide and value in self.graph.inputs:
+            return "full", self.from_host(value, shape)
+        if read == wide and array is None:
+            raise Unsupported(
+                f"an operand of {_sizes(value)} read as {_sizes(node.result)} moves values between "
+                "tiles"
+            )
         if array is None:
             raise Unsupported(
                 f"an operand of {_sizes(value)} is repeated over {_sizes(node.result)}"

@@ -1,10 +1,10 @@
 """How far from float32 a right program may be: the limit `verify` judges by.
 
 Products take fp8, which rounds by 2.6 % on average (half of the last of three bits). A model in
-float32 whose weights of products are off by as much as both operands of a product are shows what
-that does to its outputs: a deep model, or one that cancels, is further off than a single layer. A
-right program stays within MARGIN times that distance, and REST for what bf16 rounds. What is further
-off has lost more than rounding can explain, whether every bit is as the references say or not.
+float32 with the operands of all products off by as much shows what that does to its outputs: a deep
+model, or one that cancels, is further off than a single layer. A right program stays within MARGIN
+times that distance, and REST for what bf16 rounds. What is further off has lost more than rounding
+can explain, whether every bit is as the references say or not.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.dialects.xdsl_api import f32
 from tilewright.runtime.verification import Accuracy, accuracy
 
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
 
-ROUNDING = 0.026 * math.sqrt(2)  # of a product's terms: both operands are rounded
+ROUNDING = 0.026  # of an operand, relative
+PRODUCTS = {
+    "matmul": 2,
+    "conv2d": 2,
+    "gemma_attention": 3,
+    "pool_max": 1,
+    "pool_avg": 1,
+}  # operands
+NOISE = "noise"  # names of the weights that disturb
 MARGIN = 8.0  # times what the noise does to 1 - cosine
 REST = 0.001
 FEW = 32  # numbers in an output, of which a single draw of the noise says little
@@ -40,7 +49,8 @@ def limits(
 ) -> list[Limit]:
     """The limits of every output."""
     draws = 3 if any(array.size < 8 * FEW for array in exact) else 1
-    noisy = [_run(original, inputs, seed + k) for k in range(draws)]
+    disturbed, shapes = _disturbed(original)
+    noisy = [_run(disturbed, shapes, inputs, seed + k) for k in range(draws)]
     return [
         _limit([accuracy(run[place], array) for run in noisy], array.size)
         for place, array in enumerate(exact)
@@ -57,32 +67,47 @@ def _limit(seen: list[Accuracy], size: int) -> Limit:
     return Limit(1 - REST - margin * (1 - cosine), largest if size >= FEW else math.inf)
 
 
-def _run(original: Imported, inputs: list[np.ndarray], seed: int) -> list[np.ndarray]:
-    """The outputs with the weights of products off."""
+def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]]:
+    """The model with every operand of a product times a new weight, and the shapes of those.
+
+    before: %y = npu_kernel.matmul %x, %w
+    after:  %a = elementwise_mul %x, %noise.0; %b = elementwise_mul %w, %noise.1; matmul %a, %b
+    """
+    from tilewright.dialects.intents import IntentBuilder, tensor_type
+    from tilewright.dialects.xdsl_api import DenseResourceAttr, arith
     from tilewright.graph.angles import angles_of
     from tilewright.graph.capture import capture
-    from tilewright.reference.executor import Executor
     from tilewright.transforms.simplify import simplify
 
     simple = simplify(original)
-    graph, random = capture(simple), np.random.default_rng(seed)
-    angles, weights = angles_of(graph), dict(simple.weights)
+    graph = capture(simple)
+    angles, shapes = angles_of(graph), dict[str, tuple[int, ...]]()
     for node in graph.nodes:
-        if node.family in ("matmul", "conv2d") and node not in angles:
-            for role in ("lhs", "rhs", "w"):
-                name = _weight(node.inputs.get(role))
-                if name in weights and weights[name] is simple.weights[name]:
-                    exact = np.asarray(weights[name])
-                    off = 1 + ROUNDING * random.standard_normal(exact.shape, np.float32)
-                    weights[name] = (exact.astype(np.float32) * off).astype(exact.dtype)
-    return Executor(simple.module, weights).run(inputs)
+        if node.family not in PRODUCTS or node in angles:
+            continue
+        for index, value in enumerate(node.operands[: PRODUCTS[node.family]]):
+            kind = tensor_type(value)
+            if kind.element_type != f32:
+                continue
+            name = f"{NOISE}.{len(shapes)}"
+            shapes[name] = tuple(kind.get_shape())
+            noise = arith.ConstantOp(DenseResourceAttr.from_params(name, kind), kind)
+            builder = IntentBuilder([noise])
+            node.op.operands[index] = builder.call("elementwise_mul", [value, noise.result], kind)
+            block = node.op.parent_block()
+            assert block is not None
+            block.insert_ops_before(builder.ops, node.op)
+    return simple, shapes
 
 
-def _weight(value: object) -> str | None:
-    """The name of the weight a value is, if it is one."""
-    from tilewright.dialects.xdsl_api import DenseResourceAttr, SSAValue, arith
+def _run(
+    disturbed: Imported, shapes: dict[str, tuple[int, ...]], inputs: list[np.ndarray], seed: int
+) -> list[np.ndarray]:
+    """The outputs with operands of products off."""
+    from tilewright.reference.executor import Executor
 
-    owner = value.owner if isinstance(value, SSAValue) else None
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, DenseResourceAttr):
-        return owner.value.resource_handle.data
-    return None
+    random = np.random.default_rng(seed)
+    weights = dict(disturbed.weights)
+    for name, shape in shapes.items():
+        weights[name] = 1 + np.float32(ROUNDING) * random.standard_normal(shape, np.float32)
+    return Executor(disturbed.module, weights).run(inputs)

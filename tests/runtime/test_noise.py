@@ -1,0 +1,48 @@
+"""The distance to float32 that rounding explains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.frontend.builder import ModelBuilder
+from tilewright.reference.executor import Executor
+from tilewright.runtime.noise import REST, limits
+
+
+def test_every_product_counts():
+    """Operands of products are disturbed whether they are weights, activations or images."""
+    net = ModelBuilder("products", seed=1)
+    x = net.input("x", (1, 40, 32))
+    heads = net.heads(x, 2)
+    net.output("attention", net.attention(heads, heads, heads))
+    net.output("plain", net.relu(x))
+    image = net.input("image", (1, 3, 8, 8))
+    net.output("pool", net.max_pool(image, 2))
+    model = net.build()
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal(spec.shape).astype(np.float32) for spec in model.inputs]
+    exact = Executor(model.module, model.weights).run(inputs)
+    attention, plain, pool = limits(model, inputs, exact)
+    assert attention.cosine < 1 - 2 * REST
+    assert plain.cosine == pytest.approx(1 - REST)
+    assert pool.cosine < 1 - 2 * REST
+
+
+def test_products_that_cancel_are_further_off():
+    near, far = (_limit_of_difference(scale) for scale in (1.0, 0.1))
+    assert far < near < 1 - REST
+
+
+def _limit_of_difference(scale: float) -> float:
+    """x @ w less nearly the same: what is left is the smaller, the smaller the scale."""
+    net = ModelBuilder("difference", seed=2)
+    x, y = net.input("x", (40, 32)), net.input("y", (40, 48))
+    net.output("z", net.linear(x, 48, "layer", bias=False) - y)
+    model = net.build()
+    random = np.random.default_rng(0)
+    first = random.standard_normal((40, 32)).astype(np.float32)
+    product = first @ model.weights["layer.weight"].T
+    other = product + np.float32(scale) * random.standard_normal((40, 48)).astype(np.float32)
+    exact = Executor(model.module, model.weights).run([first, other])
+    return limits(model, [first, other], exact)[0].cosine

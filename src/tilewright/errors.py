@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -77,6 +79,19 @@ class TilewrightErrors(TilewrightError):
         if self.stopped:
             text += f"\nstopped after {len(self.errors)} mistakes"
         return text
+
+
+@contextmanager
+def within_memory(what: str, place: Location | None = None) -> Iterator[None]:
+    """Say of work that is too large for this computer what it was, instead of a traceback."""
+    try:
+        yield
+    except MemoryError as error:
+        detail = str(error).split(" and data type")[0]
+        reason = f": {detail[:1].lower()}{detail[1:]}" if detail else ""
+        raise TilewrightError(
+            "TW0015", f"{what} needs more memory than there is{reason}", place
+        ) from None
 
 
 def each_error(error: TilewrightError) -> list[TilewrightError]:

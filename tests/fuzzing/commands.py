@@ -23,11 +23,29 @@ COMMANDS: dict[str, list[str]] = {
     "asm": ["-o", "--profile", "--from", "--to", "--json"],
     "disasm": ["-o", "--profile", "--from", "--json"],
     "lint": ["--profile", "--fix", "-o", "--json", "--max", "--limit", "--explain"],
-    "sim": ["--profile", "--json", "--compat", "--max-cycles", "--policy", "--load", "--dump", "--trace", "--stats"],
+    "sim": [
+        "--profile",
+        "--json",
+        "--compat",
+        "--max-cycles",
+        "--policy",
+        "--load",
+        "--dump",
+        "--trace",
+        "--stats",
+    ],
     "isa": ["--json", "--profile"],
     "kernels": ["list", "show", "check", "measure", "--json"],
     "import": ["-o", "--json", "--shape"],
-    "opt": ["-p", "--pipeline", "-o", "--json", "--print-generic", "--split-input-file", "--verify-diagnostics"],
+    "opt": [
+        "-p",
+        "--pipeline",
+        "-o",
+        "--json",
+        "--print-generic",
+        "--split-input-file",
+        "--verify-diagnostics",
+    ],
     "translate": ["--mlir-to-npu-text-isa", "--memory-map", "--function", "-o"],
     "analyze-quant": ["--json"],
     "run": ["--input", "-o", "--json", "--random", "--max-cycles"],
@@ -46,7 +64,12 @@ CODES = (0, 1, 2, 141, 74)
 def _files() -> list[tuple[str, bytes]]:
     """Files of every kind that some command reads."""
     found: list[tuple[str, bytes]] = []
-    for form, suffix in (("assembly", ".S"), ("text", ".txt"), ("binary", ".bin"), ("json", ".json")):
+    for form, suffix in (
+        ("assembly", ".S"),
+        ("text", ".txt"),
+        ("binary", ".bin"),
+        ("json", ".json"),
+    ):
         found += [(suffix, content) for content in sources_of(form).contents[:12]]
     found += [(".mlir", text.encode()) for text in pieces(LIT)[:60]]
     found += [(".onnx", model.SerializeToString()) for model in _onnx_models()[:6]]
@@ -68,7 +91,12 @@ def _run_command(files: list[tuple[str, bytes]], choose: random.Random, keep: Ke
     with tempfile.TemporaryDirectory(dir=keep.folder) as folder:
         path = Path(folder) / f"file{suffix}"
         path.write_bytes(content)
-        places = {"FILE": str(path), "FOLDER": folder, "OUT": folder + "/out.txt", "MISSING": folder + "/none"}
+        places = {
+            "FILE": str(path),
+            "FOLDER": folder,
+            "OUT": folder + "/out.txt",
+            "MISSING": folder + "/none",
+        }
         arguments = _arguments(choose, suffix)
         given = [_filled(argument, places) for argument in arguments]
         keep.text(" ".join(arguments) + f"\n# FILE is {suffix}\n" + repr(content[:4000]))
@@ -104,14 +132,17 @@ def _call(arguments: list[str]) -> None:
     """Run a command; it ends with one of its codes, and nothing is left on standard input."""
     reading = sys.stdin
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
-    sys.stdin = open(os.devnull, encoding="utf-8")
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            open(os.devnull, encoding="utf-8") as nothing,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            sys.stdin = nothing
             main(arguments)
     except SystemExit as stop:
         assert stop.code in CODES, f"exit code {stop.code}"
     finally:
-        sys.stdin.close()
         sys.stdin = reading
 
 

@@ -155,7 +155,10 @@ def _change(model: Any, models: list[Any], choose: random.Random) -> None:
 
 def _pt2_files() -> list[dict[str, bytes]]:
     found = []
-    for path in [*sorted((DATA / "pt2").glob("*.pt2")), *sorted((DATA / "stablehlo").glob("*.pt2"))]:
+    for path in [
+        *sorted((DATA / "pt2").glob("*.pt2")),
+        *sorted((DATA / "stablehlo").glob("*.pt2")),
+    ]:
         with zipfile.ZipFile(path) as file:
             found.append({name: file.read(name) for name in file.namelist()})
     return found
@@ -213,7 +216,9 @@ def _safetensors() -> list[tuple[dict[str, Any], bytes]]:
     return [(header, bytes(range(40)))]
 
 
-def _run_safetensors(seeds: list[tuple[dict[str, Any], bytes]], choose: random.Random, keep: Keep) -> None:
+def _run_safetensors(
+    seeds: list[tuple[dict[str, Any], bytes]], choose: random.Random, keep: Keep
+) -> None:
     header, data = choose.choice(seeds)
     kind = choose.random()
     if kind < 0.7:
@@ -257,7 +262,9 @@ def _run_npy(contents: list[bytes], choose: random.Random, keep: Keep) -> None:
     if choose.random() < 0.6:
         head = content[10:].split(b"\n")[0].decode()
         new = mutated_text(head, choose).encode("utf-8", "surrogatepass") + b"\n"
-        content = content[:8] + struct.pack("<H", len(new) & 0xFFFF) + new + content[11 + len(head) :]
+        content = (
+            content[:8] + struct.pack("<H", len(new) & 0xFFFF) + new + content[11 + len(head) :]
+        )
     else:
         content = mutated_bytes(content, choose, contents)
     path = keep.file(content, "array.npy")

@@ -200,12 +200,16 @@ def _mutated_value(document: Any, choose: random.Random) -> Any:
     if kind < 3:
         container[key] = copy.deepcopy(choose.choice(VALUES))
     elif kind == 3 and isinstance(old, int) and not isinstance(old, bool):
-        container[key] = choose.choice((old + 1, old - 1, -old, old * 2, old + 32, old << 32, old ^ 1))
+        container[key] = choose.choice(
+            (old + 1, old - 1, -old, old * 2, old + 32, old << 32, old ^ 1)
+        )
     elif kind == 4:
         del container[key]
     elif kind == 5:
         other, at = choose.choice(places)
-        container[key] = copy.deepcopy(other.get(at) if isinstance(other, dict) else _item(other, at))
+        container[key] = copy.deepcopy(
+            other.get(at) if isinstance(other, dict) else _item(other, at)
+        )
     elif kind == 6 and isinstance(container, list):
         container.insert(key, copy.deepcopy(old))
     elif kind == 6:

@@ -120,7 +120,9 @@ def use_program(program: Program, profile: Profile, choose: random.Random) -> No
 
 def _profiles() -> list[str]:
     texts = [path.read_text() for path in sorted(PROFILES.glob("*.toml"))]
-    small = 'base = "atlas-v1"\nname = "mine"\n[dma]\nlink_bytes = 8\n[timing]\npop = ["MXU", 4, 2]\n'
+    small = (
+        'base = "atlas-v1"\nname = "mine"\n[dma]\nlink_bytes = 8\n[timing]\npop = ["MXU", 4, 2]\n'
+    )
     return [*texts, small, small]
 
 
@@ -150,7 +152,12 @@ def _run_instance(seeds: Any, choose: random.Random, keep: Keep) -> None:
     parse_instance(write_instance(buffers), "again.csv")
     if len(buffers) <= 200:
         strategy = choose.choice(("none", "first-fit", "best-fit", "exact"))
-        plan(buffers, choose.choice((16, 64, 1 << 20)), strategy=strategy, limits=Limits(seconds=1.0))
+        plan(
+            buffers,
+            choose.choice((16, 64, 1 << 20)),
+            strategy=strategy,
+            limits=Limits(work=1_000_000, cp_sat_time=0.01),
+        )
 
 
 SUBJECTS = [

@@ -111,14 +111,20 @@ def _array(type_: Any, choose: random.Random) -> np.ndarray | None:
         return None
     generator = np.random.default_rng(choose.getrandbits(32))
     numbers = generator.normal(0, choose.choice((1.0, 100.0)), shape)
-    return dtypes.stored(numbers if element.is_float else np.rint(numbers), element)
+    return dtypes.stored(numbers if element.is_float else np.rint(numbers).astype(int), element)
 
 
 def _run_pipeline_text(texts: list[str], choose: random.Random, keep: Keep) -> None:
     parse_pipeline(keep.text(mutated_text(choose.choice(texts), choose, texts)))
 
 
-LIT = ["filecheck/transforms", "filecheck/dialects", "filecheck/pipelines", "filecheck/cli", "dialects"]
+LIT = [
+    "filecheck/transforms",
+    "filecheck/dialects",
+    "filecheck/pipelines",
+    "filecheck/cli",
+    "dialects",
+]
 SUBJECTS = [
     Subject("mlir", lambda: pieces(LIT), _run_passes),
     Subject("linalg-model", lambda: pieces(["filecheck/transforms", "filecheck/dialects"]), _run_import),

@@ -87,7 +87,9 @@ class Author:
         choose = self.choose
         extent = f"{choose.choice(self.names)}.{choose.choice('MNKHMNX')}"
         extent = extent if choose.random() < 0.85 else choose.choice((*NUMBERS, "100", "33"))
-        more = choose.choice(("", "", "", ", 32", ", 64", ", 48", ", unroll=2", ", 0", ", -32", ", 32, 2", ", x=1"))
+        more = choose.choice(
+            ("", "", "", ", 32", ", 64", ", 48", ", unroll=2", ", 0", ", -32", ", 32, 2", ", x=1")
+        )
         return f"tw.{choose.choice(('grid', 'grid', 'steps', 'each', 'options'))}({extent}{more})"
 
     def index(self) -> str:
@@ -99,7 +101,9 @@ class Author:
         choose = self.choose
         if self.loops and choose.random() < 0.75:
             return choose.choice(self.loops)
-        return choose.choice((":", ":", ":", "0", "0:32", "-1", "...", "None", "1.5", "'m'", "::2", "99"))
+        return choose.choice(
+            (":", ":", ":", "0", "0:32", "-1", "...", "None", "1.5", "'m'", "::2", "99")
+        )
 
     def expression(self, depth: int) -> str:
         choose = self.choose
@@ -119,7 +123,9 @@ class Author:
         count = choose.choice((1, 1, 1, 1, 2, 2, 0, 3))
         arguments = [self.expression(depth - 1) for _ in range(count)]
         if choose.random() < 0.1:
-            arguments.append(f"{choose.choice(('scale', 'axis', 'unit', 'dtype', 'value'))}={choose.choice(NUMBERS)}")
+            arguments.append(
+                f"{choose.choice(('scale', 'axis', 'unit', 'dtype', 'value'))}={choose.choice(NUMBERS)}"
+            )
         return f"tw.{choose.choice(UNARY)}({', '.join(arguments)})"
 
 

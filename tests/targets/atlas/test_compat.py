@@ -34,7 +34,11 @@ FAULTS = [
     ("addi x1, x0, 1\naddi x2, x0, 128\nsll x3, x1, x2", "illegal", "sll " + WIDE),
     ("addi x1, x0, 1\naddi x2, x0, 127\nsll x3, x1, x2", "illegal", "sll " + WIDE),
     ("addi x1, x0, 1\naddi x2, x0, 126\nsll x3, x1, x2\nadd x3, x3, x3", "illegal", "add " + WIDE),
-    ("addi x1, x0, -1\naddi x2, x0, 127\nsll x3, x1, x2\naddi x3, x3, -1", "illegal", "addi " + WIDE),
+    (
+        "addi x1, x0, -1\naddi x2, x0, 127\nsll x3, x1, x2\naddi x3, x3, -1",
+        "illegal",
+        "addi " + WIDE,
+    ),
     ("addi x1, x0, -1\naddi x2, x0, 127\nsll x3, x1, x2\nsub x3, x0, x3", "illegal", "sub " + WIDE),
     ("addi x1, x0, 1\naddi x2, x0, 120\nsll x3, x1, x2\nslli x3, x3, 9", "illegal", "slli " + WIDE),
     ("addi x1, x0, -3\nsll x3, x1, x1", "illegal", "sll by -3: " + REJECTED),

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+LONGEST_MESSAGE = 1500
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -34,6 +36,8 @@ class TilewrightError(Exception):
         location: Location | None = None,
         hint: str | None = None,
     ) -> None:
+        if len(message) > LONGEST_MESSAGE:  # it quotes something endless
+            message = f"{message[: LONGEST_MESSAGE - 100]} … {message[-90:]}"
         super().__init__(message)
         self.code = code
         self.message = message

@@ -30,11 +30,6 @@ PROFILES = Path(__file__).parents[2] / "src" / "tilewright" / "targets" / "atlas
 SUFFIX = {"assembly": ".S", "text": ".txt", "hex": ".hex", "binary": ".bin", "json": ".json"}
 CYCLES = 20_000
 DIRECTIVES = """.equ SIZE, 1024
-.data dram, 0x100
-table: .word 1, 2, SIZE + 4
-       .byte 0x7f, 'a', "text"
-       .align 32
-.text
 start: li x1, SIZE
   addi x2, x1, (3 * 4) - 1
 loop: bne x1, x2, loop
@@ -44,6 +39,12 @@ loop: bne x1, x2, loop
   dma.load.ch0 x1, x2, x3
   dma.wait.ch0
   ecall
+.dram 0x100
+table: .word 1, 2, SIZE + 4
+       .byte 0x7f, 3
+       .balign 32
+.vmem 64
+       .dword 1 << 40
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -170,6 +171,12 @@ def extract_slice(op: Operation, builder: Builder) -> Evaluate:
     def evaluate(*values: Any) -> Array:
         source = values[0]
         cut = source[window(values, source.shape)]
+        if not keep and cut.size != math.prod(shape):
+            raise fault(
+                op,
+                "TW1502",
+                f"{name_of(op)} cuts out {list(cut.shape)}, its result has the shape {list(shape)}",
+            )
         # A copy, so that a small slice does not keep a large tensor alive or shared.
         return np.array(cut if keep else cut.reshape(shape))
 

@@ -31,6 +31,7 @@ MEMORY = 3 << 30  # bytes a case may add
 # What catches defects of our own, so that users get an error; here they are findings.
 NETS = ("TW1399", "TW1507")
 AUTHOR = "TW1650"  # a kernel's function that stops with an exception of Python
+OURS = re.compile(r"object has no attribute|NoneType|unexpected keyword argument|not iterable")
 CODE = re.compile(r"TW\d{4}")
 SOURCES = str(Path(__file__).parents[2] / "src")
 
@@ -114,6 +115,8 @@ def check_error(error: TilewrightError) -> str:
         if not CODE.fullmatch(mistake.code) or not mistake.message.strip():
             raise BadError(f"error without code or message: {mistake!r}")
         json.dumps(mistake.to_json())
+        if OURS.search(mistake.message):
+            raise BadError(f"a message about our code: {mistake.message}")
         if len(mistake.message) > 4000:
             raise BadError(f"a message of {len(mistake.message)} characters")
     try:

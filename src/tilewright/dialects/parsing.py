@@ -124,7 +124,11 @@ class LocatedParser(LiteralParser):
                     at_position=name_token.span,
                 )
             state.dialect_stack.append(op_type.dialect_name())
-            op = parse_torch_operation(self, op_type) if foreign else op_type.parse(self)
+            op = (
+                parse_torch_operation(self, op_type, name_token.text)
+                if foreign
+                else op_type.parse(self)
+            )
             if (location := self.parse_optional_location()) is not None:
                 op.location = location
         else:

@@ -56,9 +56,13 @@ def main(
     print(f"{len(cases)} cases, seeds from {first}", flush=True)
     began = time.monotonic()
 
-    def seen(done: int, all_: int) -> None:
-        if sys.stderr.isatty() and done % 50 == 0:
-            print(f"\r{done} of {all_}", end="", file=sys.stderr)
+    def seen(done: int, all_: int, finding: Finding | None) -> None:
+        if finding is not None:
+            text = f"{finding.subject} --seed {finding.seed}: {finding.kind} in {finding.place}"
+            print(text, file=sys.stderr, flush=True)
+        if done % (50 if sys.stderr.isatty() else 1000) == 0:
+            end = "" if sys.stderr.isatty() else "\n"
+            print(f"\r{done} of {all_}", end=end, file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         tallies = run_cases(subjects, cases, folder, workers, seen)

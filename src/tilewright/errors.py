@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+_ABOUT_CODE = re.compile(r"'?\w+'? object |NoneType|argument|positional|not callable|unpack|<class")
 LONGEST_MESSAGE = 1500
 
 
@@ -83,6 +85,15 @@ class TilewrightErrors(TilewrightError):
         if self.stopped:
             text += f"\nstopped after {len(self.errors)} mistakes"
         return text
+
+
+def plain_reason(error: BaseException) -> str:
+    """What an exception says to someone who has never seen our code: its first line, if it is about
+    values and not about Python's objects."""
+    text = (str(error).splitlines() or [""])[0].strip()
+    if isinstance(error, AttributeError | StopIteration) or not text or _ABOUT_CODE.search(text):
+        return "a value is missing or of another kind than it should be"
+    return text
 
 
 @contextmanager

@@ -131,7 +131,8 @@ def _filled(argument: str, places: dict[str, str]) -> str:
 def _call(arguments: list[str]) -> None:
     """Run a command; it ends with one of its codes, and nothing is left on standard input."""
     reading = sys.stdin
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")  # as Python opens it
     try:
         with (
             open(os.devnull, encoding="utf-8") as nothing,

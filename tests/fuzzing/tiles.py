@@ -197,7 +197,8 @@ def _kernel(text: str) -> Any:
         while last is not None and last.tb_next is not None:
             last = last.tb_next
         ours = last is not None and "/tilewright/" in last.tb_frame.f_code.co_filename
-        if ours and not isinstance(error, TypeError):  # types of parameters are checked so
+        # Types of parameters are checked with TypeErrors, and the language has no other names.
+        if ours and not isinstance(error, TypeError | AttributeError):
             raise
         return None
     found = scope.get("kernel")

@@ -19,7 +19,28 @@ from tilewright.transforms.text_isa import text_program
 X = "5x8xf32"
 MAPS = "operand_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>]"
 QKV = ["2x6x8xf32", "2x7x8xf32", "2x7x4xf32"]
-UNARY = ["neg", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "recip", "tanh", "sin", "cos", "erf", "relu", "sigmoid", "square", "cube", "floor", "ceil", "round"]
+UNARY = [
+    "neg",
+    "abs",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "recip",
+    "tanh",
+    "sin",
+    "cos",
+    "erf",
+    "relu",
+    "sigmoid",
+    "square",
+    "cube",
+    "floor",
+    "ceil",
+    "round",
+]
 
 # Family, types of operands, type of the result, attributes.
 CALLS: list[tuple[str, list[str], str, str]] = [

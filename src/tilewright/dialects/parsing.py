@@ -41,7 +41,7 @@ from tilewright.dialects.xdsl_api import (
     UnknownLoc,
     UnregisteredOp,
 )
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, plain_reason
 from tilewright.file_access import decode_text, read_bytes
 
 # Weights stay outside the text, so a larger file is a mistake.
@@ -246,7 +246,7 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
         struct.error,
     ) as error:
         # Constructors of xDSL operations check their input with plain exceptions.
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = plain_reason(error)
         raise TilewrightError(
             "TW1210",
             f"{_operation_name(parser)}the operation is malformed: {reason}",

@@ -34,7 +34,7 @@ from tilewright.dialects.xdsl_api import (
     arith,
     func,
 )
-from tilewright.errors import TilewrightError, TilewrightErrors
+from tilewright.errors import TilewrightError, TilewrightErrors, plain_reason
 from tilewright.frontend.aten_builder import (
     TARGETS,
     Assembly,
@@ -220,7 +220,7 @@ class GraphImporter(Importer):
         except ILL_FITTING as error:
             raise node.error(
                 "TW6104",
-                f"the arguments of {node.target} do not fit it ({type(error).__name__}: {error})",
+                f"the arguments of {node.target} do not fit it ({plain_reason(error)})",
                 "the file may be damaged, or made by another version of torch",
             ) from error
         alone = isinstance(lowered, (SSAValue, Undefined, Assembly))

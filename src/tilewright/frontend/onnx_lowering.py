@@ -25,7 +25,7 @@ from tilewright.dialects.xdsl_api import (
     TensorType,
     VerifyException,
 )
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, plain_reason
 from tilewright.frontend.onnx_builder import Builder
 from tilewright.frontend.onnx_file import Source, constant_of
 from tilewright.frontend.onnx_folding import RANDOM, can_fold, fold_node
@@ -160,7 +160,8 @@ class Lowering(Builder):
         except ILL_FITTING as error:
             sizes = ", ".join(str(list(shape(v))) for v in node.operands if v is not None)
             raise Problem(
-                "TW6009", f"its inputs of shapes {sizes} do not fit the operator ({error})"
+                "TW6009",
+                f"its inputs of shapes {sizes} do not fit the operator ({plain_reason(error)})",
             ) from error
 
     def rewind(self, mark: Operation | None) -> None:

@@ -220,6 +220,12 @@ def insert_slice(op: Operation, builder: Builder) -> Step:
         place = window(values, array.shape)
         source = slots[operands[0]]
         view = array[place]
+        if source.size != view.size:
+            raise fault(
+                op,
+                "TW1502",
+                f"{name_of(op)} puts {list(source.shape)} into a part of shape {list(view.shape)}",
+            )
         view[...] = source.reshape(view.shape)
         del view
         slots[target] = array

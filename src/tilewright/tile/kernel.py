@@ -39,6 +39,12 @@ class Kernel:
     """A kernel; call it with arrays to compile (once per shape) and run it."""
 
     def __init__(self, function: Callable[..., None]) -> None:
+        if not inspect.isfunction(function):
+            raise TilewrightError(
+                "TW1621",
+                f"a kernel is a function of tensors, not {type(function).__name__}",
+                hint="write @tw.kernel above def",
+            )
         self.function = function
         self.code = function.__code__
         self.name = function.__name__

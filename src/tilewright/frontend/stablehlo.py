@@ -46,7 +46,7 @@ from tilewright.dialects.xdsl_api import (
     VerifyException,
     func,
 )
-from tilewright.errors import Location, TilewrightError, TilewrightErrors
+from tilewright.errors import Location, TilewrightError, TilewrightErrors, plain_reason
 from tilewright.frontend.aten_builder import identifier
 from tilewright.frontend.aten_graph import BY_NAME, TensorInfo
 from tilewright.frontend.imported import Array, Imported, TensorSpec
@@ -148,7 +148,7 @@ def import_stablehlo(
     try:
         return importer.import_main(main, weights or {}, names)
     except ILL_FITTING as error:
-        message = f"{type(error).__name__}: {error}"
+        message = plain_reason(error)
         if importer.current is None or importer.node is None:
             raise TilewrightError(
                 "TW6204", f"the module contradicts itself ({message})", Location(source)

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.graph.bounds import terms_of
-from tilewright.graph.work import Work, work_of
+from tilewright.targets.atlas.model.bounds import terms_of
+from tilewright.targets.atlas.model.work import Work, work_of
 from tilewright.targets.atlas.profile import Profile, load_profile
 
 KIB = 1024

@@ -14,9 +14,9 @@ import platform
 import time
 from pathlib import Path
 
-from tilewright.kernels.cases import CASES
-from tilewright.kernels.measure import Measurement, measure
-from tilewright.kernels.registry import entry
+from tilewright.targets.atlas.kernels.cases import CASES
+from tilewright.targets.atlas.kernels.measure import Measurement, measure
+from tilewright.targets.atlas.kernels.registry import entry
 
 RESULTS = Path(__file__).parent / "results" / "kernels.md"
 LARGE = [

@@ -104,8 +104,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_picture_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/images/matmul.svg: tilewright sim examples/atlas/matmul.S --trace-window 0:4300
     --timeline docs/images/matmul.svg"""
-    from tilewright.report.timeline import timeline_svg
     from tilewright.targets.atlas.simulate import simulate
+    from tilewright.trace.timeline import timeline_svg
 
     monkeypatch.chdir(ROOT)
     result = simulate("examples/atlas/matmul.S", trace=(0, 4300))

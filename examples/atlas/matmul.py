@@ -12,9 +12,9 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.reference.arithmetic import matmul
-from tilewright.report.perfetto import write_trace
-from tilewright.report.timeline import write_timeline
 from tilewright.targets.atlas.simulate import simulate
+from tilewright.trace.perfetto import write_trace
+from tilewright.trace.timeline import write_timeline
 
 KERNEL = Path(__file__).with_name("matmul.S")
 STEPS = 16  # as in the kernel

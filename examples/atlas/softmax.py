@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.reference import arithmetic as arith
-from tilewright.report.timeline import write_timeline
 from tilewright.targets.atlas.simulate import simulate
+from tilewright.trace.timeline import write_timeline
 
 KERNEL = Path(__file__).with_name("softmax.S")
 INPUT, RESULT = 0x0, 0x1000

@@ -16,8 +16,8 @@ import pytest
 from tilewright.cli import main
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.errors import TilewrightError
+from tilewright.io.tensor_files import read_tensor
 from tilewright.reference.executor import run
-from tilewright.runtime.tensor_files import read_tensor
 
 HUGE = "tensor<1000000x1000000xf32>"
 SPLATS = f"""func.func @f() -> {HUGE} {{

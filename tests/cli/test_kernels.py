@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from tilewright.cli import app
-from tilewright.cli.kernels import command
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.cli.kernels import command
 
 
 def invoke(*arguments):
@@ -72,8 +72,8 @@ def test_check():
 
 
 def test_a_failed_check_ends_with_1(monkeypatch):
-    from tilewright.kernels import references
-    from tilewright.kernels.registry import _references
+    from tilewright.targets.atlas.kernels import references
+    from tilewright.targets.atlas.kernels.registry import _references
 
     wrong = references.Reference(lambda profile, x: x, None)
     monkeypatch.setitem(_references(), "silu", wrong)

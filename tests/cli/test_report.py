@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tilewright.cli import main
-from tilewright.kernels.gemm import gemm
 from tilewright.runtime.bundle import save
-from tilewright.runtime.kernel_model import kernel_model
+from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.model.kernel_model import kernel_model
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tilewright.cli import main
-from tilewright.kernels.gemm import gemm
+from tilewright.io.tensor_files import read_tensor
 from tilewright.runtime.bundle import load, save
-from tilewright.runtime.kernel_model import kernel_model
 from tilewright.runtime.session import Session
-from tilewright.runtime.tensor_files import read_tensor
+from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.model.kernel_model import kernel_model
 from tilewright.targets.atlas.program import Instruction, Program
 
 A = np.random.default_rng(1).normal(size=(33, 40)).astype(np.float32)

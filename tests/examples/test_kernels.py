@@ -82,7 +82,7 @@ def test_a_shorter_delay_is_caught() -> None:
 
 
 def test_hand_written_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tilewright.cli.lint")
+    pytest.importorskip("tilewright.targets.atlas.cli.lint")
     monkeypatch.setenv("PYTHONPATH", str(Path(tilewright.__file__).resolve().parents[1]))
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "hand_written.py"), str(tmp_path / "out")],

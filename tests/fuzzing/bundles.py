@@ -15,13 +15,13 @@ import numpy as np
 from fuzzing.files import safetensors_bytes
 from fuzzing.mutations import json_text, mutated_bytes, mutated_json, mutated_text
 from fuzzing.running import Keep, Subject
+from tilewright.io.archive import Member, write_archive
 from tilewright.runtime import bundle
-from tilewright.runtime.archive import Member, write_archive
 from tilewright.runtime.check import check
 from tilewright.runtime.example_inputs import example_inputs
-from tilewright.runtime.listing import listing
 from tilewright.runtime.loaded import Program
 from tilewright.runtime.session import Session
+from tilewright.targets.atlas.model.listing import listing
 
 Members = dict[str, bytes]
 CYCLES = 300_000

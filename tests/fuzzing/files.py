@@ -19,7 +19,7 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.mlir_model import TensorFile
 from tilewright.frontend.models import import_model
 from tilewright.frontend.pt2 import read_pt2
-from tilewright.runtime.tensor_files import ELEMENT_TYPES, read_tensor
+from tilewright.io.tensor_files import ELEMENT_TYPES, read_tensor
 from tilewright.transforms.fold_constants import read_weights
 
 DATA = Path(__file__).parents[1] / "data"

@@ -20,9 +20,9 @@ from tilewright.frontend.mlir import resource_section, split_resources, without_
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.reference import dtypes
 from tilewright.reference.executor import Executor
+from tilewright.targets.atlas.passes.text_isa import memory_map_json, text_program
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
 from tilewright.transforms.pipelines import PIPELINES
-from tilewright.transforms.text_isa import memory_map_json, text_program
 
 TESTS = Path(__file__).parents[1]
 PASSES = [

@@ -10,8 +10,8 @@ from xdsl.ir import Attribute
 
 from tilewright.frontend.builder import ModelBuilder, Value, integers
 from tilewright.frontend.imported import Imported
-from tilewright.graph.compiler import CompileOptions, compile_model
 from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
 from tilewright.targets.atlas.profile import load_profile
 
 

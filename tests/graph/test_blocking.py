@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.graph.blocking import KIB, SIDE, WHOLE, Cut, cut, sums_bytes
+from tilewright.targets.atlas.model.blocking import KIB, SIDE, WHOLE, Cut, cut, sums_bytes
 from tilewright.targets.atlas.profile import load_profile
 
 V1 = load_profile("atlas-v1")

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import compiled
 
-from tilewright.graph.bounds import bound_of
-from tilewright.graph.kernels import MAKERS
-from tilewright.graph.work import KERNELS, Work, work_of
 from tilewright.runtime.example_inputs import example_inputs
 from tilewright.runtime.session import Session
+from tilewright.targets.atlas.model.bounds import bound_of
+from tilewright.targets.atlas.model.kernels import MAKERS
+from tilewright.targets.atlas.model.work import KERNELS, Work, work_of
 from tilewright.targets.atlas.profile import load_profile
 
 V0, V1 = load_profile("atlas-v0"), load_profile("atlas-v1")

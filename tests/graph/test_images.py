@@ -12,16 +12,23 @@ from test_programs import caught, with_regions
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.builder import ModelBuilder, integers
-from tilewright.graph.bounds import bound_of
-from tilewright.graph.compiler import CompileOptions, compile_model
-from tilewright.kernels.arrangements import read, written
-from tilewright.kernels.images import Channels, Filters, Image, Means, Unfolded, Window
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.compiled_model import HostPart
 from tilewright.runtime.manifest import manifest_of, read_manifest
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.kernels.arrangements import read, written
+from tilewright.targets.atlas.kernels.images import (
+    Channels,
+    Filters,
+    Image,
+    Means,
+    Unfolded,
+    Window,
+)
 from tilewright.targets.atlas.lint import lint
+from tilewright.targets.atlas.model.bounds import bound_of
+from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
 from tilewright.targets.atlas.profile import load_profile
 
 PROGRAMS = [

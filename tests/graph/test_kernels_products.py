@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tilewright.graph.calls import Call, Tensor
-from tilewright.graph.kernels import build
-from tilewright.graph.kernels_products import columns_together
 from tilewright.targets.atlas.codegen.chip import Area
+from tilewright.targets.atlas.codegen.compile_kernel import Placement, compile_placed
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.machines import make_machine
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.kernels import build
+from tilewright.targets.atlas.model.kernels_products import columns_together
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
-from tilewright.tile.compiler import Placement, compile_placed
 from tilewright.tile.layouts import Layout
 
 V1 = load_profile("atlas-v1")

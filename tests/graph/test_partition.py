@@ -12,14 +12,14 @@ from tilewright.compiling import compile
 from tilewright.dialects.intents import map_attribute
 from tilewright.dialects.xdsl_api import ArrayAttr, IntegerAttr, TensorType, f32, i64
 from tilewright.frontend.builder import ModelBuilder, Value
-from tilewright.graph.angles import angles_of
-from tilewright.graph.capture import capture
-from tilewright.graph.lowering import Lowering
-from tilewright.graph.partition import DeviceWork, partition
+from tilewright.model.capture import capture
+from tilewright.model.simplify import simplify
 from tilewright.reference.executor import Executor
 from tilewright.runtime.loaded import Program
+from tilewright.targets.atlas.model.angles import angles_of
+from tilewright.targets.atlas.model.lowering import Lowering
+from tilewright.targets.atlas.model.partition import DeviceWork, partition
 from tilewright.targets.atlas.profile import load_profile
-from tilewright.transforms.simplify import simplify
 
 
 def close(actual: np.ndarray, wanted: np.ndarray, least: float = 0.999) -> None:

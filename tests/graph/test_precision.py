@@ -7,9 +7,9 @@ import small_models as models
 
 from tilewright import compiling
 from tilewright.errors import TilewrightError
-from tilewright.graph.calibrate import example_inputs
-from tilewright.graph.compiler import CompileOptions
+from tilewright.model.calibrate import example_inputs
 from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.model.compiler import CompileOptions
 
 
 def cosine(imported, **options) -> float:

@@ -12,12 +12,12 @@ from small_models import compiled, imported
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
-from tilewright.graph.compiler import CompileOptions, compile_model
 from tilewright.runtime.compiled_model import CompiledModel, DevicePart
-from tilewright.runtime.lint_model import hazards_of, lint_model, lint_segment
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.lint import analysis, lint
+from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
+from tilewright.targets.atlas.model.lint_model import hazards_of, lint_model, lint_segment
 from tilewright.targets.atlas.profile import load_profile
 
 PROGRAMS = [
@@ -249,7 +249,7 @@ def test_dropped_waits_are_caught_by_lint():
 
 def test_a_reference_that_disagrees_is_named():
     """The first step that is wrong is the one whose reference was changed."""
-    from tilewright.graph.references import REFERENCES
+    from tilewright.targets.atlas.model.references import REFERENCES
 
     model = compiled("decoder", "atlas-v1", True, True)
 

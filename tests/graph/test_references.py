@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_runs import any_pattern, assert_same, mask, simulated
 
-from tilewright.graph.kernels import MAKERS
-from tilewright.graph.kernels_images import IMAGE_KERNELS
-from tilewright.graph.references import REFERENCES
-from tilewright.graph.references_steps import BINARY, UNARY
-from tilewright.kernels import attention as kernel_attention
+from tilewright.targets.atlas.kernels import attention as kernel_attention
+from tilewright.targets.atlas.model.kernels import MAKERS
+from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.targets.atlas.model.references import REFERENCES
+from tilewright.targets.atlas.model.references_steps import BINARY, UNARY
 from tilewright.targets.atlas.profile import load_profile
 
 ROWS, DEEP, WIDE = 45, 70, 50  # none of them whole tiles

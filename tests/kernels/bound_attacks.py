@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.kernels.check import canonical
-from tilewright.kernels.launches import launch_body
-from tilewright.kernels.measure import content_of, execute
-from tilewright.kernels.registry import ENTRIES, Entry
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Tiles
+from tilewright.targets.atlas.kernels.check import canonical
+from tilewright.targets.atlas.kernels.measure import content_of, execute
+from tilewright.targets.atlas.kernels.registry import ENTRIES, Entry
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.program import Instruction, Program
+from tilewright.tile.launches import launch_body
 
 ROW = 32
 REGISTER = 1024

@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.atlas_v0_manifest import build
-from tilewright.kernels.manifest import (
+from tilewright.targets.atlas.lint.analysis import lint
+from tilewright.targets.atlas.machine import PythonMachine
+from tilewright.targets.atlas.manifest.atlas_v0_manifest import build
+from tilewright.targets.atlas.policy import Policy
+from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.atlas.text_isa import parse_text_isa
+from tilewright.transforms.kernel_manifest import (
     Kernel,
     NativeInstruction,
     PatchPoint,
@@ -17,11 +22,6 @@ from tilewright.kernels.manifest import (
     load_address,
     load_manifest,
 )
-from tilewright.targets.atlas.lint.analysis import lint
-from tilewright.targets.atlas.machine import PythonMachine
-from tilewright.targets.atlas.policy import Policy
-from tilewright.targets.atlas.profile import load_profile
-from tilewright.targets.atlas.text_isa import parse_text_isa
 
 BF16, FP8 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 MANIFEST = load_manifest("atlas-v0")

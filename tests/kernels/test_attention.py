@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.kernels import attention as library
-from tilewright.kernels.references_heads import HIDDEN, block
+from tilewright.targets.atlas.kernels import attention as library
+from tilewright.targets.atlas.kernels.references_heads import HIDDEN, block
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE, to_codes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.kernels.measure import execute
-from tilewright.kernels.registry import entry
+from tilewright.targets.atlas.kernels.measure import execute
+from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.profile import load_profile
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.kernels.gemm import gemm, plan
 from tilewright.reference import arithmetic as arith
+from tilewright.targets.atlas.kernels.gemm import gemm, plan
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.layouts import to_codes
 

@@ -7,12 +7,24 @@ from hypothesis import strategies as st
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.kernels import image_blocks
-from tilewright.kernels import references_images as references
-from tilewright.kernels.check import canonical
-from tilewright.kernels.convolution import ACTIVATIONS, conv2d
-from tilewright.kernels.images import Filters, Image, Unfolded, Window, prepared, result_image
-from tilewright.kernels.pooling import add_images, average_pool, global_average_pool, max_pool
+from tilewright.targets.atlas.kernels import image_blocks
+from tilewright.targets.atlas.kernels import references_images as references
+from tilewright.targets.atlas.kernels.check import canonical
+from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, conv2d
+from tilewright.targets.atlas.kernels.images import (
+    Filters,
+    Image,
+    Unfolded,
+    Window,
+    prepared,
+    result_image,
+)
+from tilewright.targets.atlas.kernels.pooling import (
+    add_images,
+    average_pool,
+    global_average_pool,
+    max_pool,
+)
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.layouts import to_codes
 

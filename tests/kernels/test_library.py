@@ -8,11 +8,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.cases import CASES
-from tilewright.kernels.check import EDGES, canonical, check, check_one
-from tilewright.kernels.measure import execute, measure
-from tilewright.kernels.registry import ENTRIES, entry
 from tilewright.reference import arithmetic as arith
+from tilewright.targets.atlas.kernels.cases import CASES
+from tilewright.targets.atlas.kernels.check import EDGES, canonical, check, check_one
+from tilewright.targets.atlas.kernels.measure import execute, measure
+from tilewright.targets.atlas.kernels.registry import ENTRIES, entry
 from tilewright.targets.atlas.profile import load_profile
 
 PROFILES = ("atlas-v0", "atlas-v1")

@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.check import canonical
-from tilewright.kernels.manifest import from_json
-from tilewright.kernels.manifest_export import export_kernel, export_manifest, program_of, stitch
-from tilewright.kernels.measure import SUM
-from tilewright.kernels.registry import ENTRIES, entry
-from tilewright.kernels.relocate import Region, movable
 from tilewright.targets.atlas.assembler import assemble
+from tilewright.targets.atlas.kernels.check import canonical
+from tilewright.targets.atlas.kernels.measure import SUM
+from tilewright.targets.atlas.kernels.registry import ENTRIES, entry
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
+from tilewright.targets.atlas.manifest.manifest_export import (
+    export_kernel,
+    export_manifest,
+    program_of,
+    stitch,
+)
+from tilewright.targets.atlas.manifest.relocate import Region, movable
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.text_isa import parse_text_isa, print_text_isa
 from tilewright.tile.layouts import Layout
+from tilewright.transforms.kernel_manifest import from_json
 
 PROFILES = ("atlas-v0", "atlas-v1")
 MEMORY = 1 << 20

@@ -10,13 +10,13 @@ import pytest
 from running import array, execute, floats
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.manifest import load_manifest
 from tilewright.reference.bounds import machine_chain, product_magnitude
 from tilewright.reference.compare import compare
 from tilewright.reference.program import Semantics
 from tilewright.targets.atlas.machine import PythonMachine
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.text_isa import parse_text_isa
+from tilewright.transforms.kernel_manifest import load_manifest
 
 MANIFEST = load_manifest("atlas-v0")
 ON_MACHINE = Semantics(machine="atlas-v0")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import MACHINES, machine_with
 
-from tilewright.report.activity import Sampler, spread
+from tilewright.targets.atlas.activity import Sampler, spread
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.random_programs import random_program

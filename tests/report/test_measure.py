@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.kernels.gemm import gemm
 from tilewright.report.measure import accuracy_figures, measure, report_data, write_report
 from tilewright.report.model_page import model_page
 from tilewright.runtime.compiled_model import CompiledModel
-from tilewright.runtime.kernel_model import kernel_model
 from tilewright.runtime.session import Session
 from tilewright.runtime.verification import (
     Accuracy,
@@ -20,6 +18,8 @@ from tilewright.runtime.verification import (
     OutputCheck,
     Verification,
 )
+from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.model.kernel_model import kernel_model
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from tilewright.errors import TilewrightError
-from tilewright.report.perfetto import write_trace
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.simulate import Result, Stop, simulate
+from tilewright.trace.perfetto import write_trace
 
 TWO_LOADS = """
     li   x1, 1024

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
-from tilewright.report.model import Slice, TraceModel
-from tilewright.report.perfetto import write_trace
-from tilewright.report.timeline import timeline_svg
 from tilewright.targets.atlas.differential import random_case
 from tilewright.targets.atlas.outcome import CAUSES
 from tilewright.targets.atlas.simulate import simulate
+from tilewright.trace.model import Slice, TraceModel
+from tilewright.trace.perfetto import write_trace
+from tilewright.trace.timeline import timeline_svg
 
 CYCLES = 2500
 

@@ -6,10 +6,10 @@ import io
 
 from rich.console import Console
 
-from tilewright.report.statistics import hottest, print_statistics, statistics_json
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.simulate import simulate
+from tilewright.targets.atlas.statistics import hottest, print_statistics, statistics_json
 
 LOOP = "li x1, 3\nloop:\ndelay 9\naddi x1, x1, -1\nbne x1, x0, loop\nnop\nnop\n"
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tilewright.report.model import Counter, Mark, Slice, TraceModel, Track
-from tilewright.report.timeline import COLORS, LEFT, RIGHT, WIDTH, timeline_svg, write_timeline
+from tilewright.trace.model import Counter, Mark, Slice, TraceModel, Track
+from tilewright.trace.timeline import COLORS, LEFT, RIGHT, WIDTH, timeline_svg, write_timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,9 +7,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.kernels import references
-from tilewright.kernels.elementwise import elementwise_add
-from tilewright.kernels.gemm import gemm
 from tilewright.runtime.compiled_model import (
     CompiledModel,
     DevicePart,
@@ -20,11 +17,14 @@ from tilewright.runtime.compiled_model import (
     Step,
 )
 from tilewright.targets.atlas.assembler import assemble
+from tilewright.targets.atlas.codegen.compile_kernel import trace
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
 from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, lower
+from tilewright.targets.atlas.kernels import references
+from tilewright.targets.atlas.kernels.elementwise import elementwise_add
+from tilewright.targets.atlas.kernels.gemm import gemm
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Program
-from tilewright.tile.compiler import trace
 from tilewright.tile.layouts import Layout
 
 V1 = load_profile("atlas-v1")

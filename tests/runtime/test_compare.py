@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.runtime.compare import Tolerance, compare
-from tilewright.runtime.tensor_files import ELEMENT_TYPES
+from tilewright.io.tensor_files import ELEMENT_TYPES
+from tilewright.reference.tolerance import Tolerance, compare
 
 
 @pytest.mark.parametrize("name", list(ELEMENT_TYPES))

@@ -311,8 +311,8 @@ def test_a_models_own_memory_is_not_an_output() -> None:
 
 
 def test_listing_assembles_to_the_same_code() -> None:
-    from tilewright.runtime.listing import listing, segment_listing
     from tilewright.targets.atlas.assembler import assemble
+    from tilewright.targets.atlas.model.listing import listing, segment_listing
 
     model = models.mlp(2)
     for number, program in enumerate(model.segments):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.tensor_files import ELEMENT_TYPES, read_tensor, write_tensor
+from tilewright.io.tensor_files import ELEMENT_TYPES, read_tensor, write_tensor
 
 
 def test_npy_keeps_type_and_shape(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.registry import ENTRIES
 from tilewright.runtime.counterparts import find_counterparts, run_tapped
-from tilewright.runtime.kernel_model import kernel_model
 from tilewright.runtime.reference_run import ReferenceCall
 from tilewright.runtime.verification import accuracy, compare_bits, compare_codes
 from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.kernels.registry import ENTRIES
+from tilewright.targets.atlas.model.kernel_model import kernel_model
 from tilewright.targets.atlas.program import Instruction, Program
 
 MODELS = {
@@ -306,8 +306,8 @@ def test_rounds_find_their_own_layers() -> None:
 
 
 def test_the_original_is_found_by_its_hash(tmp_path: Path, monkeypatch: Any) -> None:
-    from tilewright.graph.compiler import model_hash
-    from tilewright.transforms.simplify import simplify
+    from tilewright.model.simplify import simplify
+    from tilewright.targets.atlas.model.compiler import model_hash
 
     model = models.mlp()
     called = []

@@ -12,15 +12,15 @@ import numpy as np
 from kernel_generator import Spec, arrays_for, kernel_from, outputs_of, smaller
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.check import canonical
 from tilewright.targets.atlas.codegen import lower_nest
+from tilewright.targets.atlas.codegen.compile_kernel import Placement, compile_placed
+from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.lower_nest import Area
+from tilewright.targets.atlas.kernels.check import canonical
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
-from tilewright.tile.compiled import CompiledKernel
-from tilewright.tile.compiler import Placement, compile_placed
 from tilewright.tile.kernel import Kernel
 
 # What is in memory before, and when the bytes of a transfer arrive: a program that waits for all

@@ -14,7 +14,7 @@ from tilewright.dialects.locations import location_of
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import Parser
 from tilewright.reference.executor import run
-from tilewright.tile.compiled import CompiledKernel
+from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.tile.layouts import NUMPY
 
 RANDOM = np.random.default_rng(5)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tilewright.errors import TilewrightError
-from tilewright.kernels.casts import dequant, requant
 from tilewright.reference import arithmetic as arith
+from tilewright.targets.atlas.kernels.casts import dequant, requant
 
 PROFILES = ("atlas-v0", "atlas-v1")
 

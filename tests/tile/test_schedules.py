@@ -9,8 +9,8 @@ import pytest
 from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text
 from tilewright.errors import TilewrightError
-from tilewright.kernels.check import POLICY
 from tilewright.reference.executor import run
+from tilewright.targets.atlas.kernels.check import POLICY
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.tile.layouts import NUMPY
 from tilewright.tile.schedules import compile_schedule

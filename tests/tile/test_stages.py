@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tilewright.errors import TilewrightError
-from tilewright.kernels.check import POLICY
+from tilewright.targets.atlas.kernels.check import POLICY
 from tilewright.targets.atlas.machines import make_machine
 
 PROFILES = ("atlas-v0", "atlas-v1")

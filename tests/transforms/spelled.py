@@ -38,9 +38,9 @@ from tilewright.dialects.xdsl_api import (
     i64,
 )
 from tilewright.frontend.imported import Imported, TensorSpec
+from tilewright.model.simplify import simplify
 from tilewright.reference.executor import run
 from tilewright.transforms.kernel_rewriting import family_name
-from tilewright.transforms.simplify import simplify
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ELEMENTS: dict[str, Attribute] = {"float32": f32, "bfloat16": bf16, "bool": i1, "int64": i64}

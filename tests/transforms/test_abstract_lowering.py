@@ -8,9 +8,9 @@ import pytest
 
 from tilewright.dialects.context import make_context
 from tilewright.dialects.kernel_families import FAMILIES
-from tilewright.dialects.npu_isa import COMPUTE, DmaInstruction, DmaWaitOp
 from tilewright.dialects.parsing import parse_file, parse_text, verify_module
-from tilewright.transforms.abstract_recipes import RECIPES
+from tilewright.targets.atlas.dialect.npu_isa import COMPUTE, DmaInstruction, DmaWaitOp
+from tilewright.targets.atlas.passes.abstract_recipes import RECIPES
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
 
 BLOCKS = Path(__file__).parents[1] / "data" / "mlir"

@@ -13,8 +13,8 @@ from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.reference import dtypes
 from tilewright.reference.executor import run
+from tilewright.targets.atlas.passes.text_isa import text_program
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
-from tilewright.transforms.text_isa import text_program
 
 X = "5x8xf32"
 MAPS = "operand_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>]"

@@ -14,15 +14,15 @@ from click.testing import CliRunner
 
 from tilewright.cli import app
 from tilewright.dialects.context import make_context
-from tilewright.dialects.npu_isa import BufferOp
 from tilewright.dialects.parsing import parse_text
 from tilewright.errors import TilewrightError
 from tilewright.reference.executor import run as run_reference
+from tilewright.targets.atlas.dialect.npu_isa import BufferOp
 from tilewright.targets.atlas.machine import PythonMachine
+from tilewright.targets.atlas.passes.text_isa import memory_map_json, text_program
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.text_isa import parse_text_isa, print_text_isa
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
-from tilewright.transforms.text_isa import memory_map_json, text_program
 
 TILED = (
     "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0},convert-npu-kernel-to-schedule,"

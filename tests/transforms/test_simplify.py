@@ -14,10 +14,10 @@ from tilewright.dialects.xdsl_api import DenseResourceAttr, ModuleOp, TensorType
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.mlir import read_mlir
 from tilewright.frontend.pt2 import read_pt2
+from tilewright.model.simplify import simplify
 from tilewright.reference import dtypes
 from tilewright.reference.executor import run
 from tilewright.transforms.convert_linalg_to_npu_kernel import ConvertLinalgToNPUKernel
-from tilewright.transforms.simplify import simplify
 
 DATA = Path(__file__).parents[1] / "data"
 SAVED = sorted((DATA / "pt2").glob("*.pt2"))

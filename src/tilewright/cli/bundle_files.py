@@ -14,12 +14,12 @@ import numpy as np
 
 from tilewright.cli import print_json
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import write_atomically
+from tilewright.io.file_access import write_atomically
+from tilewright.io.tensor_blob import tensor_pieces
+from tilewright.io.tensor_files import Tensor, read_tensor
 from tilewright.runtime.compiled_model import CompiledModel, Port
 from tilewright.runtime.example_inputs import KINDS, example_input, example_inputs, meanings
 from tilewright.runtime.port_types import PORT_TYPES
-from tilewright.runtime.tensor_blob import tensor_pieces
-from tilewright.runtime.tensor_files import Tensor, read_tensor
 from tilewright.runtime.values import as_port, describe
 
 INPUT_HELP = (

@@ -151,7 +151,7 @@ def command(
     from tilewright.cli.import_model import size
     from tilewright.compiling import check_sizes, compile_imported
     from tilewright.frontend.models import import_model
-    from tilewright.graph.compiler import CompileOptions
+    from tilewright.targets.atlas.model.compiler import CompileOptions
     from tilewright.targets.atlas.profile import load_profile
 
     profile = load_profile(target)
@@ -218,7 +218,7 @@ def _check_destinations(model: str, output: str, folder: str | None, page: str |
 def _samples(imported: Imported, paths: tuple[str, ...], seed: int, count: int) -> list[Arrays]:
     """Inputs to calibrate with."""
     from tilewright.frontend.samples import read_samples
-    from tilewright.graph.calibrate import example_inputs
+    from tilewright.model.calibrate import example_inputs
 
     if paths:
         return read_samples(imported, paths)
@@ -251,7 +251,7 @@ def _write(
     html: str | None,
 ) -> dict[str, str]:
     """Write everything; returns what was written where."""
-    from tilewright.file_access import write_atomically
+    from tilewright.io.file_access import write_atomically
     from tilewright.runtime.bundle import save
 
     files = {"bundle": output}

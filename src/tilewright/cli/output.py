@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tilewright import file_access
+from tilewright.io import file_access
 
 
 def write_atomically(path: str, text: str) -> None:

@@ -95,7 +95,7 @@ def command(
         imported = import_model(original)
     data = report_data(model, given, seed, run, verified, imported, machine, StepProgress)
     if target is not None:
-        from tilewright.file_access import write_atomically
+        from tilewright.io.file_access import write_atomically
         from tilewright.report.model_page import model_page
 
         write_atomically(target, model_page(data).encode("utf-8"))

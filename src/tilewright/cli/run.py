@@ -100,7 +100,7 @@ def command(
     seconds = time.perf_counter() - began
     files = write_outputs(plan, results)
     if trace_file is not None:
-        from tilewright.report.perfetto import write_trace
+        from tilewright.trace.perfetto import write_trace
 
         write_trace(session.trace(window), trace_file)
         files.append(trace_file)

@@ -35,7 +35,7 @@ def command(
     if to_text == memory_map:
         raise click.UsageError("say what to translate to: --mlir-to-npu-text-isa or --memory-map")
     from tilewright.frontend.mlir import read_model
-    from tilewright.transforms.text_isa import memory_map_json, text_program
+    from tilewright.targets.atlas.passes.text_isa import memory_map_json, text_program
 
     module = read_model(Path(input_file) if input_file != "-" else "-").module
     text = memory_map_json(module, function) if memory_map else text_program(module, function)

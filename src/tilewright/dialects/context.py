@@ -26,7 +26,7 @@ DIALECTS: dict[str, tuple[str, str]] = {
     "chlo": ("tilewright.dialects.stablehlo", "CHLO"),
     "npu_kernel": ("tilewright.dialects.npu_kernel", "NPUKernel"),
     "npu_schedule": ("tilewright.dialects.npu_schedule", "NPUSchedule"),
-    "npu_isa": ("tilewright.dialects.npu_isa", "NPUIsa"),
+    "npu_isa": ("tilewright.targets.atlas.dialect.npu_isa", "NPUIsa"),
 }
 
 

@@ -16,9 +16,9 @@ from tilewright.dialects.iree_ext import IREELinalgExt
 from tilewright.dialects.kernel_call import AttributeSpec, Family
 from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.linalg_ext import Linalg
-from tilewright.dialects.npu_isa import NPUIsa
 from tilewright.dialects.npu_kernel import NPUKernel
 from tilewright.dialects.npu_schedule import NPUSchedule
+from tilewright.targets.atlas.dialect.npu_isa import NPUIsa
 from tilewright.transforms import PASSES, load_pass
 from tilewright.transforms.pipelines import PIPELINES
 

@@ -42,7 +42,7 @@ from tilewright.dialects.xdsl_api import (
     UnregisteredOp,
 )
 from tilewright.errors import Location, TilewrightError, plain_reason
-from tilewright.file_access import decode_text, read_bytes
+from tilewright.io.file_access import decode_text, read_bytes
 
 # Weights stay outside the text, so a larger file is a mistake.
 MOST_BYTES = 1 << 30

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import ModuleOp
 from tilewright.errors import Location, TilewrightError
-from tilewright.runtime.tensor_files import SAFETENSORS_TYPES
+from tilewright.io.tensor_files import SAFETENSORS_TYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LARGEST_TENSOR = 1 << 31  # elements; several times what any machine here can hold

@@ -22,7 +22,7 @@ from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text, read_text, verify_module
 from tilewright.dialects.xdsl_api import Context, ModuleOp
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.iree_unwrap import unwrap
+from tilewright.transforms.iree_unwrap import unwrap
 
 RESOURCE_START = re.compile(r"^[ \t]*\{-#", re.MULTILINE)
 RESOURCE_USE = re.compile(r'dense_resource<(?:"((?:[^"\\]|\\.)*)"|([\w.$\-]+))>')

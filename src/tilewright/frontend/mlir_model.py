@@ -36,11 +36,9 @@ from tilewright.dialects.xdsl_api import (
     func,
 )
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import decode_text, read_bytes
 from tilewright.frontend.aten import INLINE_ELEMENTS
 from tilewright.frontend.aten_graph import BY_NAME
 from tilewright.frontend.imported import Array, Imported, TensorSpec
-from tilewright.frontend.iree_unwrap import unwrap
 from tilewright.frontend.mlir import split_resources, without_device
 from tilewright.frontend.stablehlo import (
     BYTECODE,
@@ -51,6 +49,8 @@ from tilewright.frontend.stablehlo import (
 )
 from tilewright.frontend.stablehlo_locations import plain_locations
 from tilewright.frontend.stablehlo_ops_movement import literal_array
+from tilewright.io.file_access import decode_text, read_bytes
+from tilewright.transforms.iree_unwrap import unwrap
 from tilewright.transforms.linalg_to_kernel.driver import convert_module
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
 
@@ -99,7 +99,7 @@ class TensorFile(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         if name not in self.names:
             raise KeyError(name)
-        from tilewright.runtime.tensor_files import read_tensor
+        from tilewright.io.tensor_files import read_tensor
 
         return read_tensor(f"{self.path}#{name}").array
 

@@ -348,6 +348,6 @@ def weight_key(name: str, weights: Mapping[str, Array]) -> str | None:
 
 def read_artifact(path: str | Path, weights: Mapping[str, Array] | None = None) -> Imported:
     """The model in a file with a portable artifact."""
-    from tilewright.file_access import read_bytes
+    from tilewright.io.file_access import read_bytes
 
     return import_artifact(read_bytes(str(path), 1 << 32), str(path), weights)

@@ -186,7 +186,7 @@ def weight_lookup(weights: Weights) -> Callable[[str], Any]:
         raise TilewrightError("TW1503", f"the weight file {path} does not exist")
     from safetensors import safe_open
 
-    from tilewright.runtime.tensor_files import read_tensor
+    from tilewright.io.tensor_files import read_tensor
 
     with safe_open(str(path), framework="numpy") as file:
         names = set(file.keys())

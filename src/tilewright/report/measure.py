@@ -10,8 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.file_access import write_atomically
-from tilewright.report.activity import Sampler
+from tilewright.io.file_access import write_atomically
 from tilewright.report.collect_report import collect
 from tilewright.report.model_page import model_page
 from tilewright.report.model_report import (
@@ -29,6 +28,7 @@ from tilewright.runtime.session import Session
 from tilewright.runtime.values import named_inputs
 from tilewright.runtime.verification import Accuracy, LayerCheck, Verification
 from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.activity import Sampler
 from tilewright.targets.atlas.machines import Machine
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]

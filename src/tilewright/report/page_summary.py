@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.report.memory_timeline import bytes_text
 from tilewright.report.model_report import LATENCY, ReportData, binding_of
-from tilewright.report.statistics import CAUSE_TEXT
+from tilewright.targets.atlas.statistics import CAUSE_TEXT
 
 _ELSEWHERE = ("bound", "bound_cause", "bound_terms", "host_share")  # what other cards say
 Line = tuple[str, str]  # label, value: plain text

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.runtime.archive import Member, read_archive, write_archive
+from tilewright.io.archive import Member, read_archive, write_archive
+from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.runtime.check import require
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.manifest import manifest_of, read_manifest
-from tilewright.runtime.tensor_blob import read_tensors, tensor_pieces
 from tilewright.targets.atlas.encoding import decode, encode
 from tilewright.targets.atlas.program import Data, Program
 from tilewright.targets.atlas.program_json import load_document

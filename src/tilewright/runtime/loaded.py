@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.file_access import write_atomically
+from tilewright.io.file_access import write_atomically
 from tilewright.runtime.compiled_model import CompiledModel, Port
 from tilewright.runtime.session import Session
 
@@ -131,7 +131,7 @@ class Program:
     @cached_property
     def asm(self) -> str:
         """The code as assembly text, every step marked by a label."""
-        from tilewright.runtime.listing import listing
+        from tilewright.targets.atlas.model.listing import listing
 
         return listing(self.model)
 

@@ -120,7 +120,7 @@ def _arrangement(layout: Layout) -> dict[str, Any]:
     """How arrays of another shape are stored in a region, where that is so."""
     if layout.arrangement is None:
         return {}
-    from tilewright.kernels.arrangements import written
+    from tilewright.targets.atlas.kernels.arrangements import written
 
     return {"arrangement": written(layout.arrangement)}
 
@@ -327,7 +327,7 @@ def _read_arrangement(table: Table, layout: Layout) -> Layout:
     """The layout with its arrangement, if it has one: it must make just the stored shape."""
     if "arrangement" not in table.values:
         return layout
-    from tilewright.kernels.arrangements import read
+    from tilewright.targets.atlas.kernels.arrangements import read
 
     try:
         arrangement = read(table.take("arrangement"))

@@ -62,8 +62,8 @@ def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
 
 def is_same(model: CompiledModel, imported: Imported) -> bool:
     """Whether this is the model that was compiled, by the hash in its provenance."""
-    from tilewright.graph.compiler import model_hash
-    from tilewright.transforms.simplify import simplify
+    from tilewright.model.simplify import simplify
+    from tilewright.targets.atlas.model.compiler import model_hash
 
     return model_hash(simplify(imported)) == model.provenance.get("model_hash")
 
@@ -148,7 +148,7 @@ def _run_imported(
         inputs.append(rounded(array, spec.dtype))
     layers: dict[int, np.ndarray] = {}
     if calls:
-        from tilewright.transforms.simplify import simplify
+        from tilewright.model.simplify import simplify
 
         imported = simplify(imported)  # steps name the operations that are left then
         found = find_counterparts(model, calls, imported)

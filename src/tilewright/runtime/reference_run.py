@@ -235,8 +235,8 @@ def compute(
 
 def library_references(model: CompiledModel) -> Mapping[str, Reference]:
     """The references of the kernels a model uses: those of whole models, and the library's own."""
-    from tilewright.graph.references import REFERENCES
-    from tilewright.runtime.kernel_model import PREFIX, kernel_references
+    from tilewright.targets.atlas.model.kernel_model import PREFIX, kernel_references
+    from tilewright.targets.atlas.model.references import REFERENCES
 
     references: dict[str, Reference] = {}
     if any(step.kernel.startswith(PREFIX) for step in model.steps):

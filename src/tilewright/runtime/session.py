@@ -26,7 +26,7 @@ from tilewright.targets.atlas.policy import Policy
 
 if TYPE_CHECKING:
     from tilewright.reference.executor import Executor
-    from tilewright.report.model import TraceModel
+    from tilewright.trace.model import TraceModel
 
 
 class Session:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.report.model import Counter, TraceModel
 from tilewright.runtime.compiled_model import HostPart
 from tilewright.runtime.values import port_array, region_codes
 from tilewright.targets.atlas.simulate import Result, drive
 from tilewright.targets.atlas.tracing import FOREVER, Recorder
+from tilewright.trace.model import Counter, TraceModel
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device

@@ -20,7 +20,6 @@ import numpy as np
 from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart
 from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs, meanings
-from tilewright.runtime.lint_model import hazards_of
 from tilewright.runtime.noise import UNKNOWN, Limit
 from tilewright.runtime.original import Original, find_original, run_original
 from tilewright.runtime.port_types import FLOATS
@@ -38,6 +37,7 @@ from tilewright.runtime.verification import (
 from tilewright.runtime.watch_inputs import InputWatch, Watches
 from tilewright.runtime.watch_steps import StepWatch
 from tilewright.targets.atlas.machines import native_missing
+from tilewright.targets.atlas.model.lint_model import hazards_of
 from tilewright.targets.atlas.policy import Policy
 from tilewright.tile.layouts import NUMPY
 

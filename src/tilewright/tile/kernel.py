@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError, within_memory
+from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
+from tilewright.targets.atlas.codegen.runner import Runner
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.tile.backend import running
-from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.layouts import Layout
-from tilewright.tile.runner import Runner
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
@@ -239,7 +239,7 @@ class Kernel:
 
         Constants (parameters that are numbers) are given by name as well.
         """
-        from tilewright.tile.compiler import compile_kernel
+        from tilewright.targets.atlas.codegen.compile_kernel import compile_kernel
 
         if inputs and isinstance(inputs[0], (str, Profile)):
             target, inputs = inputs[0], inputs[1:]
@@ -249,7 +249,7 @@ class Kernel:
 
     def ir(self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any) -> str:
         """The traced npu_schedule module as text, without compiling it."""
-        from tilewright.tile.compiler import trace
+        from tilewright.targets.atlas.codegen.compile_kernel import trace
 
         chosen, shapes = self._split(shapes)
         return str(trace(chosen, _profile(target), self._given(inputs, shapes)).module)

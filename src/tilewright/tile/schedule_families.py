@@ -13,10 +13,10 @@ from typing import Any
 
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.errors import TilewrightError
-from tilewright.kernels.bodies import BODIES
 from tilewright.tile import ops
 from tilewright.tile.arrays import TileArray, binary, reduce, transpose, unary
 from tilewright.tile.backend import Backend
+from tilewright.tile.bodies import BODIES
 from tilewright.tile.masks import LOWEST
 from tilewright.tile.products import Accumulation
 

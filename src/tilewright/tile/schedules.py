@@ -36,11 +36,11 @@ from tilewright.dialects.xdsl_api import (
     Block as IRBlock,
 )
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import TileArray, inside, spread
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.compiled import CompiledKernel
 from tilewright.tile.kernel import DEFAULT, Kernel, kernel_of
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.ops import to_bf16, to_fp8

@@ -72,7 +72,7 @@ def read_weights(path: str) -> dict[str, Array]:
     from safetensors import safe_open
 
     from tilewright.errors import Location, TilewrightError
-    from tilewright.runtime.tensor_files import read_tensor
+    from tilewright.io.tensor_files import read_tensor
 
     if not Path(path).is_file():
         raise TilewrightError("TW0020", "there is no such file of weights", Location(path))

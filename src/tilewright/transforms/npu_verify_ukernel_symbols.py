@@ -9,8 +9,8 @@ from tilewright.dialects.kernel_families import FAMILIES, SYMBOL_PREFIX, split_s
 from tilewright.dialects.locations import error_at
 from tilewright.dialects.npu_kernel import KernelCallOp
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass, TensorType
-from tilewright.kernels.manifest import Manifest, load_manifest
 from tilewright.transforms.diagnostics import warn
+from tilewright.transforms.kernel_manifest import Manifest, load_manifest
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tilewright.dialects.xdsl_api import (
     Operation,
     SSAValue,
 )
-from tilewright.kernels.manifest import Manifest, load_manifest
+from tilewright.transforms.kernel_manifest import Manifest, load_manifest
 from tilewright.transforms.tile_contractions import (
     TileSizes,
     attention_is_one_tile,

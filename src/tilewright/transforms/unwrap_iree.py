@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
-from tilewright.frontend.iree_unwrap import unwrap
+from tilewright.transforms.iree_unwrap import unwrap
 
 
 @dataclass(frozen=True)

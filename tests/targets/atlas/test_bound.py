@@ -6,10 +6,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tilewright.tile as tw
-from tilewright.kernels.measure import measure
-from tilewright.kernels.registry import ENTRIES
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.bound import lower_bound
+from tilewright.targets.atlas.kernels.measure import measure
+from tilewright.targets.atlas.kernels.registry import ENTRIES
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.compare import Tolerance
-from tilewright.runtime.tensor_files import Tensor
+from tilewright.io.tensor_files import Tensor
+from tilewright.reference.tolerance import Tolerance
 from tilewright.targets.atlas import simulate as module
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.placement import Expectation, Place, Placement, parse_place

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import decode_text, read_bytes, write_atomically
+from tilewright.io.file_access import decode_text, read_bytes, write_atomically
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.assembly.lexer import strip_comment
 from tilewright.targets.atlas.disassembler import disassemble

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.compare import Tolerance
-from tilewright.runtime.tensor_files import Tensor, check_writable, read_tensor
+from tilewright.io.tensor_files import Tensor, check_writable, read_tensor
+from tilewright.reference.tolerance import Tolerance
 from tilewright.targets.atlas.profile import Profile
 
 _NUMBER = r"(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|[0-9][0-9_]*)"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import decode_text, read_bytes
+from tilewright.io.file_access import decode_text, read_bytes
 from tilewright.targets.atlas.isa import OPCODES, Opcode, Operand, Span
 
 _FOLDER = Path(__file__).parent / "profiles"

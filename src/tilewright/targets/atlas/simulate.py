@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.report.model import TraceModel
-from tilewright.runtime.compare import Comparison, compare
-from tilewright.runtime.tensor_files import Tensor, element_type, write_tensor
+from tilewright.io.tensor_files import Tensor, element_type, write_tensor
+from tilewright.reference.tolerance import Comparison, compare
 from tilewright.targets.atlas.machines import Machine, make_machine
 from tilewright.targets.atlas.outcome import Fault, Outcome, Statistics
 from tilewright.targets.atlas.placement import (
@@ -34,6 +33,7 @@ from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Program
 from tilewright.targets.atlas.tracing import FOREVER, Recorder, build_trace
+from tilewright.trace.model import TraceModel
 
 Progress = Callable[[int], None]  # called with the tick reached
 Memory = Mapping[Any, np.ndarray | bytes] | Sequence[Placement]  # keys: addresses
@@ -159,7 +159,7 @@ class Result:
 
     def to_json(self, hot: int = 10) -> dict[str, Any]:
         """The object that `tilewright sim --json` prints."""
-        from tilewright.report.statistics import statistics_json
+        from tilewright.targets.atlas.statistics import statistics_json
 
         return {
             "program": self.program.source,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.report.model import Counter, Mark, Slice, TraceModel, Track
 from tilewright.targets.atlas.isa import OPCODES, Kind, Opcode
 from tilewright.targets.atlas.machines import Machine
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.targets.atlas.text import instruction_text, label_names
+from tilewright.trace.model import Counter, Mark, Slice, TraceModel, Track
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.simulate import Result

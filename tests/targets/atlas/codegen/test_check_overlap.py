@@ -10,11 +10,11 @@ import pytest
 from random_loops import ANY_GAIN, random_loop
 
 from tilewright.frontend.builder import ModelBuilder
-from tilewright.graph.compiler import compile_model
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.codegen import modulo_loop
 from tilewright.targets.atlas.codegen.check_overlap import wrong_access
 from tilewright.targets.atlas.codegen.modulo_scalars import Scalars
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.kernels.gemm import gemm
-from tilewright.kernels.rows import softmax
+from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.kernels.rows import softmax
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.profile import Profile, load_profile
 

@@ -30,8 +30,6 @@ from tilewright.dialects.xdsl_api import (
     scf,
     tensor,
 )
-from tilewright.kernels.bodies import BODIES
-from tilewright.kernels.launches import cost, launch_body
 from tilewright.targets.atlas.codegen.nest import (
     ROUND,
     Affine,
@@ -48,6 +46,8 @@ from tilewright.targets.atlas.codegen.nest import (
     Variable,
     Write,
 )
+from tilewright.tile.bodies import BODIES
+from tilewright.tile.launches import cost, launch_body
 
 SIDE = 32
 ROW = 32  # bytes of a row of a register

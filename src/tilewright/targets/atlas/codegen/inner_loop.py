@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.kernels.bodies import BODIES
 from tilewright.targets.atlas.codegen.chip import Chip, Run
 from tilewright.targets.atlas.codegen.meeting import meeting
 from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
@@ -25,6 +24,7 @@ from tilewright.targets.atlas.codegen.routine import Loop
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site
 from tilewright.targets.atlas.isa import Kind
+from tilewright.tile.bodies import BODIES
 
 LONG = 300  # statements of a body; shorter ones save a scalar register
 DEFERRED = 2  # stores of an iteration that may still run in the next

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.bodies import BODIES
 from tilewright.targets.atlas.codegen.chip import Area, Chip, ConstantPool, VmemExceeded
 from tilewright.targets.atlas.codegen.inner_loop import InnerLoop, Outer
 from tilewright.targets.atlas.codegen.meeting import meeting
@@ -41,6 +40,7 @@ from tilewright.targets.atlas.codegen.virtual import (
     OutOfReach,
 )
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.bodies import BODIES
 
 STRAIGHT = 1500  # instructions up to which everything is written out
 BODY = 3000  # longest loop body

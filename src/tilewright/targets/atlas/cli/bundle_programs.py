@@ -1,0 +1,139 @@
+"""Compiled models (.twb) where a program is expected: `lint`, `disasm` and `sim` take both.
+
+A bundle holds several programs, its segments, with the machine they are for, and everything they
+need to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli import print_json
+from tilewright.errors import Location, TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.runtime.compiled_model import CompiledModel
+    from tilewright.targets.atlas.lint import Report
+
+SUFFIX = ".twb"
+
+
+def is_bundle(path: str | None) -> bool:
+    """Whether a file is a compiled model by its name."""
+    return path is not None and path.lower().endswith(SUFFIX)
+
+
+def load_bundle(path: str, given: dict[str, Any]) -> CompiledModel:
+    """The compiled model; options that are about programs alone are refused by name."""
+    from tilewright.runtime.bundle import load
+
+    wrong = next((option for option, value in given.items() if value), None)
+    if wrong is not None:
+        raise TilewrightError(
+            "TW0046",
+            f"{wrong} is for programs; a compiled model brings its own machine, code and weights",
+            Location(path),
+            "leave it out, or take the code out first: tilewright disasm MODEL.twb -o model.S",
+        )
+    return load(path)
+
+
+def lint_bundle(path: str, limit: int, given: dict[str, Any]) -> list[Report]:
+    """What lint finds in every segment."""
+    from tilewright.targets.atlas.model.lint_model import lint_model
+
+    return lint_model(load_bundle(path, given), limit)
+
+
+def disassemble_bundle(path: str, output: str | None, given: dict[str, Any]) -> str | None:
+    """The code of all segments as assembly text; one segment alone assembles to the same code."""
+    from tilewright.io.file_access import write_atomically
+    from tilewright.targets.atlas.model.listing import listing
+
+    text = listing(load_bundle(path, given))
+    if output is None or output == "-":
+        return text
+    write_atomically(output, text.encode())
+    return None
+
+
+def simulate_bundle(
+    path: str,
+    machine: str | None,
+    seed: int,
+    max_cycles: int | None,
+    stats: bool,
+    hottest: int,
+    as_json: bool,
+    given: dict[str, Any],
+) -> int:
+    """Run a model on inputs drawn from a seed and show what the units did."""
+    from rich.console import Console
+
+    from tilewright.cli.bundle_files import failed
+    from tilewright.runtime.example_inputs import example_inputs
+    from tilewright.runtime.session import Session
+    from tilewright.targets.atlas.statistics import print_statistics, statistics_json
+
+    model = load_bundle(path, given)
+    session = Session(model, machine, max_cycles=max_cycles)
+    try:
+        session.run(example_inputs(model, "random", seed))
+    except TilewrightError as error:
+        return failed(error, as_json)
+    runs = session.segment_runs
+    if as_json:
+        print_json(
+            {
+                "model": model.name,
+                "profile": model.profile.name,
+                "inputs": f"random, seed {seed}",
+                "cycles": session.cycles,
+                "segments": [
+                    {
+                        "segment": run.segment,
+                        "start": run.start,
+                        "end": run.end,
+                        **statistics_json(run.statistics, model.segments[run.segment], hottest),
+                    }
+                    for run in runs
+                ],
+            }
+        )
+        return 0
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(
+        f"{model.name} ran on random inputs of seed {seed}: {session.cycles:,} cycles, "
+        f"{session.statistics.instructions:,} instructions in {_count(len(runs), 'segment')} "
+        f"({model.profile.name}); `tilewright run {path}` takes inputs and shows every step",
+        soft_wrap=True,
+    )
+    console.print()
+    if stats and model.segments and runs:
+        longest = max(runs, key=lambda run: run.end - run.start)
+        # Instructions are counted segment by segment: the tables are of the longest.
+        where = f"segment {longest.segment}" if len(runs) > 1 else ""
+        if where:
+            console.print(f"units in {where}, the longest:\n")
+        print_statistics(console, longest.statistics, model.segments[longest.segment], hottest)
+    return 0
+
+
+def print_reports(reports: Sequence[Report], path: str, show: Any, as_json: bool) -> int:
+    """All reports of a bundle, one behind the other; the exit code."""
+    if as_json:
+        print_json({"model": path, "segments": [report.to_json() for report in reports]})
+    else:
+        for number, report in enumerate(reports):
+            click.echo(f"{path}, segment {number}:")
+            show(report)
+        if not reports:
+            click.echo(f"{path}: clean; the host computes all of it")
+    return 0 if all(report.clean for report in reports) else 1
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

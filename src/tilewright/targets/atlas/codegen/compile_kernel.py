@@ -1,0 +1,205 @@
+"""From a kernel to a program: trace to npu_schedule, give tensors addresses, generate code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import Location, TilewrightError
+from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
+from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
+from tilewright.targets.atlas.codegen.lower_nest import (
+    SHARES,
+    Area,
+    ConstantPool,
+    VmemExceeded,
+    lower,
+)
+from tilewright.targets.atlas.codegen.padding import without_padding
+from tilewright.targets.atlas.codegen.routine import Routine
+from tilewright.targets.atlas.codegen.stages import stages
+from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.program import Program, joined
+from tilewright.tile.backend import STEPS, running
+from tilewright.tile.layouts import Layout
+from tilewright.tile.tracer import Tracer
+
+if TYPE_CHECKING:
+    from tilewright.dialects.xdsl_api import ModuleOp
+    from tilewright.tile.kernel import Kernel
+
+PAGE = 4096  # tensors start at multiples of this in DRAM
+ALIGN = 1024  # and of this in VMEM
+
+
+def trace(
+    kernel: Kernel, profile: Profile, layouts: dict[str, Layout], step_limit: int = STEPS
+) -> Tracer:
+    """The trace of a kernel, with its function complete."""
+    tracer = Tracer(profile, kernel.code, kernel.name)
+    tracer.step_limit = step_limit
+    tensors = kernel.tensors(tracer, layouts)
+    for tensor in tensors.values():
+        tracer.bind(tensor)
+    with running(tracer):
+        kernel.run_on(tensors)
+        tracer.finish()
+    return tracer
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a kernel finds its tensors, and what it may use.
+
+    constants: the DRAM address from which on it puts constants of its own.
+    """
+
+    tensors: Mapping[str, Placed]
+    constants: int
+    area: Area | None = None
+
+
+@dataclass
+class PlacedKernel:
+    """A kernel's program for tensors at given places."""
+
+    program: Program
+    module: ModuleOp  # what was traced
+    constants: dict[str, np.ndarray]  # further arguments of the traced function
+    data: list[tuple[int, bytes]]  # to be in DRAM before it runs
+    least: int | None  # cycles no order of its instructions can beat, where proven
+
+
+def compile_kernel(
+    kernel: Kernel, profile: Profile, layouts: dict[str, Layout], exact: bool = False
+) -> CompiledKernel:
+    """The program of a kernel on tensors of these layouts, one after the other in DRAM."""
+    bases, end = {}, 0
+    for name, layout in layouts.items():
+        bases[name] = end
+        end += -(-layout.bytes // PAGE) * PAGE
+    # Tensors are packed with zeros around them, and nobody looks beyond the edges of results.
+    tensors = {
+        name: Placed(layout, bases[name], padding=layout.arrangement is not None)
+        for name, layout in layouts.items()
+    }
+    placed = compile_placed(kernel, profile, layouts, Placement(tensors, end), exact)
+    compiled = CompiledKernel(
+        kernel,
+        profile,
+        placed.program,
+        layouts,
+        bases,
+        placed.data,
+        kernel.outputs,
+        placed.module,
+        placed.constants,
+    )
+    compiled.least = placed.least
+    return compiled
+
+
+def compile_placed(
+    kernel: Kernel,
+    profile: Profile,
+    layouts: dict[str, Layout],
+    placement: Placement,
+    exact: bool = False,
+) -> PlacedKernel:
+    """The program of a kernel on tensors at these places.
+
+    Steps are written out as far as VMEM has room for their tiles.
+    """
+    exceeded: VmemExceeded | None = None
+    for limit in (STEPS, STEPS // 4, STEPS // 16, 1):
+        try:
+            tracer = trace(kernel, profile, layouts, limit)
+        except TilewrightError as error:
+            # With fewer steps written out, variables may have to be states.
+            raise exceeded or error from None
+        try:
+            return lowered(kernel, profile, placement, tracer).finish(exact)
+        except VmemExceeded as error:
+            line = int(error.source) if error.source else kernel.location.line
+            exceeded = exceeded or error.at(Location(kernel.location.file, line))  # pyright: ignore
+            if not tracer.written_steps:
+                break
+    assert exceeded is not None
+    raise exceeded
+
+
+@dataclass
+class LoweredKernel:
+    """A kernel with its transfers and VMEM decided, its instructions not yet in order."""
+
+    kernel: Kernel
+    routines: list[Routine]  # one per stage
+    tracer: Tracer
+    constants: dict[str, np.ndarray]
+    data: list[tuple[int, bytes]]
+    end: int  # of what it uses of DRAM beyond its tensors
+
+    def finish(self, exact: bool = False) -> PlacedKernel:
+        """Put the instructions in order."""
+        try:
+            file = self.kernel.code.co_filename
+            programs = [routine.compile(file, exact=exact) for routine in self.routines]
+        except TilewrightError as error:
+            raise error.at(self.kernel.location) from None
+        least = self.routines[0].least if len(self.routines) == 1 else None
+        program = joined(programs)
+        return PlacedKernel(program, self.tracer.module, self.constants, self.data, least)
+
+
+def lowered(
+    kernel: Kernel,
+    profile: Profile,
+    placement: Placement,
+    tracer: Tracer,
+    shares: tuple[int, ...] = SHARES,
+) -> LoweredKernel:
+    """A traced kernel on tensors at these places, with loop bodies as long as `shares` allow."""
+    placed, data, end = dict(placement.tensors), [], placement.constants
+    area = placement.area or Area(0, profile.vmem_bytes)
+    made = {n: tensor for n, (tensor, _) in tracer.constants.items()} | tracer.scratch
+    numbers = {n: array for n, (_, array) in tracer.constants.items()}
+    own = {name: made[name] for name in tracer.arguments if name in made}
+    for name, tensor in own.items():
+        if tensor.on_chip:
+            placed[name] = Placed(tensor.layout, area.start, on_chip=True, changes=True)
+            area = Area(area.start + -(-tensor.layout.bytes // ALIGN) * ALIGN, area.end)
+            continue
+        placed[name] = Placed(tensor.layout, end)
+        if name in numbers:
+            data.append((end, tensor.layout.pack(numbers[name])))
+        end += -(-tensor.layout.bytes // PAGE) * PAGE
+    if end > profile.dram_bytes:
+        raise TilewrightError(
+            "TW1638",
+            f"the tensors of {kernel.name} need {end / 2**20:.1f} MiB of DRAM, {profile.name} has "
+            f"{profile.dram_bytes / 2**20:.1f} MiB",
+            kernel.location,
+        )
+    routines = []
+    try:
+        for name in tracer.read_back & placed.keys():  # their padding is read with them
+            placed[name] = replace(placed[name], padding=True)
+        statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
+        statements = without_padding(statements, profile)
+        parts, used = stages(statements, end)
+        end += used
+        for part in parts:
+            pool = ConstantPool(end)
+            routines.append(lower(part, profile, pool, area, shares))
+            if pool.values:
+                data.append((pool.dram, pool.data()))
+                end += len(pool.data())
+    except VmemExceeded:
+        raise
+    except TilewrightError as error:
+        raise error.at(kernel.location) from None
+    constants = {n: numbers.get(n, np.zeros(t.layout.padded)) for n, t in own.items()}
+    return LoweredKernel(kernel, routines, tracer, constants, data, end)

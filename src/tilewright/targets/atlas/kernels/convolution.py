@@ -1,0 +1,210 @@
+"""Convolution as a sum of matrix products, one per tap of the window.
+
+The image lies in DRAM as `images.py` says: 32 channels of one pixel are 32 bytes and pixels follow
+each other, so the tile of 32 pixels under a tap starts at any pixel and the im2col matrix never
+exists. Filters stay on chip while pixels stream past them.
+
+    layer = conv2d(Image(56, 56, 64, border=(1, 1)), 128, Window(3, 3, padding=1))
+    y = layer.kernel(x, w, bias)                # x [56, 56, 64], w [3, 3, 64, 128], bias [128]
+
+Sums run in accumulators through all taps in reading order, channels in blocks of 32, and are
+rounded to bf16 after every one. Taps outside of the image count as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import tilewright.tile as tw
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.kernels.image_blocks import (
+    Cost,
+    choose,
+    kept_rows,
+    pixel_blocks,
+    write_border,
+)
+from tilewright.targets.atlas.kernels.images import (
+    LOWEST,
+    SIDE,
+    Channels,
+    Filters,
+    Image,
+    Tap,
+    Unfolded,
+    Window,
+    check_result,
+    check_window,
+    image_type,
+    result_image,
+    result_phases,
+    round_up,
+)
+from tilewright.tile.backend import active
+from tilewright.tile.blocks import Block
+from tilewright.tile.kernel import Kernel, kernel_of
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "none": lambda x: x,
+    "relu": tw.relu,
+    "relu6": lambda x: tw.minimum(tw.relu(x), 6.0),
+    "silu": tw.silu,
+    "gelu": tw.gelu,
+    "sigmoid": tw.sigmoid,
+    "tanh": tw.tanh,
+}
+PRODUCT = 46.0  # ticks of a product of tiles, about
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of images of one size.
+
+    kernel: takes x, w, and where wanted scale and bias (one number per filter).
+    """
+
+    image: Image
+    window: Window
+    filters: Filters
+    out: Image
+    activation: str
+    kernel: Kernel
+    factor: float = 1.0
+
+
+def conv2d(
+    image: Image,
+    filters: int,
+    window: Window,
+    *,
+    groups: int = 1,
+    bias: bool = True,
+    scale: bool = False,
+    activation: str = "none",
+    factor: float = 1.0,
+    out: Image | None = None,
+    unfolded: bool = False,
+) -> Convolution:
+    """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
+
+    groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
+    out: how the result is stored; by default as fp8 with the border and pitch of the image.
+    unfolded: the host stores every pixel's window as its channels, for first layers.
+    """
+    if activation not in ACTIVATIONS:
+        raise TilewrightError(
+            "TW1675", f"there is no activation {activation!r}", hint=f"use {', '.join(ACTIVATIONS)}"
+        )
+    given = Filters(window.height, window.width, image.channels, filters, groups)
+    if unfolded:
+        out = out or replace(result_of_unfolded(image, window), channels=filters)
+        source = Unfolded(image, window, out)
+        plan = _Plan(source.into, Window(1, 1), source.filters(given), out, activation, factor)
+        arranged: Any = source
+    else:
+        check_window(image, window, "a convolution")
+        out = out or result_image(image, window, filters)
+        plan = _Plan(image, window, given, out, activation, factor)
+        arranged = image
+    check_result(plan.image, plan.window, filters, out)
+    per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
+    specs = {
+        "x": tw.fp8[plan.image.stored].panels().arranged(arranged),
+        "w": tw.fp8[plan.filters.stored].arranged(plan.filters),
+        **({"scale": per_filter} if scale else {}),
+        **({"bias": per_filter} if bias else {}),
+        "out": image_type(out),
+    }
+    kernel = kernel_of("conv2d", specs, plan.run)
+    return Convolution(image, window, given, out, activation, kernel, factor)
+
+
+def result_of_unfolded(image: Image, window: Window) -> Image:
+    """Like `result_image`, with phases only as far as the stride leaves some."""
+    height, width = window.result(image.height, image.width)
+    if any(n % s for n, s in zip(image.phase_count, window.steps, strict=True)):
+        phases = (1, 1)
+    else:
+        phases = result_phases(image, window)
+    return replace(image, height=height, width=width, phases=phases, pitch=0, fill="zero")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    image: Image
+    window: Window
+    filters: Filters
+    out: Image
+    activation: str
+    factor: float
+
+    def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
+        """The kernel."""
+        panels = -(-self.filters.filters // SIDE)
+        blocking = choose(self.out, panels, self._cost(), active().profile, "a convolution")
+        for b in tw.each(self.out.batch or 1):
+            write_border(out, b, self.out)
+            for panel in self._panels(blocking.panels):
+                for p in pixel_blocks(self.out, blocking.tiles):
+                    for (n, channels), phase in product(panel, self.out.each_phase()):
+                        total = tw.zeros()
+                        for tap in self.window.taps:
+                            at = self._at(phase, tap)
+                            pixels = x[b, at.row, at.column, p + at.shift, channels]
+                            total += pixels @ w[tap[0], tap[1], self._depth(channels), n]
+                        y = self._finished(total, n, scale, bias, p, phase)
+                        out[b, phase[0], phase[1], p + self.out.lead, n] = y
+
+    def _finished(self, total: Any, n: Block, scale: Any, bias: Any, p: Block, phase: Any) -> Any:
+        y = total if scale is None else total * scale[n]
+        y = y if bias is None else y + bias[n]
+        other = LOWEST if self.out.fill == "lowest" else 0.0
+        y = ACTIVATIONS[self.activation](y)
+        y = y if self.factor == 1.0 else y * self.factor
+        y = tw.keep(y, kept_rows(self.out, p, phase), other)
+        return tw.to_fp8(y) if self.out.dtype == "fp8" else y
+
+    def _at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:
+        return self.window.place(self.image, phase, tap)
+
+    def _depth(self, channels: Block) -> Block:
+        """The channels of the filters that meet these of the image."""
+        return Block(0, channels.tiles, self.filters.stored[2])
+
+    @property
+    def _aligned(self) -> bool:
+        """Whether a tile of filters sees just the tile of channels of its own number."""
+        tiles = range(-(-self.filters.filters // SIDE))
+        return all(self.filters.tiles(t) == (t, t) for t in tiles)
+
+    def _panels(self, count: int) -> Iterator[list[tuple[Block, Block]]]:
+        """Blocks of filters that are computed together, and the channels they see."""
+        filters, channels = round_up(self.filters.filters), self.image.stored[-1]
+        if self.filters.groups == 1:
+            for n in tw.grid(filters, count * SIDE):
+                yield [(n, Block(0, channels // SIDE, channels))]
+        elif self._aligned:
+            for n in tw.grid(filters, count * SIDE):
+                yield [(part, part) for part in n.parts()]
+        else:
+            for tile in range(filters // SIDE):
+                first, last = self.filters.tiles(tile)
+                yield [(Block(tile, 1, filters), Block(first, last - first + 1, channels))]
+
+    def _cost(self) -> Cost:
+        down, across = result_phases(self.image, self.window)
+        depth, taps = self.filters.depth, len(self.window.taps)
+        alone = self.filters.groups > 1
+        places = [self._at(phase, tap) for phase in product(range(down), range(across))
+                  for tap in self.window.taps]  # fmt: skip
+        seen = {(at.row, at.column) for at in places}
+        shifts = [at.shift for at in places]
+        ticks = PRODUCT if active().profile.timing["tensor_load"].latency > 16 else 32.0
+        return Cost(
+            0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
+            max(shifts) - min(shifts), taps * depth, down * across,
+            down * across * taps * depth, ticks,
+        )  # fmt: skip

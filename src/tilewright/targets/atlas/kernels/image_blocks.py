@@ -1,0 +1,191 @@
+"""Going over the pixels of a result in blocks that fit on the chip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import tilewright.tile as tw
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.kernels.images import LOWEST, SIDE, Image
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.blocks import Block
+
+TILE = 1024  # bytes of an fp8 tile
+BODY = 850  # products (or other steps) of tiles in one loop body
+SHORT = 220  # steps of a body that may be written out twice
+START = 600  # ticks before a body is under way, about
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one operation over windows costs.
+
+    shared, own: tiles of the image per tile of pixels, for all panels of filters and for each;
+    halo: further pixels of each that a block reads beside its own. fixed, writes: tiles of filters
+    and of results, per panel. steps: tile operations per tile of pixels and panel; ticks: of one.
+    """
+
+    shared: int
+    own: int
+    halo: int
+    fixed: int
+    writes: int
+    steps: int
+    ticks: float
+    longest: int = 0  # steps in one body; 0: BODY
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """Tiles of pixels and panels of filters in one body."""
+
+    tiles: int
+    panels: int
+    ticks: float
+
+
+def period(image: Image) -> int:
+    """Tiles after which rows of the image begin at the same places of tiles again."""
+    return math.lcm(image.pitch, SIDE) // SIDE
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The tiles of a phase image: loops over blocks of `size` tiles, each doing one part (first
+    tile, tiles) of every block, up to tile `looped`; then `rest` blocks written out."""
+
+    size: int
+    parts: list[tuple[int, int]]
+    looped: int
+    rest: list[tuple[int, int]]
+
+    def bodies(self, steps: int) -> list[tuple[int, int]]:
+        """(tiles, times its pixels are loaded) of every body with so many steps per tile. A loop
+        loads one block too many, unless its body is short enough to be written out once more."""
+        trips = self.looped // self.size
+        loops = [
+            (tiles, trips + (trips > 1 and (trips < 3 or tiles * steps > SHORT)))
+            for _, tiles in self.parts
+            if trips
+        ]
+        return [*loops, *((tiles, 1) for _, tiles in self.rest)]
+
+
+def partition(out: Image, most: int) -> Partition:
+    """Blocks of up to `most` tiles: loops over rows that are alike, then what is left."""
+    every = period(out)
+    whole = out.height // out.phase_count[0] * out.pitch // SIDE  # tiles wholly inside
+    if most >= every:
+        size = every * (most // every)
+        trips = -(-whole // size)
+        size = every * max(1, -(-(whole // every) // trips)) if trips else every
+        parts = [(0, size)]
+    else:
+        size, count = every, -(-every // most)
+        cuts = [every * k // count for k in range(count + 1)]
+        parts = [(first, last - first) for first, last in pairwise(cuts)]
+    looped = whole // size * size
+    total = -(-out.rows * out.pitch // SIDE)
+    rest = [(start, min(most, total - start)) for start in range(looped, total, most)]
+    return Partition(size, parts, looped, rest)
+
+
+def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) -> Blocking:
+    """The cheapest block: the image is read again for every block of panels, and the halo again
+    for every block of pixels."""
+    total = max(1, -(-out.rows * out.pitch // SIDE))
+    room = profile.vmem_bytes * 7 // 8
+    found: list[Blocking] = []
+    least = None
+    for group in sorted({-(-panels // k) for k in range(1, panels + 1)}):
+        per_tile = cost.steps * group
+        resident = cost.fixed * group * TILE
+        for most in range(1, total + 1):
+            if most > 1 and most * per_tile > (cost.longest or BODY):
+                break
+            cut = partition(out, most)
+            bodies = cut.bodies(per_tile)
+            reads = cost.shared + cost.own * group
+            around = (out.batch or 1) > 1 or group < panels
+            needed = resident + _room(cut, cost, reads, group, around) + 32 * TILE
+            if not cut.looped:  # everything is one piece of code
+                needed += len(border_tiles(out)) * cost.writes * group * TILE
+            least = min(needed, least or needed)
+            if needed > room:
+                continue
+            per_byte = profile.dma.ticks(TILE) / TILE
+            ticks = resident * per_byte
+            for tiles, times in bodies:
+                loads = reads * (tiles * TILE + cost.halo * SIDE)
+                stores = tiles * cost.writes * group * TILE
+                work = tiles * per_tile * cost.ticks
+                ticks += times * max((loads + stores) * per_byte, work) + START
+            found.append(Blocking(most, group, ticks * -(-panels // group)))
+    if not found:
+        assert least is not None
+        raise TilewrightError(
+            "TW1674",
+            f"{where} needs {least / 2**20:.2f} MiB of VMEM for one tile of pixels, {profile.name} "
+            f"has {room / 2**20:.2f} MiB for that",
+            hint="use fewer channels or a smaller window at a time",
+        )
+    return min(found, key=lambda b: (b.ticks, b.tiles))
+
+
+def _room(cut: Partition, cost: Cost, reads: int, group: int, around: bool) -> int:
+    """Bytes of VMEM for pixels: a loop has its inputs twice, and so has a piece that is the whole
+    body of a loop around it."""
+
+    def body(tiles: int, looped: bool) -> int:
+        loaded = reads * (tiles * TILE + cost.halo * SIDE)
+        buffers = 2 * (1 << max(10, (loaded - 1).bit_length())) if looped else loaded
+        return buffers + tiles * cost.writes * group * TILE
+
+    needs = [body(sum(tiles for _, tiles in cut.rest), around and not cut.looped)]
+    if cut.looped:
+        needs.append(body(max(tiles for _, tiles in cut.parts), True))
+    return max(needs)
+
+
+def pixel_blocks(out: Image, most: int) -> Iterator[Block]:
+    """Blocks of up to `most` tiles over the pixels of a phase image."""
+    found = partition(out, most)
+    for first, tiles in found.parts:
+        if found.looped:
+            for block in tw.grid(found.looped * SIDE, found.size * SIDE):
+                yield replace(block, start=block.start + first, tiles=tiles, shift=0)
+    total = -(-out.rows * out.pitch // SIDE)
+    for start, tiles in found.rest:
+        yield Block(start, tiles, total * SIDE, None, 0)
+
+
+def kept_rows(out: Image, block: Block, phase: tuple[int, int]) -> np.ndarray:
+    """Which pixels of a block are of the image."""
+    flat = block.start * SIDE + np.arange(block.tiles * SIDE)
+    return out.inside(flat, phase)
+
+
+def write_border(out: Any, b: Any, image: Image) -> None:
+    """Fill the tiles that hold nothing but border."""
+    if not border_tiles(image):
+        return
+    nothing = tw.full(LOWEST if image.fill == "lowest" else 0.0, image.dtype)
+    panels = image.stored[-1]
+    for part in border_tiles(image):
+        for a, c in np.ndindex(*image.phase_count):
+            for tile in range(panels // SIDE):
+                out[b, a, c, part, Block(tile, 1, panels)] = nothing
+
+
+def border_tiles(out: Image) -> list[Block]:
+    """The tiles before and after the pixels, which only hold border."""
+    first = out.lead // SIDE
+    after = first + -(-out.rows * out.pitch // SIDE)
+    places = [*range(first), *range(after, out.pixels // SIDE)]
+    return [Block(place, 1, out.pixels, None, 0) for place in places]

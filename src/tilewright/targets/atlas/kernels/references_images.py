@@ -1,0 +1,239 @@
+"""What the kernels over images must compute, from the definition of a convolution and of pooling.
+
+Works on images as they are given ([..., H, W, C]); how they are stored plays no part here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.reference import arithmetic as arith
+from tilewright.targets.atlas.kernels.convolution import Convolution
+from tilewright.targets.atlas.kernels.pooling import GlobalPooling, ImageSum, Pooling
+from tilewright.targets.atlas.kernels.references import (
+    SIDE,
+    TINY,
+    Codes,
+    Reference,
+    U,
+    constant,
+    function,
+    gelu,
+    sigmoid,
+    silu,
+    to_fp8,
+)
+from tilewright.targets.atlas.profile import Profile
+
+LOWEST = 0xFE  # of fp8
+
+# Activation on bit patterns, in float64, and how steep it is at most.
+_ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
+    "none": (lambda x: x, lambda x: x, 1.0),
+    "relu": (arith.relu, lambda x: np.maximum(x, 0), 1.0),
+    "relu6": (
+        lambda x: arith.extreme(arith.relu(x), constant(6.0), larger=False),
+        lambda x: np.clip(x, 0, 6),
+        1.0,
+    ),
+    "silu": (silu, lambda x: x / (1 + np.exp(-x)), 1.1),
+    "gelu": (
+        gelu,
+        lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        1.2,
+    ),
+    "sigmoid": (sigmoid, lambda x: 1 / (1 + np.exp(-x)), 0.25),
+    "tanh": (function("tanh"), np.tanh, 1.0),
+}
+
+
+def windows(image: np.ndarray, layer: Convolution | Pooling, border: float) -> np.ndarray:
+    """[..., rows, columns, taps, C]: the pixels under every tap, read one by one."""
+    window, (height, width) = layer.window, image.shape[-3:-1]
+    rows, columns = layer.out.height, layer.out.width
+    taps = []
+    for i in range(window.height):
+        for j in range(window.width):
+            r = np.arange(rows) * window.steps[0] + i * window.spacing[0] - window.sides[0]
+            q = np.arange(columns) * window.steps[1] + j * window.spacing[1] - window.sides[1]
+            seen = ((r >= 0) & (r < height))[:, None] & ((q >= 0) & (q < width))[None, :]
+            pixels = image[..., r.clip(0, height - 1)[:, None], q.clip(0, width - 1)[None, :], :]
+            taps.append(np.where(seen[..., None], pixels, np.array(border).astype(image.dtype)))
+    return np.stack(taps, axis=-2)
+
+
+def _whole(x: np.ndarray, axis: int) -> np.ndarray:
+    """Zeros up to whole tiles along an axis."""
+    grow = [(0, 0)] * x.ndim
+    grow[axis] = (0, -x.shape[axis] % SIDE)
+    return np.pad(x, grow)
+
+
+def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
+    """One accumulator through all taps in reading order and channels in blocks of 32."""
+    filters = layer.filters
+    first, plain, steepness = _ACTIVATIONS[layer.activation]
+    per, of = filters.filters // filters.groups, filters.channels // filters.groups
+    specs = layer.kernel.specs
+
+    def dense(w: np.ndarray) -> np.ndarray:
+        """[taps, C, N], zero where a filter's group does not look."""
+        whole = np.zeros((*w.shape[:2], filters.channels, filters.filters), w.dtype)
+        for f in range(filters.filters):
+            start = f // per * of
+            whole[:, :, start : start + of, f] = w[..., f]
+        return whole.reshape(-1, *whole.shape[2:])
+
+    def exact(profile: Profile, x: Codes, w: Codes, *rows: Codes) -> Codes:
+        seen, taps = windows(x, layer, 0), dense(w)
+        sees = np.asarray(dense(np.ones(w.shape, bool)).any(0))
+        if unfolded:
+            seen = seen.reshape(*seen.shape[:-2], 1, -1)
+            taps, sees = taps.reshape(1, -1, taps.shape[-1]), np.tile(sees, (len(taps), 1))
+        shape = seen.shape[:-2]
+        pixels = _whole(seen.reshape(-1, *seen.shape[-2:]), 2)
+        taps, sees = (_whole(_whole(m, m.ndim - 2), m.ndim - 1) for m in (taps, sees))
+        out = np.zeros((len(pixels), taps.shape[-1]), np.uint16)
+        for n in range(0, taps.shape[-1], SIDE):
+            used = np.flatnonzero(sees[:, n : n + SIDE].any(1)) // SIDE
+            total = None
+            for t in range(len(taps)):
+                for c in range(used.min() * SIDE, used.max() * SIDE + SIDE, SIDE):
+                    tap = taps[t, c : c + SIDE, n : n + SIDE]
+                    total = arith.matmul(pixels[:, t, c : c + SIDE], tap, total)
+            assert total is not None
+            out[:, n : n + SIDE] = total
+        y = out[:, : filters.filters].reshape(*shape, filters.filters)
+        given = dict(zip([n for n in specs if n not in ("x", "w", "out")], rows, strict=True))
+        if "scale" in given:
+            y = arith.multiply(y, given["scale"])
+        if "bias" in given:
+            y = arith.add(y, given["bias"])
+        y = first(y)
+        if layer.factor != 1.0:
+            y = arith.multiply(y, constant(layer.factor))
+        return arith.pack(y, 1) if layer.out.dtype == "fp8" else y
+
+    def ideal(x: np.ndarray, w: np.ndarray, *rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seen, taps = windows(x, layer, 0), dense(w)
+        value = np.einsum("...tc,tcn->...n", seen, taps)
+        size = np.einsum("...tc,tcn->...n", np.abs(seen), np.abs(taps))
+        steps = len(taps) * -(-filters.channels // SIDE)
+        error = 1.3 * U * steps * size + TINY
+        given = dict(zip([n for n in specs if n not in ("x", "w", "out")], rows, strict=True))
+        if "scale" in given:
+            value, error = value * given["scale"], 1.1 * error * np.abs(given["scale"])
+            error = error + U * np.abs(value)
+        if "bias" in given:
+            value = value + given["bias"]
+            error = error + U * (np.abs(value) + error)
+        result = plain(value)
+        error = steepness * error + 6 * U * np.abs(value) * (layer.activation != "none") + TINY
+        if layer.factor != 1.0:
+            result, error = result * layer.factor, 1.1 * error * abs(layer.factor)
+            error = error + 2 * U * np.abs(result)
+        return to_fp8(result, error) if layer.out.dtype == "fp8" else (result, error)
+
+    return Reference(exact, ideal)
+
+
+def max_pool(layer: Pooling) -> Reference:
+    def exact(profile: Profile, x: Codes) -> Codes:
+        seen = windows(x, layer, LOWEST if layer.image.fill == "lowest" else 0)
+        best = None
+        for t in range(seen.shape[-2]):
+            value = arith.unpack(seen[..., t, :], 1)
+            best = value if best is None else arith.extreme(best, value, larger=True)
+        assert best is not None
+        return arith.pack(best, 1)
+
+    def ideal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        low = -448.0 if layer.image.fill == "lowest" else 0.0
+        best = windows(x, layer, low).max(-2)
+        return best, np.zeros_like(best) + TINY
+
+    return Reference(exact, ideal)
+
+
+def average_pool(layer: Pooling, counting: bool = True) -> Reference:
+    """Products with a power of two on the diagonal, added up tap by tap, then one share."""
+    taps = layer.window.height * layer.window.width
+    unit = 2.0 ** -min(9, taps.bit_length() - 1)
+
+    def counts(shape: tuple[int, ...]) -> np.ndarray:
+        if counting:
+            return np.array(float(taps))
+        return np.maximum(windows(np.ones((*shape[-3:-1], 1)), layer, 0).sum(-2), 1)
+
+    def exact(profile: Profile, x: Codes) -> Codes:
+        seen = windows(x, layer, 0)
+        pixels = _whole(seen.reshape(-1, *seen.shape[-2:]), 2)
+        diagonal = arith.pack(arith.f64_to_bf16(np.eye(SIDE) * unit), 1)
+        out = np.zeros((len(pixels), pixels.shape[-1]), np.uint16)
+        for c in range(0, pixels.shape[-1], SIDE):
+            total = None
+            for t in range(taps):
+                total = arith.matmul(pixels[:, t, c : c + SIDE], diagonal, total)
+            assert total is not None
+            out[:, c : c + SIDE] = total
+        y = out[:, : x.shape[-1]].reshape(*seen.shape[:-2], -1)
+        share = arith.f64_to_bf16(1 / (counts(x.shape) * unit))
+        return arith.pack(arith.multiply(y, share), 1)
+
+    def ideal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seen, count = windows(x, layer, 0), counts(x.shape)
+        size = np.abs(seen).sum(-2) / count
+        return to_fp8(seen.sum(-2) / count, (1.3 * taps + 3) * U * size + TINY)
+
+    return Reference(exact, ideal)
+
+
+def global_average_pool(layer: GlobalPooling) -> Reference:
+    """Tiles of 32 stored pixels are summed by a product; the order is that of the storage."""
+    image = layer.image
+    count = image.height * image.width
+    unit = 2.0 ** -min(9, max(0, count.bit_length() - 1))
+
+    def exact(profile: Profile, x: Codes) -> Codes:
+        stored = _whole(image.arranged(x), -1)
+        out = np.zeros((len(stored), stored.shape[-1]), np.uint16)
+        ones = arith.pack(arith.f64_to_bf16(np.full((1, SIDE), unit)), 1)
+        first = image.lead
+        last = -(-(first + image.rows * image.pitch) // SIDE) * SIDE
+        for start in range(0, len(stored), SIDE):
+            rows = range(start, min(len(stored), start + SIDE))
+            for c in range(0, stored.shape[-1], SIDE):
+                total = None
+                for b in rows:
+                    chosen = np.where(np.arange(SIDE)[:, None] == b - start, ones, np.uint8(0))
+                    for a, d in np.ndindex(*image.phase_count):
+                        for p in range(first, last, SIDE):
+                            tile = stored[b, a, d, p : p + SIDE, c : c + SIDE]
+                            total = arith.matmul(chosen, tile, total)
+                assert total is not None
+                out[rows.start : rows.stop, c : c + SIDE] = total[: len(rows)]
+        share = constant(1 / (count * unit))
+        return arith.pack(arith.multiply(out, share), 1)[:, : image.channels]
+
+    def ideal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows = x.reshape(image.batch or 1, -1, image.channels)
+        steps = image.phase_count[0] * image.phase_count[1] * (image.pixels // SIDE)
+        error = (1.3 * steps + 3) * U * np.abs(rows).mean(1) + TINY
+        return to_fp8(rows.mean(1), error)
+
+    return Reference(exact, ideal)
+
+
+def add_images(layer: ImageSum) -> Reference:
+    first, plain, steepness = _ACTIVATIONS[layer.activation]
+
+    def exact(profile: Profile, a: Codes, b: Codes) -> Codes:
+        return arith.pack(first(arith.add(arith.unpack(a, 1), arith.unpack(b, 1))), 1)
+
+    def ideal(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value = a + b
+        return to_fp8(plain(value), steepness * 7 * U * np.abs(value) + TINY)
+
+    return Reference(exact, ideal)

@@ -1,0 +1,194 @@
+"""A compiled model put together: code, regions, steps, ports, and the texts people read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.printing import print_module
+from tilewright.frontend.imported import Imported
+from tilewright.runtime.compiled_model import (
+    COPY,
+    CompiledModel,
+    DevicePart,
+    HostPart,
+    Region,
+    Rounds,
+    Step,
+)
+from tilewright.runtime.value_graph import digest
+from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.host import Parts
+from tilewright.targets.atlas.model.link import Linked, link
+from tilewright.targets.atlas.model.placement import Places
+from tilewright.targets.atlas.model.rounds import Folded
+from tilewright.targets.atlas.model.values import value_graph
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import Layout, to_codes
+
+
+def assemble(
+    model: Imported,
+    parts: Parts,
+    folded: Folded,
+    places: Places,
+    made: list[PlacedKernel],
+    profile: Profile,
+    instruction_memory: int,
+    phases: dict[str, str],
+) -> CompiledModel:
+    """The model with its code linked; provenance is left to the caller."""
+    linked = Linked()
+    runs: list[HostPart | DevicePart] = []
+    for part in parts.sequence():
+        if isinstance(part, HostPart):
+            runs.append(part)
+            continue
+        order = link(
+            folded.calls, made, folded.repeats, places, profile,
+            part.first, part.end, linked, instruction_memory,
+        )  # fmt: skip
+        runs.append(DevicePart(tuple(order), part.inputs, part.outputs))
+    graph = value_graph(parts, folded)
+    regions, weights = _regions(folded, places, made, graph.digests)
+    steps = [_step(call, index, linked, places) for index, call in enumerate(folded.calls)]
+    ports = parts.ports()
+    phases["kernels"] = _listing(folded, places)
+    for call, kernel in zip(folded.calls, made, strict=True):
+        phases[f"schedule {call.name}"] = print_module(kernel.module)
+    return CompiledModel(
+        name=model.source,
+        profile=profile,
+        segments=linked.segments,
+        regions=regions,
+        steps=steps,
+        rounds=[Rounds(r.count, r.first, r.end, r.names) for r in folded.repeats],
+        ports=ports,
+        inputs=tuple(spec.name for spec in model.inputs),
+        outputs=tuple(spec.name for spec in model.outputs),
+        parts=runs,
+        weights=weights,
+        host_module=parts.host_text(),
+        host_weights=parts.host_weights,
+        state=dict(model.state),
+        phases=phases,
+        quantisation=_quantisation(folded),
+        graph=graph,
+    )
+
+
+def _regions(
+    folded: Folded, places: Places, made: list[PlacedKernel], digests: dict[str, str]
+) -> tuple[dict[str, Region], dict[str, np.ndarray]]:
+    """The place of every tensor, and the bytes of those that have a content; their digests are
+    noted as they are made."""
+    regions: dict[str, Region] = {}
+    weights: dict[str, np.ndarray] = {}
+    rounds = {t: (r, n) for n, r in enumerate(folded.repeats) for t in r.weights}
+    count = len(folded.calls)
+    for tensor in dict.fromkeys(t for call in folded.calls for t in call.tensors.values()):
+        life, stay = places.lives[tensor], places.stays.get(tensor)
+        if stay is not None:
+            name = on_chip_name(tensor, places)
+            place = places.vmem[tensor]
+            regions[name] = Region(
+                name, "vmem", place, tensor.layout, tensor.kind, stay.first, stay.until
+            )
+        if stay is not None and stay.whole:
+            continue
+        whole = tensor.kind in ("weight", "constant", "input", "output")
+        first, last = (0, count - 1) if whole else (life.first, life.last)
+        turns, stride = 1, 0
+        if tensor in rounds:
+            repeat, number = rounds[tensor]
+            turns, stride = repeat.count, places.stride[number]
+        place, name = places.dram[tensor], tensor.name
+        regions[name] = Region(
+            name, "dram", place, tensor.layout, tensor.kind, first, last, turns, stride
+        )
+        if tensor.content is not None:
+            every = rounds[tensor][0].weights[tensor] if tensor in rounds else [tensor]
+            weights[name] = _packed(every, digests)
+    for call, kernel in zip(folded.calls, made, strict=True):
+        for number, (address, content) in enumerate(kernel.data):
+            name = f"{call.name}.constant{number}"
+            while name in regions:
+                name += "'"
+            layout = Layout((len(content) // 32, 32), "fp8")
+            regions[name] = Region(name, "dram", address, layout, "constant", 0, count - 1)
+            weights[name] = np.frombuffer(content, np.uint8)
+    return regions, weights
+
+
+def on_chip_name(tensor: Tensor, places: Places) -> str:
+    """The name of a tensor's place in VMEM; one that is in DRAM too has two places."""
+    return tensor.name if places.stays[tensor].whole else f"{tensor.name}@vmem"
+
+
+def _packed(tensors: list[Tensor], digests: dict[str, str]) -> np.ndarray:
+    rows = []
+    for tensor in tensors:
+        assert tensor.content is not None
+        array = np.asarray(tensor.content(), np.float32).reshape(tensor.layout.given)
+        codes = to_codes(array, tensor.layout.dtype)
+        digests[tensor.name] = digest(codes)
+        rows.append(np.frombuffer(tensor.layout.pack(codes), np.uint8))
+    return rows[0] if len(rows) == 1 else np.stack(rows).reshape(-1)
+
+
+def _step(call: Call, index: int, linked: Linked, places: Places) -> Step:
+    segment, first, end = linked.spans[index]
+    operands = {}
+    for parameter, tensor in call.tensors.items():
+        here = places.on_chip(tensor, index)
+        operands[parameter] = on_chip_name(tensor, places) if here else tensor.name
+    stay = places.stays.get(call.output)
+    if stay is not None and not stay.whole:
+        operands[COPY] = call.output.name
+    return Step(
+        call.name, call.kernel, operands, call.all_options(), segment, first, end,
+        call.sources, call.macs,
+    )  # fmt: skip
+
+
+def _listing(folded: Folded, places: Places) -> str:
+    """The calls as text, one per line, with the place of every tensor."""
+    rows = []
+    for index, call in enumerate(folded.calls):
+        for repeat in folded.repeats:
+            if repeat.first == index:
+                rows.append(f"rounds {repeat.count} {{  // {', '.join(repeat.names)}")
+
+        def shown(tensor: Tensor) -> str:
+            shape = "x".join(map(str, tensor.layout.shape))
+            stay = places.stays.get(tensor)
+            space = "dram" if stay is None else "vmem" if stay.whole else "vmem+dram"
+            return f"%{tensor.name} : {shape}x{tensor.layout.dtype} {tensor.layout.order} {space}"
+
+        inside = any(r.first <= index < r.end for r in folded.repeats)
+        operands = ", ".join(f"{p} = {shown(t)}" for p, t in call.operands.items())
+        options = json.dumps(call.all_options(), default=str)
+        rows.append(
+            f"{'  ' if inside else ''}{shown(call.output)} = {call.kernel}({operands}) {options}"
+            f"  // {call.name}"
+        )
+        rows += ["}" for repeat in folded.repeats if repeat.end == index + 1]
+    return "\n".join(rows) + "\n"
+
+
+def _quantisation(folded: Folded) -> dict[str, Any]:
+    """Formats and scales, by tensor."""
+    result: dict[str, Any] = {}
+    for call in folded.calls:
+        if call.output.layout.dtype == "fp8":
+            scale = call.output.scale
+            result[call.output.name] = {
+                "layer": call.name,
+                "format": "f8E4M3FN",
+                "scale": scale.scale() if scale else None,
+                "largest": scale.largest if scale else None,
+            }
+    return result

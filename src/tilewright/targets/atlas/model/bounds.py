@@ -1,0 +1,183 @@
+"""The least time a compiled model can take on its machine.
+
+    bound = bound_of(model)
+    bound.total, bound.cause         -> 812345, "DMA"
+
+Nothing here knows how kernels are scheduled or why tensors are where they are; the input is what
+each step computes (its formula, operation by operation, because every operation rounds) and the
+rates of the machine. Three resources are looked at, each alone and as if it were never idle:
+
+DMA. Every weight, constant and input has to come in once, every output has to leave once, at the
+    engine's rate and as one transfer: without padding, commands, or the constants that kernels add
+    for their own use. Activations need not move at all. For a single step its operands and result
+    count where they lie: what is in DRAM moves, what is in VMEM does not.
+
+Matrix units. A product of n x k x m elements takes ceil(n/32) ceil(k/32) ceil(m/32) products of
+    tiles, each on one of two units of different speed. A unit holds two weights and two sums. Let
+    it get W weights and let V sums leave it. In time, one weight place sees W' weights one after
+    the other and one place for sums V' sums; a weight and a sum can only meet while both are
+    there, which happens for at most W' + V' pairs, and each pair gives at most one product. Over
+    the four pairs of places that makes P <= 2 (W + V): however weights and sums take turns, half a
+    transfer comes with every product. At least one sum leaves for every tile of a result, and the
+    smaller of both operands has to be pushed once. Products are then divided between the units so
+    that both end together, their transfers with them. Where the vector unit does the transfers
+    (atlas-v0), they are its work.
+
+Vector unit. Each element-wise operation of the formula on each tile, each reduction, cast and
+    transpose. Constants, spreading a row over a tile, masking of edges and anything done to whole
+    tiles of hidden keys are left out: there are other ways.
+
+Loads and stores between registers and VMEM are not counted, nor the time at the beginning and the
+end when only one unit has something to do. Steps of one part of the model may overlap in any way;
+between parts the host takes over, so their bounds add up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.planning.one_machine import two_machines
+from tilewright.runtime.compiled_model import CompiledModel, DevicePart, Region, Step
+from tilewright.targets.atlas.model.work import Work, work_of
+from tilewright.targets.atlas.profile import Profile
+
+ELEMENT_BYTES = {"fp8": 1, "bf16": 2}
+
+
+@dataclass(frozen=True)
+class StepBound:
+    """The bound of one step, carried out once with its tensors where they are."""
+
+    step: int
+    name: str
+    terms: dict[str, int]  # resource -> ticks
+
+    @property
+    def cycles(self) -> int:
+        return max(self.terms.values())
+
+    @property
+    def cause(self) -> str:
+        return max(self.terms, key=lambda name: self.terms[name])
+
+
+@dataclass(frozen=True)
+class ModelBound:
+    """The bound of a whole model.
+
+    terms: ticks each resource is busy over all parts; total is at least the largest of them.
+    """
+
+    total: int
+    cause: str
+    terms: dict[str, int]
+    per_step: list[StepBound]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cycles": self.total, "cause": self.cause, "terms": self.terms}
+
+
+def bound_of(model: CompiledModel) -> ModelBound:
+    """The bound of a model and of each of its steps."""
+    profile = model.profile
+    works = [_work(model, step) for step in model.steps]
+    steps = [
+        StepBound(k, step.name, terms_of(profile, works[k], _moved(model, step)))
+        for k, step in enumerate(model.steps)
+    ]
+    place = {
+        segment: number
+        for number, part in enumerate(model.parts)
+        if isinstance(part, DevicePart)
+        for segment in part.segments
+    }
+    total, sums = 0, dict[str, int]()
+    loaded: set[str] = set()  # weights are loaded by the first part that needs them
+    for number, part in enumerate(model.parts):
+        if not isinstance(part, DevicePart):
+            continue
+        work, names = Work(), dict[str, None]()
+        for index, _, step in model.calls():
+            if place.get(step.segment) == number:
+                work += works[index]
+                names.update(dict.fromkeys(step.operands.values()))
+        bytes = sum(_port_bytes(model, port) for port in (*part.inputs, *part.outputs))
+        for name in names:
+            region = model.regions[name]
+            if region.kind in ("weight", "constant") and name not in loaded:
+                loaded.add(name)
+                bytes += _content(region) * region.count
+        terms = terms_of(profile, work, bytes)
+        total += max(terms.values())
+        for resource, ticks in terms.items():
+            sums[resource] = sums.get(resource, 0) + ticks
+    cause = max(sums, key=lambda name: sums[name]) if sums else "nothing"
+    return ModelBound(total, cause, sums, steps)
+
+
+def _work(model: CompiledModel, step: Step) -> Work:
+    shapes = {p: model.regions[name].layout.given for p, name in step.operands.items()}
+    return work_of(model.profile, step.kernel, step.options, shapes)
+
+
+def _content(region: Region) -> int:
+    """Bytes of a tensor without padding."""
+    return math.prod(region.layout.given) * ELEMENT_BYTES[region.layout.dtype]
+
+
+def _moved(model: CompiledModel, step: Step) -> int:
+    """Bytes a step has to move between the memories as things are placed."""
+    regions = [model.regions[name] for name in dict.fromkeys(step.operands.values())]
+    return sum(_content(region) for region in regions if region.space == "dram")
+
+
+def _port_bytes(model: CompiledModel, port: str) -> int:
+    region = model.ports[port].region
+    return _content(model.regions[region]) if region is not None else 0
+
+
+def terms_of(profile: Profile, work: Work, moved: int) -> dict[str, int]:
+    """Ticks each resource needs."""
+    return {
+        "DMA": profile.dma.ticks(moved) if moved else 0,
+        "MXU0+MXU1": _matrix_ticks(profile, work),
+        "VPU": _vector_ticks(profile, work),
+    }
+
+
+def _transfers(work: Work) -> tuple[int, int]:
+    """(weights pushed, sums popped), at least."""
+    least = max(work.operand_tiles, -(-work.products // 2) - work.sums)
+    return max(0, least), work.sums
+
+
+def _matrix_ticks(profile: Profile, work: Work) -> int:
+    """Least time of both matrix units together."""
+    if not work.products:
+        return 0
+    own = profile.timing["push"].unit == "MXU"
+    push, pop = (profile.timing[name].interval for name in ("push", "pop_wide"))
+    pushed, popped = _transfers(work)
+    # Half a transfer goes with each product to its unit, what is more goes anywhere.
+    beside = work.products / 2 * min(push, pop) if own else 0.0
+    rest = pushed * push + popped * pop - beside if own else 0.0
+    times = [
+        work.products * profile.timing[f"matmul_mxu{unit}"].interval + beside for unit in (0, 1)
+    ]
+    jobs = [(times[0], times[1])] + ([(rest, rest)] if rest > 0 else [])
+    return math.ceil(two_machines(jobs))  # pyright: ignore[reportArgumentType]
+
+
+def _vector_ticks(profile: Profile, work: Work) -> int:
+    timing = profile.timing
+    one = timing["vector"].interval
+    parts = 2 // profile.tile_registers  # instructions for a whole tile
+    ticks = work.tiles * parts * one + (work.columns + work.casts) * one
+    for count, name in ((work.row_sums, "sum_rows"), (work.row_extremes, "extreme_rows")):
+        ticks += count * (parts * timing[name].interval + (parts - 1) * one)
+    if timing["push"].unit == "VPU":
+        pushed, popped = _transfers(work)
+        ticks += pushed * timing["push"].interval + popped * timing["pop_wide"].interval
+    return ticks

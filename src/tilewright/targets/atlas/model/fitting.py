@@ -1,0 +1,125 @@
+"""Places and code together: which tensors stay in VMEM is tried until every kernel has its room.
+
+How much VMEM a kernel uses is known only when it is lowered. A kernel that lacks some asks for
+more, and fewer tensors stay around it. Where its area no longer grows, its loop bodies may be shorter;
+where that is not enough either, nothing else stays in VMEM while it runs. Every kernel goes these
+steps once, so the search ends: with code, or with the name of the kernel that lacks room when all
+of VMEM is its own.
+
+Error codes: TW1708 a kernel does not fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.host import Parts
+from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.targets.atlas.model.link import Generator
+from tilewright.targets.atlas.model.placement import Places, place, starved
+from tilewright.targets.atlas.model.residence import Demands
+from tilewright.targets.atlas.model.rounds import Folded
+from tilewright.targets.atlas.profile import Profile
+
+LEAST = 4096  # bytes that a kernel asks for at least
+ASKED = 6  # times a kernel may ask for more
+NO_ADDRESSES = ("TW1406", "TW1408")  # the memory planner found none
+
+
+def fit(
+    folded: Folded, parts: Parts, profile: Profile, fuse: bool
+) -> tuple[Places, list[LoweredKernel]]:
+    """Places at which all calls can be lowered, and the lowered calls."""
+    staged: set[Tensor] = set()
+    search = _Search(folded, profile)
+    while True:
+        try:
+            places = place(
+                folded.calls, folded.repeats, profile, fuse, parts.borders(), search.demands
+            )
+        except TilewrightError as error:
+            if error.code not in NO_ADDRESSES or not fuse:
+                raise
+            search.demands.slack += profile.vmem_bytes // 32
+            fuse = search.demands.slack < profile.vmem_bytes // 2
+            continue
+        waiting = starved(folded.calls, places, profile) if fuse else []
+        waiting = [k for k in waiting if folded.calls[k].operands["a"] not in staged]
+        if waiting:
+            staged.add(_stage(folded, parts, waiting[0]))
+            search = _Search(folded, profile)
+            continue
+        made, lacking = search.generator.lower(places, search.short)
+        if not lacking:
+            return places, made
+        for index, lack in lacking.items():
+            search.ask(index, lack, places)
+
+
+@dataclass
+class _Search:
+    """What calls have asked for so far."""
+
+    folded: Folded
+    profile: Profile
+    demands: Demands = field(default_factory=Demands)
+    short: set[int] = field(default_factory=set)  # calls whose loop bodies may be short
+    areas: dict[int, list[int]] = field(default_factory=dict)  # call -> sizes of its areas
+
+    def __post_init__(self) -> None:
+        self.generator = Generator(self.profile, self.folded.calls, self.folded.repeats)
+
+    def ask(self, index: int, lack: int, places: Places) -> None:
+        """The next step for a call that lacks so many bytes."""
+        area = places.areas[index]
+        seen = self.areas.setdefault(index, [])
+        seen.append(area.end - area.start)
+        grows = len(seen) == 1 or (seen[-1] > seen[-2] and len(seen) < ASKED)
+        if index in self.demands.alone:
+            self._refuse(index, lack, seen[-1])
+        elif index not in self.short and grows:
+            # Kernels over images choose their blocks for all of VMEM: they get it soon.
+            images = self.folded.calls[index].kernel in IMAGE_KERNELS
+            least = self.profile.vmem_bytes // 2 if images else LEAST
+            self.demands.more[index] = self.demands.more.get(index, 0) + max(least, lack)
+        elif index not in self.short:
+            self.short.add(index)
+        else:
+            self.demands.alone.add(index)
+
+    def _refuse(self, index: int, lack: int, has: int) -> None:
+        call = self.folded.calls[index]
+        operands = {name: t for name, t in call.operands.items() if not t.layout.is_vector}
+        largest = max(operands.values(), key=lambda t: t.layout.bytes, default=call.output)
+        shape = "x".join(str(size) for size in largest.layout.shape)
+        raise TilewrightError(
+            "TW1708",
+            f"{call.name} does not fit: even with short loops it needs {_kib(has + lack)} KiB of "
+            f"VMEM, and {self.profile.name} has {_kib(has)} KiB for it",
+            hint=f"its largest operand is {largest.name} ({shape}, {_kib(largest.layout.bytes)} "
+            "KiB); split it in the model, or run the layer on the host",
+        )
+
+
+def _kib(bytes: int) -> int:
+    return -(-bytes // 1024)
+
+
+def _stage(folded: Folded, parts: Parts, index: int) -> Tensor:
+    """Copy a call's left operand to VMEM first; the copy."""
+    call = folded.calls[index]
+    source = call.operands["a"]
+    layout = source.layout
+    out = Tensor(f"{source.name}.staged", layout, "activation", None, source.value, source.scale)
+    options = {"rank": len(layout.shape), "dtype": layout.dtype}
+    copy = Call(f"{source.name} to VMEM", "copy", {"x": source}, out, options)
+    call.operands = {p: out if t is source else t for p, t in call.operands.items()}
+    folded.calls.insert(index, copy)
+    for repeat in folded.repeats:
+        repeat.first += repeat.first > index
+        repeat.end += repeat.end > index
+    parts.spans = [(first + (first > index), end + (end > index)) for first, end in parts.spans]
+    return out

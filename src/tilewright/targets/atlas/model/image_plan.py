@@ -1,0 +1,438 @@
+"""Which operations of a graph work on images on the device, and how every image is stored.
+
+Convolutions, poolings, sums of images and activations are layers. How an image is stored is a
+question to all that read it: a stride wants phases, a window wants a border, and what one layer
+reads and writes has the same pitch. So phases are found from the end of the graph to its beginning,
+pitches for all images that are connected. A layer the library has no kernel for is left out, with
+the reason, and the plan is made again without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.errors import TilewrightError
+from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
+from tilewright.targets.atlas.kernels.arrangements import written
+from tilewright.targets.atlas.kernels.images import SIDE, Image, Window, beyond, needed_border, pair
+from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+
+FLOATS = ("f32", "bf16", "f16", "f64")
+TRIES = 8  # passes over a graph until the phases of all sums agree
+Phases = tuple[int, int]
+
+_ACTIVATIONS = {
+    "elementwise_relu": "relu", "relu": "relu", "silu": "silu", "elementwise_silu": "silu",
+    "gelu_tanh": "gelu", "gelu_erf": "gelu", "sigmoid": "sigmoid",
+    "elementwise_sigmoid": "sigmoid", "elementwise_tanh": "tanh", "tanh": "tanh",
+}  # fmt: skip
+NONNEGATIVE = ("relu", "relu6", "sigmoid")
+THROUGH_ZERO = ("none", "relu", "relu6", "silu", "gelu", "tanh")  # a border of zeros stays one
+
+
+@dataclass(eq=False)
+class Layer:
+    """One kernel over images."""
+
+    kind: str  # conv, max, average, combine
+    inputs: tuple[SSAValue, ...]
+    result: SSAValue
+    nodes: tuple[Node, ...]  # the operation itself first
+    first: bool  # whether channels come before rows and columns
+    window: Window | None = None
+    activation: str = "none"
+    unfolded: bool = False
+
+    @property
+    def node(self) -> Node:
+        return self.nodes[0]
+
+
+@dataclass
+class ImagePlan:
+    """Layers by what they compute, and every image: results, and what the host hands over."""
+
+    graph: Graph
+    layers: dict[SSAValue, Layer] = field(default_factory=dict)
+    images: dict[SSAValue, Image] = field(default_factory=dict)
+    nonnegative: set[SSAValue] = field(default_factory=set)
+    reasons: dict[Node, str] = field(default_factory=dict)  # why an operation is no layer
+
+    def source(self, layer: Layer) -> Image:
+        """What a layer reads."""
+        x = layer.inputs[0]
+        return plain_image(x, layer.first) if layer.unfolded else self.images[x]
+
+    def out(self, layer: Layer, dtype: str = "fp8") -> Image:
+        """What a layer writes; results for the outside are bf16 and need no border."""
+        image = self.images[layer.result]
+        if dtype == "fp8":
+            return image
+        if layer.kind == "combine":
+            return replace(image, dtype="bf16")
+        return replace(image, dtype="bf16", border=(0, 0), spare=0, fill="zero")
+
+    def options(self, layer: Layer, dtype: str = "fp8") -> tuple[str, dict[str, Any]]:
+        """The kernel of a layer and its options, without numbers of scales."""
+        both = {"image": written(self.source(layer)), "out": written(self.out(layer, dtype))}
+        if layer.kind == "combine":
+            two = len(layer.inputs) == 2
+            return "combine", {**both, "activation": layer.activation, "two": two}
+        both["window"] = written(layer.window)
+        if layer.kind == "conv":
+            own: dict[str, Any] = {
+                "filters": self.images[layer.result].channels,
+                "groups": layer.node.call.integer("groups") or 1,
+                "bias": "bias" in layer.node.inputs, "scale": True,
+                "activation": layer.activation, "unfolded": layer.unfolded,
+            }  # fmt: skip
+            return "conv2d", {**both, **own}
+        counting = layer.node.call.flag("count_include_pad")
+        kept = layer.inputs[0] in self.nonnegative
+        own = {"kind": layer.kind, "nonnegative": kept, "counting": counting}
+        return "pool", {**both, **own}
+
+
+def plan_images(graph: Graph, fuse: bool, host: dict[Node, str]) -> ImagePlan:
+    """The plan of a graph. host: operations that are not for the device, with the reason."""
+    reasons: dict[Node, str] = {}
+    while True:
+        plan = ImagePlan(graph, reasons=reasons)
+        found = _layers(graph, fuse, {*host, *reasons}, reasons)
+        plan.layers = {layer.result: layer for layer in found}
+        wrong = _store(plan, found) or dict(_impossible(plan))
+        if not wrong:
+            return plan
+        reasons.update(wrong)
+
+
+def _impossible(plan: ImagePlan) -> Iterator[tuple[Node, str]]:
+    """Layers that the library cannot make a kernel for."""
+    for layer in plan.layers.values():
+        kernel, options = plan.options(layer)
+        try:
+            IMAGE_KERNELS[kernel](options)
+        except TilewrightError as error:
+            yield layer.node, error.message
+
+
+# --- finding layers ---------------------------------------------------------------------------
+
+
+def _layers(graph: Graph, fuse: bool, skip: set[Node], reasons: dict[Node, str]) -> list[Layer]:
+    """All layers, in the order of the graph."""
+    found: dict[SSAValue, Layer] = {}
+    taken: set[Node] = set()
+    for node in graph.nodes:
+        if node in skip or node in taken or len(shape_of(node.result)) != 4:
+            continue
+        if dtype_of(node.result) not in FLOATS:
+            continue
+        layer = _layer(graph, node, found, reasons)
+        if layer is None:
+            continue
+        if fuse and layer.kind in ("conv", "combine") and layer.activation == "none":
+            _take_activation(graph, layer, skip)
+        if layer.kind == "combine" and layer.activation not in THROUGH_ZERO:
+            continue
+        taken.update(layer.nodes)
+        found[layer.result] = layer
+    return list(found.values())
+
+
+def _layer(
+    graph: Graph, node: Node, found: dict[SSAValue, Layer], reasons: dict[Node, str]
+) -> Layer | None:
+    """The layer of a node, if it is one."""
+    if node.family == "conv2d":
+        constant = [v in graph.constants for r, v in node.inputs.items() if r != "x"]
+        if not all(constant):
+            reasons[node] = "a convolution whose filters are computed"
+            return None
+        return _window_layer(graph, node, "conv", found, reasons)
+    if node.family in ("pool_max", "pool_avg"):
+        kind = "max" if node.family == "pool_max" else "average"
+        if kind == "average" and _only_means(graph, node):
+            return None
+        return _window_layer(graph, node, kind, found, reasons)
+    activation = activation_of(node)
+    known = [found.get(value) for value in node.operands]
+    if activation and len(known) == 1 and known[0] is not None:
+        inputs, first = (node.operands[0],), known[0].first
+        return Layer("combine", inputs, node.result, (node,), first, activation=activation)
+    if node.family == "elementwise_add" and len(known) == 2 and not scalars(node):
+        one, two = known
+        alike = all(
+            shape_of(value) == shape_of(node.result) and node.reads_plainly(index)
+            for index, value in enumerate(node.operands)
+        )
+        if alike and one is not None and two is not None and one.first == two.first:
+            return Layer("combine", tuple(node.operands), node.result, (node,), one.first)
+    return None
+
+
+def _window_layer(
+    graph: Graph, node: Node, kind: str, found: dict[SSAValue, Layer], reasons: dict[Node, str]
+) -> Layer | None:
+    """A convolution or pooling."""
+    x, call = node.inputs["x"], node.call
+    first = not (call.string("layout") or "").startswith("nhwc")
+    if x in graph.constants or (x in found and found[x].first != first):
+        reasons[node] = "an image that is constant or has its channels elsewhere"
+        return None
+    if kind == "conv":
+        shape = shape_of(node.inputs["w"])
+        height, width = shape[2:] if first else shape[:2]
+    else:
+        height, width = call.integers("kernel") or (1, 1)
+    steps, spacing = (call.integers(name) or (1, 1) for name in ("strides", "dilations"))
+    sides = call.integers("padding") or (0, 0, 0, 0)
+    rows, columns = _sizes(shape_of(node.result), first)[:2]
+    try:
+        top, left, bottom, right = sides
+        window = Window(
+            height, width, (steps[0], steps[1]), (top, left, bottom, right),
+            (spacing[0], spacing[1]),
+        )  # fmt: skip
+        image = plain_image(x, first)
+        single = replace(window, stride=1)
+        if single.result(image.height, image.width) == (rows, columns) == (1, 1):
+            window = single  # there is only one place for it: it makes no steps
+        if window.result(image.height, image.width) != (rows, columns):
+            raise TilewrightError("TW1671", "a window that does not make its result")
+    except TilewrightError as error:
+        reasons[node] = error.message
+        return None
+    layer = Layer(kind, (x,), node.result, (node,), first, window)
+    if kind == "conv" and x not in found and (call.integer("groups") or 1) == 1:
+        taps, channels = height * width, image.channels
+        layer.unfolded = -(-taps * channels // SIDE) < taps * -(-channels // SIDE)
+    return layer
+
+
+def _take_activation(graph: Graph, layer: Layer, skip: set[Node]) -> None:
+    """Make an activation that alone reads the result part of the layer."""
+    if not graph.used_once(layer.result):
+        return
+    users = graph.users.get(layer.result, [])
+    name = activation_of(users[0]) if users and users[0] not in skip else None
+    if name is not None:
+        layer.activation, layer.result = name, users[0].result
+        layer.nodes = (*layer.nodes, users[0])
+
+
+def activation_of(node: Node) -> str | None:
+    """The library's name of an activation."""
+    if node.family == "clamp":
+        low, high = node.call.value("min"), node.call.value("max")
+        if not node.reads_plainly():
+            return None
+        if low == 0 and (high is None or high == 6):
+            return "relu" if high is None else "relu6"
+        return None
+    if len(node.operands) != 1 or not node.reads_plainly():
+        return None
+    return _ACTIVATIONS.get(node.family)
+
+
+def _sizes(shape: Sequence[int], first: bool) -> tuple[int, int, int]:
+    """Height, width, channels of [B, C, H, W] or [B, H, W, C]."""
+    return (shape[2], shape[3], shape[1]) if first else (shape[1], shape[2], shape[3])
+
+
+def plain_image(value: SSAValue, first: bool, phases: Phases = (1, 1)) -> Image:
+    """A value as an image, stored in the simplest way."""
+    shape = shape_of(value)
+    return Image(*_sizes(shape, first), phases=phases, batch=shape[0], first=first)
+
+
+# --- means ------------------------------------------------------------------------------------
+
+
+def mean_of(graph: Graph, value: SSAValue) -> tuple[SSAValue, bool, tuple[Node, ...]] | None:
+    """The image whose mean over all pixels the value [B, C] is, whether its channels come first,
+    and the operations in between."""
+    if len(shape_of(value)) != 2:
+        return None
+    node, nodes = graph.definition.get(value), []
+    if node is not None and node.family == "reshape":
+        inner = graph.definition.get(node.operands[0])
+        if inner is None or not _keeps_channels(inner, shape_of(value)):
+            return None
+        nodes, node = [node], inner
+    first = _mean_order(node) if node is not None else None
+    if node is None or first is None:
+        return None
+    return node.operands[0], first, (node, *nodes)
+
+
+def _keeps_channels(node: Node, rows: Sequence[int]) -> bool:
+    shape = shape_of(node.result)
+    return shape in ((*rows, 1, 1), (rows[0], 1, 1, rows[1]))
+
+
+def _mean_order(node: Node) -> bool | None:
+    """Whether channels come first in what the node takes the mean of over rows and columns; None
+    if it does something else."""
+    shape = shape_of(node.operands[0]) if node.operands else ()
+    if len(shape) != 4:
+        return None
+    if node.family == "reduction_mean" and len(node.operands) == 1:
+        axes = sorted(axis % 4 for axis in node.call.integers("axes") or ())
+        return True if axes == [2, 3] else False if axes == [1, 2] else None
+    if node.family != "pool_avg" or any(node.call.integers("padding") or ()):
+        return None
+    first = not (node.call.string("layout") or "").startswith("nhwc")
+    whole = _sizes(shape, first)[:2]
+    return first if tuple(node.call.integers("kernel") or ()) == whole else None
+
+
+def _only_means(graph: Graph, node: Node) -> bool:
+    """Whether a pooling is only read as rows of means."""
+    if any(node.result is value for _, value in graph.outputs):
+        return False
+    users = graph.users.get(node.result, ())
+    return bool(users) and all(mean_of(graph, user.result) is not None for user in users)
+
+
+# --- how images are stored --------------------------------------------------------------------
+
+
+def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
+    """Fill in the images of a plan; layers that cannot be, with the reason."""
+    phases, wrong = _phases(layers)
+    if wrong:
+        return wrong
+    orders = {x: layer.first for layer in layers for x in (*layer.inputs, layer.result)}
+    drafts = {value: plain_image(value, orders[value], n) for value, n in phases.items()}
+    _note_signs(plan, layers)
+    readers: dict[SSAValue, list[Layer]] = {value: [] for value in drafts}
+    for layer in layers:
+        for x in () if layer.unfolded else layer.inputs:
+            readers[x].append(layer)
+    alike, pitches = _Groups(drafts), _Groups(drafts)
+    for layer in layers:
+        for x in () if layer.unfolded else layer.inputs:
+            pitches.join(x, layer.result)
+            if layer.kind == "combine":
+                alike.join(x, layer.result)
+    for group in alike.groups():
+        border = np.max([_border(drafts[v], reader) for v in group for reader in readers[v]]
+                        + [(0, 0)], axis=0)  # fmt: skip
+        fills = {value: _fill(plan, drafts[value], readers[value]) for value in group}
+        for value in group:
+            wanted = fills[value]
+            if isinstance(wanted, Layer):
+                reason = "a maximum beyond the edge of an image that others read with zeros there"
+                return {wanted.node: reason}
+            rows, columns = map(int, border)
+            image = replace(drafts[value], border=(rows, columns), fill=wanted, pitch=0)
+            drafts[value] = image
+        if len({drafts[value].fill for value in group}) > 1:
+            low = next(r for v in group for r in readers[v] if r.kind == "max")
+            return {low.node: "a maximum beyond the edge of an image that is part of a sum"}
+    for group in pitches.groups():
+        # Rows of any of them fit with the border of any other.
+        widest = max(group, key=lambda v: (drafts[v].columns, drafts[v].rows))
+        across = max(drafts[value].border[1] for value in group)
+        model = replace(drafts[widest], border=(drafts[widest].border[0], across), pitch=0)
+        for value in group:
+            drafts[value] = replace(drafts[value], pitch=model.pitch)
+    for group in alike.groups():
+        # A tile more, so that one can begin at any pixel.
+        needs = [1] + [
+            -(-beyond(drafts[v], reader.window) // SIDE)
+            for v in group for reader in readers[v] if reader.window is not None
+        ]  # fmt: skip
+        for value in group:
+            drafts[value] = replace(drafts[value], spare=max(needs))
+    plan.images = drafts
+    return {}
+
+
+def _phases(layers: list[Layer]) -> tuple[dict[SSAValue, Phases], dict[Node, str]]:
+    """Phases of every image: so many that all strides on the way to the end have their own."""
+    need: dict[SSAValue, Phases] = {}
+
+    def ask(value: SSAValue, phases: Phases) -> None:
+        known = need.get(value, (1, 1))
+        need[value] = (math.lcm(known[0], phases[0]), math.lcm(known[1], phases[1]))
+
+    uneven: Layer | None = None
+    for _ in range(TRIES):
+        for layer in reversed(layers):
+            ask(layer.result, (1, 1))
+            down, across = need[layer.result]
+            steps = layer.window.steps if layer.window is not None else (1, 1)
+            for x in () if layer.unfolded else layer.inputs:
+                ask(x, (down * steps[0], across * steps[1]))
+        found: dict[SSAValue, Phases] = {}
+        uneven = None
+        for layer in layers:
+            if layer.unfolded:
+                found[layer.result] = need[layer.result]
+                continue
+            given = [found.setdefault(x, need[x]) for x in layer.inputs]
+            if len(set(given)) > 1:
+                uneven = layer
+                for x in layer.inputs:
+                    for phases in given:
+                        ask(x, phases)
+            steps = layer.window.steps if layer.window is not None else (1, 1)
+            found[layer.result] = pair((given[0][0] // steps[0], given[0][1] // steps[1]))
+        if uneven is None:
+            return found, {}
+    assert uneven is not None
+    return {}, {uneven.node: "a sum of images that come by different strides"}
+
+
+def _note_signs(plan: ImagePlan, layers: list[Layer]) -> None:
+    """Find images that hold no negative number."""
+    for layer in layers:
+        pooled = layer.kind in ("max", "average") and layer.inputs[0] in plan.nonnegative
+        if pooled or layer.activation in NONNEGATIVE:
+            plan.nonnegative.add(layer.result)
+
+
+def _border(image: Image, layer: Layer) -> tuple[int, int]:
+    return (0, 0) if layer.window is None else needed_border(image, layer.window)
+
+
+def _fill(plan: ImagePlan, image: Image, readers: list[Layer]) -> str | Layer:
+    """What the border of an image holds; a layer that would need something else."""
+    lowest = [
+        layer for layer in readers
+        if layer.kind == "max" and any(_border(image, layer))
+        and layer.inputs[0] not in plan.nonnegative
+    ]  # fmt: skip
+    if not lowest:
+        return "zero"
+    others = [
+        r for r in readers if r.kind == "combine" or (r.kind != "max" and any(_border(image, r)))
+    ]
+    users = plan.graph.users.get(lowest[0].inputs[0], ())
+    means = any(_mean_order(user) is not None for user in users)
+    return lowest[0] if others or means else "lowest"
+
+
+class _Groups:
+    """Values that belong together."""
+
+    def __init__(self, values: Any) -> None:
+        self.of = {value: [value] for value in values}
+
+    def join(self, one: SSAValue, other: SSAValue) -> None:
+        first, second = self.of[one], self.of[other]
+        if first is not second:
+            first += second
+            for value in second:
+                self.of[value] = first
+
+    def groups(self) -> list[list[SSAValue]]:
+        return list({id(group): group for group in self.of.values()}.values())

@@ -1,0 +1,276 @@
+"""Lowering of images: calls of convolutions, poolings and sums, and the way in and out.
+
+An image travels as fp8 with a scale, stored as `image_plan` says. The host hands it over scaled;
+products behind it take rows, one per image, and the outside gets bf16 in the model's order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.errors import TilewrightError
+from tilewright.model.capture import Node, shape_of
+from tilewright.targets.atlas.kernels.arrangements import written
+from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
+from tilewright.targets.atlas.model.calls import Tensor
+from tilewright.targets.atlas.model.image_plan import Layer, mean_of, plan_images
+from tilewright.targets.atlas.model.kernels import build
+from tilewright.targets.atlas.model.kernels_images import gathered_columns
+from tilewright.tile.layouts import Layout
+
+if TYPE_CHECKING:
+    from tilewright.targets.atlas.model.lowering import Lowering
+
+# Activations that may be scaled before or after: the result's scale goes into the product's.
+HOMOGENEOUS = ("none", "relu")
+LONGEST = 12800  # columns of pixels side by side
+
+
+class Images:
+    """Makes calls for images that are asked for."""
+
+    def __init__(self, lowering: Lowering, host: dict[Node, str]) -> None:
+        self.lowering, self.graph = lowering, lowering.graph
+        self.plan = plan_images(lowering.graph, lowering.fuse, host)
+
+    def reason(self, node: Node) -> str | None:
+        """Why an operation on images is not on the device."""
+        return self.plan.reasons.get(node)
+
+    def __contains__(self, value: SSAValue) -> bool:
+        """Whether the device computes the value as an image."""
+        return value in self.plan.layers
+
+    # --- images -------------------------------------------------------------------------------
+
+    def image(self, value: SSAValue) -> Tensor:
+        """The value as an fp8 image."""
+        return self.lowering.remembered((value, "image"), lambda: self._make(value))
+
+    def _make(self, value: SSAValue) -> Tensor:
+        layer = self.plan.layers.get(value)
+        if layer is None:
+            return self._handed_over(value, self.plan.images[value], "image")
+        return self._emit(layer, "fp8")
+
+    def _handed_over(self, value: SSAValue, arrangement: Any, conversion: str) -> Tensor:
+        """An image that the host gives."""
+        lowering = self.lowering
+        name = self.graph.inputs.get(value) or lowering.hint(value)
+        layout = Layout(arrangement.stored, "fp8", "panels", arrangement)
+        tensor = Tensor(
+            lowering.unique(f"{name}.{conversion}"), layout, "input",
+            value=value, scale=lowering.magnitude(value),
+        )  # fmt: skip
+        lowering.take_from_host(value, conversion, tensor)
+        return tensor
+
+    def outside(self, value: SSAValue) -> Tensor:
+        """The value as a bf16 image, for the host."""
+        return self.lowering.remembered((value, "bf16 image"), lambda: self._make_outside(value))
+
+    def _make_outside(self, value: SSAValue) -> Tensor:
+        layer = self.plan.layers[value]
+        readers = [one for one in self.plan.layers.values() if value in one.inputs]
+        alone = not readers and (value, "image") not in self.lowering.forms
+        if layer.kind in ("conv", "combine") and alone:
+            return self._emit(layer, "bf16")
+        x = self.image(value)
+        assert x.scale is not None
+        copied = Layer("combine", (value,), value, (), layer.first)
+        late = {"first": x.scale.scale}
+        return self._call(copied, "bf16", f"{x.name} to bf16", {"a": x}, late)
+
+    def _emit(self, layer: Layer, dtype: str) -> Tensor:
+        if layer.kind == "conv":
+            return self._convolution(layer, dtype)
+        if layer.kind == "combine":
+            return self._combination(layer, dtype)
+        x = self.image(layer.inputs[0])
+        return self._call(layer, dtype, layer.node.layer or "pool", {"x": x}, {}, scale=x.scale)
+
+    def _call(
+        self,
+        layer: Layer,
+        dtype: str,
+        name: str,
+        operands: dict[str, Tensor],
+        late: dict[str, Any],
+        macs: int = 0,
+        **more: Any,
+    ) -> Tensor:
+        """A call of a layer's kernel."""
+        kernel, options = self.plan.options(layer, dtype)
+        layout = build(kernel, options).layouts({})["out"]
+        label = self.lowering.hint(layer.result)
+        out = Tensor(
+            self.lowering.unique(label), layout, "activation", value=layer.result, **more
+        )  # fmt: skip
+        return self.lowering.call(
+            name, kernel, operands, out, layer.nodes, macs, late, **options
+        )  # fmt: skip
+
+    def _convolution(self, layer: Layer, dtype: str) -> Tensor:
+        lowering, node = self.lowering, layer.node
+        value = layer.inputs[0]
+        kernel, options = self.plan.options(layer, dtype)
+        layouts = build(kernel, options).layouts({})
+        if layer.unfolded:
+            arrangement = layouts["x"].arrangement
+            x = lowering.remembered(
+                (value, "unfolded", arrangement),
+                lambda: self._handed_over(value, arrangement, "unfolded"),
+            )
+        else:
+            x = self.image(value)
+        source = x.scale
+        assert source is not None
+        given = np.asarray(self.graph.constants[node.inputs["w"]], np.float32)
+        weight = given.transpose(2, 3, 1, 0) if layer.first else given  # [KH, KW, C / groups, N]
+        channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
+        target = lowering.magnitude(layer.result) if dtype == "fp8" else None
+        early = target is not None and layer.activation in HOMOGENEOUS
+
+        def share() -> float:
+            return 1.0 / target.scale() if target is not None and early else 1.0
+
+        name = node.layer or "conv2d"
+        if lowering.kept(name):
+            raise TilewrightError(
+                "TW1709",
+                f"{name} cannot be kept in bf16: images are fp8",
+                node.location,
+                "have the host compute it, or keep other layers",
+            )
+        operands = {
+            "x": x,
+            "w": lowering.weight(f"{name}.weight", layouts["w"], lambda: weight / channel),
+            "scale": lowering.weight(
+                f"{name}.scale", layouts["scale"], lambda: channel * (source.scale() * share())
+            ),
+        }
+        if "bias" in node.inputs:
+            bias = np.asarray(self.graph.constants[node.inputs["bias"]], np.float32).reshape(-1)
+            operands["bias"] = lowering.weight(
+                f"{name}.bias", layouts["bias"], lambda: bias * share()
+            )
+        late = {}
+        if target is not None and not early:
+            late["factor"] = lambda: 1.0 / target.scale()
+        image = self.plan.images[layer.result]
+        macs = (image.batch or 1) * image.height * image.width * weight.size
+        return self._call(layer, dtype, name, operands, late, macs, scale=target)
+
+    def _combination(self, layer: Layer, dtype: str) -> Tensor:
+        parts = [self.image(value) for value in layer.inputs]
+        target = self.lowering.magnitude(layer.result) if dtype == "fp8" else None
+        early = layer.activation in HOMOGENEOUS
+
+        def share() -> float:
+            return 1.0 / target.scale() if target is not None else 1.0
+
+        late = {}
+        for name, part in zip(("first", "second"), parts, strict=False):
+            scale = part.scale
+            assert scale is not None
+            late[name] = lambda scale=scale: scale.scale() * (share() if early else 1.0)
+        if target is not None and not early:
+            late["factor"] = share
+        operands: dict[str, Tensor] = dict(zip(("a", "b"), parts, strict=False))
+        name = layer.node.layer or layer.node.family.removeprefix("elementwise_")
+        return self._call(layer, dtype, name, operands, late, scale=target)
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def mean(self, value: SSAValue, dtype: str) -> Tensor | None:
+        """The value [1, B, C] if it is the mean of images."""
+        found = mean_of(self.graph, value)
+        if found is None or found[0] not in self:
+            return None
+        source, first, nodes = found
+        if self.plan.layers[source].first != first:
+            return None
+        x = self.image(source)
+        scale = x.scale
+        assert scale is not None
+        target = self.lowering.magnitude(value) if dtype == "fp8" else None
+        late = {
+            "factor": lambda: scale.scale() / (target.scale() if target is not None else 1.0)
+        }  # fmt: skip
+        return self._gather(x, "mean", dtype, value, nodes, late, scale=target)
+
+    def flattened(self, value: SSAValue, weight: np.ndarray) -> tuple[Tensor, np.ndarray] | None:
+        """All pixels of images side by side, if that is what a product's operand is, and the
+        weight in the order of what is stored."""
+        reshape = self.graph.node_of(value, "reshape")
+        if reshape is None or reshape.operands[0] not in self:
+            return None
+        source = reshape.operands[0]
+        image = self.plan.images[source]
+        whole = (shape_of(source)[0], math.prod(shape_of(source)[1:]))
+        if shape_of(value) != whole or image.fill != "zero" or not self._worth(source):
+            return None
+
+        def make() -> Tensor:
+            x = self.image(source)
+            return self._gather(x, "flat", "fp8", value, (reshape,), {}, scale=x.scale, undo=undo)
+
+        def undo(content: np.ndarray) -> np.ndarray:
+            """The value, from what is stored."""
+            wide = content.reshape(-1, image.height, image.width, round_up(image.channels))
+            pixels = wide[..., : image.channels]
+            pixels = np.moveaxis(pixels, -1, 1) if image.first else pixels
+            assert x.scale is not None
+            return pixels.reshape(whole) * x.scale.scale()
+
+        x = self.lowering.remembered((value, "flat"), make)
+        sizes = (image.height, image.width, image.channels)
+        if image.first:
+            rows = weight.reshape(image.channels, *sizes[:2], -1).transpose(1, 2, 0, 3)
+        else:
+            rows = weight.reshape(*sizes, -1)
+        wide = np.zeros((*sizes[:2], round_up(image.channels), rows.shape[-1]), np.float32)
+        wide[:, :, : image.channels] = rows
+        return x, wide.reshape(-1, rows.shape[-1])
+
+    def _worth(self, value: SSAValue) -> bool:
+        """Whether pixels side by side are not much longer than without padding, and what lies
+        beyond the last channel is zero."""
+        image = self.plan.images[value]
+        columns = gathered_columns(image, "flat")
+        given = round_up(image.height * image.width * image.channels)
+        if columns > LONGEST or columns > 2 * given:
+            return False
+        return image.channels % SIDE == 0 or not self._beyond(value)
+
+    def _beyond(self, value: SSAValue) -> bool:
+        """Whether other numbers than zero lie beyond the last channel: a sigmoid's of zero."""
+        layer = self.plan.layers.get(value)
+        if layer is None or layer.kind == "conv":
+            return layer is not None and layer.activation == "sigmoid"
+        return any(self._beyond(x) for x in layer.inputs)
+
+    def _gather(
+        self,
+        x: Tensor,
+        kind: str,
+        dtype: str,
+        value: SSAValue,
+        nodes: tuple[Node, ...],
+        late: dict[str, Any],
+        **more: Any,
+    ) -> Tensor:
+        image = x.layout.arrangement
+        assert isinstance(image, Image)
+        shape = (1, image.batch or 1, gathered_columns(image, kind))
+        name = self.lowering.hint(value)
+        out = self.lowering.activation(name, shape, dtype, value=value, **more)
+        label = nodes[0].layer or kind
+        return self.lowering.call(
+            label, "gather", {"x": x}, out, nodes, 0, late,
+            image=written(image), kind=kind, out=dtype,
+        )  # fmt: skip

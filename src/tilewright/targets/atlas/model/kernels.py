@@ -1,0 +1,670 @@
+"""The kernels that whole models are made of, written in the tile language.
+
+Activations are [B, M, C]: batch, rows (tokens), channels. Values in front of a matrix product are
+fp8, everything else is bf16. Scales of quantised operands are folded into `scale`, one factor per
+column of a product, so nothing is rescaled twice. Heads of attention are a leading dimension:
+H heads of queries, G of keys and values, each for H / G of queries.
+
+`build(name, options)` gives the kernel for a set of options; `TensorSpec`s carry the names of the
+sizes, so a shape that does not fit is an error before anything is compiled.
+"""
+
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import tilewright.tile as tw
+from tilewright.targets.atlas.kernels.attention import (
+    Keys,
+    attend,
+    reach,
+    together,
+    together_causal,
+)
+from tilewright.targets.atlas.model.blocking import GROUP
+from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.targets.atlas.model.kernels_products import HIGH
+from tilewright.tile.blocks import Block, whole
+from tilewright.tile.kernel import Kernel
+from tilewright.tile.layouts import SIDE
+from tilewright.tile.masks import beyond, beyond_edges
+from tilewright.tile.types import TensorSpec
+
+Options = Mapping[str, Any]
+Tensors = dict[str, Any]
+Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], None]]]
+
+LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
+BODY = 480  # products of tiles in one loop body, at most
+FINISHED = 4  # tiles of sums that leave in one step
+MAKERS: dict[str, Maker] = {}
+
+
+def maker(function: Maker) -> Maker:
+    MAKERS[function.__name__] = function
+    return function
+
+
+def build(name: str, options: Options) -> Kernel:
+    """The kernel `name` for these options (JSON values)."""
+    if name in IMAGE_KERNELS:
+        return _build_image_kernel(name, json.dumps(options, sort_keys=True))
+    return _build(name, tuple(sorted((k, _frozen(v)) for k, v in options.items())))
+
+
+@cache
+def _build_image_kernel(name: str, options: str) -> Kernel:
+    return IMAGE_KERNELS[name](json.loads(options))
+
+
+@cache
+def _build(name: str, options: tuple[tuple[str, Any], ...]) -> Kernel:
+    specs, body = MAKERS[name](dict(options))
+
+    def run(**tensors: Any) -> None:
+        body(tensors)
+
+    run.__name__ = name
+    run.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=spec)
+            for n, spec in specs.items()
+        ]
+    )
+    return Kernel(run)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def given(**specs: TensorSpec | None) -> dict[str, TensorSpec]:
+    """Parameters that are there."""
+    return {name: spec for name, spec in specs.items() if spec is not None}
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+@maker
+def norm(o: Options):
+    """rms or layer norm of each row, times `factor`; weight and bias are for later products to
+    fold in, unless given as `weight` and `bias`."""
+    out = tw.fp8["B", "M", "K"] if o["out"] == "fp8" else tw.bf16["B", "M", "K"]
+    row = tw.bf16["K"]
+    specs = given(
+        x=tw.bf16["B", "M", "K"],
+        weight=row if o.get("weight") else None,
+        bias=row if o.get("bias") else None,
+        out=out,
+    )
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x, share = t["x"], 1 / t["x"].K
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                values = x[b, m, :]
+                if o["kind"] == "layer":
+                    values = values - tw.row_sum(values) * share
+                scale = tw.rsqrt(tw.row_sum(tw.square(values)) * share + o["epsilon"])
+                y = values * (scale if factor == 1.0 else scale * factor)
+                if "weight" in t:
+                    y = y * t["weight"][:]
+                if "bias" in t:
+                    y = y + t["bias"][:]
+                t["out"][b, m, :] = tw.to_fp8(y) if o["out"] == "fp8" else y
+
+    return specs, body
+
+
+@maker
+def softmax(o: Options):
+    """softmax of each row"""
+
+    def body(t: Tensors) -> None:
+        for b in tw.each(t["x"].B):
+            for m in tw.grid(t["x"].M):
+                row = t["x"][b, m, :]
+                powers = tw.exp(row - tw.row_max(row))
+                t["out"][b, m, :] = powers * tw.recip(tw.row_sum(powers))
+
+    return given(x=tw.bf16["B", "M", "K"], out=tw.bf16["B", "M", "K"]), body
+
+
+# --- element by element -----------------------------------------------------------------------
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "neg": lambda x: -x,
+    "gelu_tanh": tw.gelu,
+    **{
+        n: getattr(tw, n)
+        for n in [
+            "abs",
+            "exp",
+            "exp2",
+            "log",
+            "log2",
+            "sqrt",
+            "rsqrt",
+            "recip",
+            "tanh",
+            "sin",
+            "cos",
+            "relu",
+            "sigmoid",
+            "square",
+            "cube",
+            "silu",
+        ]
+    },
+}
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "max": tw.maximum,
+    "min": tw.minimum,
+}
+
+# Functions that are infinite or NaN at 0, which is what lies beyond the edge of an input: in a
+# product that would meet zeros and spoil what is inside.
+UNSAFE = ("div", "recip", "rsqrt", "log", "log2")
+
+
+@maker
+def pointwise(o: Options):
+    """A chain of element-wise operations in one pass.
+
+    `program` lists (operation, result, arguments): names of earlier results or parameters, or
+    numbers; `inputs` says how each parameter broadcasts: full, row (one value per column),
+    or matrix (the same for all of the batch). The last result is the output.
+    """
+    shapes = {
+        "full": tw.bf16["B", "M", "N"],
+        "row": tw.bf16["N"],
+        "matrix": tw.bf16["M", "N"],
+        "column": tw.bf16["B", "M", 1],
+    }
+    specs = {name: shapes[kind] for name, kind in o["inputs"]}
+    specs["out"] = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
+
+    def body(t: Tensors) -> None:
+        out = t["out"]
+        for b in tw.each(out.B):
+            for m in tw.grid(out.M):
+                for n in tw.grid(out.N):
+                    values: dict[str, Any] = {}
+                    for name, kind in o["inputs"]:
+                        index = {
+                            "full": (b, m, n),
+                            "row": (n,),
+                            "matrix": (m, n),
+                            "column": (b, m, slice(None)),
+                        }
+                        values[name] = t[name][index[kind]]
+                    for operation, result, arguments in o["program"]:
+                        known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
+                        if operation in UNSAFE and isinstance(arguments[-1], str):
+                            known[-1] = beyond_edges(known[-1], 1.0)
+                        function = (UNARY if len(known) == 1 else BINARY)[operation]
+                        values[result] = function(*known)
+                    last = (
+                        values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
+                    )
+                    out[b, m, n] = tw.to_fp8(last) if o["out"] == "fp8" else last
+
+    return specs, body
+
+
+@maker
+def copy(o: Options):
+    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
+    sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
+    spec = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+
+        def part(leading: tuple[Any, ...]) -> None:
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    out[(*leading, m, n)] = x[(*leading, m, n)]
+
+        def over(leading: tuple[Any, ...], rest: tuple[str, ...]) -> None:
+            if not rest:
+                part(leading)
+                return
+            for index in tw.each(getattr(x, rest[0])):
+                over((*leading, index), rest[1:])
+
+        over((), sizes[:-2])
+
+    return given(x=spec, out=spec), body
+
+
+@maker
+def quantise(o: Options):
+    """fp8 of x * factor"""
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x = t["x"]
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    y = x[b, m, n]
+                    t["out"][b, m, n] = tw.to_fp8(y if factor == 1.0 else y * factor)
+
+    return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
+
+
+@maker
+def residue(o: Options):
+    """fp8 of (x * factor - high) * 16: what rounding x * factor to the fp8 values `high` left out"""
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x = t["x"]
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for n in tw.grid(x.N):
+                    y = x[b, m, n]
+                    y = y if factor == 1.0 else y * factor
+                    rest = y - tw.to_bf16(t["high"][b, m, n])
+                    t["out"][b, m, n] = tw.to_fp8(rest * LOW)
+
+    full = ("B", "M", "N")
+    return given(x=tw.bf16[full], high=tw.fp8[full], out=tw.fp8[full]), body
+
+
+@maker
+def split_heads(o: Options):
+    """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` and `rope` as
+    for project."""
+    factor, kind = o.get("factor", 1.0), o["out"]
+    heads = o["heads"]
+    spec = {
+        "heads": tw.fp8["B", heads, "M", "D"],
+        "columns": tw.fp8["B", heads, "D", "M"].panels(),
+        "values": tw.fp8["B", heads, "M", "D"],
+    }[kind]
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+        width = x.C // heads // SIDE
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                for h in range(heads):
+                    parts = []
+                    for d in whole(out.D).parts():
+                        y = x[b, m, Block(h * width + d.start, 1, x.C)]
+                        parts.append(y if factor == 1.0 else y * factor)
+                    if o.get("rope"):
+                        parts = _rotated(t, b, m, parts)
+                    for d, y in zip(whole(out.D).parts(), parts, strict=True):
+                        if kind == "columns":
+                            out[b, h, d, m] = tw.to_fp8(y).T
+                        else:
+                            out[b, h, m, d] = tw.to_fp8(y)
+
+    return given(x=tw.bf16["B", "M", "C"], **_rotations(o), out=spec), body
+
+
+# --- products ---------------------------------------------------------------------------------
+
+
+def _finish(t: Tensors, o: Options, y: Any, columns: Any, names: tuple[str, str]) -> Any:
+    """A product's tiles times the scales of its columns, plus its bias."""
+    scale, bias = names
+    if scale in t:
+        y = y * t[scale][columns]
+    if bias in t:
+        y = y + t[bias][columns]
+    return y
+
+
+def _activated(o: Options, y: Any) -> Any:
+    name = o.get("activation")
+    return UNARY[name](y) if name else y
+
+
+def _row_blocks(rows: int, deep: int) -> int:
+    """Elements of the rows worked on in one loop body."""
+    tiles = -(-rows // SIDE)
+    most = max(1, BODY // deep)
+    blocks = -(-tiles // most)
+    return -(-tiles // blocks) * SIDE
+
+
+@maker
+def linear(o: Options):
+    """activation(a @ w * scale + bias) * factor + residual.
+
+    precise: "weights" adds a @ w_low / 16, "both" also a_low @ w / 16: what rounding to fp8 left out
+    of w and a.
+    heads: a is [B, H, M, D], the result of attention, and w has the rows of its heads one after
+    the other. rows: pass over all panels of w for one block of so many rows after the other;
+    without it over all rows for one panel after the other. depth: keep the sums of such a block on
+    chip and add so many elements of the contraction at a time; w is then not in panels.
+    together: so many columns of tiles side by side for every two tiles of rows.
+    """
+    heads = bool(o.get("heads"))
+    out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
+    row = tw.bf16["N"]
+    precise = o.get("precise")
+    left = tw.fp8["B", "H", "M", "D"] if heads else tw.fp8["B", "M", "K"]
+    specs = given(
+        a=left,
+        a_low=left if precise == "both" else None,
+        w=tw.fp8["K", "N"] if o.get("depth") else tw.fp8["K", "N"].panels(),
+        w_low=tw.fp8["K", "N"].panels() if precise else None,
+        scale=row if o.get("scale") else None,
+        bias=row if o.get("bias") else None,
+        residual=tw.bf16["B", "M", "N"] if o.get("residual") else None,
+        out=out,
+    )
+
+    def body(t: Tensors) -> None:
+        a, w, out = t["a"], t["w"], t["out"]
+        deep = -(-w.K // SIDE) * {"both": 3, "weights": 2}.get(precise or "", 1)
+        rows = o.get("rows") or _row_blocks(out.M, deep)
+
+        def corrected(acc: Any, b: Any, m: Any, n: Any) -> Any:
+            """The product with what its fp8 operands left out."""
+            if not precise:
+                return acc
+            low = tw.zeros()
+            for part, columns in _contraction(a, b, m, w.K, heads):
+                low += part @ t["w_low"][columns, n]
+            if precise == "both":
+                for part, columns in _contraction(t["a_low"], b, m, w.K, heads):
+                    low += part @ w[columns, n]
+            return acc + low * (1 / LOW)
+
+        def tile(b: Any, m: Any, n: Any) -> None:
+            acc = tw.zeros()
+            for part, columns in _contraction(a, b, m, w.K, heads):
+                acc += part @ w[columns, n]
+            finish(b, m, n, corrected(acc, b, m, n))
+
+        def side_by_side(b: Any, m: Any, columns: list[Block]) -> None:
+            parts = list(_contraction(a, b, m, w.K, heads))
+            left, right = [tiles for tiles, _ in parts], [k for _, k in parts]
+            for c, y in tw.row_products(left, [[w[k, n] for k in right] for n in columns]):
+                finish(b, m, columns[c], y)
+
+        def finish(b: Any, m: Any, n: Any, total: Any) -> None:
+            y = _activated(o, _finish(t, o, total, n, ("scale", "bias")))
+            if o.get("factor", 1.0) != 1.0:
+                y = y * o["factor"]
+            if "residual" in t:
+                y = y + t["residual"][b, m, n]
+            out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
+
+        if o.get("together"):
+            for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, m, n.parts())
+        elif o.get("depth"):
+            add_in_parts(t, o, finish)
+        elif not o.get("rows"):
+            for n in tw.grid(out.N):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, rows):
+                        tile(b, m, n)
+        else:
+            for b in tw.each(out.B):
+                for m in tw.grid(out.M, rows):
+                    for n in tw.grid(out.N):
+                        tile(b, m, n)
+
+    return specs, body
+
+
+def _contraction(a: Any, b: Any, m: Any, deep: int, heads: bool) -> Iterator[tuple[Any, Any]]:
+    """(tiles of a, the rows of w they meet), all of the contraction."""
+    if not heads:
+        for k in tw.steps(deep, unroll=True):
+            yield a[b, m, k], k
+        return
+    width = -(-a.D // SIDE)
+    for h in range(a.H):
+        for d in range(width):
+            yield a[b, h, m, Block(d, 1, a.D)], Block(h * width + d, 1, deep)
+
+
+def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
+    """a @ w for one block of rows after the other, with the sums of a block on chip."""
+    a, w, out = t["a"], t["w"], t["out"]
+    wide = -(-out.N // SIDE) * SIDE  # a single column would be spread over its tile
+    sums = tw.scratch(tw.bf16[min(o["rows"], out.M), wide], on_chip=True)
+    for b in tw.each(out.B):
+        for m in tw.grid(out.M, o["rows"]):
+            for r in tw.grid(m.size, GROUP * SIDE):
+                sums[r, :] = 0.0
+            for k in tw.grid(w.K, o["depth"]):
+                for r in tw.grid(m.size, GROUP * SIDE):
+                    left = a[b, r.within(m), k]
+                    for n in whole(out.N).parts():
+                        acc = tw.accumulator(sums[r, n])
+                        acc += left @ w[k, n]
+                        sums[r, n] = acc
+            for r in tw.grid(m.size):
+                for n in tw.grid(out.N, FINISHED * SIDE):
+                    finish(b, r.within(m), n, sums[r, n])
+
+
+def _in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[int, list[Any]]]:
+    """(number of a group, its sums) when all columns of a group of so many are ready."""
+    ready: dict[int, Any] = {}
+    for column, sums in products:
+        ready[column] = sums
+        group = range(column - column % size, column - column % size + size)
+        if all(c in ready for c in group):
+            yield column // size, [ready.pop(c) for c in group]
+
+
+@maker
+def gated(o: Options):
+    """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8; together: so many columns of
+    tiles of both side by side for every two tiles of rows."""
+    row = tw.bf16["N"]
+    specs = given(
+        a=tw.fp8["B", "M", "K"],
+        w_gate=tw.fp8["K", "N"].panels(),
+        w_up=tw.fp8["K", "N"].panels(),
+        scale_gate=row if o.get("scale") else None,
+        scale_up=row if o.get("scale") else None,
+        bias_gate=row if o.get("bias") else None,
+        bias_up=row if o.get("bias") else None,
+        out=tw.fp8["B", "M", "N"],
+    )
+
+    def body(t: Tensors) -> None:
+        a, out = t["a"], t["out"]
+        rows = _row_blocks(out.M, 2 * -(-a.K // SIDE))
+        both = (t["w_gate"], t["w_up"])
+
+        def finish(b: Any, m: Any, n: Any, gate: Any, up: Any) -> None:
+            gate = _finish(t, o, gate, n, ("scale_gate", "bias_gate"))
+            up = _finish(t, o, up, n, ("scale_up", "bias_up"))
+            out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
+
+        def side_by_side(b: Any, m: Any, across: list[Block]) -> None:
+            deep = whole(a.K).parts()
+            columns = [[w[k, n] for k in deep] for n in across for w in both]
+            for n, sums in _in_groups(tw.row_products([a[b, m, k] for k in deep], columns), 2):
+                finish(b, m, across[n], *sums)
+
+        if o.get("together"):
+            for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
+                for b in tw.each(out.B):
+                    for m in tw.grid(out.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, m, n.parts())
+            return
+        for n in tw.grid(out.N):
+            for b in tw.each(out.B):
+                for m in tw.grid(out.M, rows):
+                    finish(b, m, n, *(a[b, m, :] @ w[:, n] for w in both))
+
+    return specs, body
+
+
+@maker
+def project(o: Options):
+    """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`;
+    together: so many heads side by side for every two tiles of rows.
+
+    out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
+    them; "values" is [B, H, M, D]. With rope a head's first half and
+    second half are pairs, each a whole number of tiles wide.
+    """
+    kind = o["out"]
+    out = {
+        "heads": tw.fp8["B", "H", "M", "D"],
+        "columns": tw.fp8["B", "H", "D", "M"].panels(),
+        "values": tw.fp8["B", "H", "M", "D"],
+    }[kind]
+    row = tw.bf16["H", "D"].separate()
+    specs = given(
+        a=tw.fp8["B", "M", "K"],
+        w=tw.fp8["H", "K", "D"].panels(),
+        scale=row if o.get("scale") else None,
+        bias=row if o.get("bias") else None,
+        **_rotations(o),
+        out=out,
+    )
+
+    def body(t: Tensors) -> None:
+        a, w, out = t["a"], t["w"], t["out"]
+        rows = _row_blocks(a.M, -(-a.K // SIDE) * -(-w.D // SIDE))
+        across = whole(w.D).parts()
+
+        def finish(b: Any, h: Any, m: Any, parts: list[Any]) -> None:
+            parts = [
+                _finish(t, o, y, (h, d), ("scale", "bias"))
+                for d, y in zip(across, parts, strict=True)
+            ]
+            if o.get("rope"):
+                parts = _rotated(t, b, m, parts)
+            for d, y in zip(across, parts, strict=True):
+                if kind == "columns":
+                    out[b, h, d, m] = tw.to_fp8(y).T
+                else:
+                    out[b, h, m, d] = tw.to_fp8(y)
+
+        def side_by_side(b: Any, heads: list[Any], m: Any) -> None:
+            deep = whole(w.K).parts()
+            columns = [[w[h, k, d] for k in deep] for h in heads for d in across]
+            products = tw.row_products([a[b, m, k] for k in deep], columns)
+            for h, sums in _in_groups(products, len(across)):
+                finish(b, heads[h], m, sums)
+
+        if o.get("together"):
+            for g in tw.each(w.H // o["together"]):
+                heads = [g * o["together"] + k for k in range(o["together"])]
+                for b in tw.each(a.B):
+                    for m in tw.grid(a.M, HIGH * SIDE, padded=True):
+                        side_by_side(b, heads, m)
+            return
+        for h in tw.each(w.H):
+            for b in tw.each(a.B):
+                for m in tw.grid(a.M, rows):
+                    finish(b, h, m, [a[b, m, :] @ w[h, :, d] for d in across])
+
+    return specs, body
+
+
+def _rotations(o: Options) -> dict[str, TensorSpec | None]:
+    """The tables of a rotation."""
+    table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
+    return dict.fromkeys(("cos", "sin"), table if o.get("rope") else None)
+
+
+def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
+    half = len(parts) // 2
+    first, second = [], []
+    for d, (x, y) in enumerate(zip(parts[:half], parts[half:], strict=True)):
+        columns = Block(d, 1, t["cos"].P)
+        index = (b, m, columns) if len(t["cos"].shape) == 3 else (m, columns)
+        # Beyond its edge a table is 0, and so is the head, which is whole tiles wide.
+        cos, sin = (replace(t[n][index].tiles(), columns=[SIDE]) for n in ("cos", "sin"))
+        x, y = x.tiles(), y.tiles()
+        first.append(x * cos - y * sin)
+        second.append(y * cos + x * sin)
+    return first + second
+
+
+@maker
+def attention(o: Options):
+    """softmax(q @ kt + mask) @ v for every head, fp8.
+
+    mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`) or
+    "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
+    and mask; a causal mask is for the last of them.
+    """
+    mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
+    numbers = ("", *range(1, count))
+    specs: dict[str, TensorSpec | None] = {"q": tw.fp8["B", "H", "M", "D"]}
+    for k in numbers:
+        keys = f"N{k}"
+        specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
+        specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
+        if mask == "full":
+            specs[f"mask{k}"] = tw.bf16["B", "M", keys] if batch else tw.bf16["M", keys]
+        elif mask == "key":
+            specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
+    specs["out"] = tw.fp8["B", "H", "M", "E"]
+
+    def body(t: Tensors) -> None:
+        q, kt, out = t["q"], t["kt"], t["out"]
+
+        def source(k: Any, b: Any, g: Any, m: Any) -> Keys:
+            """Keys and values number k, as queries m see them."""
+            keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
+
+            def seen(score: Any, j: Any) -> Any:
+                if mask == "causal":
+                    return tw.causal(score, m, j, infinite=not blind)
+                assert added is not None
+                place = (m, j) if mask == "full" else (j,)
+                return score + added[(b, *place) if batch else place]
+
+            masked = k == numbers[-1] if mask == "causal" else mask is not None
+            return Keys(
+                keys.shape[-1],
+                lambda j: keys[b, g, :, j],
+                lambda j: values[b, g, j, :],
+                seen if masked else None,
+                edges[k],
+            )
+
+        last = t[f"kt{numbers[-1]}"].shape[-1]
+        blind = last < q.M if mask == "causal" else mask is not None  # a query may see nothing
+        # A causal mask hides what lies beyond the last key as well.
+        hiding = numbers[-1] if mask == "causal" else None
+        edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
+        total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
+        limited = mask == "causal" and count == 1
+        blocks = together_causal(q.M, kt.N) if limited else together(total)
+        for b in tw.each(q.B):
+            for g in tw.each(kt.G):
+                for r in tw.each(q.H // kt.G):
+                    h = g * (q.H // kt.G) + r
+                    for m in tw.grid(q.M, unroll=blocks):
+                        sources = [source(k, b, g, m) for k in numbers]
+                        tiles = reach(m, q.M, kt.N) if limited else None
+                        y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
+                        out[b, h, m, :] = tw.to_fp8(y)
+
+    return given(**specs), body

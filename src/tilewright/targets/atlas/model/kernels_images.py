@@ -1,0 +1,161 @@
+"""The kernels over images that whole models are made of.
+
+Convolution and pooling are the library's. Two more are for the way out of images: `gather` makes
+rows of them, one per image, for the products that follow; `combine` works on images element by
+element. Options are JSON: images and windows as `targets/atlas/kernels/arrangements.py` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import tilewright.tile as tw
+from tilewright.targets.atlas.kernels import convolution, pooling
+from tilewright.targets.atlas.kernels.arrangements import read
+from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
+from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
+from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows, own_tile
+from tilewright.tile.blocks import Block
+from tilewright.tile.kernel import Kernel, kernel_of
+from tilewright.tile.types import bf16, fp8
+
+Options = Mapping[str, Any]
+
+
+def convolved(o: Options, first: bool | None = None) -> Convolution:
+    """The convolution of some options; `first` says anew where arrays have their channels."""
+    return convolution.conv2d(
+        stored_image(o["image"], first), o["filters"], read(o["window"]), groups=o["groups"],
+        bias=o["bias"], scale=o["scale"], activation=o["activation"],
+        factor=o.get("factor", 1.0), out=stored_image(o["out"], first), unfolded=o["unfolded"],
+    )  # fmt: skip
+
+
+def pooled(o: Options, first: bool | None = None) -> Pooling:
+    """The pooling of some options."""
+    image, out = stored_image(o["image"], first), stored_image(o["out"], first)
+    if o["kind"] == "max":
+        return pooling.max_pool(image, read(o["window"]), nonnegative=o["nonnegative"], out=out)
+    return pooling.average_pool(image, read(o["window"]), count_padding=o["counting"], out=out)
+
+
+def stored_image(value: Any, first: bool | None = None) -> Image:
+    """The image of an option."""
+    image = read(value)
+    assert isinstance(image, Image)
+    return image if first is None else replace(image, first=first)
+
+
+def gathered_columns(image: Image, kind: str) -> int:
+    """Columns of the rows that `gather` makes."""
+    if kind == "mean":
+        return image.channels
+    return image.height * image.width * round_up(image.channels)
+
+
+def mean_unit(image: Image) -> float:
+    """What pixels are multiplied by while they are added up: sums stay in range."""
+    count = image.height * image.width
+    return 2.0 ** -min(9, max(0, count.bit_length() - 1))
+
+
+def gather(o: Options) -> Kernel:
+    """Rows [1, images, columns] of images, times `factor`.
+
+    "mean": the mean of all pixels. "flat": all pixels side by side, each with whole tiles of
+    channels. Both are products with tiles that pick the image's row.
+    """
+    image, factor = stored_image(o["image"]), o.get("factor", 1.0)
+    batch, columns = image.batch or 1, gathered_columns(image, o["kind"])
+    element = fp8 if o["out"] == "fp8" else bf16
+    panels = image.stored[-1]
+
+    def write(out: Any, rows: range, column: int, y: Any) -> None:
+        y = first_rows(y, len(rows), min(SIDE, columns - column * SIDE))
+        into = Block(rows.start // SIDE, 1, batch), Block(column, 1, columns)
+        out[(0, *into)] = tw.to_fp8(y) if o["out"] == "fp8" else y
+
+    def mean(x: Any, out: Any) -> None:
+        """The mean of all pixels of each image."""
+        unit = mean_unit(image)
+        share = factor / (image.height * image.width * unit)
+        first, last = image.lead // SIDE, -(-(image.lead + image.rows * image.pitch) // SIDE)
+        for rows in _row_blocks(batch):
+            for c in range(panels // SIDE):
+                total = tw.zeros()
+                for b in rows:
+                    chosen = tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == b - rows.start))
+                    for a, d, tile in np.ndindex(*image.phase_count, last - first):
+                        at = Block(first + tile, 1, image.pixels)
+                        total += chosen @ x[b, a, d, at, Block(c, 1, panels)]
+                write(out, rows, c, total * share)
+
+    def flat(x: Any, out: Any) -> None:
+        """All pixels of each image side by side."""
+        down, across = image.phase_count
+        for rows in _row_blocks(batch):
+            chosen = [
+                tw.park(tw.to_fp8(own_tile(f"row_{k}", _single(k)))) for k in range(len(rows))
+            ]
+            for h, w in np.ndindex(image.height, image.width):
+                at = image.lead + h // down * image.pitch + w // across
+                pixel = Block(0, 1, image.pixels, None, 0) + at
+                for c in range(panels // SIDE):
+                    total = tw.zeros()
+                    for b in rows:
+                        tile = x[b, h % down, w % across, pixel, Block(c, 1, panels)]
+                        total += chosen[b - rows.start] @ tile
+                    column = (h * image.width + w) * (panels // SIDE) + c
+                    write(out, rows, column, total if factor == 1.0 else total * factor)
+
+    specs = {"x": image_type(image), "out": element[1, batch, columns]}
+    return kernel_of("gather", specs, mean if o["kind"] == "mean" else flat)
+
+
+def _row_blocks(batch: int) -> list[range]:
+    return [range(start, min(batch, start + SIDE)) for start in range(0, batch, SIDE)]
+
+
+def _single(row: int) -> np.ndarray:
+    """A tile that brings the first row of another to `row`."""
+    tile = np.zeros((SIDE, SIDE))
+    tile[row, 0] = 1.0
+    return tile
+
+
+def combine(o: Options) -> Kernel:
+    """activation(a * first [+ b * second]) * factor for images that are stored alike."""
+    image, out_image = stored_image(o["image"]), stored_image(o["out"])
+    activation, panels = ACTIVATIONS[o["activation"]], image.stored[-1]
+
+    def part(x: Any, at: Any, name: str) -> Any:
+        y, factor = tw.to_bf16(x[at]), o.get(name, 1.0)
+        return y if factor == 1.0 else y * factor
+
+    def run(out: Any, a: Any, b: Any = None) -> None:
+        """Element by element."""
+        for i in tw.each(image.batch or 1):
+            for row, column in np.ndindex(*image.phase_count):
+                for c in tw.grid(panels):
+                    for p in tw.grid(image.pixels):
+                        at = (i, row, column, p, c)
+                        y = part(a, at, "first")
+                        y = y if b is None else y + part(b, at, "second")
+                        y = activation(y)
+                        y = y if o.get("factor", 1.0) == 1.0 else y * o["factor"]
+                        out[at] = tw.to_fp8(y) if out_image.dtype == "fp8" else y
+
+    specs = {name: image_type(image) for name in ("a", "b")[: 1 + bool(o["two"])]}
+    return kernel_of("combine", {**specs, "out": image_type(out_image)}, run)
+
+
+IMAGE_KERNELS: dict[str, Callable[[Options], Kernel]] = {
+    "conv2d": lambda o: convolved(o).kernel,
+    "pool": lambda o: pooled(o).kernel,
+    "gather": gather,
+    "combine": combine,
+}

@@ -1,0 +1,263 @@
+"""Kernels put together to one program: code after code, rounds as a loop around it.
+
+Every kernel starts with idle units and ends when its transfers are done. Scalar registers belong
+to the running kernel; what a round needs to know is one word in VMEM, the distance of its weights
+from those of the first round. A program longer than the instruction memory is cut into segments
+that are loaded one after the other, all memories kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.chip import VmemExceeded
+from tilewright.targets.atlas.codegen.compile_kernel import (
+    LoweredKernel,
+    PlacedKernel,
+    Placement,
+    lowered,
+    trace,
+)
+from tilewright.targets.atlas.codegen.constants import load_constant
+from tilewright.targets.atlas.codegen.emit import fill
+from tilewright.targets.atlas.codegen.from_schedule import Placed
+from tilewright.targets.atlas.codegen.lower_nest import SHARES
+from tilewright.targets.atlas.codegen.routine import ROUND_WORD
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.kernels import build
+from tilewright.targets.atlas.model.placement import PAGE, Places
+from tilewright.targets.atlas.model.rounds import Repeat
+from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.program import Instruction, Program
+from tilewright.tile.backend import STEPS
+from tilewright.tile.kernel import Kernel
+from tilewright.tile.layouts import Layout
+from tilewright.tile.tracer import Tracer
+
+INSTRUCTION_MEMORY = 32768  # words
+
+
+@dataclass
+class Linked:
+    """The code of a program, segment by segment."""
+
+    segments: list[Program] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)  # segments as they run
+    spans: list[tuple[int, int, int]] = field(default_factory=list)  # call -> segment, words
+    data: list[list[tuple[int, bytes]]] = field(default_factory=list)  # call -> constants in DRAM
+    schedules: dict[str, str] = field(default_factory=dict)  # npu_schedule IR by call name
+    dram_end: int = 0
+
+
+@dataclass
+class Generator:
+    """Traces and compiles calls; a trace does not depend on places and is kept."""
+
+    profile: Profile
+    calls: Sequence[Call]
+    repeats: Sequence[Repeat]
+    traces: dict[tuple[int, int], Tracer] = field(default_factory=dict)
+
+    def lower(
+        self, places: Places, short: Collection[int] = ()
+    ) -> tuple[list[LoweredKernel], dict[int, int]]:
+        """Every call at its place, and bytes of VMEM that calls lack for good code.
+
+        short: calls whose loop bodies may be short.
+        """
+        turning = {t for repeat in self.repeats for t in repeat.weights}
+        end, made, lacking = places.dram_end, [], {}
+        for index, call in enumerate(self.calls):
+            kernel = build(call.kernel, call.all_options())
+            layouts = kernel.layouts({p: t.layout.shape for p, t in call.tensors.items()})
+            for parameter, tensor in call.tensors.items():
+                if layouts[parameter] != tensor.layout:
+                    raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
+            tensors = {p: _placed(t, places, index, t in turning) for p, t in call.tensors.items()}
+            placement = Placement(tensors, end, places.areas[index])
+            try:
+                result = self._lowered(index, kernel, layouts, placement, index in short)
+            except VmemExceeded as error:
+                area = places.areas[index]
+                lacking[index] = error.wanted - (area.end - area.start)
+                continue
+            end = -(-result.end // PAGE) * PAGE
+            made.append(result)
+        return made, lacking
+
+    def _lowered(
+        self,
+        index: int,
+        kernel: Kernel,
+        layouts: dict[str, Layout],
+        placement: Placement,
+        short: bool,
+    ) -> LoweredKernel:
+        """With long loop bodies if there is room; shorter ones where that is all there is."""
+        area = placement.area
+        assert area is not None
+        short = short or area.end - area.start >= self.profile.vmem_bytes - 2 * PAGE
+        least: VmemExceeded | None = None
+        for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if short else (STEPS,):
+            if (index, limit) not in self.traces:
+                self.traces[index, limit] = trace(kernel, self.profile, layouts, limit)
+            try:
+                tracer = self.traces[index, limit]
+                shares = SHARES if short else SHARES[:1]
+                return lowered(kernel, self.profile, placement, tracer, shares)
+            except VmemExceeded as error:
+                if least is None or error.wanted < least.wanted:
+                    least = error
+        assert least is not None
+        raise least
+
+
+def _placed(tensor: Tensor, places: Places, call: int, turning: bool) -> Placed:
+    if not places.on_chip(tensor, call):
+        return Placed(tensor.layout, places.dram[tensor], rounds=turning)
+    stay = places.stays[tensor]
+    copy = places.dram[tensor] if call == stay.first and not stay.whole else None
+    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy)
+
+
+def link(
+    calls: Sequence[Call],
+    made: Sequence[PlacedKernel],
+    repeats: Sequence[Repeat],
+    places: Places,
+    profile: Profile,
+    first: int,
+    end: int,
+    into: Linked,
+    limit: int = INSTRUCTION_MEMORY,
+) -> list[int]:
+    """Add the code of calls `first` to `end`; the segments it became, in the order they run."""
+    for index in range(first, end):
+        count = len(_settled(made[index].program, profile))
+        if count > limit:
+            raise TilewrightError(
+                "TW1706",
+                f"{calls[index].name} takes {count} instructions, the instruction memory of "
+                f"{profile.name} holds {limit}",
+            )
+    order: list[int] = []
+    at = first
+    block: list[_Piece] = []
+    while at < end:
+        repeat = next((r for r in repeats if r.first == at), None)
+        if repeat is None:
+            block.append(_Piece(at, _settled(made[at].program, profile)))
+            at += 1
+            continue
+        number = list(repeats).index(repeat)
+        stride = places.stride[number]
+        body = [
+            _Piece(k, _settled(made[k].program, profile)) for k in range(repeat.first, repeat.end)
+        ]
+        step = _next_round(stride, profile)
+        length = sum(len(p.program) for p in body) + len(step) + 64
+        reset = _Piece(-1, _reset(profile))
+        if length <= limit:
+            loop = _loop(body, stride, repeat.count, profile)
+            if sum(len(p.program) for p in block) + length + 16 > limit:
+                order += _close(block, into, limit)
+                block = []
+            block += [reset, *loop]
+        else:
+            block.append(reset)
+            order += _close(block, into, limit)
+            block = []
+            # The order of segments counts the rounds here; only weights need the offset.
+            tail = [_Piece(-1, step)] if repeat.weights else []
+            turns = _close([*body, *tail], into, limit)
+            order += turns * repeat.count
+        at = repeat.end
+    order += _close(block, into, limit)
+    into.order += order
+    return order
+
+
+@dataclass
+class _Piece:
+    call: int  # -1: between calls
+    program: Program
+
+
+def _close(pieces: list[_Piece], into: Linked, limit: int) -> list[int]:
+    """Segments of the pieces, each at most `limit` words."""
+    order: list[int] = []
+    current: list[_Piece] = []
+
+    def finish() -> None:
+        if not current:
+            return
+        number, at = len(into.segments), 0
+        for piece in current:
+            if piece.call >= 0:
+                while len(into.spans) <= piece.call:
+                    into.spans.append((0, 0, 0))
+                into.spans[piece.call] = (number, at, at + len(piece.program))
+            at += len(piece.program)
+        into.segments.append(_joined([p.program for p in current]))
+        order.append(number)
+        current.clear()
+
+    for piece in pieces:
+        if sum(len(p.program) for p in current) + len(piece.program) > limit:
+            finish()
+        current.append(piece)
+    finish()
+    return order
+
+
+def _joined(programs: Sequence[Program]) -> Program:
+    return Program(
+        np.concatenate([p.opcodes for p in programs]),
+        np.concatenate([p.operands for p in programs]),
+        np.concatenate([p.lines for p in programs]),
+        "<model>",
+    )
+
+
+def _settled(program: Program, profile: Profile) -> Program:
+    """The program, followed by the time its last instruction may still take."""
+    longest = max(timing.latency for timing in profile.timing.values())
+    return _joined([program, _rows(fill(longest + 1))])
+
+
+def _rows(rows: list[Instruction]) -> Program:
+    return Program.from_instructions(rows)
+
+
+def _reset(profile: Profile) -> Program:
+    return _rows([Instruction.of("sw", 0, ROUND_WORD, 0), *fill(4)])
+
+
+def _next_round(stride: int, profile: Profile) -> Program:
+    """Move on to the weights of the next round."""
+    return _rows(
+        [
+            Instruction.of("lw", 1, ROUND_WORD, 0),
+            *load_constant(2, stride),
+            *fill(4),
+            Instruction.of("add", 1, 1, 2),
+            Instruction.of("sw", 1, ROUND_WORD, 0),
+            *fill(4),
+        ]
+    )
+
+
+def _loop(body: list[_Piece], stride: int, count: int, profile: Profile) -> list[_Piece]:
+    """The pieces, and a jump back to the first until all rounds are done."""
+    length = sum(len(p.program) for p in body)
+    rows = list(_next_round(stride, profile))
+    rows += load_constant(3, stride * count)
+    slots = [Instruction.of("delay", 0)] * profile.delay_slots
+    # Leave when the offset has reached the end; otherwise jump, which reaches further.
+    rows += [Instruction.of("beq", 1, 3, 4 * (2 * len(slots) + 2)), *slots]
+    rows += [Instruction.of("jal", 0, -4 * (length + len(rows))), *slots]
+    return [*body, _Piece(-1, _rows(rows))]

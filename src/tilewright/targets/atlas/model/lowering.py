@@ -1,0 +1,519 @@
+"""From a graph to kernel calls: which operations become one kernel, in which form values travel.
+
+Every value can exist in several forms on the device: bf16 [B, M, C], fp8 of the same shape for
+matrix products, fp8 heads for attention. Forms are made when something asks for them, so nothing
+is computed that nobody reads. What no rule covers is computed by the host.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
+from tilewright.targets.atlas.model.angles import angles_of
+from tilewright.targets.atlas.model.calls import (
+    Call,
+    Magnitude,
+    Tensor,
+    Unsupported,
+    channel_scales,
+)
+from tilewright.targets.atlas.model.heads import Heads
+from tilewright.targets.atlas.model.images import Images
+from tilewright.targets.atlas.model.kernels import BINARY, UNARY
+from tilewright.targets.atlas.model.matching import (
+    Linear,
+    canonical,
+    find_linear,
+    find_residual,
+    unary_name,
+)
+from tilewright.targets.atlas.model.products import Products
+from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE, Layout
+
+FLOATS = ("f32", "bf16", "f16", "f64")
+CHAIN = 8  # element-wise operations in one kernel, at most
+FRAMES = 30  # calls inside of calls per operation of a model, at most
+
+
+@dataclass
+class HostValue:
+    """A value the host computes for the device, after `conversion`: "", "mask", "clip", "heads",
+    or one of those of images; columns: only these of its last dimension."""
+
+    value: SSAValue
+    conversion: str
+    tensor: Tensor
+    columns: tuple[int, int] | None = None
+
+
+@dataclass
+class Lowered:
+    """What the device does, what it needs from the host, and why the rest is not on it."""
+
+    calls: list[Call] = field(default_factory=list)
+    inputs: list[HostValue] = field(default_factory=list)
+    outputs: dict[SSAValue, Tensor] = field(default_factory=dict)  # device results by value
+    host: dict[Node, str] = field(default_factory=dict)  # with the reason
+    magnitudes: list[Magnitude] = field(default_factory=list)
+
+
+class Lowering:
+    """Makes calls for the values that are asked for."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        profile: Profile,
+        fuse: bool = True,
+        host: Iterable[str] = (),
+        keep: Iterable[str] = (),
+        per_tensor: bool = False,
+    ) -> None:
+        self.graph, self.profile = graph, profile
+        self.fuse, self.per_tensor = fuse, per_tensor
+        self.kept_layers = tuple(keep)
+        self.products, self.heads = Products(self), Heads(self)
+        self.result = Lowered()
+        self.forms: dict[tuple[Any, ...], Tensor] = {}
+        self.names: dict[str, int] = {}
+        self.unsupported: dict[SSAValue, str] = {}
+        self.host_layers = tuple(host)
+        self.angles = angles_of(graph)
+        self.collapse = not _attends_to_single_rows(graph)
+        refused = {node: self._reason_for_host(node) for node in graph.nodes}
+        self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
+
+    def canonical(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """[B, M, C] of a tensor in this model."""
+        return canonical(shape, self.collapse)
+
+    def linear(self, value: SSAValue) -> Linear | None:
+        found = find_linear(self.graph, value, self.fuse)
+        if found is not None and any(self._reason_for_host(node) for node in found.nodes):
+            return None
+        return found
+
+    def run(self) -> Lowered:
+        with _deep_recursion(FRAMES * len(self.graph.nodes)):
+            for _, value in self.graph.outputs:
+                self._outside(value)
+        self._drop_unread()
+        return self.result
+
+    def _drop_unread(self) -> None:
+        """Leave out calls whose result nobody reads: those of a rule that did not fit in the end."""
+        wanted, calls = set(self.result.outputs.values()), []
+        for call in reversed(self.result.calls):
+            if call.output in wanted:
+                calls.append(call)
+                wanted |= set(call.operands.values())
+        self.result.calls = calls[::-1]
+        self.result.inputs = [row for row in self.result.inputs if row.tensor in wanted]
+
+    # --- the border to the host ---------------------------------------------------------------
+
+    def _outside(self, value: SSAValue) -> None:
+        """Make the value available to the host."""
+        if value in self.graph.inputs or value in self.graph.constants:
+            return
+        if value in self.result.outputs:
+            return
+        node = self.graph.definition[value]
+        if node in self.result.host:
+            return
+        reason = self._reason_for_host(node)
+        if reason is None:
+            try:
+                tensor = self.images.outside(value) if value in self.images else self.bf16(value)
+                if tensor.kind in ("activation", "output"):
+                    self.result.outputs[value] = tensor
+                    tensor.kind = "output"
+                    return
+                if node in self.result.host:  # found on the way, with the reason
+                    return
+                reason = "it has the numbers of an input or a constant, which are with the host"
+            except Unsupported as error:
+                reason = str(error)
+        self.result.host[node] = reason
+        for operand in node.operands:
+            self._outside(operand)
+
+    def _reason_for_host(self, node: Node) -> str | None:
+        if dtype_of(node.result) not in FLOATS:
+            return f"{dtype_of(node.result)} values are not for the NPU"
+        if node in self.angles:
+            return "angles of sin and cos stay in float32: in bf16 they would be off by radians"
+        return "asked for" if _named(node.layer, self.host_layers) else None
+
+    def kept(self, layer: str) -> bool:
+        """Whether a layer's products are to be as precise as bf16."""
+        return _named(layer, self.kept_layers)
+
+    def from_host(
+        self,
+        value: SSAValue,
+        shape: tuple[int, ...],
+        conversion: str = "",
+        order: str = "tiles",
+        columns: tuple[int, int] | None = None,
+    ) -> Tensor:
+        """A tensor the host fills: an input of the model, or what it computes."""
+        key = (value, "host", shape, conversion, order, columns)
+        if key not in self.forms:
+            name = self.graph.inputs.get(value) or self.hint(value)
+            layout = Layout(shape, "bf16", order)
+            tensor = Tensor(self.unique(name), layout, "input", value=value)
+            self.forms[key] = tensor
+            self.take_from_host(value, conversion, tensor, columns)
+        return self.forms[key]
+
+    def take_from_host(
+        self,
+        value: SSAValue,
+        conversion: str,
+        tensor: Tensor,
+        columns: tuple[int, int] | None = None,
+    ) -> None:
+        """Have the host fill a tensor with a value."""
+        self.result.inputs.append(HostValue(value, conversion, tensor, columns))
+        self._outside(value)
+
+    # --- names and forms ----------------------------------------------------------------------
+
+    def unique(self, name: str) -> str:
+        name = re.sub(r"[^\w.]+", "_", name).strip("_") or "value"
+        count = self.names.get(name, 0)
+        self.names[name] = count + 1
+        return f"{name}~{count}" if count else name
+
+    def hint(self, value: SSAValue) -> str:
+        node = self.graph.definition.get(value)
+        return value.name_hint or (node.layer or node.family if node else "value")
+
+    def remembered(self, key: tuple[Any, ...], make: Callable[[], Tensor]) -> Tensor:
+        if key not in self.forms:
+            self.forms[key] = make()
+        return self.forms[key]
+
+    def magnitude(
+        self, value: SSAValue, function: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> Magnitude:
+        found = Magnitude(value, function)
+        self.result.magnitudes.append(found)
+        return found
+
+    def weight(self, name: str, layout: Layout, content: Callable[[], np.ndarray]) -> Tensor:
+        return Tensor(self.unique(name), layout, "weight", content)
+
+    def call(
+        self,
+        name: str,
+        kernel: str,
+        operands: dict[str, Tensor],
+        output: Tensor,
+        nodes: tuple[Node, ...],
+        macs: int = 0,
+        late: dict[str, Callable[[], float]] | None = None,
+        noted: tuple[Magnitude, ...] = (),
+        **options: Any,
+    ) -> Tensor:
+        sources = tuple(dict.fromkeys(_source(node) for node in nodes))
+        value = nodes[-1].result if nodes else output.value
+        made = Call(
+            name, kernel, operands, output, options, late or {}, sources, macs, value, noted
+        )
+        self.result.calls.append(made)
+        return output
+
+    def activation(
+        self, name: str, shape: tuple[int, ...], dtype: str, order: str = "tiles", **more: Any
+    ) -> Tensor:
+        return Tensor(self.unique(name), Layout(shape, dtype, order), "activation", **more)
+
+    # --- bf16 [B, M, C] -----------------------------------------------------------------------
+
+    def bf16(self, value: SSAValue) -> Tensor:
+        """The value as bf16 [B, M, C]."""
+        if value in self.unsupported:
+            raise Unsupported(self.unsupported[value])
+        try:
+            return self.remembered((value, "bf16"), lambda: self._make_bf16(value))
+        except Unsupported as error:
+            self.unsupported[value] = str(error)
+            raise
+
+    def _make_bf16(self, value: SSAValue) -> Tensor:
+        shape = self.canonical(shape_of(value))
+        if value in self.graph.constants:
+            array = self.graph.constants[value]
+            layout = Layout(shape, "bf16")
+            name = self.unique(self.hint(value))
+            return Tensor(name, layout, "constant", lambda: array.reshape(shape), value)
+        if value in self.graph.inputs:
+            return self.from_host(value, shape)
+        if value in self.images:  # stored in another order: by way of the host
+            return self.from_host(value, shape)
+        node = self.graph.definition[value]
+        reason = self._reason_for_host(node) or self.images.reason(node)
+        if reason is None:
+            try:
+                return self._from_node(node, shape)
+            except Unsupported as error:
+                reason = str(error)
+        self.result.host.setdefault(node, reason)
+        for operand in node.operands:
+            self._outside(operand)
+        return self.from_host(value, shape)
+
+    def _from_node(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
+        value = node.result
+        mean = self.images.mean(value, "bf16")
+        if mean is not None:
+            return mean
+        found = self.linear(value)
+        if found is not None:
+            return self.products.emit_linear(found, value, "bf16")
+        residual = find_residual(self.graph, node, self.fuse)
+        if residual is not None:
+            linear, other = residual
+            return self.products.emit_linear(linear, value, "bf16", other)
+        if node.family in ("rms_norm", "layer_norm"):
+            return self.products.norm(node, "bf16")
+        if node.family in ("reshape", "cast"):
+            return self._view(node, shape)
+        if (
+            node.family == "softmax"
+            and node.call.axis(len(shape_of(value))) == len(shape_of(value)) - 1
+        ):
+            x = self.bf16(node.inputs["x"])
+            out = self.activation(self.hint(value), shape, "bf16", value=value)
+            return self.call(node.layer or "softmax", "softmax", {"x": x}, out, (node,))
+        return self._pointwise(node, shape, "bf16")
+
+    def _view(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
+        """A value with the same elements in the same tiles as another."""
+        source = node.operands[0]
+        if dtype_of(source) not in FLOATS:
+            raise Unsupported(f"{dtype_of(source)} values are not for the NPU")
+        if node.family == "cast" and not node.reads_plainly():
+            raise Unsupported(f"{_sizes(source)} repeated to {_sizes(node.result)} is a copy")
+        before = self.canonical(shape_of(source))
+        if source in self.graph.inputs:
+            return self.from_host(source, shape)
+        whole = before[1] % SIDE == 0 and shape[1] % SIDE == 0
+        if before != shape and not (before[2] == shape[2] and whole):
+            raise Unsupported(
+                f"a reshape from {_sizes(source)} to {_sizes(node.result)} moves values between "
+                "tiles"
+            )
+        inner = self.bf16(source)
+        if before == shape:
+            return inner
+        raise Unsupported("a reshape that joins batches")
+
+    # --- products -----------------------------------------------------------------------------
+
+    def channel_scales(self, weight: np.ndarray) -> np.ndarray:
+        """One scale per column, or the same for all of them."""
+        scales = channel_scales(weight)
+        return np.full_like(scales, scales.max()) if self.per_tensor else scales
+
+    # --- fp8 [B, M, C] ------------------------------------------------------------------------
+
+    def fp8(self, value: SSAValue) -> Tensor:
+        """The value as fp8, for matrix products."""
+        return self.remembered((value, "fp8"), lambda: self._make_fp8(value))
+
+    def _make_fp8(self, value: SSAValue) -> Tensor:
+        graph, shape = self.graph, self.canonical(shape_of(value))
+        node = graph.definition.get(value)
+        only_products = all(
+            user.family == "matmul" and user.inputs["lhs"] is value
+            for user in graph.users.get(value, ())
+        ) and not any(value is result for _, result in graph.outputs)
+        if self.fuse and node is not None and only_products and (value, "bf16") not in self.forms:
+            mean = self.images.mean(value, "fp8")
+            if mean is not None:
+                return mean
+            if node.family == "silu_gate":
+                gated = self.products.gated(node, shape)
+                if gated is not None:
+                    return gated
+            linear = self.linear(value)
+            if linear is not None:
+                return self.products.emit_linear(linear, value, "fp8")
+            if self._same_elements(node) and self.canonical(shape_of(node.operands[0])) == shape:
+                return self.fp8(node.operands[0])
+        x = self.bf16(value)
+        scale = self.magnitude(value)
+        out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
+        late = {"factor": lambda: 1.0 / scale.scale()}
+        return self.call(
+            f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, late
+        )
+
+    # --- element by element -------------------------------------------------------------------
+
+    def _pointwise(self, node: Node, shape: tuple[int, int, int], dtype: str) -> Tensor:
+        """A chain of element-wise operations in one kernel."""
+        program: list[tuple[str, str, list[Any]]] = []
+        inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
+        nodes: list[Node] = []
+
+        def part_of_it(value: SSAValue) -> Node | None:
+            """The node of an operand that the same kernel computes."""
+            inner = self.graph.definition.get(value)
+            if (
+                inner is None
+                or not self.fuse
+                or not _is_pointwise(inner)
+                or self._reason_for_host(inner) is not None
+                or not self.graph.used_once(value)
+                or len(program) >= CHAIN
+                or self.linear(value) is not None
+                or (value, "bf16") in self.forms
+                or self.canonical(shape_of(value)) != shape
+            ):
+                return None
+            return inner
+
+        def visit(inner: Node) -> str:
+            name = unary_name(inner)
+            arguments: list[Any] = []
+            literal = scalars(inner)
+            if "scalar_lhs" in literal:
+                arguments.append(literal["scalar_lhs"])
+            for index, operand in enumerate(inner.operands):
+                deeper = part_of_it(operand) if inner.reads_plainly(index) else None
+                arguments.append(argument(inner, index) if deeper is None else visit(deeper))
+            if "scalar_rhs" in literal:
+                arguments.append(literal["scalar_rhs"])
+            nodes.append(inner)
+            if name == "silu_gate":
+                program.append(("silu", f"t{len(program)}", arguments[:1]))
+                arguments, name = [program[-1][1], arguments[1]], "mul"
+            program.append((name, f"t{len(program)}", arguments))
+            return program[-1][1]
+
+        def argument(inner: Node, index: int) -> str:
+            key = (inner.operands[index], tuple(inner.reads(index) or ()))
+            if key not in inputs:
+                kind, tensor = self._broadcast(inner, index, shape)
+                inputs[key] = (f"x{len(inputs)}", kind, tensor)
+            return inputs[key][0]
+
+        if not _is_pointwise(node):
+            raise Unsupported(_no_kernel(self.graph, node))
+        visit(node)
+        if not any(kind == "full" for _, kind, _ in inputs.values()):
+            raise Unsupported("every operand is broadcast")
+        out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
+        operands = {name: tensor for name, _, tensor in inputs.values()}
+        return self.call(
+            node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
+            tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,
+        )  # fmt: skip
+
+    def _broadcast(self, node: Node, index: int, shape: tuple[int, int, int]) -> tuple[str, Tensor]:
+        """How an operand of an element-wise operation is spread over [B, M, N]."""
+        value, result, read = node.operands[index], shape_of(node.result), node.reads(index)
+        if read is None:
+            raise Unsupported(f"an operand of {_sizes(value)} is read in another order")
+        wide = [d for d, size in enumerate(result) if size != 1]
+        array = self.graph.constants.get(value)
+        if read == wide and self.canonical(shape_of(value)) == shape:
+            return "full", self.bf16(value)
+        if read == wide and value in self.graph.inputs:
+            return "full", self.from_host(value, shape)
+        if read == wide and array is None:
+            raise Unsupported(
+                f"an operand of {_sizes(value)} read as {_sizes(node.result)} moves values between "
+                "tiles"
+            )
+        if array is None:
+            raise Unsupported(
+                f"an operand of {_sizes(value)} is repeated over {_sizes(node.result)}"
+            )
+        # The constant over all dimensions it is repeated along inside of a row, or of a matrix.
+        sizes = [result[d] if d in read else 1 for d in range(len(result))]
+        numbers = np.asarray(array, np.float32).reshape(sizes)
+        last = len(result) - 1
+        if set(read) <= {last}:
+            row = np.broadcast_to(numbers.reshape(-1), (shape[2],))
+            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), lambda: row)
+        rows = max((d for d in wide if d != last), default=0) if self.collapse else last - 1
+        if all(d >= rows for d in read):
+            inner = np.broadcast_to(numbers, (*sizes[:rows], *result[rows:])).reshape(shape[1:])
+            return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), lambda: inner)
+        whole = np.broadcast_to(numbers, result).reshape(shape)
+        name = self.unique(self.hint(value))
+        return "full", Tensor(name, Layout(shape, "bf16"), "constant", lambda: whole, value)
+
+    def _same_elements(self, node: Node) -> bool:
+        """Whether a node only gives its operand another shape or type."""
+        return node.family == "reshape" or (node.family == "cast" and node.reads_plainly())
+
+
+# --- small things -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _deep_recursion(frames: int):
+    """Room for calls inside of calls: a value asks for those it is made of, back to the inputs."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 1000 + frames))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _is_pointwise(node: Node) -> bool:
+    name = unary_name(node)
+    return name in UNARY or name in BINARY or name == "silu_gate"
+
+
+def _attends_to_single_rows(graph: Graph) -> bool:
+    """Whether attention wants every batch in tiles of its own though it has a single row."""
+    for node in graph.nodes:
+        if node.family == "gemma_attention" and len(shape_of(node.result)) == 4:
+            rows = [shape_of(node.inputs[name])[-2] for name in "qkv"]
+            if shape_of(node.result)[0] > 1 and 1 in rows:
+                return True
+    return False
+
+
+def _sizes(value: SSAValue) -> str:
+    return "x".join(map(str, shape_of(value))) or "one number"
+
+
+def _no_kernel(graph: Graph, node: Node) -> str:
+    """Why the device does not compute a node, in its own terms."""
+    if node.family == "matmul":
+        if node.inputs["rhs"] not in graph.constants:
+            return "a product of two computed values is only for the NPU inside of attention"
+        return "a product with a constant of several matrices has no kernel on the NPU"
+    if node.family == "softmax":
+        return "a softmax along another dimension than the last has no kernel on the NPU"
+    return f"{node.family} has no kernel on the NPU"
+
+
+def _named(layer: str, names: tuple[str, ...]) -> bool:
+    """Whether a layer is one of the names, or inside of one."""
+    return any(layer == name or layer.startswith(f"{name}.") for name in names if layer)
+
+
+def _source(node: Node) -> str:
+    place = node.location
+    where = f" {place.file}:{place.line}" if place is not None else ""
+    return f"{node.layer or node.family}: {node.family}{where}"

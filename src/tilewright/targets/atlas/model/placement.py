@@ -1,0 +1,233 @@
+"""Where tensors live: in VMEM between the kernels that make and read them, or in DRAM.
+
+Vertical fusion is a question of place: a result that stays in VMEM until its readers are done
+costs no transfer. `residence` chooses these; the memory planner finds addresses, and its checker
+confirms them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.errors import TilewrightError
+from tilewright.planning.buffers import Buffer
+from tilewright.planning.plan import plan
+from tilewright.targets.atlas.codegen.chip import Area
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.residence import (
+    Demands,
+    Stay,
+    base_room,
+    choose,
+    rounded,
+    staged_bytes,
+)
+from tilewright.targets.atlas.model.rounds import Repeat
+from tilewright.targets.atlas.profile import Profile
+
+KIB = 1024
+PAGE = 4096  # tensors in DRAM start at multiples of this
+ONE_BODY = 480  # tiles of an operand that one loop body holds
+WORD = 1024  # VMEM kept for the rounds' offset
+
+
+@dataclass
+class Life:
+    """Calls between which a tensor's content matters, inclusive, and how often it moves."""
+
+    first: int
+    last: int
+    reads: int = 0
+
+
+@dataclass
+class Places:
+    """Addresses of everything."""
+
+    vmem: dict[Tensor, int] = field(default_factory=dict)
+    dram: dict[Tensor, int] = field(default_factory=dict)
+    areas: list[Area] = field(default_factory=list)  # VMEM for each call to work in
+    stride: dict[int, int] = field(default_factory=dict)  # repeat number -> bytes between rounds
+    dram_end: int = 0
+    lives: dict[Tensor, Life] = field(default_factory=dict)
+    stays: dict[Tensor, Stay] = field(default_factory=dict)
+
+    def on_chip(self, tensor: Tensor, call: int) -> bool:
+        """Whether a call finds the tensor in VMEM."""
+        stay = self.stays.get(tensor)
+        return stay is not None and stay.first <= call <= stay.until
+
+
+def lives_of(calls: Sequence[Call], repeats: Sequence[Repeat]) -> dict[Tensor, Life]:
+    """The lifetime of every tensor that is not a weight."""
+    lives: dict[Tensor, Life] = {}
+    for index, call in enumerate(calls):
+        for parameter, tensor in call.tensors.items():
+            life = lives.setdefault(tensor, Life(index, index))
+            life.last = index
+            life.reads += parameter != "out"
+            if tensor.kind == "input":
+                life.first = 0
+            if tensor.kind == "output":
+                life.last = len(calls) - 1
+    for repeat in repeats:
+        for tensor, life in lives.items():
+            inside = life.first < repeat.end and life.last >= repeat.first
+            crosses = life.first < repeat.first or life.last >= repeat.end
+            written_late = _carried(tensor, calls, repeat)
+            if inside and (crosses or written_late):
+                life.first = min(life.first, repeat.first)
+                life.last = max(life.last, repeat.end - 1)
+    return lives
+
+
+def _carried(tensor: Tensor, calls: Sequence[Call], repeat: Repeat) -> bool:
+    """Whether a round leaves the tensor to the next one."""
+    body = range(repeat.first, repeat.end)
+    writes = [k for k in body if calls[k].output is tensor]
+    reads = [k for k in body if tensor in calls[k].operands.values()]
+    return bool(writes and reads and min(reads) <= max(writes))
+
+
+def place(
+    calls: Sequence[Call],
+    repeats: Sequence[Repeat],
+    profile: Profile,
+    fuse: bool = True,
+    borders: Sequence[int] = (),
+    demands: Demands | None = None,
+) -> Places:
+    """Addresses for all tensors of a program.
+
+    borders: calls before which the host takes over; nothing stays in VMEM across. demands: what
+    calls are known to need beyond the estimate.
+    """
+    demands = demands or Demands()
+    places = Places(lives=lives_of(calls, repeats))
+    capacity = profile.vmem_bytes - WORD - demands.slack
+    found = _candidates(calls, places.lives, borders) if fuse else {}
+    stays = choose(calls, found, capacity, demands)
+    room = [_room(k, call, stays, capacity, demands.more) for k, call in enumerate(calls)]
+    buffers = [
+        Buffer(f"t{k}", rounded(s.tensor), s.first, s.until + 1, 1024) for k, s in enumerate(stays)
+    ]
+    buffers += [Buffer(f"work{k}", n, k, k + 1, 1024) for k, n in enumerate(room)]
+    planned = plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
+    for k, stay in enumerate(stays):
+        places.vmem[stay.tensor] = planned.offsets[f"t{k}"] + WORD
+        places.stays[stay.tensor] = stay
+    for k in range(len(calls)):
+        places.areas.append(_widest(k, planned.offsets[f"work{k}"] + WORD, places, profile))
+    _place_dram(calls, repeats, places, profile)
+    return places
+
+
+def starved(calls: Sequence[Call], places: Places, profile: Profile) -> list[int]:
+    """Calls that fetch their whole left operand again for every panel of weights, because it is
+    not in VMEM, although it would fit."""
+    found = []
+    for index, call in enumerate(calls):
+        a = call.operands.get("a")
+        if a is None or call.options.get("rows") or places.on_chip(a, index):
+            continue
+        tiles = a.layout.bytes // 1024
+        beside = max(base_room(call), 128 * KIB)  # panels of weights, and what waits
+        if tiles > ONE_BODY and rounded(a) + beside <= profile.vmem_bytes:
+            found.append(index)
+    return found
+
+
+def _candidates(
+    calls: Sequence[Call], lives: dict[Tensor, Life], borders: Sequence[int]
+) -> dict[Tensor, tuple[int, list[int]]]:
+    """Results that could stay in VMEM: the call that makes each, the calls that read it."""
+    found = {}
+    for tensor, life in lives.items():
+        if tensor.kind != "activation" or any(life.first < b <= life.last for b in borders):
+            continue
+        makers = [k for k, call in enumerate(calls) if call.output is tensor]
+        readers = [k for k, call in enumerate(calls) if tensor in call.operands.values()]
+        once = len(makers) == 1 and readers and min(readers) > makers[0]
+        if once and (life.first, life.last) == (makers[0], readers[-1]):
+            found[tensor] = (makers[0], readers)
+    return found
+
+
+def _room(
+    index: int, call: Call, stays: Sequence[Stay], capacity: int, more: dict[int, int]
+) -> int:
+    """VMEM a call gets at least for itself."""
+    here = {s.tensor for s in stays if s.first <= index <= s.until}
+    held = sum(rounded(t) for t in here)
+    need = base_room(call) + more.get(index, 0)
+    need += sum(staged_bytes(call, p, t) for p, t in call.tensors.items() if t not in here)
+    return max(1024, min(need, capacity - held) // 1024 * 1024)
+
+
+def _widest(index: int, start: int, places: Places, profile: Profile) -> Area:
+    """All of the gap around a call's work area."""
+    low, high = WORD, profile.vmem_bytes
+    for tensor, address in places.vmem.items():
+        stay = places.stays[tensor]
+        if stay.first <= index <= stay.until:
+            end = address + rounded(tensor)
+            if end <= start:
+                low = max(low, end)
+            else:
+                high = min(high, address)
+    return Area(low, high)
+
+
+def _place_dram(
+    calls: Sequence[Call], repeats: Sequence[Repeat], places: Places, profile: Profile
+) -> None:
+    """Weights one after the other, those of rounds round by round; activations share memory."""
+    end = 0
+
+    def put(tensor: Tensor, at: int) -> int:
+        places.dram[tensor] = at
+        return at + -(-tensor.layout.bytes // PAGE) * PAGE
+
+    turning = {t for repeat in repeats for t in repeat.weights}
+    fixed = dict.fromkeys(
+        t
+        for call in calls
+        for t in call.tensors.values()
+        if t.kind in ("weight", "constant") and t not in turning
+    )
+    for tensor in fixed:
+        end = put(tensor, end)
+    for number, repeat in enumerate(repeats):
+        start = end
+        for tensor in repeat.weights:
+            end = put(tensor, end)
+        # Rounds count by their distance, so those without weights have one too.
+        places.stride[number] = (end - start) or PAGE
+        end = start + (end - start) * repeat.count
+    rest = [
+        t
+        for t in places.lives
+        if t not in places.dram and not (t in places.stays and places.stays[t].whole)
+    ]
+    buffers = []
+    for k, tensor in enumerate(rest):
+        life = places.lives[tensor]
+        size = -(-tensor.layout.bytes // PAGE) * PAGE
+        upper = len(calls) if tensor.kind in ("input", "output") else life.last + 1
+        lower = 0 if tensor.kind in ("input", "output") else life.first
+        buffers.append(Buffer(f"d{k}", size, lower, upper, PAGE))
+    found = plan(buffers, None, PAGE, strategy="best-fit") if buffers else None
+    peak = end
+    for k, tensor in enumerate(rest):
+        assert found is not None
+        places.dram[tensor] = end + found.offsets[f"d{k}"]
+        peak = max(peak, places.dram[tensor] + buffers[k].size)
+    places.dram_end = peak
+    if peak > profile.dram_bytes:
+        largest = max(places.dram, key=lambda t: t.layout.bytes)
+        raise TilewrightError(
+            "TW1705",
+            f"the model needs {peak:,} bytes of DRAM, {profile.name} has {profile.dram_bytes:,}",
+            hint=f"the largest tensor is {largest.name} with {largest.layout.bytes:,} bytes",
+        )

@@ -1,0 +1,276 @@
+"""Lowering of products and the norms before them: fp8 operands, folded weights, what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.model.capture import Node, shape_of
+from tilewright.targets.atlas.model.blocking import cut
+from tilewright.targets.atlas.model.calls import Tensor, Unsupported
+from tilewright.targets.atlas.model.kernels import LOW
+from tilewright.targets.atlas.model.matching import Linear
+from tilewright.tile.layouts import Layout
+
+if TYPE_CHECKING:
+    from tilewright.targets.atlas.model.lowering import Lowering
+
+SMALLEST = 2.0**-126  # the smallest normal number of bf16
+
+
+class Products:
+    """Makes the calls of linear layers, gates and norms."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.at = lowering
+
+    def emit_linear(
+        self, linear: Linear, value: SSAValue, dtype: str, residual: SSAValue | None = None
+    ) -> Tensor:
+        a, weight, offset, factor, heads = self.operand(linear)
+        batch, rows, columns = self.at.canonical(shape_of(value))
+        bias = linear.bias
+        if offset is not None:
+            bias = offset if bias is None else bias + offset
+        operands, channel = {"a": a}, self.at.channel_scales(weight)
+        target = self.at.magnitude(value) if dtype == "fp8" else None
+        early = target is not None and linear.activation is None  # the result's scale folds in
+
+        def share() -> float:
+            return 1.0 / target.scale() if target is not None and early else 1.0
+
+        options: dict[str, Any] = {}
+        kept = self.at.kept(linear.name)
+        parts = cut(rows, weight.shape[0], columns, self.at.profile, sums=not kept and not heads)
+        if parts is not None:
+            options["rows"] = parts.rows
+            if parts.depth:
+                options["depth"] = parts.depth
+        operands["w"] = self.at.weight(
+            f"{linear.name}.weight",
+            Layout(weight.shape, "fp8", "tiles" if "depth" in options else "panels"),
+            lambda: weight / channel,
+        )
+        if kept:
+            fixed = heads or (linear.x, "flat") in self.at.forms  # fp8 to begin with
+            options["precise"] = "weights" if fixed else "both"
+            operands |= self._left_out(linear, a, weight / channel, fixed)
+        operands["scale"] = self.at.weight(
+            f"{linear.name}.scale",
+            Layout((columns,), "bf16"),
+            lambda: channel * (factor() * share()),
+        )
+        if bias is not None:
+            operands["bias"] = self.at.weight(
+                f"{linear.name}.bias", Layout((columns,), "bf16"), lambda: bias * share()
+            )
+        if residual is not None:
+            operands["residual"] = self.at.bf16(residual)
+        out = self.at.activation(
+            self.at.hint(value), (batch, rows, columns), dtype, value=value, scale=target
+        )
+        late = {}
+        if target is not None and not early:
+            late["factor"] = lambda: 1.0 / target.scale()
+        nodes = linear.nodes
+        if residual is not None:
+            nodes = (*nodes, self.at.graph.definition[value])
+        macs = batch * rows * weight.size
+        return self.at.call(
+            linear.name, "linear", operands, out, nodes, macs, late,
+            out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
+            activation=linear.activation, heads=heads, **options,
+        )  # fmt: skip
+
+    def _left_out(
+        self, linear: Linear, a: Tensor, weight: np.ndarray, fixed: bool
+    ) -> dict[str, Tensor]:
+        """What rounding to fp8 leaves out of a product's operands, LOW times larger."""
+        high = weight.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+        found = {
+            "w_low": self.at.weight(
+                f"{linear.name}.weight.low",
+                Layout(weight.shape, "fp8", "panels"),
+                lambda: (weight - high) * LOW,
+            )
+        }
+        if fixed:  # heads of attention, pixels of images
+            return found
+
+        def make() -> Tensor:
+            x, scale = self.at.bf16(linear.x), a.scale
+            assert scale is not None
+            out = self.at.activation(f"{a.name}.low", a.layout.shape, "fp8", value=linear.x)
+            late = {"factor": lambda: 1.0 / scale.scale()}
+            operands = {"x": x, "high": a}
+            return self.at.call(f"{a.name} residue", "residue", operands, out, (), 0, late)
+
+        return {**found, "a_low": self.at.remembered((linear.x, "low"), make)}
+
+    def operand(
+        self, linear: Linear
+    ) -> tuple[Tensor, np.ndarray, np.ndarray | None, Callable[[], float], bool]:
+        """The product's left operand as fp8, the weight that fits it, a row to add to the bias,
+        the factor between what the operand holds and its values, and whether it is in heads."""
+        weight = linear.weight
+        try:
+            heads = self.at.heads.merged(linear.x)
+        except Unsupported:  # the host attends, the product stays here
+            heads = None
+        if heads is not None:
+            tensor, scale, width = heads
+            count = tensor.layout.shape[1]
+            rows = weight.reshape(count, width, -1)
+            wide = np.zeros((count, tensor.layout.shape[-1], rows.shape[-1]), np.float32)
+            wide[:, :width] = rows
+            return tensor, wide.reshape(-1, rows.shape[-1]), None, scale.scale, True
+        flat = self.at.images.flattened(linear.x, weight)
+        if flat is not None:
+            tensor, weight = flat
+            assert tensor.scale is not None
+            return tensor, weight, None, tensor.scale.scale, False
+        norm = self.at.graph.node_of(linear.x, "rms_norm", "layer_norm")
+        if norm is not None and self._folds(norm):
+            tensor = self.at.remembered((linear.x, "normed"), lambda: self.norm(norm, "fp8"))
+            assert tensor.scale is not None
+            offset = None
+            if "bias" in norm.inputs:
+                offset = np.asarray(self.at.graph.constants[norm.inputs["bias"]], np.float32)
+                offset = offset.reshape(-1) @ weight
+            if "weight" in norm.inputs:
+                gain = np.asarray(self.at.graph.constants[norm.inputs["weight"]], np.float32)
+                weight = gain.reshape(-1, 1) * weight
+            return tensor, weight, offset, tensor.scale.scale, False
+        tensor = self.at.fp8(linear.x)
+        assert tensor.scale is not None
+        return tensor, weight, None, tensor.scale.scale, False
+
+    def _folds(self, norm: Node) -> bool:
+        """Whether weight and bias of a norm go into the products that read it."""
+        constants, result = self.at.graph.constants, norm.result
+        for role in ("weight", "bias"):
+            if role in norm.inputs and norm.inputs[role] not in constants:
+                return False
+        if any(self.at.kept(user.layer) for user in self.at.graph.users.get(result, ())):
+            return False
+        if any(result is value for _, value in self.at.graph.outputs):
+            return False
+        return all(
+            user.family == "matmul"
+            and user.inputs["lhs"] is result
+            and user.inputs["rhs"] in constants
+            for user in self.at.graph.users.get(result, ())
+        )
+
+    def norm(self, node: Node, dtype: str) -> Tensor:
+        """A norm: fp8 without weight and bias for products that fold them in, or bf16 with them."""
+        rank = len(shape_of(node.result))
+        if node.call.axis(rank) != rank - 1:
+            raise Unsupported("a norm along another dimension than the last")
+        # Beyond the edge rows may be 0; so that they do not become NaN the square root is not.
+        epsilon = max(node.call.floating("epsilon") or 0.0, SMALLEST)
+        kind = node.family.removesuffix("_norm")
+        x = self.at.bf16(node.inputs["x"])
+        shape = self.at.canonical(shape_of(node.result))
+        operands = {"x": x}
+        if dtype == "fp8":
+            scale = self.at.magnitude(node.inputs["x"], lambda v: _normed(v, kind, epsilon))
+            out = self.at.activation(
+                self.at.hint(node.result), shape, "fp8", value=node.result, scale=scale
+            )
+            late = {"factor": lambda: 1.0 / scale.scale()}
+            return self.at.call(
+                node.layer or kind + "_norm", "norm", operands, out, (node,), 0, late,
+                kind=kind, epsilon=epsilon, out="fp8",
+            )  # fmt: skip
+        for role in ("weight", "bias"):
+            if role in node.inputs:
+                row = self.at.graph.constants.get(node.inputs[role])
+                if row is None:
+                    raise Unsupported(f"a norm whose {role} is computed")
+                layout = Layout((shape[2],), "bf16")
+                operands[role] = self.at.weight(
+                    f"{node.layer or kind}.{role}", layout, lambda row=row: row.reshape(-1)
+                )
+        out = self.at.activation(self.at.hint(node.result), shape, "bf16", value=node.result)
+        return self.at.call(
+            node.layer or kind + "_norm", "norm", operands, out, (node,),
+            kind=kind, epsilon=epsilon, out="bf16",
+            weight="weight" in operands, bias="bias" in operands,
+        )  # fmt: skip
+
+    def gated(self, node: Node, shape: tuple[int, int, int]) -> Tensor | None:
+        """silu(gate) * up where both are products of the same value."""
+        gate_value, up_value = node.inputs["gate"], node.inputs["up"]
+        if not (node.reads_plainly(0) and node.reads_plainly(1)):
+            return None
+        if not (self.at.graph.used_once(gate_value) and self.at.graph.used_once(up_value)):
+            return None
+        gate, up = self.at.linear(gate_value), self.at.linear(up_value)
+        if gate is None or up is None or gate.x is not up.x or gate.activation or up.activation:
+            return None
+        if self.at.kept(gate.name) or self.at.kept(up.name):
+            return None
+        if (gate.bias is None) != (up.bias is None):
+            return None
+        a, w_gate, offset_gate, factor, heads = self.operand(gate)
+        _, w_up, offset_up, _, _ = self.operand(up)
+        if heads:
+            return None
+        target = self.at.magnitude(node.result)
+        operands = {"a": a}
+        rows = (
+            ("gate", gate, w_gate, offset_gate, lambda: 1.0),
+            ("up", up, w_up, offset_up, lambda: 1.0 / target.scale()),
+        )
+        biased = gate.bias is not None or offset_gate is not None
+        for name, linear, weight, offset, share in rows:
+            channel = self.at.channel_scales(weight)
+            operands[f"w_{name}"] = self.at.weight(
+                f"{linear.name}.weight",
+                Layout(weight.shape, "fp8", "panels"),
+                lambda weight=weight, channel=channel: weight / channel,
+            )
+            operands[f"scale_{name}"] = self.at.weight(
+                f"{linear.name}.scale",
+                Layout((shape[2],), "bf16"),
+                lambda channel=channel, share=share: channel * (factor() * share()),
+            )
+            if biased:
+                bias = np.zeros(shape[2], np.float32)
+                for part in (linear.bias, offset):
+                    bias = bias if part is None else bias + part
+                operands[f"bias_{name}"] = self.at.weight(
+                    f"{linear.name}.bias",
+                    Layout((shape[2],), "bf16"),
+                    lambda bias=bias, share=share: bias * share(),
+                )
+        out = self.at.activation(
+            self.at.hint(node.result), shape, "fp8", value=node.result, scale=target
+        )
+        macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
+        nodes = (*gate.nodes, *up.nodes, node)
+        name = _common([gate.name, up.name])
+        return self.at.call(
+            name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu"
+        )
+
+
+def _normed(x: np.ndarray, kind: str, epsilon: float) -> np.ndarray:
+    x = x - x.mean(-1, keepdims=True) if kind == "layer" else x
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
+
+
+def _common(names: list[str]) -> str:
+    """What two layers have in common: mlp of mlp.gate_proj and mlp.up_proj."""
+    parts = [name.split(".") for name in names]
+    shared = []
+    for pieces in zip(*parts, strict=False):
+        if len(set(pieces)) > 1:
+            break
+        shared.append(pieces[0])
+    return ".".join(shared) or "+".join(names)

@@ -1,0 +1,252 @@
+"""What each kernel of a whole model computes, bit for bit.
+
+    REFERENCES["linear"](profile, options, {"a": codes, "w": codes, ...})["out"]
+
+Operands and results are bit patterns (bf16 as uint16, fp8 as uint8) of the tensors without
+padding. Every operation rounds as the machine's instruction does, in the kernels' order: products
+accumulate over 32 columns at a time, rows are reduced tile by tile. No code is shared with the
+kernels or the tile language, so a mistake in either shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.reference import arithmetic as arith
+from tilewright.reference.matrix_products import SIDE, product
+from tilewright.targets.atlas.model.references_attention import Source, attention
+from tilewright.targets.atlas.model.references_images import IMAGE_REFERENCES
+from tilewright.targets.atlas.model.references_steps import (
+    BINARY,
+    UNARY,
+    Codes,
+    bf16,
+    broadcast,
+    constant,
+    fp8,
+    recip,
+    row_total,
+    spread,
+    times,
+)
+from tilewright.targets.atlas.profile import Profile
+
+Options = Mapping[str, Any]
+Operands = Mapping[str, Codes]
+Reference = Callable[[Profile, Options, Operands], dict[str, Codes]]
+
+
+def _stored(profile: Profile, options: Options, y: Codes) -> dict[str, Codes]:
+    """The result in the format the options ask for."""
+    return {"out": fp8(profile, y) if options["out"] == "fp8" else y}
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+def norm(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """rms or layer norm of each row, times a factor, a weight, plus a bias."""
+    values = operands["x"]
+    share = constant(1 / values.shape[-1])
+    if options["kind"] == "layer":
+        mean = arith.multiply(row_total(profile, values, "sum"), share)
+        values = arith.subtract(values, mean)
+    squares = row_total(profile, arith.multiply(values, values), "sum")
+    spread_ = arith.add(arith.multiply(squares, share), constant(options["epsilon"]))
+    scale = times(UNARY["rsqrt"](spread_), options.get("factor", 1.0))
+    y = arith.multiply(values, scale)
+    if options.get("weight"):
+        y = arith.multiply(y, spread(operands["weight"]))
+    if options.get("bias"):
+        y = arith.add(y, spread(operands["bias"]))
+    return _stored(profile, options, y)
+
+
+def softmax(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """softmax of each row."""
+    x = operands["x"]
+    powers = UNARY["exp"](arith.subtract(x, row_total(profile, x, "max")))
+    return {"out": arith.multiply(powers, recip(row_total(profile, powers, "sum")))}
+
+
+# --- element by element -----------------------------------------------------------------------
+
+
+def pointwise(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """A chain of element-wise operations on broadcast operands."""
+    values: dict[str, Codes] = {}
+    for name, kind in options["inputs"]:
+        values[name] = broadcast(operands[name], kind)
+    last = values[options["inputs"][0][0]]
+    for operation, result, arguments in options["program"]:
+        known = [values[a] if isinstance(a, str) else constant(a) for a in arguments]
+        last = (UNARY if len(known) == 1 else BINARY)[operation](*known)
+        values[result] = last
+    shape = np.broadcast_shapes(*(values[name].shape for name, _ in options["inputs"]))
+    return _stored(profile, options, np.broadcast_to(last, shape))
+
+
+def copy(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """x as it is."""
+    return {"out": operands["x"]}
+
+
+def quantise(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """fp8 of x times a factor."""
+    return {"out": fp8(profile, times(operands["x"], options.get("factor", 1.0)))}
+
+
+def residue(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """fp8 of what rounding x times a factor to fp8 left out, 16 times larger."""
+    y = times(operands["x"], options.get("factor", 1.0))
+    rest = arith.subtract(y, bf16(profile, operands["high"]))
+    return {"out": fp8(profile, arith.multiply(rest, constant(16.0)))}
+
+
+def split_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor, rotated if asked
+    for."""
+    x = times(operands["x"], options.get("factor", 1.0))
+    batch, rows, _ = x.shape
+    heads = x.reshape(batch, rows, options["heads"], -1).transpose(0, 2, 1, 3)
+    if options.get("rope"):
+        tables = (operands["cos"], operands["sin"])
+        heads = _rotated(heads, *(t[:, None] if t.ndim == 3 else t for t in tables))
+    return {"out": _head_order(fp8(profile, heads), options["out"])}
+
+
+def _head_order(heads: Codes, kind: str) -> Codes:
+    """Heads [B, H, M, D] as they are kept: keys as [B, H, D, M]."""
+    return np.ascontiguousarray(heads.swapaxes(2, 3) if kind == "columns" else heads)
+
+
+# --- products ---------------------------------------------------------------------------------
+
+
+def _scaled(y: Codes, scale: Codes | None, bias: Codes | None) -> Codes:
+    """A product times the scales of its columns, plus its bias."""
+    if scale is not None:
+        y = arith.multiply(y, spread(scale))
+    if bias is not None:
+        y = arith.add(y, spread(bias))
+    return y
+
+
+def linear(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """activation(a @ w * scale + bias) * factor + residual."""
+    a, w = operands["a"], operands["w"]
+    if options.get("heads"):
+        a = _side_by_side(a)
+    y = _rows_by(a, w)
+    if options.get("precise"):
+        left, right = [_whole(a, 2)], [_whole(operands["w_low"], 0)]
+        if options["precise"] == "both":
+            low = operands["a_low"]
+            left.append(_whole(_side_by_side(low) if options.get("heads") else low, 2))
+            right.append(_whole(w, 0))
+        rest = _rows_by(np.concatenate(left, 2), np.concatenate(right, 0))
+        y = arith.add(y, arith.multiply(rest, constant(1 / 16)))
+    y = _scaled(y, operands.get("scale"), operands.get("bias"))
+    if options.get("activation"):
+        y = UNARY[options["activation"]](y)
+    y = times(y, options.get("factor", 1.0))
+    if options.get("residual"):
+        y = arith.add(y, operands["residual"])
+    return _stored(profile, options, y)
+
+
+def _whole(x: Codes, axis: int) -> Codes:
+    """x with zeros added along an axis until it is whole tiles."""
+    more = [(0, 0)] * x.ndim
+    more[axis] = (0, -x.shape[axis] % SIDE)
+    return np.pad(x, more)
+
+
+def _rows_by(a: Codes, w: Codes) -> Codes:
+    """a [B, M, K] @ w [K, N]: rows of all batches at once, as each row is on its own."""
+    return product(a.reshape(-1, a.shape[-1]), w).reshape(*a.shape[:-1], w.shape[1])
+
+
+def _side_by_side(heads: Codes) -> Codes:
+    """[B, H, M, D] -> [B, M, H * D'], every head a whole number of tiles wide."""
+    batch, count, rows, width = heads.shape
+    wide = np.zeros((batch, rows, count, -(-width // SIDE) * SIDE), np.uint8)
+    wide[..., :width] = heads.transpose(0, 2, 1, 3)
+    return wide.reshape(batch, rows, -1)
+
+
+def gated(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """fp8 of activation(a @ w_gate * scale_gate + bias_gate) * (a @ w_up * scale_up + bias_up)."""
+    sides = [
+        _scaled(
+            _rows_by(operands["a"], operands[f"w_{side}"]),
+            operands.get(f"scale_{side}"),
+            operands.get(f"bias_{side}"),
+        )
+        for side in ("gate", "up")
+    ]
+    gate = UNARY[options.get("activation", "silu")](sides[0])
+    return {"out": fp8(profile, arith.multiply(gate, sides[1]))}
+
+
+def project(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """fp8 heads of a @ w * scale + bias, rotated if asked for."""
+    a, w = operands["a"], operands["w"]
+    heads = []
+    for head in range(w.shape[0]):
+        rows = [operands[name][head] if name in operands else None for name in ("scale", "bias")]
+        y = _scaled(_rows_by(a, w[head]), *rows)
+        if options.get("rope"):
+            y = _rotated(y, operands["cos"], operands["sin"])
+        heads.append(fp8(profile, y))
+    return {"out": _head_order(np.stack(heads, 1), options["out"])}
+
+
+def _rotated(x: Codes, cos: Codes, sin: Codes) -> Codes:
+    """The first and second half of each row turned by the angles of a table [M, P] or [B, M, P].
+
+    Tables narrower than half a head are 0 beyond, as memory is.
+    """
+    half = x.shape[-1] // 2
+    low, high = x[..., :half], x[..., half:]
+    cos, sin = (np.pad(t, [(0, 0)] * (t.ndim - 1) + [(0, half - t.shape[-1])]) for t in (cos, sin))
+    first = arith.subtract(arith.multiply(low, cos), arith.multiply(high, sin))
+    second = arith.add(arith.multiply(high, cos), arith.multiply(low, sin))
+    return np.concatenate([first, second], -1)
+
+
+def attention_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """softmax(q @ kt + mask) @ v for every head, fp8."""
+    q, numbers = operands["q"], ("", *range(1, options.get("parts", 1)))
+    batch, heads, rows, _ = q.shape
+    shared = heads // operands["kt"].shape[1]
+    out = np.empty((batch, heads, rows, operands["v"].shape[-1]), np.uint8)
+    for b, h in np.ndindex(batch, heads):
+        sources = []
+        for k in numbers:
+            mask = operands.get(f"mask{k}")
+            if mask is not None and options.get("batch"):
+                mask = mask[b]
+            keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
+            sources.append(Source(keys, values, mask))
+        out[b, h] = fp8(profile, attention(profile, q[b, h], sources, options.get("mask")))
+    return {"out": out}
+
+
+REFERENCES: dict[str, Reference] = {
+    "norm": norm,
+    "softmax": softmax,
+    "pointwise": pointwise,
+    "copy": copy,
+    "quantise": quantise,
+    "residue": residue,
+    "split_heads": split_heads,
+    "linear": linear,
+    "gated": gated,
+    "project": project,
+    "attention": attention_heads,
+    **IMAGE_REFERENCES,
+}

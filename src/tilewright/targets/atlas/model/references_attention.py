@@ -1,0 +1,89 @@
+"""What attention computes for one head, bit for bit.
+
+The scores of a row are complete before their maximum is subtracted, so nothing is rescaled. The
+sum of the weights comes from a matrix unit, which sees the weights as fp8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.reference import arithmetic as arith
+from tilewright.reference.matrix_products import SIDE, product
+from tilewright.targets.atlas.model.references_steps import (
+    UNARY,
+    Codes,
+    across,
+    constant,
+    fp8,
+    larger,
+    recip,
+    smaller,
+    spread,
+)
+from tilewright.targets.atlas.profile import Profile
+
+HIDDEN = -3.0e38  # added to scores that must not count
+ONE = 0x38  # 1 in fp8
+
+
+@dataclass(frozen=True)
+class Source:
+    """Keys kt [D, N] and values v [N, E] in fp8, with the numbers that a mask adds to scores."""
+
+    kt: Codes
+    v: Codes
+    mask: Codes | None = None  # [M, N] or [N]
+
+
+def attention(profile: Profile, q: Codes, sources: Sequence[Source], kind: str | None) -> Codes:
+    """bf16 softmax(q @ kt + mask) @ v for fp8 q [M, D] over all sources.
+
+    kind: None, "causal" (of the last source), "full" or "key", as the masks are.
+    """
+    rows, last = len(q), sources[-1].kt.shape[1]
+    blind = last < rows if kind == "causal" else kind is not None  # a query may see nothing
+    parts = []
+    for source in sources:
+        scores = product(q, source.kt)
+        if kind == "causal" and source is sources[-1]:
+            scores = arith.add(scores, _causal(rows, last, HIDDEN if blind else -np.inf))
+        elif kind in ("full", "key"):
+            assert source.mask is not None
+            mask = source.mask if kind == "full" else spread(source.mask)
+            scores = arith.add(scores, mask)
+        parts.append(_whole_tiles(scores))
+    scores = np.concatenate(parts, 1)
+    top = _largest(profile, scores)
+    weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
+    share = recip(product(weights, np.full((weights.shape[1], 1), ONE, np.uint8)))
+    if blind:  # a row that sees nothing has its maximum near HIDDEN
+        height = UNARY["relu"](arith.subtract(top, constant(HIDDEN / 3)))
+        share = arith.multiply(share, smaller(height, constant(1.0)))
+    values = [np.pad(s.v, ((0, -len(s.v) % SIDE), (0, 0))) for s in sources]
+    return arith.multiply(product(weights, np.concatenate(values)), share)
+
+
+def _causal(rows: int, keys: int, low: float) -> Codes:
+    """The last query sees all keys, the one before all but the last, ..."""
+    hidden = np.arange(keys)[None] - np.arange(rows)[:, None] > keys - rows
+    return np.where(hidden, constant(low), np.uint16(0))
+
+
+def _whole_tiles(scores: Codes) -> Codes:
+    """Scores with minus infinities behind them until the last tile of keys is whole."""
+    rows, keys = scores.shape
+    result = np.full((rows, -(-keys // SIDE) * SIDE), constant(-np.inf))
+    result[:, :keys] = scores
+    return result
+
+
+def _largest(profile: Profile, scores: Codes) -> Codes:
+    """The largest score of each row: tiles of keys are compared element by element."""
+    best = scores[:, :SIDE]
+    for start in range(SIDE, scores.shape[1], SIDE):
+        best = larger(best, scores[:, start : start + SIDE])
+    return across(profile, best, "max")

@@ -1,0 +1,118 @@
+"""What the kernels over images of a whole model compute, bit for bit.
+
+Convolution and pooling follow the library's references. Arrays come as the model has them, with
+channels first or last; in between they are last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tilewright.reference import arithmetic as arith
+from tilewright.targets.atlas.kernels import references_images as library
+from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
+from tilewright.targets.atlas.model.kernels_images import convolved, mean_unit, pooled, stored_image
+from tilewright.targets.atlas.model.references_steps import UNARY, Codes, bf16, constant, fp8, times
+from tilewright.targets.atlas.profile import Profile
+
+Options = Mapping[str, Any]
+Operands = Mapping[str, Codes]
+
+
+def _last(o: Options, codes: Codes) -> Codes:
+    return stored_image(o["image"]).channels_last(codes)
+
+
+def _given(o: Options, codes: Codes) -> dict[str, Codes]:
+    """The result as the model has it."""
+    first = stored_image(o["out"]).first
+    return {"out": np.ascontiguousarray(np.moveaxis(codes, -1, -3) if first else codes)}
+
+
+def conv2d(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """activation(conv(x, w) * scale + bias) * factor."""
+    layer = convolved(o, first=False)
+    rows = [operands[name] for name in ("scale", "bias") if name in layer.kernel.specs]
+    exact = library.conv2d(layer, o["unfolded"]).exact
+    return _given(o, exact(profile, _last(o, operands["x"]), operands["w"], *rows))
+
+
+def pool(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """The largest number or the mean of each window."""
+    layer = pooled(o, first=False)
+    if o["kind"] == "max":
+        reference = library.max_pool(layer)
+    else:
+        reference = library.average_pool(layer, o["counting"] or not any(layer.window.sides))
+    return _given(o, reference.exact(profile, _last(o, operands["x"])))
+
+
+def gather(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """Rows of images: means, or all pixels side by side."""
+    image = replace(stored_image(o["image"]), first=False)
+    x = _last(o, operands["x"]).reshape(-1, image.height, image.width, image.channels)
+    if o["kind"] == "mean":
+        share = o.get("factor", 1.0) / (image.height * image.width * mean_unit(image))
+        y = arith.multiply(_sums(image, x), constant(share))
+    else:
+        y = times(_side_by_side(image, x), o.get("factor", 1.0))
+    return {"out": (fp8(profile, y) if o["out"] == "fp8" else y)[None]}
+
+
+def _sums(image: Image, x: Codes) -> Codes:
+    """The sum of all pixels, tile by tile of what is stored, images of a block one after the
+    other in one accumulator; each adds zeros to the rows of the others."""
+    stored = image.arranged(x)
+    first = image.lead
+    last = first + -(-image.rows * image.pitch // SIDE) * SIDE
+    unit = arith.pack(arith.f64_to_bf16(np.full((1, SIDE), mean_unit(image))), 1)
+    rows = []
+    for start in range(0, len(stored), SIDE):
+        block = range(start, min(start + SIDE, len(stored)))
+        total = None
+        for b in block:
+            chosen = np.where(np.arange(SIDE)[:, None] == b - start, unit, np.uint8(0))
+            for a, d in np.ndindex(*image.phase_count):
+                for p in range(first, last, SIDE):
+                    total = arith.matmul(chosen, stored[b, a, d, p : p + SIDE], total)
+        assert total is not None
+        rows.append(total[: len(block), : image.channels])
+    return np.concatenate(rows)
+
+
+def _side_by_side(image: Image, x: Codes) -> Codes:
+    """bf16 of all pixels; what is picked by a product has no negative zeros."""
+    wide = np.zeros((*x.shape[:3], round_up(image.channels)), np.uint8)
+    wide[..., : image.channels] = x
+    values = arith.unpack(wide.reshape(len(x), -1), 1)
+    return np.where(values == 0x8000, np.uint16(0), values)
+
+
+_ACTIVATIONS: dict[str, Callable[[Codes], Codes]] = {
+    "none": lambda x: x,
+    "relu": arith.relu,
+    "relu6": lambda x: arith.extreme(arith.relu(x), constant(6.0), larger=False),
+    "gelu": UNARY["gelu_tanh"],
+    **{name: UNARY[name] for name in ("silu", "sigmoid", "tanh")},
+}
+
+
+def combine(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """activation(a * first [+ b * second]) * factor."""
+    y = times(bf16(profile, operands["a"]), o.get("first", 1.0))
+    if o["two"]:
+        y = arith.add(y, times(bf16(profile, operands["b"]), o.get("second", 1.0)))
+    y = times(_ACTIVATIONS[o["activation"]](y), o.get("factor", 1.0))
+    return {"out": fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y}
+
+
+IMAGE_REFERENCES: dict[str, Callable[[Profile, Options, Operands], dict[str, Codes]]] = {
+    "conv2d": conv2d,
+    "pool": pool,
+    "gather": gather,
+    "combine": combine,
+}

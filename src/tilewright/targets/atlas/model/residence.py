@@ -1,0 +1,180 @@
+"""Which results stay in VMEM, and until when: the choice that saves most transfers.
+
+A result may stay until its last reader, or only until an earlier one: then it is written to DRAM
+as well, for those that read it later. Every kernel keeps the room it works in, which grows with
+the operands it has to fetch. The best choice is found by a solver with fixed limits, so the same
+model always gets the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ortools.sat.python import cp_model
+
+from tilewright.targets.atlas.kernels.attention import FEW
+from tilewright.targets.atlas.model.blocking import sums_bytes
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+
+KIB = 1024
+SIDE = 32
+IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
+FILTERS, PIXELS = 384 * KIB, 32 * KIB  # of filters and of an image at a time, at least
+EFFORT = 4.0  # deterministic time of the solver
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A tensor in VMEM from the call that makes it up to call `until`."""
+
+    tensor: Tensor
+    first: int
+    until: int
+    whole: bool  # nobody reads it later: it needs no place in DRAM
+
+
+@dataclass
+class Demands:
+    """What calls need beyond the estimates here, as found by lowering them.
+
+    more: bytes. alone: calls during which nothing stays. slack: VMEM that is left unused, where
+    addresses were not found otherwise.
+    """
+
+    more: dict[int, int] = field(default_factory=dict)
+    alone: set[int] = field(default_factory=set)
+    slack: int = 0
+
+
+def choose(
+    calls: Sequence[Call],
+    candidates: Mapping[Tensor, tuple[int, list[int]]],
+    capacity: int,
+    demands: Demands,
+) -> list[Stay]:
+    """The stays that save most DRAM traffic.
+
+    candidates: tensor -> (call that makes it, calls that read it).
+    """
+    if not candidates:
+        return []
+    model = cp_model.CpModel()
+    options: dict[tuple[Tensor, int], cp_model.IntVar] = {}
+    gains: list[tuple[int, cp_model.IntVar]] = []
+    for number, (tensor, (_, readers)) in enumerate(candidates.items()):
+        chosen = []
+        for count in range(1, len(readers) + 1):
+            variable = model.new_bool_var(f"t{number}_{count}")
+            options[tensor, count] = variable
+            moves = count + (count == len(readers))
+            gains.append((moves * rounded(tensor) // KIB, variable))
+            # Of equal choices the shorter stay.
+            chosen.append(variable)
+        model.add_at_most_one(chosen)
+    for index, call in enumerate(calls):
+        terms: list[tuple[int, cp_model.IntVar]] = []
+        base = base_room(call) + demands.more.get(index, 0)
+        for parameter, tensor in call.tensors.items():
+            staged = staged_bytes(call, parameter, tensor)
+            base += staged
+            if tensor not in candidates:
+                continue
+            for (other, count), variable in options.items():
+                if other is tensor and _covers(candidates[tensor], count, index):
+                    terms.append((-staged, variable))
+        for (tensor, count), variable in options.items():
+            if _covers(candidates[tensor], count, index):
+                terms.append((rounded(tensor), variable))
+                if index in demands.alone:
+                    model.add(variable == 0)
+        if terms:
+            limit = max(0, capacity - base)
+            total = sum(weight // KIB * variable for weight, variable in terms)
+            model.add(total <= limit // KIB)
+    model.maximize(sum(100 * gain * variable for gain, variable in gains))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    solver.parameters.max_deterministic_time = EFFORT
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return []
+    stays = []
+    for (tensor, count), variable in options.items():
+        if solver.value(variable):
+            first, readers = candidates[tensor]
+            stays.append(Stay(tensor, first, readers[count - 1], count == len(readers)))
+    return stays
+
+
+def _covers(candidate: tuple[int, list[int]], count: int, index: int) -> bool:
+    first, readers = candidate
+    return first <= index <= readers[count - 1]
+
+
+def rounded(tensor: Tensor) -> int:
+    return -(-tensor.layout.bytes // KIB) * KIB
+
+
+# --- what kernels need for themselves, about --------------------------------------------------
+
+
+def _tiles(size: int) -> int:
+    return -(-size // SIDE)
+
+
+def base_room(call: Call) -> int:
+    """Bytes for panels of weights, double, and for tiles that wait between uses."""
+    if call.kernel in IMAGE_KERNELS:
+        filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
+        return min(filters, FILTERS) + IMAGES
+    if "depth" in call.options:
+        across = _tiles(call.output.layout.shape[-1])
+        return sums_bytes(call.options["rows"] // SIDE, call.options["depth"] // SIDE, across)
+    room = 8 * KIB
+    for parameter in ("w", "w_low", "w_gate", "w_up"):
+        if parameter in call.operands:
+            layout = call.operands[parameter].layout
+            wide = _tiles(layout.shape[-1]) if call.kernel == "project" else 1
+            wide *= call.options.get("together", 1)
+            room += 2 * _tiles(layout.shape[-2]) * KIB * wide
+    if call.kernel == "attention":
+        found = (t for name, t in call.operands.items() if name.startswith("kt"))
+        keys = sum(_tiles(t.layout.shape[-1]) for t in found)
+        rows = 4 if keys <= FEW else 2  # blocks of queries under way
+        room += rows * keys * 2 * KIB + 32 * KIB
+    if call.kernel == "norm":
+        room += _tiles(call.output.layout.shape[-1]) * 2 * KIB
+    return room
+
+
+def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
+    """Bytes a call needs to hold parts of an operand that is not in VMEM."""
+    layout = tensor.layout
+    if parameter.startswith("w"):
+        return 0
+    if layout.is_vector:
+        return 4 * KIB
+    if call.kernel in IMAGE_KERNELS:
+        return min(layout.bytes, PIXELS)
+    tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
+    if call.kernel in ("linear", "gated", "project"):
+        if "depth" in call.options:
+            return 0  # in the room for the sums
+        if parameter in ("a", "a_low"):
+            return layout.bytes // max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
+        if parameter in ("cos", "sin"):
+            return layout.bytes
+        high = 8 if call.options.get("together") else _tiles(layout.shape[-2])
+        return 2 * high * tile
+    if call.kernel == "attention":
+        if parameter.startswith(("kt", "v")):
+            return 2 * layout.bytes // layout.shape[1]
+        if parameter.startswith("mask"):
+            return 2 * 4 * across * tile
+        return 2 * 4 * across * tile
+    if call.kernel in ("norm", "softmax", "split_heads"):
+        return 2 * across * tile
+    return 8 * tile

@@ -1,0 +1,351 @@
+"""Identical layers: calls that repeat with other weights become rounds of the same code.
+
+before: 16 times nine calls, each with weights of its own
+after:  nine calls and a count of 16; weights exist once per round
+
+Calls come as single assignments: every tensor is written once. A loop needs variables: what a
+round leaves for the next one, it leaves in one tensor for all rounds. That is the tensor the first
+round starts from if nobody needs its first content once the loop overwrites it, and a copy of it
+otherwise.
+
+Three steps, each its own function: `_repetitions` proposes, `_wiring` says whether the rounds are
+the same code (and touches nothing), `_Folder._fold` rewrites. `check_rounds` follows the values
+through the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tilewright.targets.atlas.model.calls import Call, Tensor, share_magnitude
+from tilewright.tile.layouts import Layout
+
+COPY_RANKS = (2, 3, 4)  # tensors the copy kernel takes
+
+
+@dataclass
+class Repeat:
+    """Calls `first` to `end` (exclusive) of a program run `count` times."""
+
+    count: int
+    first: int
+    end: int
+    names: tuple[str, ...] = ()
+    weights: dict[Tensor, list[Tensor]] = field(default_factory=dict)  # of each round
+
+
+@dataclass
+class Folded:
+    """A program with its repetitions."""
+
+    calls: list[Call] = field(default_factory=list)
+    repeats: list[Repeat] = field(default_factory=list)
+    renamed: dict[Tensor, Tensor] = field(default_factory=dict)  # where tensors of rounds are
+    spans: list[tuple[int, int]] = field(default_factory=list)  # calls of each part
+
+
+def fold_rounds(
+    parts: Sequence[Sequence[Call]], outputs: Iterable[Tensor] = (), rounds: bool = True
+) -> Folded:
+    """The calls of all parts, with every run of identical layers in a part written once.
+
+    outputs: tensors that are read from outside when the part that makes them has ended.
+    """
+    return _Folder(parts, set(outputs)).run(rounds)
+
+
+# --- proposals --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Repetition:
+    """`count` times `period` calls from call `at` on that look alike."""
+
+    at: int
+    period: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.at + self.period * self.count
+
+    def rounds(self, calls: Sequence[Call]) -> list[Sequence[Call]]:
+        starts = range(self.at, self.end, self.period)
+        return [calls[start : start + self.period] for start in starts]
+
+
+def _signature(call: Call) -> tuple:
+    shapes = tuple((p, t.layout, t.kind == "weight") for p, t in call.tensors.items())
+    return (
+        call.kernel,
+        repr(sorted(call.options.items(), key=str)),
+        tuple(sorted(call.late)),
+        shapes,
+        len(call.magnitudes()),
+    )
+
+
+def _repetitions(signatures: Sequence[tuple], at: int) -> Iterator[_Repetition]:
+    """Runs of calls from `at` on that look alike: shortest period first, most rounds first."""
+    for period in range(1, (len(signatures) - at) // 2 + 1):
+        body, count = signatures[at : at + period], 1
+        while body == signatures[at + count * period : at + (count + 1) * period]:
+            count += 1
+        for fewer in range(count, 1, -1):
+            yield _Repetition(at, period, fewer)
+
+
+# --- legality ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Carry:
+    """What call `maker` of a round leaves for the next round; the first one has `start`."""
+
+    maker: int
+    start: Tensor
+
+
+@dataclass
+class _Wiring:
+    """How rounds hang together: for operands of the body, by (call, parameter), where they come
+    from. Operands without an entry are the same tensor in all rounds, or made in the own round."""
+
+    carries: dict[tuple[int, str], _Carry] = field(default_factory=dict)
+    weights: dict[tuple[int, str], tuple[Tensor, ...]] = field(default_factory=dict)
+    steady: set[Tensor] = field(default_factory=set)  # from outside, the same in all rounds
+
+
+def _wiring(calls: Sequence[Call], repetition: _Repetition, live: set[Tensor]) -> _Wiring | None:
+    """The wiring if the rounds are the same code on other weights, else None.
+
+    live: tensors that are read after the repetition.
+    """
+    rounds = repetition.rounds(calls)
+    wiring = _operands(rounds)
+    if wiring is None:
+        return None
+    starts: dict[int, Tensor] = {}
+    for (reader, _), carry in wiring.carries.items():
+        # The next round's input is overwritten when nothing of this round reads it any more.
+        if reader >= carry.maker or starts.setdefault(carry.maker, carry.start) is not carry.start:
+            return None
+    inside = {call.output for part in rounds for call in part}
+    last = {rounds[-1][maker].output for maker in starts}
+    if (inside - last) & live:
+        return None  # the loop keeps only what it carries
+    for start in set(starts.values()):
+        if not _may_be_overwritten(start, wiring, starts, live) and not _can_be_copied(start):
+            return None
+    return wiring
+
+
+def _operands(rounds: Sequence[Sequence[Call]]) -> _Wiring | None:
+    """Where each operand comes from, if that is the same in all rounds."""
+    produced = [{call.output: place for place, call in enumerate(part)} for part in rounds]
+    inside = {tensor for part in produced for tensor in part}
+    wiring = _Wiring()
+    for place, call in enumerate(rounds[0]):
+        for parameter in call.operands:
+            found = [part[place].operands[parameter] for part in rounds]
+            first, others = found[0], found[1:]
+            if first not in inside and all(other is first for other in others):
+                wiring.steady.add(first)
+            elif all(tensor.kind == "weight" for tensor in found):
+                wiring.weights[place, parameter] = tuple(found)
+            elif first in produced[0]:
+                own = [part.get(tensor) for part, tensor in zip(produced, found, strict=True)]
+                if own != [own[0]] * len(own):
+                    return None
+            else:
+                makers = {part.get(t) for part, t in zip(produced, others, strict=False)}
+                maker = makers.pop()
+                if makers or maker is None or first in inside:
+                    return None
+                if rounds[0][maker].output.layout != first.layout:
+                    return None
+                wiring.carries[place, parameter] = _Carry(maker, first)
+    return wiring
+
+
+def _may_be_overwritten(
+    start: Tensor, wiring: _Wiring, starts: dict[int, Tensor], live: set[Tensor]
+) -> bool:
+    """Whether nobody needs the first content of a carried tensor once a round has ended."""
+    return (
+        start.kind in ("activation", "input")
+        and start not in live
+        and start not in wiring.steady
+        and sum(other is start for other in starts.values()) == 1
+    )
+
+
+def _can_be_copied(tensor: Tensor) -> bool:
+    layout = tensor.layout
+    plain = Layout(layout.shape, layout.dtype)
+    return layout == plain and len(layout.shape) in COPY_RANKS
+
+
+# --- rewriting --------------------------------------------------------------------------
+
+
+class _Folder:
+    """Folds part after part; tensors keep their names unless a loop needs one of its own."""
+
+    def __init__(self, parts: Sequence[Sequence[Call]], outputs: set[Tensor]) -> None:
+        # The calls that come in stay as they are.
+        self.parts = [[replace(c, options=dict(c.options)) for c in part] for part in parts]
+        self.outputs = outputs
+        self.result = Folded()
+        self.names = {t.name for part in parts for call in part for t in call.tensors.values()}
+
+    def run(self, rounds: bool) -> Folded:
+        for number, calls in enumerate(self.parts):
+            start = len(self.result.calls)
+            if rounds:
+                self._part(number, calls)
+            else:
+                self.result.calls += calls
+            self.result.spans.append((start, len(self.result.calls)))
+        return self.result
+
+    def _part(self, number: int, calls: list[Call]) -> None:
+        signatures = [_signature(call) for call in calls]
+        at = 0
+        while at < len(calls):
+            found = self._longest(number, signatures, at)
+            if found is None:
+                self.result.calls.append(calls[at])
+                at += 1
+            else:
+                self._fold(number, *found)
+                at = found[0].end
+
+    def _longest(
+        self, number: int, signatures: list[tuple], at: int
+    ) -> tuple[_Repetition, _Wiring] | None:
+        """The repetition from `at` on that covers most calls."""
+        best: tuple[_Repetition, _Wiring] | None = None
+        for repetition in _repetitions(signatures, at):
+            if best is not None and repetition.end <= best[0].end:
+                continue
+            live = self._live(number, repetition.end)
+            wiring = _wiring(self.parts[number], repetition, live)
+            if wiring is not None:
+                best = repetition, wiring
+        return best
+
+    def _live(self, number: int, end: int) -> set[Tensor]:
+        """Tensors that are read from call `end` of a part on, by later parts, or from outside."""
+        later = [*self.parts[number][end:], *(c for part in self.parts[number + 1 :] for c in part)]
+        return self.outputs | {t for call in later for t in call.operands.values()}
+
+    def _fold(self, number: int, repetition: _Repetition, wiring: _Wiring) -> None:
+        """Write the first round for all of them."""
+        calls = self.parts[number]
+        rounds = repetition.rounds(calls)
+        variables = self._variables(rounds, wiring, self._live(number, repetition.end))
+        weights = self._weights(calls, repetition, wiring, number)
+        first = len(self.result.calls)
+        body: list[Call] = []
+        inner = {call.output: variables.get(j, call.output) for j, call in enumerate(rounds[0])}
+        for place, call in enumerate(rounds[0]):
+            operands = {}
+            for parameter, tensor in call.operands.items():
+                if (place, parameter) in wiring.carries:
+                    tensor = variables[wiring.carries[place, parameter].maker]
+                elif (place, parameter) in wiring.weights:
+                    tensor = weights[wiring.weights[place, parameter]]
+                operands[parameter] = inner.get(tensor, tensor)
+            body.append(replace(call, operands=operands, output=inner[call.output]))
+        self.result.calls += body
+        self.result.repeats.append(
+            Repeat(
+                repetition.count,
+                first,
+                first + repetition.period,
+                tuple(_layer(part) for part in rounds),
+                {tensor: list(every) for every, tensor in weights.items()},
+            )
+        )
+        for group in zip(*rounds, strict=True):
+            _share_numbers(group)
+        made = [inner[call.output] for call in rounds[0]]
+        renamed = {call.output: made[j] for part in rounds for j, call in enumerate(part)}
+        self._rename(number, repetition.end, renamed)
+
+    def _variables(
+        self, rounds: Sequence[Sequence[Call]], wiring: _Wiring, live: set[Tensor]
+    ) -> dict[int, Tensor]:
+        """The tensor that each carried value is in, by the call that makes the next one."""
+        starts = {carry.maker: carry.start for carry in wiring.carries.values()}
+        variables: dict[int, Tensor] = {}
+        for maker, start in starts.items():
+            variable = start
+            if not _may_be_overwritten(start, wiring, starts, live):
+                variable = self._copied(start)
+            if rounds[-1][maker].output in self.outputs and variable.kind != "input":
+                variable.kind = "output"
+            variables[maker] = variable
+        return variables
+
+    def _copied(self, start: Tensor) -> Tensor:
+        """A copy of a tensor, made before the loop that is appended next."""
+        copy = replace(start, name=self._unique(f"{start.name}.rounds"), kind="activation")
+        copy.content = None
+        options = {"rank": len(start.layout.shape), "dtype": start.layout.dtype}
+        self.result.calls.append(
+            Call(f"{start.name} for rounds", "copy", {"x": start}, copy, options)
+        )
+        return copy
+
+    def _weights(
+        self, calls: Sequence[Call], repetition: _Repetition, wiring: _Wiring, number: int
+    ) -> dict[tuple[Tensor, ...], Tensor]:
+        """The tensor that stands for the weights of all rounds: that of the first round, unless
+        somebody else reads that one."""
+        others = [part for k, part in enumerate(self.parts) if k != number]
+        others += [calls[: repetition.at], calls[repetition.end :]]
+        taken = wiring.steady | {t for part in others for c in part for t in c.operands.values()}
+        result: dict[tuple[Tensor, ...], Tensor] = {}
+        for every in wiring.weights.values():
+            if every in result:
+                continue
+            tensor = every[0]
+            if tensor in taken:
+                tensor = replace(tensor, name=self._unique(f"{tensor.name}.rounds"))
+            taken.add(tensor)
+            result[every] = tensor
+        return result
+
+    def _rename(self, number: int, end: int, renamed: dict[Tensor, Tensor]) -> None:
+        """Let everything from call `end` of a part on read the loop's results where they are."""
+        self.result.renamed |= renamed
+        self.outputs = {renamed.get(tensor, tensor) for tensor in self.outputs}
+        for part in (self.parts[number][end:], *self.parts[number + 1 :]):
+            for call in part:
+                call.operands = {p: renamed.get(t, t) for p, t in call.operands.items()}
+
+    def _unique(self, name: str) -> str:
+        while name in self.names:
+            name += "'"
+        self.names.add(name)
+        return name
+
+
+def _share_numbers(group: Sequence[Call]) -> None:
+    """Rounds share the numbers in their code, so they share what these are made from."""
+    for magnitudes in zip(*(call.magnitudes() for call in group), strict=True):
+        share_magnitude(magnitudes)
+
+
+def _layer(calls: Sequence[Call]) -> str:
+    """The name of a layer: what the names of its calls start with."""
+    parts = [call.name.split(".") for call in calls if call.kernel != "copy"]
+    shared = []
+    for pieces in zip(*parts, strict=False):
+        if len(set(pieces)) > 1:
+            break
+        shared.append(pieces[0])
+    return ".".join(shared)

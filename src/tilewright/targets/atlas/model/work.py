@@ -1,0 +1,210 @@
+"""How much each kernel of a whole model has to do, counted from its formula.
+
+Counts are of 32x32 tiles, edges included as whole tiles. They say what the result needs, not what
+a program does: nothing is loaded, spread, masked or computed twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tilewright.targets.atlas.model.work_images import IMAGE_WORK
+from tilewright.targets.atlas.profile import Profile
+
+SIDE = 32
+Shapes = Mapping[str, tuple[int, ...]]
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Operations by kind."""
+
+    products: int = 0  # of two tiles, on a matrix unit
+    sums: int = 0  # tiles of results that leave a matrix unit
+    operand_tiles: int = 0  # of the smaller operand of each product
+    tiles: int = 0  # element by element on bf16 tiles
+    columns: int = 0  # the same on one number per row
+    casts: int = 0  # to fp8, from fp8, transposes of fp8 tiles
+    row_sums: int = 0
+    row_extremes: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Work)))
+
+    def times(self, count: int) -> Work:
+        return Work(*(getattr(self, f.name) * count for f in fields(Work)))
+
+
+def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> Work:
+    """The work of one call of a kernel on tensors of these shapes; none that is known of if the
+    kernel is not one of these, which leaves a bound a bound."""
+    if kernel in IMAGE_WORK:
+        return Work(**IMAGE_WORK[kernel](options, _Costs(profile).function))
+    counted = KERNELS.get(kernel)
+    return counted(_Costs(profile), options, shapes) if counted else Work()
+
+
+def _tiles(extent: int) -> int:
+    return -(-extent // SIDE)
+
+
+def _grid(shape: tuple[int, ...]) -> int:
+    """Tiles of a tensor."""
+    return math.prod(shape[:-2]) * _tiles(shape[-2]) * _tiles(shape[-1])
+
+
+class _Costs:
+    """Instructions of element-wise functions."""
+
+    def __init__(self, profile: Profile) -> None:
+        cube = 1 if "square_cube" in profile.features else 2
+        self.unary = {
+            "abs": 2, "log": 2, "rsqrt": 2, "sigmoid": 4, "silu": 5, "gelu_tanh": 7 + cube,
+            "cube": cube,
+        }  # fmt: skip
+
+    def function(self, name: str) -> int:
+        return self.unary.get(name, 1)
+
+
+def _product(rows: int, deep: int, columns: int, batch: int = 1, sides: int = 1) -> Work:
+    """a [rows, deep] @ w [deep, columns] for a batch of a and several w."""
+    m, k, n = batch * _tiles(rows), _tiles(deep), sides * _tiles(columns)
+    return Work(products=m * k * n, sums=m * n, operand_tiles=k * min(m, n))
+
+
+def _norm(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    batch, rows, width = shapes["x"]
+    wide, blocks = _tiles(width), batch * _tiles(rows)
+    layer = o["kind"] == "layer"
+    # squares, their sum, the product with the scale; then what the options add
+    tiles = wide + (wide - 1) + wide + wide * (bool(o.get("weight")) + bool(o.get("bias")))
+    columns = 4 + (o.get("factor", 1.0) != 1.0)
+    if layer:
+        tiles, columns = tiles + (wide - 1) + wide, columns + 1
+    casts = wide if o["out"] == "fp8" else 0
+    return Work(tiles=tiles, columns=columns, casts=casts, row_sums=1 + layer).times(blocks)
+
+
+def _softmax(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    batch, rows, width = shapes["x"]
+    wide = _tiles(width)
+    tiles = 2 * (wide - 1) + 3 * wide
+    one = Work(tiles=tiles, columns=1, row_sums=1, row_extremes=1)
+    return one.times(batch * _tiles(rows))
+
+
+def _pointwise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    """Operations on what is not broadcast; what is needs computing only once."""
+    full = {name for name, kind in o["inputs"] if kind == "full"}
+    count = 0
+    for operation, result, arguments in o["program"]:
+        if any(isinstance(a, str) and a in full for a in arguments):
+            full.add(result)
+            ops = costs.function(operation) if len(arguments) == 1 else 1
+            if operation == "div" and isinstance(arguments[1], str) and arguments[1] in full:
+                ops = 2
+            count += ops
+    tiles = _grid(shapes["out"])
+    return Work(tiles=count, casts=int(o["out"] == "fp8")).times(tiles)
+
+
+def _copy(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    return Work()
+
+
+def _quantise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    scaled = o.get("factor", 1.0) != 1.0
+    return Work(tiles=int(scaled), casts=1).times(_grid(shapes["x"]))
+
+
+def _residue(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    scaled = o.get("factor", 1.0) != 1.0
+    return Work(tiles=2 + scaled, casts=2).times(_grid(shapes["x"]))
+
+
+def _split_heads(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    tiles = _grid(shapes["out"])
+    turned = tiles if o["out"] == "columns" else 0
+    rotated = 3 * tiles if o.get("rope") else 0
+    return _quantise(costs, o, shapes) + Work(tiles=rotated, casts=turned)
+
+
+def _linear(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    batch, rows, columns = shapes["out"]
+    tiles = bool(o.get("scale")) + bool(o.get("bias")) + bool(o.get("residual"))
+    tiles += o.get("factor", 1.0) != 1.0
+    if o.get("activation"):
+        tiles += costs.function(o["activation"])
+    after = Work(tiles=tiles, casts=int(o["out"] == "fp8")).times(_grid(shapes["out"]))
+    product = _product(rows, shapes["w"][0], columns, batch)
+    if o.get("precise"):
+        # The second sum has twice the products if both operands are corrected, and joins the first.
+        more = product.times(2) if o["precise"] == "both" else product
+        product += Work(more.products, product.sums, more.operand_tiles, tiles=2 * product.sums)
+    return product + after
+
+
+def _gated(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    batch, rows, columns = shapes["out"]
+    side = bool(o.get("scale")) + bool(o.get("bias"))
+    tiles = 2 * side + costs.function(o.get("activation", "silu")) + 1
+    after = Work(tiles=tiles, casts=1).times(_grid(shapes["out"]))
+    return _product(rows, shapes["w_gate"][0], columns, batch, 2) + after
+
+
+def _project(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    batch, rows, deep = shapes["a"]
+    heads, _, width = shapes["w"]
+    tiles = bool(o.get("scale")) + bool(o.get("bias")) + (3 if o.get("rope") else 0)
+    casts = 2 if o["out"] == "columns" else 1
+    after = Work(tiles=tiles, casts=casts).times(batch * heads * _tiles(rows) * _tiles(width))
+    return _product(rows, deep, width, batch, heads) + after
+
+
+def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    """Tiles of keys that no query of a tile sees are left out, for they change nothing."""
+    batch, heads, rows, deep = shapes["q"]
+    width, mask, groups = shapes["v"][-1], o.get("mask"), shapes["kt"][1]
+    *others, keys = (shapes[f"v{k}"][-2] for k in ("", *range(1, o.get("parts", 1))))
+    down, across, inner, wide = (_tiles(n) for n in (rows, keys, deep, width))
+    before = sum(map(_tiles, others))  # a causal mask is for the last keys
+    blind = keys < rows if mask == "causal" else mask is not None  # a query may see nothing
+    total, most, blocks = Work(), 0, 0
+    for block in range(down):
+        seen, masked = across, across + before if mask in ("full", "key") else 0
+        if mask == "causal":  # a matrix unit starts from it
+            last = min(rows, (block + 1) * SIDE) - 1 + keys - rows  # last key the last query sees
+            seen = max(0, min(across, last // SIDE + 1))
+        seen += before
+        if not seen:
+            continue
+        most, blocks = max(most, seen), blocks + 1
+        total += Work(
+            products=seen * (inner + wide + 1),  # the last ones sum up weights
+            sums=seen + wide + 1,
+            tiles=(seen - 1) + 2 * seen + wide + masked, columns=1 + (4 if blind else 0),
+            casts=seen + wide, row_extremes=1,
+        )  # fmt: skip
+    # All queries of a group share its keys and values.
+    shared = inner * min(blocks * heads // groups, most) + most * min(blocks, wide)
+    return total.times(batch * heads) + Work(operand_tiles=shared * batch * groups)
+
+
+KERNELS: dict[str, Callable[[_Costs, Options, Shapes], Work]] = {
+    "norm": _norm,
+    "softmax": _softmax,
+    "pointwise": _pointwise,
+    "copy": _copy,
+    "quantise": _quantise,
+    "residue": _residue,
+    "split_heads": _split_heads,
+    "linear": _linear,
+    "gated": _gated,
+    "project": _project,
+    "attention": _attention,
+}

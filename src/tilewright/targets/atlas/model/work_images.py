@@ -1,0 +1,93 @@
+"""How much the kernels over images of a whole model have to do, counted from their formulas.
+
+Pixels are counted as if they filled tiles whatever image they belong to, and the taps of a window
+as if their channels lay side by side: no way to store an image does with less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.targets.atlas.kernels.arrangements import read
+from tilewright.targets.atlas.kernels.images import SIDE, Image
+
+Counts = dict[str, int]  # fields of Work
+Options = Mapping[str, Any]
+Function = Callable[[str], int]  # instructions of an element-wise function
+
+
+def _tiles(extent: int) -> int:
+    return -(-extent // SIDE)
+
+
+def _pixels(image: Image) -> int:
+    """Tiles of pixels of all images together."""
+    return _tiles((image.batch or 1) * image.height * image.width)
+
+
+def _activation(name: str, function: Function) -> int:
+    known = {"none": 0, "relu6": 2}
+    return known[name] if name in known else function("gelu_tanh" if name == "gelu" else name)
+
+
+def conv2d(o: Options, function: Function) -> Counts:
+    """A product, then scale, bias and activation."""
+    image, out, window = read(o["image"]), read(o["out"]), read(o["window"])
+    deep = _tiles(window.height * window.width * image.channels // o["groups"])
+    rows, wide = _pixels(out), _tiles(out.channels)
+    after = o["scale"] + o["bias"] + (o.get("factor", 1.0) != 1.0)
+    after += _activation(o["activation"], function)
+    return {
+        "products": rows * deep * wide,
+        "sums": rows * wide,
+        "operand_tiles": deep * min(rows, wide),
+        "tiles": rows * wide * after,
+        "casts": rows * wide * (out.dtype == "fp8"),
+    }
+
+
+def pool(o: Options, function: Function) -> Counts:
+    """Maxima of all taps, or a sum of products with a diagonal tile and one multiplication."""
+    image, out, window = read(o["image"]), read(o["out"]), read(o["window"])
+    results, taps = _pixels(out) * _tiles(out.channels), window.height * window.width
+    if o["kind"] == "max":
+        seen = min(_pixels(image), results * taps) * _tiles(image.channels)
+        return {"tiles": results * (taps - 1), "casts": results + min(seen, results * taps)}
+    return {
+        "products": results * taps, "sums": results, "operand_tiles": 1,
+        "tiles": results, "casts": results,
+    }  # fmt: skip
+
+
+def gather(o: Options, function: Function) -> Counts:
+    """Sums of tiles of pixels; rows that are only moved need no work."""
+    image = read(o["image"])
+    if o["kind"] == "flat":
+        return {}
+    batch, wide = image.batch or 1, _tiles(image.channels)
+    deep = batch * _tiles(image.height * image.width)
+    rows = _tiles(batch)
+    return {
+        "products": deep * wide, "sums": rows * wide, "operand_tiles": deep * min(rows, wide),
+        "tiles": rows * wide, "casts": rows * wide * (o["out"] == "fp8"),
+    }  # fmt: skip
+
+
+def combine(o: Options, function: Function) -> Counts:
+    """Casts, factors, a sum, an activation."""
+    image, out = read(o["image"]), read(o["out"])
+    names = ["first", "factor", *(["second"] if o["two"] else [])]
+    steps = sum(o.get(name, 1.0) != 1.0 for name in names) + bool(o["two"])
+    steps += _activation(o["activation"], function)
+    tiles = _pixels(image) * _tiles(image.channels)
+    casts = 1 + bool(o["two"]) + (out.dtype == "fp8")
+    return {"tiles": tiles * steps, "casts": tiles * casts}
+
+
+IMAGE_WORK: dict[str, Callable[[Options, Function], Counts]] = {
+    "conv2d": conv2d,
+    "pool": pool,
+    "gather": gather,
+    "combine": combine,
+}

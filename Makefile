@@ -41,7 +41,7 @@ unit: setup
 # Pages generated from the code; `make test` checks that they are current.
 docs: setup
 	$(BIN)/tilewright isa --write-docs docs/isa
-	$(BIN)/python -m tilewright.dialects.docs > docs/dialects.md
+	$(BIN)/python -m tilewright.cli.documentation > docs/dialects.md
 
 clean:
 	rm -rf $(VENV) build out

@@ -8,6 +8,7 @@ loaded when first used.
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.targets import registry as _registry
 
 if TYPE_CHECKING:
     from tilewright.compiling import compile
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["Location", "Program", "TilewrightError", "__version__", "compile", "load"]
+_registry.connect()
 _LAZY = {  # name -> its module
     "compile": "tilewright.compiling",
     "Program": "tilewright.runtime.loaded",

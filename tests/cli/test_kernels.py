@@ -90,7 +90,7 @@ def test_a_failed_check_ends_with_1(monkeypatch):
         (("bench", "--case", "nothing"), "TW0054"),
         (("bench", "--shape", "M=3"), "TW0055"),
         (("show", "matmul_acc_mid", "--source"), "TW0056"),
-        (("show", "matmul", "--profile", "atlas-v9"), "TW1101"),
+        (("show", "matmul", "--profile", "atlas-v9"), "TW0060"),
     ],
 )
 def test_bad_input(arguments, code):

@@ -15,6 +15,7 @@ from tilewright.cli import app, main
 from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.errors import TilewrightError
+from tilewright.extensions import PIPELINES
 from tilewright.transforms.pass_pipeline import (
     make_pass,
     named_pipeline,
@@ -22,7 +23,6 @@ from tilewright.transforms.pass_pipeline import (
     parse_pipeline,
     run_passes,
 )
-from tilewright.transforms.pipelines import PIPELINES
 
 GOOD = """func.func @f(%a: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
   %0 = npu_kernel.ukernel_generic "npu_uk_silu"(%a) : tensor<64x64xbf16> -> tensor<64x64xbf16>

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.dialects.docs import describe_passes, render
+from tilewright.cli.documentation import describe_passes, render
 from tilewright.dialects.kernel_families import FAMILIES
-from tilewright.transforms.pipelines import PIPELINES
+from tilewright.extensions import PIPELINES
 
 PAGE = Path(__file__).parents[2] / "docs" / "dialects.md"
 
 
 def test_the_page_is_current() -> None:
-    """When this fails: python -m tilewright.dialects.docs > docs/dialects.md"""
+    """When this fails: python -m tilewright.cli.documentation > docs/dialects.md"""
     assert PAGE.read_text() == render()
 
 

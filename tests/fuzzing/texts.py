@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tilewright.transforms.pipelines import PIPELINES
 
 from fuzzing.mutations import mutated_text
 from fuzzing.running import Keep, Subject
@@ -22,7 +23,6 @@ from tilewright.reference import dtypes
 from tilewright.reference.executor import Executor
 from tilewright.targets.atlas.passes.text_isa import memory_map_json, text_program
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
-from tilewright.transforms.pipelines import PIPELINES
 
 TESTS = Path(__file__).parents[1]
 PASSES = [

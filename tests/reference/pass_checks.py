@@ -17,11 +17,11 @@ from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.dialects.xdsl_api import ModulePass
 from tilewright.errors import TilewrightError
+from tilewright.extensions import PIPELINES
 from tilewright.reference.bounds import attention_blocks
 from tilewright.reference.compare import EXACT, Bound, Comparison, compare
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import option_texts, parse_pipeline, run_passes
-from tilewright.transforms.pipelines import PIPELINES
 
 
 class Refused(Exception):

@@ -8,11 +8,11 @@ from blocks import FOLDER, read_block
 from running import floats
 
 from tilewright.dialects.context import make_context
+from tilewright.extensions import PIPELINES
 from tilewright.reference.bounds import attention_blocks
 from tilewright.reference.compare import compare
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
-from tilewright.transforms.pipelines import PIPELINES
 
 CONVERSION = ["unwrap-iree", "canonicalize", "convert-linalg-to-npu-kernel"]
 

@@ -12,9 +12,10 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.codegen.tile_machine import costs_of
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.blocks import whole
-from tilewright.tile.row_products import best_plan, costs_of, make_plan
+from tilewright.tile.row_products import best_plan, make_plan
 
 V1 = load_profile("atlas-v1")
 SIZES = {"columns": st.integers(1, 7), "deep": st.integers(1, 40), "rows": st.integers(1, 2)}

@@ -13,20 +13,18 @@ from typing import Any
 import click
 
 import tilewright
+from tilewright import extensions
 from tilewright.errors import TilewrightError, each_error, within_memory
+from tilewright.targets import registry
 
-# Subcommand -> (module, one line of help). The module's `command` is the click command.
+# Subcommand -> (module, one line of help). The module's `command` is the click command. Machines
+# add commands of their own.
 COMMANDS: dict[str, tuple[str, str]] = {
     "compile": ("compile", "compile a model into a program that runs"),
     "run": ("run", "run a compiled model"),
     "verify": ("verify", "check that a compiled model computes what it should"),
     "report": ("report", "write a page about a compiled model"),
-    "asm": ("asm", "assemble a program into another form"),
-    "disasm": ("disasm", "print a program as assembly"),
-    "lint": ("lint", "find hazards in a program without running it"),
-    "sim": ("sim", "run a program on the simulated machine"),
-    "kernels": ("kernels", "list, show, measure and check the kernel library"),
-    "isa": ("isa", "look up instructions and machine profiles"),
+    "targets": ("targets", "list the machines to compile for"),
     "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),
     "translate": ("translate", "turn npu_isa MLIR into a program"),
@@ -38,21 +36,23 @@ class LazyGroup(click.Group):
     """A group that imports a subcommand's module only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *registry.commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"tilewright.cli.{COMMANDS[cmd_name][0]}")
-        return module.command
+        if cmd_name in COMMANDS:
+            module = importlib.import_module(f"tilewright.cli.{COMMANDS[cmd_name][0]}")
+            return module.command
+        own = registry.commands()
+        return extensions.load(own[cmd_name][0]) if cmd_name in own else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command of the arguments; one that does not exist is told what it may have been."""
         name = args[0] if args else ""
-        if name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS, 3, 0.5)
+        known = self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            near = difflib.get_close_matches(name, known, 3, 0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else "tilewright --help lists all"
             raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -60,6 +60,11 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for family in registry.families().values():
+            if family.commands:
+                with formatter.section(f"Commands for {family.name} machines"):
+                    rows = [(name, text) for name, (_, text) in family.commands.items()]
+                    formatter.write_dl(rows)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -133,7 +133,7 @@ def command(
         _list_passes(as_json)
         return 0
     if print_dialect_docs:
-        from tilewright.dialects.docs import render
+        from tilewright.cli.documentation import render
 
         click.echo(render(), nl=False)
         return 0
@@ -325,8 +325,8 @@ def _print_times(seconds: list[tuple[str, float]]) -> None:
 def _list_passes(as_json: bool) -> None:
     """Every registered pass with its summary and options, then the pipelines."""
     from tilewright.cli import print_json
-    from tilewright.dialects.docs import describe_passes
-    from tilewright.transforms.pipelines import PIPELINES
+    from tilewright.cli.documentation import describe_passes
+    from tilewright.extensions import PIPELINES
 
     passes = describe_passes()
     if as_json:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 
+from tilewright import extensions
 from tilewright.dialects.xdsl_api import Context, Dialect
 
 # Dialect -> (module, variable). Ours replace upstream definitions of the same name.
@@ -26,7 +28,6 @@ DIALECTS: dict[str, tuple[str, str]] = {
     "chlo": ("tilewright.dialects.stablehlo", "CHLO"),
     "npu_kernel": ("tilewright.dialects.npu_kernel", "NPUKernel"),
     "npu_schedule": ("tilewright.dialects.npu_schedule", "NPUSchedule"),
-    "npu_isa": ("tilewright.targets.atlas.dialect.npu_isa", "NPUIsa"),
 }
 
 
@@ -50,5 +51,7 @@ def make_context() -> Context:
     context = Context(allow_unregistered=True)
     for name, (module, variable) in DIALECTS.items():
         context.register_dialect(name, _factory(module, variable))
+    for name, place in extensions.DIALECTS.items():
+        context.register_dialect(name, partial(extensions.load, place))
     context.register_dialect("builtin", _builtin)
     return context

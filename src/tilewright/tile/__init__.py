@@ -7,9 +7,9 @@ def scale_add(x: tw.bf16["M", "N"], y: tw.bf16["M", "N"], out: tw.bf16["M", "N"]
             out[m, n] = x[m, n] * 2.0 + y[m, n]
 """
 
-from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.tile.kernel import Kernel, kernel
 from tilewright.tile.loops import each, grid, options, steps
+from tilewright.tile.machine import CompiledKernel
 from tilewright.tile.masks import causal, keep, where
 from tilewright.tile.ops import (
     abs,

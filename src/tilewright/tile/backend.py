@@ -12,10 +12,10 @@ from weakref import WeakSet
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import Cell, TileArray
 from tilewright.tile.blocks import Block, Single
 from tilewright.tile.layouts import SIDE
+from tilewright.tile.machine import TileMachine
 
 if TYPE_CHECKING:
     from tilewright.tile.states import Carrier
@@ -54,9 +54,9 @@ Launch = Callable[..., Any]
 class Backend:
     """What a trace and an eager run share."""
 
-    def __init__(self, profile: Profile, code: CodeType) -> None:
-        self.profile, self.code = profile, code
-        self.units = default_units(profile)
+    def __init__(self, machine: TileMachine, code: CodeType) -> None:
+        self.machine, self.code = machine, code
+        self.units = machine.units
         self.stationary = "weights"
         self.depth = 2
         self.step_limit = STEPS
@@ -175,12 +175,3 @@ class Backend:
             return self.read(tensor, [0], "row")
         tensor = self.constant_tensor(name, lambda: np.repeat(line[:, None], SIDE, axis=1))
         return self.read(tensor, [0, 0], "full")
-
-
-def default_units(profile: Profile) -> tuple[int, ...]:
-    """The matrix unit of each of a few products that share an operand.
-
-    Where one unit is much faster it takes two of three, one in each accumulator.
-    """
-    slow, fast = (profile.timing[f"matmul_mxu{unit}"].latency for unit in (0, 1))
-    return (1, 1, 0) if slow > 2 * fast else (0, 1)

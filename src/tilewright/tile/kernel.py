@@ -12,17 +12,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError, within_memory
-from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
-from tilewright.targets.atlas.codegen.runner import Runner
-from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.tile.backend import running
 from tilewright.tile.layouts import Layout
+from tilewright.tile.machine import DEFAULT, machine_of
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
-
-PAGE = 4096  # tensors start at multiples of this in DRAM
-DEFAULT = "atlas-v1"
-
 
 NUMBERS = (int, float, bool, str)
 
@@ -52,7 +46,7 @@ class Kernel:
         self.values: dict[str, Any] = {}  # constants that are decided
         self.specs = self._specs()
         self.outputs = _outputs(list(self.specs))
-        self._cache: dict[Any, CompiledKernel] = {}
+        self._cache: dict[Any, Any] = {}  # compiled kernels
         self._given_kernels: dict[Any, Kernel] = {}
         self.known_sizes: dict[str, int] = {}  # sizes that need not be given
         functools.update_wrapper(self, function)
@@ -229,8 +223,8 @@ class Kernel:
     # --- compiling ----------------------------------------------------------------------
 
     def compile(
-        self, *inputs: Any, target: str | Profile = DEFAULT, exact: bool = False, **shapes: Any
-    ) -> CompiledKernel:
+        self, *inputs: Any, target: Any = DEFAULT, exact: bool = False, **shapes: Any
+    ) -> Any:
         """The program for these inputs: arrays, or shapes and sizes by name.
 
         With `exact`, a solver looks for a better order of short kernels and proves a bound.
@@ -239,25 +233,21 @@ class Kernel:
 
         Constants (parameters that are numbers) are given by name as well.
         """
-        from tilewright.targets.atlas.codegen.compile_kernel import compile_kernel
-
-        if inputs and isinstance(inputs[0], (str, Profile)):
+        if inputs and (isinstance(inputs[0], str) or hasattr(inputs[0], "tile_machine")):
             target, inputs = inputs[0], inputs[1:]
         chosen, shapes = self._split(shapes)
         with within_memory(f"compiling {self.name}", self.location):
-            return compile_kernel(chosen, _profile(target), self._given(inputs, shapes), exact)
+            return machine_of(target).compile_kernel(chosen, self._given(inputs, shapes), exact)
 
-    def ir(self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any) -> str:
+    def ir(self, *inputs: Any, target: Any = DEFAULT, **shapes: Any) -> str:
         """The traced npu_schedule module as text, without compiling it."""
-        from tilewright.targets.atlas.codegen.compile_kernel import trace
-
         chosen, shapes = self._split(shapes)
-        return str(trace(chosen, _profile(target), self._given(inputs, shapes)).module)
+        return str(machine_of(target).trace(chosen, self._given(inputs, shapes)).module)
 
     def _given(self, inputs: tuple[Any, ...], shapes: dict[str, Any]) -> dict[str, Layout]:
         return self.layouts({**self.shapes_of(inputs), **shapes} if inputs else shapes)
 
-    def __call__(self, *arrays: np.ndarray, target: str | Profile = DEFAULT, **more: Any) -> Any:
+    def __call__(self, *arrays: np.ndarray, target: Any = DEFAULT, **more: Any) -> Any:
         """Compile for these arrays, once per shape, and run on the simulator.
 
         more: constants, and sizes that no array has.
@@ -265,21 +255,21 @@ class Kernel:
         chosen, sizes = self._split(more)
         if chosen is not self:
             return chosen(*arrays, target=target, **sizes)
-        profile = _profile(target)
+        machine = machine_of(target)
         shapes = {**self.shapes_of(arrays), **sizes}
-        key = (profile.name, id(profile), tuple(shapes.items()))
+        key = (machine, tuple(shapes.items()))
         if key not in self._cache:
             given: dict[str, Any] = dict(shapes)
-            self._cache[key] = self.compile(target=profile, **given)
+            self._cache[key] = self.compile(target=target, **given)
         return self._cache[key].run(*arrays)
 
     # --- eager --------------------------------------------------------------------------
 
-    def eager(self, *arrays: np.ndarray, profile: str | Profile = DEFAULT, **more: Any) -> Any:
+    def eager(self, *arrays: np.ndarray, profile: Any = DEFAULT, **more: Any) -> Any:
         """Run the function on numpy arrays, step by step, with the machine's arithmetic."""
         chosen, sizes = self._split(more)
         layouts = self.layouts({**self.shapes_of(arrays), **sizes})
-        runner = Runner(_profile(profile), self.code)
+        runner = machine_of(profile).eager(self.code)
         tensors = self.tensors(runner, layouts)
         with within_memory(f"running {self.name}", self.location):
             for name, tensor in tensors.items():
@@ -314,15 +304,6 @@ def _outputs(names: list[str]) -> list[str]:
     return named or names[-1:]
 
 
-@functools.cache
-def _loaded(name: str) -> Profile:
-    return load_profile(name)
-
-
-def _profile(target: str | Profile) -> Profile:
-    return _loaded(target) if isinstance(target, str) else target
-
-
 def kernel(function: Callable[..., None]) -> Kernel:
     """Make a kernel of a function over typed tensors."""
     return Kernel(function)
@@ -340,6 +321,3 @@ def kernel_of(name: str, specs: dict[str, TensorSpec], function: Callable[..., N
     run.__name__, run.__doc__ = name, function.__doc__
     run.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
     return Kernel(run)
-
-
-Compiled = CompiledKernel

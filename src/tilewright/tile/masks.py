@@ -167,7 +167,7 @@ def hiding(scores: Operand, mask: TileArray) -> TileArray:
     The accumulator of a product starts as the mask where that spares the vector unit. First or
     last, a zero or an infinity leaves the same.
     """
-    if isinstance(scores, Product) and mask.backend.profile.timing["push_wide"].unit != "VPU":
+    if isinstance(scores, Product) and mask.backend.machine.presets_accumulators:
         return chain([scores], mask).tiles()
     tiles = as_tiles(scores)
     mask = replace(mask, rows=tiles.rows, columns=tiles.columns)

@@ -45,10 +45,10 @@ from tilewright.dialects.xdsl_api import (
     Block as IRBlock,
 )
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Single
 from tilewright.tile.layouts import SIDE, Layout
+from tilewright.tile.machine import TileMachine
 from tilewright.tile.states import Carrier
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
@@ -91,8 +91,8 @@ class Scope:
 class Recorder(Backend):
     """Appends operations to the scope we are in."""
 
-    def __init__(self, profile: Profile, code: CodeType, name: str) -> None:
-        super().__init__(profile, code)
+    def __init__(self, machine: TileMachine, code: CodeType, name: str) -> None:
+        super().__init__(machine, code)
         self.name = name
         self.top = Scope(IRBlock())
         self.inner = self.top  # where the author is

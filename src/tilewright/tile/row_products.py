@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
-from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import TileArray
 from tilewright.tile.backend import active
 from tilewright.tile.products import Accumulation
@@ -67,7 +66,7 @@ def row_products(
                 "TW1650", f"a column of {len(column)} tiles does not meet rows of {deep}"
             )
     high = len(rows[0].rows)
-    costs = costs_of(active().profile, high)
+    costs = active().machine.product_costs(high)
     sums: dict[int, Accumulation] = {}
     for _, piece, step in _in_time(best_plan(len(columns), deep, high, costs), costs):
         column = piece.column
@@ -101,13 +100,6 @@ def _continued(sums: Accumulation | None, unit: int | None) -> Accumulation:
     if sums is not None:
         result.held = sums.tiles()
     return result
-
-
-def costs_of(profile: Profile, rows: int) -> Costs:
-    timing = profile.timing
-    push = timing["push"].interval
-    slow, fast = (push + rows * timing[f"matmul_mxu{unit}"].interval for unit in UNITS)
-    return Costs((slow, fast), rows * timing["pop_wide"].interval)
 
 
 def best_plan(columns: int, deep: int, rows: int, costs: Costs) -> Plan:

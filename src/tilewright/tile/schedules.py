@@ -36,13 +36,12 @@ from tilewright.dialects.xdsl_api import (
     Block as IRBlock,
 )
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
-from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import TileArray, inside, spread
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.kernel import DEFAULT, Kernel, kernel_of
+from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.layouts import SIDE
+from tilewright.tile.machine import DEFAULT
 from tilewright.tile.ops import to_bf16, to_fp8
 from tilewright.tile.schedule_families import Chains, launch
 from tilewright.tile.tensors import Tensor
@@ -53,8 +52,8 @@ DYNAMIC = -(2**63)
 
 
 def compile_schedule(
-    source: str | ModuleOp | func.FuncOp, target: str | Profile = DEFAULT, name: str | None = None
-) -> CompiledKernel:
+    source: str | ModuleOp | func.FuncOp, target: Any = DEFAULT, name: str | None = None
+) -> Any:
     """The program of a function of npu_schedule: text, a module (with `name`, or its only
     function), or the function."""
     return schedule_kernel(_function(source, name)).compile(target=target)

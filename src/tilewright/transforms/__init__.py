@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from tilewright import extensions
 
 if TYPE_CHECKING:
     from tilewright.dialects.xdsl_api import ModulePass
 
-# Pass name -> "module:Class" below tilewright.transforms.
-PASSES: dict[str, str] = {
+# Pass -> its class, as `module:Class` of this package. Machines have passes of their own.
+_OWN: dict[str, str] = {
     "canonicalize": "canonicalize:Canonicalize",
     "cse": "cse:CommonSubexpressions",
     "fold-constants": "fold_constants:FoldConstants",
@@ -19,14 +20,17 @@ PASSES: dict[str, str] = {
     "convert-linalg-to-npu-kernel": "convert_linalg_to_npu_kernel:ConvertLinalgToNPUKernel",
     "tile-npu-kernel-to-schedule": "tile_npu_kernel_to_schedule:TileNPUKernelToSchedule",
     "convert-npu-kernel-to-schedule": "convert_npu_kernel_to_schedule:ConvertNPUKernelToSchedule",
-    "convert-npu-schedule-to-isa": "convert_npu_schedule_to_isa:ConvertNPUScheduleToISA",
-    "npu-plan-memory": "npu_plan_memory:PlanNPUMemory",
     "npu-verify-ukernel-symbols": "npu_verify_ukernel_symbols:VerifyUKernelSymbols",
     "npu-coverage": "npu_coverage:NPUCoverage",
 }
 
 
+def passes() -> dict[str, str]:
+    """Every pass by name -> the place of its class, those of machines included."""
+    own = {name: f"tilewright.transforms.{place}" for name, place in _OWN.items()}
+    return {**own, **extensions.PASSES}
+
+
 def load_pass(name: str) -> type[ModulePass]:
     """The class of a registered pass."""
-    module, class_name = PASSES[name].split(":")
-    return getattr(importlib.import_module(f"tilewright.transforms.{module}"), class_name)
+    return extensions.load(passes()[name])

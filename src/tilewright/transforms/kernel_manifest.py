@@ -21,8 +21,7 @@ from typing import Any
 
 from tilewright.dialects.kernel_families import DTYPE_SUFFIXES
 from tilewright.errors import Location, TilewrightError
-
-BUILTIN = {"atlas-v0": "tilewright.targets.atlas.manifest.atlas_v0_manifest"}
+from tilewright.extensions import MANIFESTS, load
 
 # Layout name -> (element type, bytes of one operand tile).
 LAYOUTS: dict[str, tuple[str, int]] = {
@@ -212,10 +211,8 @@ class Manifest:
 @cache
 def load_manifest(source: str) -> Manifest:
     """A manifest by built-in name or from a JSON file."""
-    if source in BUILTIN:
-        import importlib
-
-        return from_json(importlib.import_module(BUILTIN[source]).build(), source)
+    if source in MANIFESTS:
+        return from_json(load(MANIFESTS[source]).build(), source)
     try:
         data = json.loads(Path(source).read_text(encoding="utf-8"))
     except OSError as error:
@@ -223,7 +220,7 @@ def load_manifest(source: str) -> Manifest:
             "TW1320",
             f"cannot read the kernel manifest: {error.strerror}",
             Location(source),
-            f"give a JSON file or one of: {', '.join(BUILTIN)}",
+            f"give a JSON file or one of: {', '.join(MANIFESTS)}",
         ) from None
     except ValueError as error:
         raise TilewrightError(

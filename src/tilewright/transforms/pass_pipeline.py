@@ -24,8 +24,8 @@ from tilewright.dialects.locations import location_of
 from tilewright.dialects.verification import Verified, verify_module
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
 from tilewright.errors import Location, TilewrightError, within_memory
-from tilewright.transforms import PASSES, load_pass
-from tilewright.transforms.pipelines import PIPELINES
+from tilewright.extensions import PIPELINES
+from tilewright.transforms import load_pass, passes
 
 WRAPPER = "builtin.module("
 
@@ -125,9 +125,9 @@ def _split_options(text: str, body: str) -> dict[str, str]:
 
 def make_pass(name: str, options: dict[str, str]) -> ModulePass:
     """A pass with its options converted to the types of its fields."""
-    if name not in PASSES:
+    if name not in passes():
         raise TilewrightError(
-            "TW1301", f"there is no pass {name}", hint=_did_you_mean(name, PASSES)
+            "TW1301", f"there is no pass {name}", hint=_did_you_mean(name, passes())
         )
     pass_class = load_pass(name)
     hints = typing.get_type_hints(pass_class)

@@ -16,7 +16,7 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.file_access import decode_text, read_bytes
@@ -28,6 +28,9 @@ MAX_TICKS = 1 << 20  # longest latency a profile may name
 MAX_VMEM = 1 << 30
 MAX_DRAM = 1 << 44
 MAX_FILE = 1 << 20
+
+if TYPE_CHECKING:
+    from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,12 @@ class Profile:
     def opcodes(self) -> tuple[Opcode, ...]:
         """The rows of the instruction table this machine has."""
         return tuple(row for row in OPCODES if self.has(row))
+
+    def tile_machine(self) -> AtlasTileMachine:
+        """The machine as the tile language sees it."""
+        from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
+
+        return AtlasTileMachine(self)
 
     def has(self, opcode: Opcode) -> bool:
         return opcode.feature is None or opcode.feature in self.features

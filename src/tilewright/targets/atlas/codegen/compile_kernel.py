@@ -39,7 +39,7 @@ def trace(
     kernel: Kernel, profile: Profile, layouts: dict[str, Layout], step_limit: int = STEPS
 ) -> Tracer:
     """The trace of a kernel, with its function complete."""
-    tracer = Tracer(profile, kernel.code, kernel.name)
+    tracer = Tracer(profile.tile_machine(), kernel.code, kernel.name)
     tracer.step_limit = step_limit
     tensors = kernel.tensors(tracer, layouts)
     for tensor in tensors.values():

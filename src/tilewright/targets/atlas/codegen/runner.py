@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.targets.atlas.codegen.eager_tiles import EagerTiles
-from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import Cell, TileArray
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Block, Single
@@ -19,13 +18,16 @@ from tilewright.tile.layouts import NUMPY, SIDE, Layout
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
+if TYPE_CHECKING:
+    from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
+
 
 class Runner(Backend):
     """Computes at once. A tile is a uint16 (bf16) or uint8 (fp8) array of bit patterns."""
 
-    def __init__(self, profile: Profile, code: CodeType) -> None:
-        super().__init__(profile, code)
-        self.tiles = EagerTiles(profile)
+    def __init__(self, machine: AtlasTileMachine, code: CodeType) -> None:
+        super().__init__(machine, code)
+        self.tiles = EagerTiles(machine.profile)
         self.arrays: dict[str, np.ndarray] = {}  # padded, bit patterns
         self.accumulators: dict[int, Any] = {}
         self.constants: dict[str, Tensor] = {}

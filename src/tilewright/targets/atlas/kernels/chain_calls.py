@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel as Compiled
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Accumulator, Tiles
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.tile.bodies import BODIES
-from tilewright.tile.kernel import Compiled
 from tilewright.tile.layouts import Layout
 from tilewright.tile.types import TensorSpec
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.kernels.image_blocks import (
     Cost,
     choose,
@@ -43,7 +44,6 @@ from tilewright.targets.atlas.kernels.images import (
     result_phases,
     round_up,
 )
-from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 
@@ -144,7 +144,7 @@ class _Plan:
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
         panels = -(-self.filters.filters // SIDE)
-        blocking = choose(self.out, panels, self._cost(), active().profile, "a convolution")
+        blocking = choose(self.out, panels, self._cost(), active_profile(), "a convolution")
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
@@ -202,7 +202,7 @@ class _Plan:
                   for tap in self.window.taps]  # fmt: skip
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]
-        ticks = PRODUCT if active().profile.timing["tensor_load"].latency > 16 else 32.0
+        ticks = PRODUCT if active_profile().timing["tensor_load"].latency > 16 else 32.0
         return Cost(
             0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
             max(shifts) - min(shifts), taps * depth, down * across,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.backend import active
 from tilewright.tile.layouts import SIDE
@@ -65,7 +66,7 @@ def _plan(rows: int, down: int, deep: int, across: int, profile: Profile) -> Pla
 @tw.kernel
 def gemm(a: tw.fp8["M", "K"], b: tw.fp8["K", "N"].panels(), out: tw.bf16["M", "N"]):
     """a @ b, with the block of rows that moves least"""
-    rows = plan(out.M, a.K, out.N, active().profile).rows
+    rows = plan(out.M, a.K, out.N, active_profile()).rows
     for block in tw.grid(out.M, rows * SIDE, padded=True):
         for n in tw.grid(out.N):
             acc = tw.zeros()

@@ -10,14 +10,14 @@ Sums over K run in accumulators that round to bf16 after every 32 columns.
 from collections.abc import Iterator
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.kernels.blocking import choose_blocking
-from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 
 
 def blocks(m: int, k: int, n: int) -> Iterator[tuple[Block, Block]]:
     """Loops over blocks of the result: (rows, columns), the order and sizes the cheapest ones."""
-    plan = choose_blocking(m, k, n, active().profile)
+    plan = choose_blocking(m, k, n, active_profile())
     if plan.rows:
         for rows in tw.grid(m, plan.rows, padded=True):
             for columns in tw.grid(n):

@@ -16,6 +16,7 @@ import numpy as np
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS
 from tilewright.targets.atlas.kernels.image_blocks import (
     Cost,
@@ -128,7 +129,7 @@ class _Plan:
         """(image, phase, pixels, channels) of every block, and the tiles under the taps."""
         phases = self.out.each_phase()
         panels = self.image.stored[-1] // SIDE
-        blocking = choose(self.out, panels, self._cost(steps, ticks), active().profile, "pooling")
+        blocking = choose(self.out, panels, self._cost(steps, ticks), active_profile(), "pooling")
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for block in tw.grid(panels * SIDE, blocking.panels * SIDE):

@@ -9,14 +9,14 @@ for every pass over them; the order of operations, and so every bit, is the same
 # pyright: reportGeneralTypeIssues=false
 
 import tilewright.tile as tw
-from tilewright.tile.backend import active
+from tilewright.targets.atlas.codegen.tile_machine import active_profile
 
 EPSILON = 1e-6
 
 
 def _long(columns, copies):
     """Whether so many copies of 32 rows do not fit on the chip."""
-    return -(-columns // 32) * 2048 * copies > active().profile.vmem_bytes
+    return -(-columns // 32) * 2048 * copies > active_profile().vmem_bytes
 
 
 def _over(kind, columns, tile):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tilewright.targets.atlas.codegen.tile_machine import costs_of
 from tilewright.targets.atlas.model.calls import Call
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.row_products import best_plan, costs_of
+from tilewright.tile.row_products import best_plan
 
 HIGH = 2  # tiles of rows, as many as a matrix unit has accumulators
 FEWEST_ROWS = 6  # tiles; with fewer the loop over them is too short to overlap its iterations

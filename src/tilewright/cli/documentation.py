@@ -1,13 +1,12 @@
 """The reference of dialects, kernel families and passes, written from their definitions.
 
-`python -m tilewright.dialects.docs` prints it; `docs/dialects.md` is that text, kept current by
+`python -m tilewright.cli.documentation` prints it; `docs/dialects.md` is that text, kept current by
 a test.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import inspect
 import typing
 from dataclasses import dataclass
@@ -18,14 +17,13 @@ from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.linalg_ext import Linalg
 from tilewright.dialects.npu_kernel import NPUKernel
 from tilewright.dialects.npu_schedule import NPUSchedule
-from tilewright.targets.atlas.dialect.npu_isa import NPUIsa
-from tilewright.transforms import PASSES, load_pass
-from tilewright.transforms.pipelines import PIPELINES
+from tilewright.extensions import DIALECTS, PIPELINES, load
+from tilewright.transforms import load_pass, passes
 
 HEADER = """# Dialects, kernel families and passes
 
 Written from the definitions in `src/tilewright/dialects` and `src/tilewright/transforms` by
-`python -m tilewright.dialects.docs`; edit those, not this page.
+`python -m tilewright.cli.documentation`; edit those, not this page.
 """
 
 
@@ -46,11 +44,9 @@ class PassDoc:
 
 
 def describe_passes() -> list[PassDoc]:
-    """Every registered pass, from its class; a pass whose module is missing is left out."""
+    """Every registered pass, from its class."""
     entries = []
-    for name, target in PASSES.items():
-        if importlib.util.find_spec(f"tilewright.transforms.{target.split(':')[0]}") is None:
-            continue
+    for name in passes():
         pass_class = load_pass(name)
         text = inspect.cleandoc(pass_class.__doc__ or "")
         hints = typing.get_type_hints(pass_class)
@@ -129,7 +125,7 @@ def _family(family: Family) -> str:
 def render() -> str:
     """The whole page."""
     lines = [HEADER]
-    for dialect in (NPUKernel, NPUSchedule, NPUIsa, IREELinalgExt):
+    for dialect in (NPUKernel, NPUSchedule, *map(load, DIALECTS.values()), IREELinalgExt):
         lines += _dialect(dialect)
     lines += [
         "## linalg",

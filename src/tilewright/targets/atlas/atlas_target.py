@@ -1,0 +1,63 @@
+"""An Atlas machine as a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
+from tilewright.targets.atlas.profile import Profile, load_profile
+from tilewright.targets.target import Description, Memory
+
+
+@dataclass(frozen=True)
+class AtlasTarget:
+    """One profile."""
+
+    profile: Profile
+
+    @property
+    def name(self) -> str:
+        return self.profile.name
+
+    @property
+    def family(self) -> str:
+        return "atlas"
+
+    def tile_machine(self) -> AtlasTileMachine:
+        return self.profile.tile_machine()
+
+    def describe(self) -> Description:
+        profile = self.profile
+        return Description(
+            name=profile.name,
+            family=self.family,
+            summary=profile.description,
+            memories=(
+                Memory("dram", profile.dram_bytes, 4096, "tensors, weights, constants"),
+                Memory(
+                    "vmem", profile.vmem_bytes, 1024, "scratchpad of the vector and matrix units"
+                ),
+                Memory("imem", profile.imem_bytes, 4, "instructions"),
+            ),
+            formats=(
+                "fp8 (E4M3) operands of matrix products",
+                "bf16 everything else",
+            ),
+            modelled=(
+                "every value bit by bit, every cycle, hazards, transfers",
+                "two simulators that agree in every byte and cycle",
+            ),
+            not_modelled=("energy", "contention outside the chip"),
+        )
+
+
+@lru_cache(maxsize=64)
+def _of(profile: Profile) -> AtlasTarget:
+    return AtlasTarget(profile)
+
+
+def find(name: str | Path) -> AtlasTarget:
+    """A built-in profile by name, or a user's by the path of its file."""
+    return _of(load_profile(str(name)))

@@ -1,0 +1,130 @@
+"""The machines that are installed: those of this package, and those other packages bring.
+
+A package brings machines by an entry point in the group `tilewright.targets` whose object is a
+`Family`. One that cannot be loaded is reported where it is asked for; the others keep working.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright import extensions
+from tilewright.errors import TilewrightError
+from tilewright.targets.target import Family, Target
+
+GROUP = "tilewright.targets"
+BUILT_IN = {
+    "atlas": "tilewright.targets.atlas:FAMILY",
+}
+_broken: dict[str, str] = {}  # entry point -> why it cannot be loaded
+
+
+def families() -> dict[str, Family]:
+    """Every family by name; what cannot be loaded is left out, see `broken`."""
+    return {**_built_in(), **_installed()}
+
+
+@cache
+def _built_in() -> dict[str, Family]:
+    found: dict[str, Family] = {}
+    for name, place in BUILT_IN.items():
+        family = found[name] = extensions.load(place)
+        _connect(family)
+    return found
+
+
+@cache
+def _installed() -> dict[str, Family]:
+    """Families that other packages bring."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, Family] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        if point.name in BUILT_IN:
+            _broken[point.name] = "a family of this name comes with Tilewright"
+            continue
+        try:
+            family = point.load()
+            if not isinstance(family, Family):
+                raise TypeError(f"{point.value} is a {type(family).__name__}, no Family")
+            taken = set(family.targets) & set(_names(found))
+            if taken:
+                raise ValueError(f"there is a target {min(taken)} already")
+        except Exception as error:  # whatever another package does, the others keep working
+            _broken[point.name] = f"{type(error).__name__}: {error}"
+            continue
+        found[point.name] = family
+        _connect(family)
+    return found
+
+
+def _names(more: dict[str, Family]) -> Iterator[str]:
+    for family in (*_built_in().values(), *more.values()):
+        yield from family.targets
+
+
+def broken() -> dict[str, str]:
+    """Entry points that cannot be loaded, and why."""
+    families()
+    return dict(_broken)
+
+
+def connect() -> None:
+    """Make what the machines add known to the rooms below them."""
+    _built_in()
+    extensions.tile_machine = tile_machine
+
+
+def _connect(family: Family) -> None:
+    extensions.DIALECTS.update(family.dialects)
+    extensions.PASSES.update(family.passes)
+    extensions.PIPELINES.update({name: list(steps) for name, steps in family.pipelines.items()})
+    extensions.MANIFESTS.update(family.manifests)
+
+
+def target_names() -> list[str]:
+    """Names that `--target` takes, besides files."""
+    return [name for family in families().values() for name in family.targets]
+
+
+def find(target: Any) -> Target:
+    """A target by its name or the name of a user's file; one that is a target already as it is."""
+    if not isinstance(target, str | Path):
+        return target.as_target() if hasattr(target, "as_target") else target
+    for family in _built_in().values():
+        if str(target) in family.targets:
+            return _target(family, str(target))
+    for family in families().values():
+        if str(target) in family.targets or str(target).endswith(family.suffixes or ("\0",)):
+            return _target(family, str(target))
+    names = target_names()
+    near = difflib.get_close_matches(str(target), names, 3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"targets are {', '.join(names)}"
+    for name, reason in _broken.items():
+        hint += f"; {name} is installed, but cannot be loaded: {reason}"
+    raise TilewrightError("TW0060", f"there is no target {str(target)!r}", hint=hint)
+
+
+def _target(family: Family, name: str) -> Target:
+    return extensions.load(family.find)(name)
+
+
+def tile_machine(target: Any) -> Any:
+    """A machine as the tile language sees it."""
+    found = target if hasattr(target, "tile_machine") else find(target)
+    if not hasattr(found, "tile_machine"):
+        raise TilewrightError(
+            "TW0061",
+            f"the tile language has no compiler for {found.name}",
+            hint="choose a target that has one: see tilewright targets",
+        )
+    return found.tile_machine()
+
+
+def commands() -> dict[str, tuple[str, str]]:
+    """Commands of the machines, name -> (place, one line of help)."""
+    return {n: row for family in families().values() for n, row in family.commands.items()}

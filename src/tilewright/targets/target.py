@@ -1,0 +1,85 @@
+"""What a family of machines says about itself: names, tools, and what it adds to other rooms.
+
+A family is cheap to import: everything behind it is named as `package.module:object` and loaded
+when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One memory of a machine."""
+
+    name: str
+    bytes: int
+    alignment: int = 1
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A machine for people: `tilewright targets`."""
+
+    name: str
+    family: str
+    summary: str
+    memories: tuple[Memory, ...]
+    formats: tuple[str, ...]  # number formats, and what they are used for
+    modelled: tuple[str, ...]
+    not_modelled: tuple[str, ...] = ()
+    missing: str = ""  # what has to be installed before it can be used, and how
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "family": self.family,
+            "summary": self.summary,
+            "memories": [
+                {"name": m.name, "bytes": m.bytes, "alignment": m.alignment, "what": m.what}
+                for m in self.memories
+            ],
+            "formats": list(self.formats),
+            "modelled": list(self.modelled),
+            "not_modelled": list(self.not_modelled),
+            "missing": self.missing,
+        }
+
+
+class Target(Protocol):
+    """A machine to compile for."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+    def describe(self) -> Description: ...
+
+
+@dataclass(frozen=True)
+class Family:
+    """Machines that share a compiler.
+
+    targets: names of the machines that come with it. find: a place of a function from a name or
+    the path of a user's file to a `Target`. suffixes: how the files of users' machines end.
+    commands: of the command line, name -> (place, one line of help).
+    """
+
+    name: str
+    summary: str
+    targets: tuple[str, ...]
+    find: str
+    suffixes: tuple[str, ...] = ()
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    dialects: Mapping[str, str] = field(default_factory=dict)
+    passes: Mapping[str, str] = field(default_factory=dict)
+    pipelines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    manifests: Mapping[str, str] = field(default_factory=dict)
+
+
+Find = Callable[[str | Path], Target]

@@ -26,7 +26,8 @@ from tilewright.dialects.work_estimate import arithmetic_of
 from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
-from tilewright.model.calibrate import example_inputs, numpy_type
+from tilewright.model.calibrate import example_inputs
+from tilewright.reference.dtypes import numpy_type
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.loaded import Program
 from tilewright.targets.atlas.model.compiler import CompileOptions, Progress, compile_model

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from tilewright.cli.import_model import command
 from tilewright.errors import TilewrightError
-from tilewright.frontend.imported import save_safetensors
 from tilewright.frontend.mlir_model import import_mlir, read_mlir_model
 from tilewright.frontend.models import import_model
+from tilewright.io.safetensors_file import save_safetensors
 from tilewright.reference.executor import run
 
 WEIGHT = np.arange(12, dtype=np.float32).reshape(4, 3) / 8

@@ -9,7 +9,6 @@ import numpy as np
 
 from tilewright.report.model_report import (
     AccuracyFigures,
-    Activity,
     CallFigures,
     Errors,
     LayerErrors,
@@ -27,6 +26,7 @@ from tilewright.runtime.compiled_model import (
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.tile.layouts import Layout
+from tilewright.trace.model import Activity
 
 UNITS = ("SCALAR", "MXU0", "MXU1", "VPU", "DMA", "LSU")
 TOKENS, HIDDEN, KEYS, WIDE = 64, 576, 192, 1536

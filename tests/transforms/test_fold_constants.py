@@ -23,7 +23,8 @@ from tilewright.dialects.xdsl_api import (
     i64,
 )
 from tilewright.errors import TilewrightError
-from tilewright.frontend.imported import Imported, save_safetensors
+from tilewright.frontend.imported import Imported
+from tilewright.io.safetensors_file import save_safetensors
 from tilewright.reference.executor import run
 from tilewright.transforms.fold_constants import FoldConstants, fold_constants
 from tilewright.transforms.known_values import EXPANSION_LIMIT

@@ -95,13 +95,13 @@ def size(text: str) -> tuple[str, int | tuple[int, ...]]:
 
 def _write(imported: Imported, output: str, weights: str | None) -> str | None:
     """Write weights, then the module; returns where the weights are."""
-    from tilewright.cli.output import write_atomically
+    from tilewright.io.file_access import write_text
 
     if weights is None and output != "-" and imported.weights:
         weights = str(Path(output).with_suffix(".safetensors"))
     if weights is not None:
         imported.save_weights(weights)
-    write_atomically(output, module_text(imported))
+    write_text(output, module_text(imported))
     return weights
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.output import write_atomically
 from tilewright.errors import Location, TilewrightError
+from tilewright.io.file_access import write_text
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -173,7 +173,7 @@ def command(
         click.echo(f"warning {warning}", err=True)
     if errors:
         return _report(errors, as_json)
-    write_atomically(output, "// -----\n".join(outputs))
+    write_text(output, "// -----\n".join(outputs))
     return 0
 
 
@@ -234,7 +234,7 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
         if settings.dump_folder is not None:
             _make_folder(settings.dump_folder)
             path = settings.dump_folder / f"{prefix}{index:02}-{name}.mlir"
-            write_atomically(str(path), _print(module, settings))
+            write_text(str(path), _print(module, settings))
 
     def before(index: int, pass_, module) -> None:
         progress.update(f"{pass_.name} ({index + 1} of {len(settings.passes)})")

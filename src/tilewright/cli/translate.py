@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.output import write_atomically
+from tilewright.io.file_access import write_text
 
 
 @click.command("translate", context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,5 +39,5 @@ def command(
 
     module = read_model(Path(input_file) if input_file != "-" else "-").module
     text = memory_map_json(module, function) if memory_map else text_program(module, function)
-    write_atomically(output, text)
+    write_text(output, text)
     return 0

@@ -39,7 +39,7 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.frontend import onnx_file
-from tilewright.frontend.imported import SAFETENSORS_TYPES, Imported, TensorSpec, save_safetensors
+from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.frontend.onnx_file import Source
 from tilewright.frontend.onnx_lowering import Lowering, Scope, identifier
 from tilewright.frontend.onnx_values import (
@@ -52,6 +52,8 @@ from tilewright.frontend.onnx_values import (
     shape,
     stored,
 )
+from tilewright.io.safetensors_file import save_safetensors
+from tilewright.io.tensor_files import SAFETENSORS_TYPES
 
 if TYPE_CHECKING:
     from onnx import ModelProto

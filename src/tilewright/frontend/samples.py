@@ -106,7 +106,7 @@ def _named_type(array: np.ndarray) -> np.ndarray:
 
 
 def _fitting(spec: TensorSpec, array: np.ndarray, place: Location | None) -> np.ndarray:
-    from tilewright.model.calibrate import numpy_type
+    from tilewright.reference.dtypes import numpy_type
 
     if tuple(array.shape) != spec.shape:
         shape = "x".join(map(str, array.shape)) or "a single number"
@@ -126,7 +126,7 @@ def with_state(model: Imported, samples: Sequence[Arrays]) -> list[Arrays]:
 
 
 def _first(model: Imported, spec: TensorSpec) -> np.ndarray:
-    from tilewright.model.calibrate import numpy_type
+    from tilewright.reference.dtypes import numpy_type
 
     if spec.name in model.weights:
         return np.asarray(model.weights[spec.name])

@@ -33,6 +33,15 @@ def read_bytes(path: str, limit: int) -> bytes:
     return content
 
 
+def write_text(path: str, text: str) -> None:
+    """Write `text` to a file, or to standard output for `-`; a file is replaced in one step."""
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write_atomically(path, text.encode("utf-8"))
+
+
 def decode_text(content: bytes, path: str) -> str:
     """The text of a UTF-8 file."""
     zero = content.find(0)

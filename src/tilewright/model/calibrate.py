@@ -14,6 +14,7 @@ from tilewright.model.capture import capture
 from tilewright.model.meanings import meanings_of
 from tilewright.model.simplify import simplify
 from tilewright.reference import dtypes
+from tilewright.reference.dtypes import numpy_type
 from tilewright.reference.executor import Executor
 from tilewright.runtime.sample_values import Meaning, draw
 from tilewright.targets.atlas.model.calls import Magnitude
@@ -79,15 +80,6 @@ def input_meanings(model: Imported) -> dict[str, Meaning]:
         return meanings_of(capture(simplify(model)))
     except TilewrightError:  # it will be said where the model is compiled
         return {}
-
-
-def numpy_type(name: str) -> np.dtype:
-    """The numpy type of an element type as MLIR spells it."""
-    if name in dtypes.FLOATS:
-        return dtypes.FLOATS[name].storage
-    if name == "index":
-        return np.dtype(np.int64)
-    return dtypes.integer(int(name.lstrip("sui")), not name.startswith("u")).storage
 
 
 def check_inputs(model: Imported, arrays: Arrays, what: str) -> dict[str, np.ndarray]:

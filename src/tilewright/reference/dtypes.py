@@ -295,3 +295,12 @@ def of_array(array: Array) -> ElementType:
         if element.storage == dtype:
             return element
     raise TilewrightError("TW1502", f"the reference executor has no values of numpy type {dtype}")
+
+
+def numpy_type(name: str) -> np.dtype:
+    """The numpy type of an element type as MLIR spells it."""
+    if name in FLOATS:
+        return FLOATS[name].storage
+    if name == "index":
+        return np.dtype(np.int64)
+    return integer(int(name.lstrip("sui")), not name.startswith("u")).storage

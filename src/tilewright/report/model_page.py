@@ -15,13 +15,13 @@ from typing import Any
 
 from tilewright.report.model_report import (
     BUSY_ENOUGH,
-    Activity,
     PartRow,
     PortRow,
     ReportData,
     Text,
 )
 from tilewright.report.page_summary import shape_text, share_text, summary
+from tilewright.trace.model import Activity
 
 HUGE = 1e300  # stands for errors that are no number
 _FOLDER = Path(__file__).parent / "page"

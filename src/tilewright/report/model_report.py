@@ -18,6 +18,8 @@ BUSY_ENOUGH = 0.5
 
 # --- what a run and a verification give -------------------------------------------------
 
+from tilewright.trace.model import Activity
+
 
 @dataclass(frozen=True)
 class CallFigures:
@@ -38,14 +40,6 @@ class CallFigures:
     def binding(self) -> tuple[str, float]:
         """The busiest unit and its share of the time, or `latency` where none is busy enough."""
         return binding_of(self.busy, self.cycles)
-
-
-@dataclass(frozen=True)
-class Activity:
-    """How busy each unit was over time: equal pieces of the run, busy ticks in each."""
-
-    ticks: int  # length of a piece
-    busy: dict[str, list[int]]
 
 
 @dataclass(frozen=True)

@@ -65,3 +65,11 @@ class TraceModel:
     slices: list[Slice]
     marks: list[Mark]
     counters: list[Counter]
+
+
+@dataclass(frozen=True)
+class Activity:
+    """How busy each unit was over time: equal pieces of the run, busy ticks in each."""
+
+    ticks: int  # length of a piece
+    busy: dict[str, list[int]]

@@ -58,7 +58,7 @@ class FoldConstants(ModulePass):
         if not self.weights and not self.output:
             fold_constants(op, {}, named=False)
             return
-        from tilewright.frontend.imported import save_safetensors
+        from tilewright.io.safetensors_file import save_safetensors
 
         found = fold_constants(op, read_weights(self.weights) if self.weights else {})
         if self.output:

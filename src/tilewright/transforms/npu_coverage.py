@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json as json_module
+import sys
 from dataclasses import dataclass, field
 
-import click
-
-from tilewright.cli.output import write_atomically
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
 from tilewright.errors import TilewrightError
+from tilewright.io.file_access import write_text
 from tilewright.transforms.convert_linalg_to_npu_kernel import ConvertLinalgToNPUKernel
 from tilewright.transforms.linalg_to_kernel.coverage import coverage_of
 
@@ -35,9 +34,9 @@ class NPUCoverage(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         settings = ConvertLinalgToNPUKernel(unmapped=self.unmapped).settings()
         coverage = coverage_of(op, settings)
-        click.echo(coverage.table(), err=True)
+        print(coverage.table(), file=sys.stderr)
         if self.json:
-            write_atomically(self.json, json_module.dumps(coverage.to_json(), indent=2) + "\n")
+            write_text(self.json, json_module.dumps(coverage.to_json(), indent=2) + "\n")
         missing = coverage.count("unbound")
         if self.strict and missing:
             first = next(row for row in coverage.rows if row.state == "unbound")

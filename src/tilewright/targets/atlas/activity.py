@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.report.model_report import Activity
 from tilewright.targets.atlas.machines import Machine
 from tilewright.targets.atlas.outcome import Outcome
 from tilewright.targets.atlas.program import Program
+from tilewright.trace.model import Activity
 
 MOST_PIECES = 4096
 SHORTEST = 64  # ticks of a piece at first

@@ -27,11 +27,12 @@ from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
 from tilewright.model.calibrate import example_inputs
+from tilewright.model.options import CompileOptions, Progress
 from tilewright.reference.dtypes import numpy_type
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.loaded import Program
-from tilewright.targets.atlas.model.compiler import CompileOptions, Progress, compile_model
-from tilewright.targets.atlas.profile import Profile, load_profile
+from tilewright.targets import registry
+from tilewright.targets.target import Target
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 MODELS = (
@@ -43,7 +44,7 @@ MODELS = (
 def compile(
     model: Any,
     inputs: Any = None,
-    target: str | Path | Profile = "atlas-v1",
+    target: Any = "atlas-v1",
     calibrate: Any = None,
     *,
     fuse: bool = True,
@@ -62,7 +63,7 @@ def compile(
     model: a torch module, a torch.export program, an ONNX model, a jax function, an imported
         model, the name of a file or package.module:factory.
     inputs: example inputs, which torch modules and functions need: a tuple, or a table by name.
-    target: a machine profile or its file.
+    target: a machine by name, the file of one of your own, or a machine profile.
     calibrate: inputs to take the ranges of fp8 values from: a sample, a list of samples, or files
         of them; by default the example inputs, else random numbers of `seed`.
     fuse: keep results in VMEM between kernels and chains of operations in one kernel.
@@ -94,22 +95,21 @@ def compile(
 
 def compile_imported(
     imported: Imported,
-    target: str | Path | Profile = "atlas-v1",
+    target: Any = "atlas-v1",
     options: CompileOptions | None = None,
     samples: Sequence[Arrays] = (),
     progress: Progress = lambda phase, detail: None,
     shapes: Shapes | None = None,
 ) -> CompiledModel:
     """The compiled form of an imported model, with where it came from and the host's share."""
-    profile = target if isinstance(target, Profile) else load_profile(str(target))
+    machine = registry.find(target)
     options = options or CompileOptions()
     _check_layers(imported, (*options.host, *options.keep))
-    options = replace(options, instruction_memory=profile.imem_bytes // 4)
-    check_sizes(imported, profile)
+    check_sizes(imported, machine)
     samples = with_state(imported, samples)
     imported = _distinct(imported)
     with within_memory("compiling the model", Location(imported.source)):
-        compiled = compile_model(imported, profile, options, samples, progress)
+        compiled = machine.compile(imported, options, samples, progress)
     provenance = compiled.provenance
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
@@ -122,14 +122,15 @@ def compile_imported(
     return compiled
 
 
-def check_sizes(imported: Imported, profile: Profile) -> None:
+def check_sizes(imported: Imported, target: Target) -> None:
     """Inputs and outputs that the machine's memory cannot hold are no work for it."""
+    largest = max(memory.bytes for memory in target.describe().memories)
     for spec in (*imported.inputs, *imported.outputs):
         size = math.prod(spec.shape) * numpy_type(spec.dtype).itemsize
-        if size > profile.dram_bytes:
+        if size > largest:
             raise TilewrightError(
                 "TW0046",
-                f"{spec} takes {size:,} bytes, {profile.name} has {profile.dram_bytes:,}",
+                f"{spec} takes {size:,} bytes, {target.name} has {largest:,}",
                 Location(imported.source),
                 "give a smaller size or batch",
             )

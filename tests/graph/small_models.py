@@ -8,8 +8,9 @@ from functools import cache
 
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
+from tilewright.model.options import CompileOptions
 from tilewright.runtime.compiled_model import CompiledModel
-from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
 

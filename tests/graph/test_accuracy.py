@@ -8,13 +8,14 @@ from small_models import MODELS, compiled, cross, imported, mlp
 
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.model.calibrate import example_inputs
+from tilewright.model.options import CompileOptions
 from tilewright.reference.executor import run
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.compiled_model import COPY
 from tilewright.runtime.session import Session
 from tilewright.targets.atlas.model import references
 from tilewright.targets.atlas.model.accuracy import compared, worst_layers
-from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
 V1 = load_profile("atlas-v1")

@@ -12,6 +12,7 @@ from test_programs import caught, with_regions
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.builder import ModelBuilder, integers
+from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.compiled_model import HostPart
 from tilewright.runtime.manifest import manifest_of, read_manifest
@@ -28,7 +29,7 @@ from tilewright.targets.atlas.kernels.images import (
 )
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.model.bounds import bound_of
-from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
 PROGRAMS = [

@@ -12,11 +12,11 @@ from tilewright.compiling import compile
 from tilewright.dialects.intents import map_attribute
 from tilewright.dialects.xdsl_api import ArrayAttr, IntegerAttr, TensorType, f32, i64
 from tilewright.frontend.builder import ModelBuilder, Value
+from tilewright.model.angles import angles_of
 from tilewright.model.capture import capture
 from tilewright.model.simplify import simplify
 from tilewright.reference.executor import Executor
 from tilewright.runtime.loaded import Program
-from tilewright.targets.atlas.model.angles import angles_of
 from tilewright.targets.atlas.model.lowering import Lowering
 from tilewright.targets.atlas.model.partition import DeviceWork, partition
 from tilewright.targets.atlas.profile import load_profile

@@ -8,8 +8,8 @@ import small_models as models
 from tilewright import compiling
 from tilewright.errors import TilewrightError
 from tilewright.model.calibrate import example_inputs
+from tilewright.model.options import CompileOptions
 from tilewright.runtime.verify import verify
-from tilewright.targets.atlas.model.compiler import CompileOptions
 
 
 def cosine(imported, **options) -> float:

@@ -12,11 +12,12 @@ from small_models import compiled, imported
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
+from tilewright.model.options import CompileOptions
 from tilewright.runtime.compiled_model import CompiledModel, DevicePart
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.lint import analysis, lint
-from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.model.lint_model import hazards_of, lint_model, lint_segment
 from tilewright.targets.atlas.profile import load_profile
 

@@ -8,10 +8,11 @@ import pytest
 
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
+from tilewright.model.options import CompileOptions
 from tilewright.runtime.check import check
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.verify import verify
-from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
 WIDTH = 32

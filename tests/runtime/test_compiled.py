@@ -15,13 +15,14 @@ from tilewright.dialects.parsing import parse_text
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported, TensorSpec
+from tilewright.model.options import CompileOptions
 from tilewright.runtime import bundle
 from tilewright.runtime.check import check
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.isa import OPCODES
-from tilewright.targets.atlas.model.compiler import CompileOptions, compile_model
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.model.lint_model import lint_model
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Program

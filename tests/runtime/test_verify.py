@@ -306,8 +306,8 @@ def test_rounds_find_their_own_layers() -> None:
 
 
 def test_the_original_is_found_by_its_hash(tmp_path: Path, monkeypatch: Any) -> None:
+    from tilewright.model.digest import model_hash
     from tilewright.model.simplify import simplify
-    from tilewright.targets.atlas.model.compiler import model_hash
 
     model = models.mlp()
     called = []

@@ -151,10 +151,10 @@ def command(
     from tilewright.cli.import_model import size
     from tilewright.compiling import check_sizes, compile_imported
     from tilewright.frontend.models import import_model
-    from tilewright.targets.atlas.model.compiler import CompileOptions
-    from tilewright.targets.atlas.profile import load_profile
+    from tilewright.model.options import CompileOptions
+    from tilewright.targets import registry
 
-    profile = load_profile(target)
+    machine = registry.find(target)
     options = CompileOptions(
         fuse=fuse,
         host=host,
@@ -170,9 +170,9 @@ def command(
         shapes = dict(size(given) for given in sizes)
         imported = import_model(model, shapes)
         seconds = time.perf_counter() - began
-        check_sizes(imported, profile)
+        check_sizes(imported, machine)
         chosen = _samples(imported, samples, calibrate_seed or 0, calibrate_count or 1)
-        compiled = compile_imported(imported, profile, options, chosen, progress, shapes)
+        compiled = compile_imported(imported, machine, options, chosen, progress, shapes)
         if not samples:
             count = calibrate_count or 1
             compiled.provenance["calibration"] = (

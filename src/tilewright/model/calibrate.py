@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from xdsl.dialects.builtin import FunctionType
@@ -12,14 +13,21 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.model.capture import capture
 from tilewright.model.meanings import meanings_of
+from tilewright.model.sample_values import Meaning, draw
 from tilewright.model.simplify import simplify
 from tilewright.reference import dtypes
 from tilewright.reference.dtypes import numpy_type
 from tilewright.reference.executor import Executor
-from tilewright.runtime.sample_values import Meaning, draw
-from tilewright.targets.atlas.model.calls import Magnitude
 
 Arrays = Mapping[str, np.ndarray]
+
+
+class RangeObserver(Protocol):
+    """Takes note of a value of the model."""
+
+    value: SSAValue
+
+    def observe(self, array: np.ndarray) -> None: ...
 
 
 def observe(
@@ -51,11 +59,13 @@ def observe(
     return found
 
 
-def calibrate(model: Imported, magnitudes: Sequence[Magnitude], inputs: Sequence[Arrays]) -> None:
+def calibrate(
+    model: Imported, observers: Sequence[RangeObserver], inputs: Sequence[Arrays]
+) -> None:
     """Note the range of every value that will be fp8."""
-    for arrays in observe(model, (m.value for m in magnitudes), inputs):
-        for magnitude in magnitudes:
-            magnitude.observe(arrays[magnitude.value])
+    for arrays in observe(model, (o.value for o in observers), inputs):
+        for observer in observers:
+            observer.observe(arrays[observer.value])
 
 
 def example_inputs(

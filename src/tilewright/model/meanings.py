@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.model.angles import WAVES, angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
-from tilewright.runtime.sample_values import FAR, Meaning, named_meaning
-from tilewright.targets.atlas.model.angles import WAVES, angles_of
+from tilewright.model.sample_values import FAR, Meaning, named_meaning
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 # What only moves an input's numbers, or keeps them in their order.

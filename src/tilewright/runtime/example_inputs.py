@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.model.sample_values import Meaning, draw, named_meaning
 from tilewright.runtime.compiled_model import CompiledModel, Port
 from tilewright.runtime.port_types import FLOATS, PORT_TYPES
-from tilewright.runtime.sample_values import Meaning, draw, named_meaning
 from tilewright.runtime.values import rounded
 
 KINDS = ("zeros", "random")

@@ -75,9 +75,9 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
     """
     from tilewright.dialects.intents import IntentBuilder, tensor_type
     from tilewright.dialects.xdsl_api import DenseResourceAttr, arith
+    from tilewright.model.angles import angles_of
     from tilewright.model.capture import capture
     from tilewright.model.simplify import simplify
-    from tilewright.targets.atlas.model.angles import angles_of
 
     simple = simplify(original)
     graph = capture(simple)

@@ -62,8 +62,8 @@ def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
 
 def is_same(model: CompiledModel, imported: Imported) -> bool:
     """Whether this is the model that was compiled, by the hash in its provenance."""
+    from tilewright.model.digest import model_hash
     from tilewright.model.simplify import simplify
-    from tilewright.targets.atlas.model.compiler import model_hash
 
     return model_hash(simplify(imported)) == model.provenance.get("model_hash")
 

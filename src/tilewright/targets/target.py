@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright.frontend.imported import Imported
+    from tilewright.model.options import CompileOptions, Progress
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,15 @@ class Target(Protocol):
     @property
     def family(self) -> str: ...
     def describe(self) -> Description: ...
+    def compile(
+        self,
+        model: Imported,
+        options: CompileOptions,
+        samples: Sequence[Mapping[str, np.ndarray]],
+        progress: Progress,
+    ) -> Any:
+        """The program of a model, calibrated on samples: a `CompiledModel`."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.target import Description, Memory
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright.frontend.imported import Imported
+    from tilewright.model.options import CompileOptions, Progress
+    from tilewright.runtime.compiled_model import CompiledModel
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,23 @@ class AtlasTarget:
 
     def tile_machine(self) -> AtlasTileMachine:
         return self.profile.tile_machine()
+
+    def compile(
+        self,
+        model: Imported,
+        options: CompileOptions,
+        samples: Sequence[Mapping[str, np.ndarray]],
+        progress: Progress,
+    ) -> CompiledModel:
+        from tilewright.targets.atlas.model.compiler import compile_model
+
+        return compile_model(
+            model,
+            self.profile,
+            replace(options, instruction_memory=self.profile.imem_bytes // 4),
+            samples,
+            progress,
+        )
 
     def describe(self) -> Description:
         profile = self.profile

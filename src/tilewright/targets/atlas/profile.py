@@ -30,6 +30,7 @@ MAX_DRAM = 1 << 44
 MAX_FILE = 1 << 20
 
 if TYPE_CHECKING:
+    from tilewright.targets.atlas.atlas_target import AtlasTarget
     from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
 
 
@@ -111,6 +112,12 @@ class Profile:
     def opcodes(self) -> tuple[Opcode, ...]:
         """The rows of the instruction table this machine has."""
         return tuple(row for row in OPCODES if self.has(row))
+
+    def as_target(self) -> AtlasTarget:
+        """The machine as a target to compile for."""
+        from tilewright.targets.atlas.atlas_target import AtlasTarget
+
+        return AtlasTarget(self)
 
     def tile_machine(self) -> AtlasTileMachine:
         """The machine as the tile language sees it."""

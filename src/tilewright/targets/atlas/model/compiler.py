@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +15,9 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import calibrate, example_inputs
 from tilewright.model.capture import capture
+from tilewright.model.digest import model_hash
 from tilewright.model.meanings import meanings_of
+from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.simplify import simplify
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
@@ -31,51 +31,6 @@ from tilewright.targets.atlas.model.lowering import Lowering
 from tilewright.targets.atlas.model.placement import Places
 from tilewright.targets.atlas.model.rounds import Folded
 from tilewright.targets.atlas.profile import Profile
-
-SCALES = ("channel", "tensor")
-Progress = Callable[[str, str], None]  # phase, detail
-
-
-@dataclass(frozen=True)
-class CompileOptions:
-    """How to compile.
-
-    fuse: keep intermediate results in VMEM and chains of operations in one kernel.
-    host: layers the host runs on request. no_host: nothing may run on the host.
-    keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
-    scales: of weights, one per "channel" or one per "tensor".
-    accuracy: note how far every layer is from float32, on the first calibration sample.
-    """
-
-    fuse: bool = True
-    host: tuple[str, ...] = ()
-    no_host: bool = False
-    keep: tuple[str, ...] = ()
-    scales: str = "channel"
-    rounds: bool = True
-    instruction_memory: int = 32768
-    seed: int = 0
-    accuracy: bool = False
-
-    def __post_init__(self) -> None:
-        if self.scales not in SCALES:
-            raise TilewrightError(
-                "TW1711",
-                f"there are no scales per {self.scales}",
-                hint=f"use {' or '.join(SCALES)}",
-            )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "fuse": self.fuse,
-            "host": list(self.host),
-            "no_host": self.no_host,
-            "keep": list(self.keep),
-            "scales": self.scales,
-            "rounds": self.rounds,
-            "seed": self.seed,
-            "accuracy": self.accuracy,
-        }
 
 
 def compile_model(
@@ -170,12 +125,3 @@ def _generate(
         progress("place and generate", call.name)
         finished.append(kernel.finish())
     return places, finished
-
-
-def model_hash(model: Imported) -> str:
-    """A hash of the model's operations and weights."""
-    digest = hashlib.sha256(str(model.module).encode())
-    for name in sorted(model.weights):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(model.weights[name]).tobytes())
-    return digest.hexdigest()

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
-from tilewright.targets.atlas.model.angles import angles_of
 from tilewright.targets.atlas.model.calls import (
     Call,
     Magnitude,

@@ -2,7 +2,7 @@
 
 An input that selects rows of a table is drawn over all of its rows, positions ascend from somewhere
 in the range the model knows, masks keep a beginning of every row, times are times. What an input is
-for is found in the graph when a model is compiled (`graph.meanings`), and kept in the bundle.
+for is found in the graph when a model is compiled (`model.meanings`), and kept in the bundle.
 """
 
 from __future__ import annotations

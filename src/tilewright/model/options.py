@@ -1,0 +1,54 @@
+"""How to compile: what people can ask of every target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import TilewrightError
+
+SCALES = ("channel", "tensor")
+Progress = Callable[[str, str], None]  # phase, detail
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to compile.
+
+    fuse: keep intermediate results in VMEM and chains of operations in one kernel.
+    host: layers the host runs on request. no_host: nothing may run on the host.
+    keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
+    scales: of weights, one per "channel" or one per "tensor".
+    accuracy: note how far every layer is from float32, on the first calibration sample.
+    """
+
+    fuse: bool = True
+    host: tuple[str, ...] = ()
+    no_host: bool = False
+    keep: tuple[str, ...] = ()
+    scales: str = "channel"
+    rounds: bool = True
+    instruction_memory: int = 32768
+    seed: int = 0
+    accuracy: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scales not in SCALES:
+            raise TilewrightError(
+                "TW1711",
+                f"there are no scales per {self.scales}",
+                hint=f"use {' or '.join(SCALES)}",
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "fuse": self.fuse,
+            "host": list(self.host),
+            "no_host": self.no_host,
+            "keep": list(self.keep),
+            "scales": self.scales,
+            "rounds": self.rounds,
+            "seed": self.seed,
+            "accuracy": self.accuracy,
+        }

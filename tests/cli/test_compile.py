@@ -232,7 +232,7 @@ def bad(folder: Path) -> Path:
         (["lost.mlir"], "TW6208"),
         (["no.module:here"], "TW6122"),
         ([MLP, "--shape", "x=3"], "TW0020"),
-        ([MLP, "--target", "atlas-v9"], "TW1101"),
+        ([MLP, "--target", "atlas-v9"], "TW0060"),
         ([MLP, "--target", "typo.toml"], "TW1105"),
         ([MLP, "--target", "vmem.toml"], "TW1708"),
         ([MLP, "--target", "dram.toml"], "TW1705"),

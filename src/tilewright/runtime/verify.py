@@ -53,6 +53,7 @@ def verify(
     machine: str | None = None,
     references: Mapping[str, Reference] | None = None,
     progress: Progress | None = None,
+    max_cycles: int | None = None,
 ) -> Verification:
     """Run a model on the simulator and compare it bit by bit with the references.
 
@@ -60,8 +61,9 @@ def verify(
     per_layer: compare the result of every step, not only the outputs.
     original: what was compiled (see `original.run_original`), for errors against float32; by
         default the file that the model's provenance names, if it is there unchanged.
+    max_cycles: fail where the device takes longer.
     """
-    session = Session(model, machine, POLICY, progress)
+    session = Session(model, machine, POLICY, progress, max_cycles)
     chosen = {**example_inputs(model, "random", seed), **(inputs or {})}
     values = session.complete(named_inputs(model, chosen))
     known = references if references is not None else library_references(model)

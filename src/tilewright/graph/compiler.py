@@ -1,4 +1,4 @@
-"""From a model to a program: simplify, lower, calibrate, fold layers, place, generate, link."""
+"""From a model to a program: simplify, lower, calibrate, fold layers, place, generate, link, check."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from tilewright.graph.lowering import Lowering
 from tilewright.graph.placement import Places, place, starved
 from tilewright.graph.residence import base_room
 from tilewright.graph.rounds import Folded
+from tilewright.runtime.check import require
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.compiler import PlacedKernel
@@ -129,6 +130,8 @@ def compile_model(
         "model": model.source,
         "model_hash": model_hash(simple),
     }
+    with phase("check"):
+        require(result)
     _note_bound(result)
     if options.accuracy:
         with phase("accuracy"):

@@ -107,7 +107,7 @@ def verify(
             else "every step that could be looked at is right for the inputs it had; the error is in a "
             "step whose result was not readable, or behind the last one"
         )
-    if model.graph is None:
+    if model.graph is None and len(model.steps) > 1:
         result.notes.append("the model has no graph of values: regions were taken at their word")
     if original is None:
         original = find_original(model, result.notes)

@@ -1,4 +1,4 @@
-"""From a model to a program: simplify, lower, calibrate, fold layers, place, generate, link."""
+"""From a model to a program: simplify, lower, calibrate, fold layers, place, generate, link, check."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from tilewright.graph.lowering import Lowering
 from tilewright.graph.meanings import meanings_of
 from tilewright.graph.placement import Places
 from tilewright.graph.rounds import Folded
+from tilewright.runtime.check import require
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.compiler import PlacedKernel
@@ -129,6 +130,8 @@ def compile_model(
         "model_hash": model_hash(simple),
         "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
     }
+    with phase("check"):
+        require(result)
     _note_bound(result)
     if options.accuracy:
         with phase("accuracy"):

@@ -337,8 +337,9 @@ class Lowering:
     def _make_fp8(self, value: SSAValue) -> Tensor:
         graph, shape = self.graph, self.canonical(shape_of(value))
         node = graph.definition.get(value)
+        # Products that are kept read what rounding leaves out too, so they need it in bf16 first.
         only_products = all(
-            user.family == "matmul" and user.inputs["lhs"] is value
+            user.family == "matmul" and user.inputs["lhs"] is value and not self.kept(user.layer)
             for user in graph.users.get(value, ())
         ) and not any(value is result for _, result in graph.outputs)
         if self.fuse and node is not None and only_products and (value, "bf16") not in self.forms:

@@ -157,7 +157,8 @@ def test_distance_to_float32(folder: Path, capsys: Any, monkeypatch: pytest.Monk
         capsys, "verify", "g.twb", "--model", "m", "--min-cosine", "0.99999", "--json"
     )
     document = json.loads(out)
-    assert (status, document["ok"], document["close_enough"]) == (1, True, False)
+    assert (status, document["ok"], document["close_enough"]) == (1, False, False)
+    assert document["outputs"][0]["exact"] and not document["outputs"][0]["close"]
     assert 0.99 < document["outputs"][0]["accuracy"]["cosine"] < 1
 
 

@@ -16,6 +16,7 @@ Counts ops by signature, such as `linalg.matmul bf16*bf16->f32` or
 Limits apply to AFTER; when one is broken the exit code is 1, so the command
 works as a gate in a build.
 
+\b
   tilewright analyze-quant in.mlir out.mlir --max-f32-ops 0
   tilewright analyze-quant in.mlir out.mlir --max 'linalg.softmax f32=0'
   tilewright analyze-quant in.mlir out.mlir --min '*matmul f8E4M3FN*=300'

@@ -157,5 +157,8 @@ def _run_imported(
     else:
         own, _ = run_tapped(imported, inputs, [])
     outputs = _named(model, own, None)
-    given = dict(zip(outputs, limits(imported, inputs, own), strict=True))
+    try:
+        given = dict(zip(outputs, limits(imported, inputs, own), strict=True))
+    except TilewrightError:  # a module of other operations than kernels on whole tensors
+        given = {}
     return Original(imported.source, outputs, layers, given)

@@ -27,6 +27,7 @@ from tilewright.targets.atlas.program import Program
 ROW = 32  # bytes that move together
 CHUNK = 1024  # bytes of a tensor register
 _ROWS = CHUNK // ROW
+_FROM_SUMS = ("vmatpop.bf16.acc", "vmatpop.fp8.acc", "vmatmul.acc")  # operands in accumulators
 _IN_ORDER = np.arange(_ROWS, dtype=np.int32).tobytes()
 
 
@@ -226,6 +227,9 @@ class _Replay:
         if name == "seli":
             self.e[values[0]] = values[1] & 0xFF
             return
+        if opcode.memory == "scalar store":
+            self._word(opcode, values)
+            return
         target = values[0]
         if name == "lui":
             result = values[1] << 12
@@ -238,6 +242,21 @@ class _Replay:
             raise _unknown(f"{name} computes a scalar")
         if target:
             self.x[target] = result & 0xFFFFFFFF
+
+    def _word(self, opcode: Opcode, values: list[int]) -> None:
+        """A scalar store: it makes constants, the numbers of a formula are none."""
+        source, offset, base = values
+        at = self.x[base] + offset
+        span = self.vmem.span(at // ROW * ROW, ROW)
+        value, part = int(self.vmem.value[span.start]), int(self.vmem.part[span.start])
+        before = facts.gathered(((self.content_of(value), part),) * _ROWS)
+        found = facts.with_bytes(
+            before, at % ROW, self.x[source].to_bytes(4, "little"), opcode.bytes
+        )
+        if not found.constant.all():
+            raise _unknown(f"{opcode.mnemonic} changes what is no constant")
+        self.vmem.value[span.start] = self._node("constant", (), (), (found,))[0]
+        self.vmem.part[span.start] = 0
 
     def _transfer(self, opcode: Opcode, values: list[int]) -> None:
         if opcode.timing == "dma_wait":
@@ -323,9 +342,8 @@ class _Replay:
             pattern = numbers[0] & 0xFFFF if bits else int(arith.integer_to_bf16(numbers[0]))
             return (facts.filled(pattern, name.removeprefix("vli.")),) * count
         given = [self.content_of(source) for source in sources]
-        for k, operand in enumerate(given):
-            if sources[k] == -1 and name in ("vmatpop.bf16.acc", "vmatpop.fp8.acc", "vmatmul.acc"):
-                given[k] = facts.unknown_constant("sums") if k == 0 else operand
+        if sources[0] == -1 and name in _FROM_SUMS:
+            given[0] = facts.unknown_constant("sums")
         return outcome(name, tuple(given), count)
 
     def content_of(self, value: int) -> Content:
@@ -467,9 +485,8 @@ class _Steps:
     def _given(self, node: _Node) -> list[Content]:
         """What is known of the operands."""
         given = [self.replay.content_of(source) for source in node.sources]
-        if node.name in ("vmatpop.bf16.acc", "vmatpop.fp8.acc", "vmatmul.acc"):
-            if node.sources[0] == -1:
-                given[0] = facts.unknown_constant("sums")
+        if node.sources[0] == -1 and node.name in _FROM_SUMS:
+            given[0] = facts.unknown_constant("sums")
         return given
 
     def _reach(self, value: int) -> list[tuple[Step, bool]]:

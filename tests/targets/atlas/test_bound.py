@@ -34,7 +34,7 @@ def run(program, profile, outputs):
 @pytest.mark.parametrize("name", ENTRIES)
 def test_no_kernel_is_faster(name, profile):
     row = measure(ENTRIES[name], profile)
-    assert row.bound <= row.cycles <= 2 * row.bound
+    assert row.bound <= row.cycles <= 4 * row.bound
 
 
 @given(
@@ -98,17 +98,66 @@ def test_copies_and_unused_work_do_not_count():
 
 
 def test_bound_of_a_copy_by_hand():
-    """DRAM to VMEM to DRAM: command and bytes in, the wait, command and bytes out, the wait."""
-    text = """
+    """DRAM to VMEM to DRAM: command, bytes in, bytes out, the wait. One piece after the other can
+    leave while others come in, so that nothing waits for all of them."""
+    at_once = """
     li   x1, 1024
     dma.load.ch0 x0, x0, x1
     dma.wait.ch0
     dma.store.ch0 x1, x0, x1
     dma.wait.ch0
 """
+    in_pieces = """
+    li   x1, 512
+    dma.load.ch0 x0, x0, x1
+    dma.load.ch1 x1, x1, x1
+    li   x2, 1024
+    li   x3, 1536
+    dma.wait.ch0
+    dma.store.ch0 x2, x0, x1
+    dma.wait.ch1
+    dma.store.ch1 x3, x1, x1
+    dma.wait.ch0
+    dma.wait.ch1
+"""
     profile = load_profile("atlas-v1")
-    cycles, bound, _ = run(assemble(text, profile), profile, [(1024, 1024)])
-    assert bound.cycles == 3 + 516 + 2 + 516 + 1 == cycles
+    results = []
+    for text in (at_once, in_pieces):
+        program = assemble(text, profile)
+        assert not lint(program, profile).findings
+        cycles, bound, _ = run(program, profile, [(1024, 1024)])
+        assert bound.cycles == 3 + 4 + 512 + 512 + 1
+        results.append(cycles)
+    assert 1032 <= results[1] < results[0]
+
+
+def test_padding_is_no_work():
+    """One row of 1024 numbers: 2048 bytes come in and leave, in two registers' worth of work."""
+    row = measure(ENTRIES["relu"], "atlas-v1", {"M": 1, "N": 1024})
+    assert row.bound == 3 + 4 + 2 * 1024 + 1
+    assert row.cycles < 5_796  # of a program written by hand
+
+
+def test_tables_are_no_work():
+    """A causal mask can be made on chip, and is."""
+    row = measure(ENTRIES["attention_causal"], "atlas-v1")
+    assert row.bound <= row.cycles <= 7_225
+
+
+def test_long_runs_count_elements(monkeypatch):
+    """A row beside a matrix is a row, not 32 of them."""
+    monkeypatch.setattr("tilewright.kernels.measure.TRACED", 100)
+    row = measure(ENTRIES["add_row"], "atlas-v1", {"M": 32, "N": 2048})
+    assert row.bound == 3 + 4 + (2 * 32 * 2048 * 2 + 2048 * 2) // 2 + 1
+    assert row.bound <= row.cycles
+
+
+def test_redundant_masks_do_not_count():
+    """Hiding what lies beyond an edge is one way to sum a ragged row; others need not do it."""
+    whole_rows, ragged = (
+        measure(ENTRIES["softmax"], "atlas-v0", {"M": 32, "N": n}).bound for n in (64, 63)
+    )
+    assert 0.95 * whole_rows < ragged <= whole_rows
 
 
 def test_nothing_stored_is_no_work():

@@ -217,7 +217,7 @@ def over_rows(parts: tuple[Content, ...]) -> Content:
 @lru_cache(MEMORY)
 def over_columns(a: Content) -> Content:
     """One number of each column, in all its elements."""
-    constant = as_kind(a, "bf16").constant.all(0)
+    constant = np.logical_and.reduce(as_kind(a, "bf16").constant, axis=0)
     whole = np.repeat(constant[None, :], SIDE, axis=0)
     edge = np.full(whole.shape, INFINITE)
     return content("bf16", whole, -edge, edge)

@@ -47,7 +47,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Memory:
-    """What DRAM holds before a run: tensors (padding is zero) and constants; nothing else counts."""
+    """What is there before a run: tensors in DRAM (padding is zero) and constants; nothing else
+    counts, and VMEM is empty."""
 
     tensors: Sequence[Tensor]
     constants: Sequence[tuple[int, bytes]] = ()
@@ -281,6 +282,8 @@ class Replay:
         """What is known of a value; negative ones are chunks of DRAM, or nothing."""
         if value >= 0:
             return self.content[value]
+        if value == -1 and self.memory is None:  # VMEM may hold inputs as well
+            return facts.bytes_of(np.zeros(CHUNK, np.uint8), np.zeros(CHUNK, bool))
         if value == -1:
             return facts.unknown_constant("raw")
         if value not in self.chunks:

@@ -253,6 +253,8 @@ class Lowering:
             raise
 
     def _make_bf16(self, value: SSAValue) -> Tensor:
+        if dtype_of(value) not in FLOATS:
+            raise Unsupported(f"{dtype_of(value)} values are not for the NPU")
         shape = self.canonical(shape_of(value))
         if value in self.graph.constants:
             array = self.graph.constants[value]
@@ -461,7 +463,9 @@ class Lowering:
         return "full", Tensor(name, Layout(shape, "bf16"), "constant", lambda: whole, value)
 
     def _same_elements(self, node: Node) -> bool:
-        """Whether a node only gives its operand another shape or type."""
+        """Whether a node only gives its operand another shape, or another type of floats."""
+        if dtype_of(node.operands[0]) not in FLOATS:
+            return False
         return node.family == "reshape" or (node.family == "cast" and node.reads_plainly())
 
 

@@ -202,6 +202,7 @@ MODELS: dict[str, Callable[[], tuple[Any, ...]]] = {
         nn.Sequential(nn.Conv1d(8, 16, 3, padding=1), nn.ReLU(), nn.Conv1d(16, 8, 3)),
         normal(2, 8, 30),
     ),
+    "recurrent": lambda: (nn.GRU(16, 16), normal(3, 2, 16)),
     "tower": lambda: (Tower(), normal(9, 32)),
     "lora": lambda: (Lora(), normal(2, 9, 64)),
     "tied weights": lambda: (Tied(), torch.randint(0, 100, (2, 7))),

@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.aten import import_graph
+from tilewright.frontend.aten import TARGETS, import_graph
 from tilewright.frontend.aten_graph import (
     BY_TORCH,
     ExportedGraph,
@@ -35,6 +35,7 @@ from tilewright.frontend.imported import Array, Imported
 # torch may be missing, and this file has its name: its types are written as Any.
 Module = Any
 ExportedProgram = Any
+DECOMPOSED = 4  # times that calls are decomposed which decomposing brought up
 
 
 def load_torch() -> Any:
@@ -104,14 +105,28 @@ def export_error(error: Exception, source: str) -> TilewrightError:
 
 
 def import_program(program: ExportedProgram, source: str = "ExportedProgram") -> Imported:
-    """An exported program; it is made functional first, nothing else is decomposed."""
+    """An exported program; it is made functional first, and what has no mapping is decomposed as
+    torch itself does it: recurrent layers, for one."""
     torch = load_torch()
     try:
         with torch.no_grad():
-            functional = program.run_decompositions({})
+            functional = _known_calls(torch, program.run_decompositions({}))
     except Exception as error:
         raise export_error(error, source) from error
     return import_graph(graph_of(functional, source))
+
+
+def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
+    """The program with calls that have no mapping in the simpler calls torch has for them."""
+    for _ in range(DECOMPOSED):
+        calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
+        unknown = {call for call in calls if hasattr(call, "_schema") and str(call) not in TARGETS}
+        known = torch.export.default_decompositions()
+        table = {call: known[call] for call in unknown if call in known}
+        if not table:
+            break
+        program = program.run_decompositions(table)
+    return program
 
 
 # --------------------------------------------------------------------------- the graph

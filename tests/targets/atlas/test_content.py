@@ -44,13 +44,14 @@ def rounded(values: np.ndarray) -> np.ndarray:
 def test_claims_about_sums_and_extremes(seed, names):
     random = np.random.default_rng(seed)
     known, *runs = operand(random)
+    numbers = np.ones(SHAPE, bool)  # elements for which nothing left out has happened
     for name in names:
         other, *others = operand(random)
         known, passes = facts.pairwise(name, known, other)
         before = runs
         with np.errstate(all="ignore"):
             runs = [rounded(PAIRWISE[name](a, b)) for a, b in zip(runs, others, strict=True)]
-        numbers = ~np.isnan(runs[0]) & ~np.isnan(runs[1])
+        numbers &= ~np.isnan(runs[0]) & ~np.isnan(runs[1])
         for a, b in zip(before, others, strict=True):  # what absorbs others meets no other such
             numbers &= (np.abs(a) < facts.HUGE) | (np.abs(b) < facts.HUGE)
         same = (runs[0] == runs[1]) | ~numbers

@@ -174,8 +174,9 @@ def pairwise(name: str, a: Content, b: Content) -> tuple[Content, np.ndarray]:
         passes[equal(b, 0.0)] = 1
         if not minus:
             passes[equal(a, 0.0)] = 2
-        for x, turn in ((a, 1), (b, -1 if minus else 1)):
-            absorbs = beyond(x, 1) | beyond(x, -1)
+        large = [beyond(x, 1) | beyond(x, -1) for x in (a, b)]
+        for x, turn, mine, others in ((a, 1, *large), (b, -1 if minus else 1, *large[::-1])):
+            absorbs = mine & ~others
             constant = constant | absorbs
             low = np.where(absorbs, turn * x.low, low)
             high = np.where(absorbs, turn * x.low, high)

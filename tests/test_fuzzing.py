@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from fuzzing.running import run_cases
 from fuzzing.subjects import SUBJECTS, shares
 

@@ -114,7 +114,9 @@ def compile_placed(
             tracer = trace(kernel, profile, layouts, limit)
         except TilewrightError as error:
             # With fewer steps written out, variables may have to be states.
-            raise exceeded or error from None
+            if exceeded is None:
+                raise
+            raise exceeded from None
         try:
             return lowered(kernel, profile, placement, tracer).finish(exact)
         except VmemExceeded as error:

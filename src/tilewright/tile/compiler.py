@@ -112,7 +112,7 @@ def compile_placed(
     for limit in (STEPS, STEPS // 4, STEPS // 16, 1):
         try:
             tracer = trace(kernel, profile, layouts, limit)
-        except TilewrightError as error:
+        except TilewrightError:
             # With fewer steps written out, variables may have to be states.
             if exceeded is None:
                 raise

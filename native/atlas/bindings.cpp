@@ -79,6 +79,7 @@ Settings settings_of(const nb::dict& d) {
   s.accidents.branch_from_fetch = item<bool>(quirks, "branch_from_fetch");
   s.accidents.sra_unbounded = item<bool>(quirks, "sra_unbounded");
   s.accidents.zero_byte_store_faults = item<bool>(quirks, "zero_byte_store_faults");
+  s.accidents.misaligned_load_faults = item<bool>(quirks, "misaligned_load_faults");
   return s;
 }
 
@@ -226,7 +227,7 @@ nb::object read_number(Guarded& self, const std::string& kind, int number) {
   switch (choice<int>(kind, {{"x", 0}, {"e", 1}, {"csr", 2}, {"base", 3}, {"pc", 4}})) {
     case 0: return integer(machine->scalar(number & 31));
     case 1: return nb::int_(r.e[number & 31]);
-    case 2: return nb::int_(r.csr[number & 4095]);
+    case 2: return integer(r.csr[number & 4095]);
     case 3: return nb::int_(r.dma_base);
     default: return nb::int_(machine->pc());
   }
@@ -241,7 +242,9 @@ void write_number(Guarded& self, const std::string& kind, int number, uint64_t l
   switch (choice<int>(kind, {{"x", 0}, {"e", 1}, {"csr", 2}, {"base", 3}})) {
     case 0: machine->set_scalar(number & 31, value); return;
     case 1: r.e[number & 31] = static_cast<uint8_t>(low); return;
-    case 2: r.csr[number & 4095] = static_cast<uint32_t>(low); return;
+    case 2:
+      r.csr[number & 4095] = machine->settings.compat ? value : Wide(static_cast<uint32_t>(low));
+      return;
     default: r.dma_base = static_cast<uint32_t>(low); return;
   }
 }

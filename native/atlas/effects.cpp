@@ -52,6 +52,7 @@ inline int32_t sign_extend(int32_t value, int bits) {
   return static_cast<int32_t>(static_cast<uint32_t>(value) << shift) >> shift;
 }
 
+// The amount is 0 to 31, and up to 127 where it is unbounded.
 template <bool Compat>
 inline Pattern<Compat> shift_right_signed(Pattern<Compat> value, int amount, bool unbounded) {
   if constexpr (Compat) {
@@ -60,6 +61,19 @@ inline Pattern<Compat> shift_right_signed(Pattern<Compat> value, int amount, boo
   } else {
     return static_cast<uint32_t>(static_cast<int32_t>(value) >> amount);
   }
+}
+
+// A sum, difference or left shift as 128 bits; false if it has more of them.
+inline bool fits_sum(Wide a, Wide b, Wide& sum) { return !__builtin_add_overflow(a, b, &sum); }
+inline bool fits_difference(Wide a, Wide b, Wide& rest) {
+  return !__builtin_sub_overflow(a, b, &rest);
+}
+inline bool fits_shift(Wide value, Wide amount, Wide& shifted) {
+  shifted = 0;
+  if (value == 0) return true;
+  if (amount > 127) return false;
+  shifted = static_cast<Wide>(static_cast<UnsignedWide>(value) << static_cast<int>(amount));
+  return shifted >> static_cast<int>(amount) == value;
 }
 
 template <bool Compat>
@@ -77,8 +91,42 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
   const auto x = [&](int number) { return get<Compat>(r, number); };
   const auto set = [&](Pattern<Compat> value) { put<Compat>(r, op.a, value); };
   const auto immediate = [&] { return extend<Compat>(sign_extend(op.imm, 12)); };
-  constexpr int kAmount = Compat ? 127 : 31;
   const Accidents& quirks = settings.accidents;
+  // In compat mode: the result of an operation that can outgrow 128 bits.
+  [[maybe_unused]] Wide wide = 0;
+  const auto bounded = [&](bool fits) {
+    if (!fits && op.a)
+      return fault(index, tick, FaultKind::illegal, dropped,
+                   rows[op.row].mnemonic + " has a result of more than 128 bits");
+    set(static_cast<Pattern<Compat>>(wide));
+    return true;
+  };
+  // The public model shifts by all of a register, and rejects negative amounts.
+  const auto rejects = [&](Wide amount) {
+    return fault(index, tick, FaultKind::illegal, dropped,
+                 rows[op.row].mnemonic + " by " + decimal(amount) + ": the public model rejects it");
+  };
+  if constexpr (Compat) {
+    const auto value = [&](int number) { return registers->wide[number]; };
+    switch (op.effect) {
+      case Effect::addi: return bounded(fits_sum(value(op.b), sign_extend(op.imm, 12), wide));
+      case Effect::add: return bounded(fits_sum(value(op.b), value(op.c), wide));
+      case Effect::sub: return bounded(fits_difference(value(op.b), value(op.c), wide));
+      case Effect::slli: return bounded(fits_shift(value(op.b), op.imm, wide));
+      case Effect::sll:
+      case Effect::srl:
+      case Effect::sra: {
+        if (op.effect == Effect::sra && !quirks.sra_unbounded) break;
+        const Wide amount = value(op.c);
+        if (amount < 0) return rejects(amount);
+        if (op.effect == Effect::sll)
+          return bounded(fits_shift(value(op.b), amount, wide));
+        set(static_cast<UnsignedWide>(value(op.b) >> static_cast<int>(amount > 127 ? 127 : amount)));
+        return true;
+      }
+      default: break;
+    }
+  }
   switch (op.effect) {
     case Effect::addi: set(x(op.b) + immediate()); return true;
     case Effect::xori: set(x(op.b) ^ immediate()); return true;
@@ -98,9 +146,9 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
     case Effect::and_: set(x(op.b) & x(op.c)); return true;
     case Effect::slt: set(less_signed<Compat>(x(op.b), x(op.c))); return true;
     case Effect::sltu: set(less_unsigned<Compat>(x(op.b), x(op.c))); return true;
-    case Effect::sll: set(x(op.b) << static_cast<int>(x(op.c) & kAmount)); return true;
+    case Effect::sll: set(x(op.b) << static_cast<int>(x(op.c) & 31)); return true;
     case Effect::srl:
-      set(shift_right<Compat>(x(op.b), static_cast<int>(x(op.c) & kAmount)));
+      set(shift_right<Compat>(x(op.b), static_cast<int>(x(op.c) & 31)));
       return true;
     case Effect::sra:
       set(shift_right_signed<Compat>(x(op.b), static_cast<int>(x(op.c) & 31),
@@ -111,7 +159,9 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
       return true;
     case Effect::auipc: {
       const int64_t base = Compat ? fetching() + quirks.auipc_from_fetch : index * step_;
-      set(extend<Compat>(static_cast<int64_t>(op.imm) * 4096 + base));
+      // The public model takes 32 bits of the immediate before it adds.
+      const int64_t upper = static_cast<int64_t>(op.imm) * 4096;
+      set(extend<Compat>((Compat ? upper & 0xFFFFFFFF : upper) + base));
       return true;
     }
     case Effect::beq:
@@ -152,11 +202,12 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
     case Effect::csrrsi:
     case Effect::csrrci: {
       const bool number = op.effect >= Effect::csrrwi;
-      const uint32_t value = number ? op.b : static_cast<uint32_t>(x(op.b));
-      const uint32_t old = r.csr[op.imm];
+      const auto value = number ? static_cast<Pattern<Compat>>(op.b) : x(op.b);
+      const auto old = static_cast<Pattern<Compat>>(r.csr[op.imm]);
       const bool write = op.effect == Effect::csrrw || op.effect == Effect::csrrwi;
       const bool bits = op.effect == Effect::csrrs || op.effect == Effect::csrrsi;
-      r.csr[op.imm] = write ? value : bits ? old | value : old & ~value;
+      const Pattern<Compat> next = write ? value : bits ? old | value : old & ~value;
+      r.csr[op.imm] = static_cast<Wide>(next);
       set(old);
       return true;
     }
@@ -263,6 +314,11 @@ bool Machine::memory(const Instruction& op, int32_t index, int64_t tick, bool& d
   if (!in_range<Compat>(vmem, "vmem", start, op.size, tensors ? 32 : op.size, index, tick, dropped))
     return false;
   if (dropped) return true;
+  const bool load = op.effect == Effect::lh || op.effect == Effect::lhu || op.effect == Effect::lw;
+  if (Compat && load && settings.accidents.misaligned_load_faults && start % op.size)
+    return fault(index, tick, FaultKind::misaligned, dropped,
+                 rows[op.row].mnemonic + " at " + hexadecimal(start) +
+                     ": the public model rejects it");
   const uint64_t at = static_cast<uint64_t>(start);
   if (op.effect == Effect::vload) {
     vmem.read(at, r.m[op.a], op.size);

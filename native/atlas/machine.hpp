@@ -88,6 +88,7 @@ struct DmaLaw {
 struct Accidents {
   int link_from_fetch = 0, auipc_from_fetch = 0, jalr_offset = 0;
   bool branch_from_fetch = false, sra_unbounded = false, zero_byte_store_faults = false;
+  bool misaligned_load_faults = false;
 };
 
 struct Settings {
@@ -151,7 +152,7 @@ struct Registers {
   uint32_t x[32];
   Wide wide[32];  // the x registers in compat mode
   uint8_t e[32];
-  uint32_t csr[4096];
+  Wide csr[4096];  // 32 bits of them but in compat mode
   uint32_t dma_base;
   alignas(64) uint8_t m[64][1024];
   alignas(64) uint8_t w[4][1024];        // mxu0.w0, mxu0.w1, mxu1.w0, mxu1.w1

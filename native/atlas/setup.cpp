@@ -203,11 +203,11 @@ void Machine::restart() {
   uint16_t* acc = r.acc[0];
   for (size_t i = 0; i < 4096; ++i)
     acc[i] = static_cast<uint16_t>(raw[2 * i] | raw[2 * i + 1] << 8);
-  const auto words = [&](uint64_t space, uint32_t* to, size_t count) {
+  const auto words = [&](uint64_t space, auto* to, size_t count) {
     raw.resize(4 * count);
     fill.bytes(space, 0, raw.data(), raw.size());
     for (size_t i = 0; i < count; ++i)
-      to[i] = raw[4 * i] | raw[4 * i + 1] << 8 | raw[4 * i + 2] << 16 |
+      to[i] = static_cast<uint32_t>(raw[4 * i] | raw[4 * i + 1] << 8 | raw[4 * i + 2] << 16) |
               static_cast<uint32_t>(raw[4 * i + 3]) << 24;
   };
   words(5, r.x, 32);

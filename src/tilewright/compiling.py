@@ -5,12 +5,13 @@
     y = program(x)
 
 Error codes: TW0043 something that is no model, TW0044 example inputs that are missing or too many,
-TW0045 a layer that the model does not have.
+TW0045 a layer that the model does not have, TW0046 inputs or outputs larger than the machine.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,10 +23,10 @@ import numpy as np
 
 from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.work_estimate import arithmetic_of
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
-from tilewright.graph.calibrate import example_inputs
+from tilewright.graph.calibrate import example_inputs, numpy_type
 from tilewright.graph.compiler import CompileOptions, Progress, compile_model
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.loaded import Program
@@ -103,9 +104,11 @@ def compile_imported(
     options = options or CompileOptions()
     _check_layers(imported, (*options.host, *options.keep))
     options = replace(options, instruction_memory=profile.imem_bytes // 4)
+    check_sizes(imported, profile)
     samples = with_state(imported, samples)
     imported = _distinct(imported)
-    compiled = compile_model(imported, profile, options, samples, progress)
+    with within_memory("compiling the model", Location(imported.source)):
+        compiled = compile_model(imported, profile, options, samples, progress)
     provenance = compiled.provenance
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
@@ -116,6 +119,19 @@ def compile_imported(
             name: size if isinstance(size, int) else list(size) for name, size in shapes.items()
         }
     return compiled
+
+
+def check_sizes(imported: Imported, profile: Profile) -> None:
+    """Inputs and outputs that the machine's memory cannot hold are no work for it."""
+    for spec in (*imported.inputs, *imported.outputs):
+        size = math.prod(spec.shape) * numpy_type(spec.dtype).itemsize
+        if size > profile.dram_bytes:
+            raise TilewrightError(
+                "TW0046",
+                f"{spec} takes {size:,} bytes, {profile.name} has {profile.dram_bytes:,}",
+                Location(imported.source),
+                "give a smaller size or batch",
+            )
 
 
 def _distinct(imported: Imported) -> Imported:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+_ABOUT_CODE = re.compile(r"'?\w+'? object |NoneType|argument|positional|not callable|unpack|<class")
+LONGEST_MESSAGE = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class TilewrightError(Exception):
         location: Location | None = None,
         hint: str | None = None,
     ) -> None:
+        if len(message) > LONGEST_MESSAGE:  # it quotes something endless
+            message = f"{message[: LONGEST_MESSAGE - 100]} … {message[-90:]}"
         super().__init__(message)
         self.code = code
         self.message = message
@@ -77,6 +85,28 @@ class TilewrightErrors(TilewrightError):
         if self.stopped:
             text += f"\nstopped after {len(self.errors)} mistakes"
         return text
+
+
+def plain_reason(error: BaseException) -> str:
+    """What an exception says to someone who has never seen our code: its first line, if it is about
+    values and not about Python's objects."""
+    text = (str(error).splitlines() or [""])[0].strip()
+    if isinstance(error, AttributeError | StopIteration) or not text or _ABOUT_CODE.search(text):
+        return "a value is missing or of another kind than it should be"
+    return text
+
+
+@contextmanager
+def within_memory(what: str, place: Location | None = None) -> Iterator[None]:
+    """Say of work that is too large for this computer what it was, instead of a traceback."""
+    try:
+        yield
+    except MemoryError as error:
+        detail = str(error).split(" and data type")[0]
+        reason = f": {detail[:1].lower()}{detail[1:]}" if detail else ""
+        raise TilewrightError(
+            "TW0015", f"{what} needs more memory than there is{reason}", place
+        ) from None
 
 
 def each_error(error: TilewrightError) -> list[TilewrightError]:

@@ -226,3 +226,21 @@ def test_ranges_repeated_keys_and_unknown_words_come_with_a_hint(
         main(["asm", str(file), "-o", str(tmp_path / "out.S")])
     assert stop.value.code == 2
     assert "hint:" in capsys.readouterr().err
+
+
+def test_numbers_that_wrap_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """2048 in twelve signed bits is -2048: every command that reads the program says so."""
+    source = tmp_path / "wraps.txt"
+    source.write_text("addi rd=1, imm=2047\naddi rd=2, imm=2048\n")
+    words = "addi reads 2048 as -2048"
+    for arguments in (
+        ["asm", str(source), "-o", str(tmp_path / "out.bin"), "--profile", "atlas-v0"],
+        ["sim", str(source), "--profile", "atlas-v0"],
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code in (0, None)
+        assert f"warning TW2035 {source}:2  {words}" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["lint", str(source), "--profile", "atlas-v0"])
+    assert stop.value.code == 1 and words in capsys.readouterr().out

@@ -10,7 +10,7 @@ from tilewright.dialects.context import make_context
 from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.npu_isa import COMPUTE, DmaInstruction, DmaWaitOp
 from tilewright.dialects.parsing import parse_file, parse_text, verify_module
-from tilewright.transforms.lower_abstract import _RECIPES
+from tilewright.transforms.abstract_recipes import RECIPES
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
 
 BLOCKS = Path(__file__).parents[1] / "data" / "mlir"
@@ -18,7 +18,7 @@ BLOCKS = Path(__file__).parents[1] / "data" / "mlir"
 
 def test_every_family_on_the_machine_has_a_sequence() -> None:
     wanted = {family.name for family in FAMILIES.values() if family.runs_on == "npu"}
-    assert wanted == set(_RECIPES)
+    assert wanted == set(RECIPES)
 
 
 @pytest.mark.parametrize(

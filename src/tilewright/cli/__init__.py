@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import contextlib
 import importlib
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any
 import click
 
 import tilewright
-from tilewright.errors import TilewrightError, each_error
+from tilewright.errors import TilewrightError, each_error, within_memory
 
 # Subcommand -> (module, one line of help). The module's `command` is the click command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -75,7 +76,24 @@ def print_json(value: Any) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one clear error and exit code 2."""
     try:
-        status = app.main(args=arguments, standalone_mode=False)
+        _main(arguments)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(141)
+    except OSError as error:
+        # Files have errors of their own: what is left is standard output, on a full disk or gone.
+        _drop_output()
+        with contextlib.suppress(OSError):
+            click.echo(f"TW0011  cannot write the output: {error.strerror or error}", err=True)
+        sys.exit(74)
+
+
+def _main(arguments: list[str] | None) -> None:
+    try:
+        with within_memory("the command"):
+            status = app.main(args=arguments, standalone_mode=False)
+        if sys.stdout is not None:  # it is none where there is no standard output
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         sys.exit(2)
@@ -88,7 +106,10 @@ def main(arguments: list[str] | None = None) -> None:
         else:
             click.echo(str(error), err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _drop_output() -> None:
+    """Let the interpreter's last flush go nowhere, so that it has nothing to complain about."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

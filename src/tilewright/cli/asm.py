@@ -9,6 +9,7 @@ import click
 from tilewright.cli import print_json
 from tilewright.errors import TilewrightError, each_error
 from tilewright.targets.atlas.files import FORMS, form_of, profile_for, read_program, write_program
+from tilewright.targets.atlas.wrapping import wrapping_warnings
 
 _EPILOG = """\b
 Forms by suffix: .S assembly, .txt key=value text, .hex and .bin words, .json everything.
@@ -44,6 +45,8 @@ def command(
     try:
         machine = profile_for(program, profile)
         read = read_program(program, machine, source_form)
+        for warning in wrapping_warnings(read):
+            click.echo(f"warning {warning}", err=True)
         written = write_program(read, output, machine, target_form) if output else 0
     except TilewrightError as error:
         if not as_json:

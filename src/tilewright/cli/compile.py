@@ -149,7 +149,7 @@ def command(
     from tilewright.cli.compile_progress import CompileProgress
     from tilewright.cli.compile_summary import document, text
     from tilewright.cli.import_model import size
-    from tilewright.compiling import compile_imported
+    from tilewright.compiling import check_sizes, compile_imported
     from tilewright.frontend.models import import_model
     from tilewright.graph.compiler import CompileOptions
     from tilewright.targets.atlas.profile import load_profile
@@ -170,6 +170,7 @@ def command(
         shapes = dict(size(given) for given in sizes)
         imported = import_model(model, shapes)
         seconds = time.perf_counter() - began
+        check_sizes(imported, profile)
         chosen = _samples(imported, samples, calibrate_seed or 0, calibrate_count or 1)
         compiled = compile_imported(imported, profile, options, chosen, progress, shapes)
         if not samples:

@@ -158,6 +158,7 @@ def command(
     from tilewright.targets.atlas.machines import native_missing
     from tilewright.targets.atlas.policy import Policy
     from tilewright.targets.atlas.simulate import Stop, dump, simulate
+    from tilewright.targets.atlas.wrapping import wrapping_warnings
 
     chosen = profile_for(program, profile)
     policy = Policy.parse(",".join(policies))
@@ -165,6 +166,8 @@ def command(
         policy = replace(policy, initial="random", seed=seed)
     policy = replace(policy, compat=compat or policy.compat)
     code = read_program(program, chosen)
+    for warning in wrapping_warnings(code):
+        click.echo(f"warning {warning}", err=True)
     placements = [placement.parse_memory(text) for text in memory]
     ranges = [placement.parse_dump(text) for text in dumps]
     wanted = [placement.parse_expectation(text) for text in expectations]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tilewright.cli.output import write_atomically
@@ -32,11 +34,10 @@ def command(
     """
     if to_text == memory_map:
         raise click.UsageError("say what to translate to: --mlir-to-npu-text-isa or --memory-map")
-    from tilewright.dialects.parsing import parse_file, verify_module
+    from tilewright.frontend.mlir import read_model
     from tilewright.transforms.text_isa import memory_map_json, text_program
 
-    module = parse_file(input_file)
-    verify_module(module)
+    module = read_model(Path(input_file) if input_file != "-" else "-").module
     text = memory_map_json(module, function) if memory_map else text_program(module, function)
     write_atomically(output, text)
     return 0

@@ -162,15 +162,18 @@ class AttentionOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        attributes = {}
-        with parser.in_angle_brackets():
+        position = parser.pos
+        maps: Attribute | None = None
+        if parser.parse_optional_punctuation("<") is not None:
             parser.parse_keyword("indexing_maps")
             parser.parse_punctuation("=")
-            position = parser.pos
             maps = parser.parse_attribute()
-            if not isinstance(maps, ArrayAttr):
-                parser.raise_error("expected a list of affine maps", position)
+            parser.parse_punctuation(">")
+        parser.parse_optional_keyword("attributes")
         attributes = parser.parse_optional_attr_dict()
+        maps = attributes.pop("indexing_maps", maps)  # IREE has printed them in either place
+        if not isinstance(maps, ArrayAttr):
+            parser.raise_error("expected indexing_maps, a list of affine maps", position)
         inputs = parse_typed_operands(parser, "ins")
         outputs = parse_typed_operands(parser, "outs")
         if len(outputs) != 1:

@@ -77,6 +77,8 @@ class WindowOp(NamedOp):
         for key in ("strides", "dilations"):
             if len(self.steps(key)) != count:
                 raise VerifyException(f"expected {count} {key}")
+            if min(self.steps(key)) < 1:
+                raise VerifyException(f"expected {key} of 1 or more, but got {self.steps(key)}")
         super().verify_()
 
 

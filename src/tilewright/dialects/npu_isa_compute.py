@@ -14,6 +14,7 @@ from tilewright.dialects.xdsl_api import (
     Printer,
     SSAValue,
     TensorType,
+    UnitAttr,
     VerifyException,
     i64,
     irdl_op_definition,
@@ -28,7 +29,9 @@ class ComputeInstruction(Instruction):
 
     `npu_isa.vexp vrd=5, vs1=4`, or with the tensors shown:
     `%1 = npu_isa.vexp %0 regs=(5, 4) : tensor<32x16xbf16> -> tensor<32x16xbf16>`. What reads no
-    register shows only its result: `%2 = npu_isa.vli regs=(6) : () -> tensor<32x16xbf16>`.
+    register shows only its result: `%2 = npu_isa.vli regs=(6) {value = 1.0 : bf16} : () ->
+    tensor<32x16xbf16>`. Tensors meet as in numpy, and attributes complete what the name says: a
+    literal, axes, transposes, windows. In the text form they follow as a comment.
     """
 
     inputs = var_operand_def(TensorType)
@@ -87,6 +90,14 @@ class ComputeInstruction(Instruction):
         printer.print_op_attributes(self.attributes)
         print_types(printer, self.inputs, self.result.type)
 
+    def text(self) -> str:
+        """One line of the text form, with the attributes as a comment."""
+        noted = ", ".join(
+            name if isinstance(value, UnitAttr) else f"{name} = {value}"
+            for name, value in self.attributes.items()
+        )
+        return f"{super().text()}  # {noted}" if noted else super().text()
+
     def verify_(self) -> None:
         super().verify_()
         reads = len(self.FIELDS) - 1
@@ -135,20 +146,36 @@ COMPUTE: dict[str, type[ComputeInstruction]] = {
         ("vsin", "vsin", "Sine of each element.", _UNARY),
         ("vcos", "vcos", "Cosine of each element.", _UNARY),
         ("vrcp", "vrcp", "Reciprocal of each element.", _UNARY),
-        ("vmov", "vmov", "Copy a register, converting its element type.", _UNARY),
+        (
+            "vmov",
+            "vmov",
+            "Copy a register, converting its element type; attributes say in which order.",
+            _UNARY,
+        ),
         ("vabs", "vabs", "Magnitude of each element.", _UNARY),
         ("verf", "verf", "Error function of each element.", _UNARY),
-        ("vround", "vround", "Each element as an integer, by the rounding of its kernel.", _UNARY),
+        ("vround", "vround", "Each element as an integer: rounding floor, ceil or even.", _UNARY),
         ("vnot", "vnot", "Bitwise not of each element.", _UNARY),
-        ("vcmp", "vcmp", "Compare element by element.", _BINARY),
+        ("vcmp", "vcmp", "Compare element by element, by a predicate.", _BINARY),
         ("vand", "vand", "Bitwise and, element by element.", _BINARY),
         ("vor", "vor", "Bitwise or, element by element.", _BINARY),
         ("vxor", "vxor", "Bitwise exclusive or, element by element.", _BINARY),
         ("vsel", "vsel", "vs2 where vs1 is true, else vs3.", _TERNARY),
-        ("vli", "vli", "Fill a register with literals.", ("vrd",)),
-        ("vreduce_sum", "vreduce.sum", "Sum along rows.", _UNARY),
-        ("vreduce_max", "vreduce.max", "Maximum along rows.", _UNARY),
-        ("vreduce_min", "vreduce.min", "Minimum along rows.", _UNARY),
+        (
+            "vli",
+            "vli",
+            "Fill a register with a literal, with indices along an axis, or with a mask.",
+            ("vrd",),
+        ),
+        ("vinsert", "vinsert", "vs1 with vs2 put in at offsets.", _BINARY),
+        (
+            "vreduce_sum",
+            "vreduce.sum",
+            "Sum along axes (rows, if none are named), or of each window.",
+            _UNARY,
+        ),
+        ("vreduce_max", "vreduce.max", "Maximum along axes, or of each window.", _UNARY),
+        ("vreduce_min", "vreduce.min", "Minimum along axes, or of each window.", _UNARY),
         ("vreduce_mul", "vreduce.mul", "Product along rows.", _UNARY),
     ]
 }

@@ -1,6 +1,6 @@
 """Reading MLIR text, with the user's line in every error.
 
-xDSL's parser is used with three changes: every operation remembers where its name stands in the
+xDSL's parser is used with three changes (and those of `dense_literals`): every operation remembers where its name stands in the
 text; opening a region does not copy the table of all values (that made long functions with
 many small regions quadratic); an open string is found out in linear time.
 
@@ -10,6 +10,7 @@ Error code: TW1210 malformed text.
 from __future__ import annotations
 
 import re
+import struct
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
@@ -21,11 +22,11 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from tilewright.dialects.context import make_context
+from tilewright.dialects.dense_literals import LiteralParser
 from tilewright.dialects.error_hints import parse_hint
 from tilewright.dialects.torch_form import PREFIX, parse_torch_operation
 from tilewright.dialects.verification import verify_module as verify_module
 from tilewright.dialects.xdsl_api import (
-    AnyFloat,
     Block,
     Context,
     FileLineColLoc,
@@ -34,14 +35,13 @@ from tilewright.dialects.xdsl_api import (
     ModuleOp,
     Operation,
     ParseError,
-    Parser,
     Region,
     SSAValue,
     StringAttr,
     UnknownLoc,
     UnregisteredOp,
 )
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, plain_reason
 from tilewright.file_access import decode_text, read_bytes
 
 # Weights stay outside the text, so a larger file is a mistake.
@@ -78,28 +78,12 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
-class _LiteralElement(Parser._TensorLiteralElement):
-    """One element of `dense<…>`; hexadecimal floats are bit patterns, as everywhere in MLIR."""
-
-    def to_type(self, parser, type):
-        text = self.span.text
-        if isinstance(type, AnyFloat) and text[:2] in ("0x", "0X"):
-            size = type.compile_time_size
-            bits = int(text, 16)
-            if bits >> (8 * size):
-                parser.raise_error(f"{text} has more bits than {type}", self.span)
-            return next(iter(type.iter_unpack(bits.to_bytes(size, "little"))))
-        return super().to_type(parser, type)
-
-
-class LocatedParser(Parser):
+class LocatedParser(LiteralParser):
     """A parser whose operations know their line and column.
 
     `first_line` is the line of the file at which the text starts; parts of a split file keep
     the line numbers of the whole.
     """
-
-    _TensorLiteralElement = _LiteralElement
 
     def __init__(self, context: Context, text: str, file: str, first_line: int = 1) -> None:
         # The base class would make its own lexer; its remaining fields are set here.
@@ -140,7 +124,11 @@ class LocatedParser(Parser):
                     at_position=name_token.span,
                 )
             state.dialect_stack.append(op_type.dialect_name())
-            op = parse_torch_operation(self, op_type) if foreign else op_type.parse(self)
+            op = (
+                parse_torch_operation(self, op_type, name_token.text)
+                if foreign
+                else op_type.parse(self)
+            )
             if (location := self.parse_optional_location()) is not None:
                 op.location = location
         else:
@@ -254,10 +242,13 @@ def _guarded(parser: LocatedParser, parse: Callable[[], ModuleOp]) -> ModuleOp:
         KeyError,
         IndexError,
         AssertionError,
+        AttributeError,
         OverflowError,
+        NotImplementedError,
+        struct.error,
     ) as error:
         # Constructors of xDSL operations check their input with plain exceptions.
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = plain_reason(error)
         raise TilewrightError(
             "TW1210",
             f"{_operation_name(parser)}the operation is malformed: {reason}",

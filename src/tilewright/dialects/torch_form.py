@@ -5,18 +5,37 @@ an op of an unknown dialect, which prints in generic form. Passes refuse it by n
 
 before: %1 = torch.aten.clamp %0, %low, %none : !torch.vtensor<[4],f32>, !torch.float, !torch.none -> !torch.vtensor<[4],f32>
         %2 = torch.operator "torch.aten.foo"(%0, %int) : (!torch.vtensor<[4],f32>, !torch.int) -> !torch.vtensor<[4],f32>
-after:  the same ops in generic form; the name of torch.operator is its attribute `name`
+        %3 = torch.constant.int 3
+        %4 = torch.vtensor.literal(dense_resource<w> : tensor<4xf32>) : !torch.vtensor<[4],f32>
+after:  the same ops in generic form; the name of torch.operator is its attribute `name`, what a
+        constant or literal holds its attribute `value`
 """
 
 from __future__ import annotations
 
 from tilewright.dialects.xdsl_api import Attribute, Operation, Parser, StringAttr, UnregisteredOp
 
-PREFIX = "torch."
+PREFIX = ("torch.", "torch_c.")
+
+# Constants: the type of what each gives; `none` has no value.
+CONSTANTS = {
+    "torch.constant.none": "!torch.none",
+    "torch.constant.int": "!torch.int",
+    "torch.constant.float": "!torch.float",
+    "torch.constant.bool": "!torch.bool",
+    "torch.constant.str": "!torch.str",
+    "torch.constant.device": "!torch.Device",
+    "torch.constant.number": "!torch.number",
+}
+LITERALS = ("torch.vtensor.literal", "torch.tensor.literal")
 
 
-def parse_torch_operation(parser: Parser, op_type: type[UnregisteredOp]) -> Operation:
+def parse_torch_operation(parser: Parser, op_type: type[UnregisteredOp], kind: str) -> Operation:
     """The op whose name was just read."""
+    if kind in CONSTANTS:
+        return _constant(parser, op_type, CONSTANTS[kind])
+    if kind in LITERALS:
+        return _literal(parser, op_type)
     attributes: dict[str, Attribute] = {}
     name = parser.parse_optional_str_literal()
     if name is not None:
@@ -44,6 +63,28 @@ def parse_torch_operation(parser: Parser, op_type: type[UnregisteredOp]) -> Oper
         result_types=results,
         attributes=attributes,
     )
+
+
+def _constant(parser: Parser, op_type: type[UnregisteredOp], type_: str) -> Operation:
+    """`torch.constant.int 3`, with the type that its name says."""
+    attributes: dict[str, Attribute] = {}
+    if type_ != "!torch.none":
+        value = parser.parse_optional_attribute()
+        if value is None:
+            parser.raise_error("expected the value of the constant")
+        attributes["value"] = value
+    attributes |= parser.parse_optional_attr_dict()
+    result = Parser(parser.ctx, type_).parse_type()
+    return op_type.create(result_types=[result], attributes=attributes)
+
+
+def _literal(parser: Parser, op_type: type[UnregisteredOp]) -> Operation:
+    """`torch.vtensor.literal(dense<1.0> : tensor<4xf32>) : !torch.vtensor<[4],f32>`"""
+    with parser.in_parens():
+        value = parser.parse_attribute()
+    attributes = {"value": value, **parser.parse_optional_attr_dict()}
+    parser.parse_punctuation(":")
+    return op_type.create(result_types=[parser.parse_type()], attributes=attributes)
 
 
 def _types(parser: Parser) -> list[Attribute]:

@@ -34,7 +34,7 @@ from tilewright.dialects.xdsl_api import (
     arith,
     func,
 )
-from tilewright.errors import TilewrightError, TilewrightErrors
+from tilewright.errors import TilewrightError, TilewrightErrors, plain_reason
 from tilewright.frontend.aten_builder import (
     TARGETS,
     Assembly,
@@ -47,6 +47,7 @@ from tilewright.frontend.aten_builder import (
 )
 from tilewright.frontend.aten_graph import ExportedGraph, Node, Ref, TensorInfo
 from tilewright.frontend.imported import Array, Imported, TensorSpec
+from tilewright.transforms.known_values import once
 
 OPERATOR_FILES = ("elementwise", "movement", "rows", "products", "windows", "creation", "indexing")
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
@@ -219,7 +220,7 @@ class GraphImporter(Importer):
         except ILL_FITTING as error:
             raise node.error(
                 "TW6104",
-                f"the arguments of {node.target} do not fit it ({type(error).__name__}: {error})",
+                f"the arguments of {node.target} do not fit it ({plain_reason(error)})",
                 "the file may be damaged, or made by another version of torch",
             ) from error
         alone = isinstance(lowered, (SSAValue, Undefined, Assembly))
@@ -288,7 +289,7 @@ class GraphImporter(Importer):
             ):
                 continue
             array = self.known[value]
-            key = (array.dtype.str, str(array.dtype), array.shape, array.tobytes())
+            key = (array.dtype.str, str(array.dtype), array.shape, once(array).tobytes())
             if key not in made:
                 made[key] = self._written(value, array, op)
             value.replace_all_uses_with(made[key])
@@ -300,7 +301,7 @@ class GraphImporter(Importer):
         """A known array as an op: a fill, a short literal, or a named weight."""
         type_ = tensor_type(value)
         name = self.names.get(value)
-        raw = np.ascontiguousarray(array)
+        raw = np.ascontiguousarray(once(array))
         flat = raw.reshape(-1)
         words = flat.view(f"u{flat.dtype.itemsize}")
         op: Operation
@@ -317,7 +318,7 @@ class GraphImporter(Importer):
             op = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, numbers))  # type: ignore[arg-type]
         else:
             name = name or f"literal.{sum(key.startswith('literal.') for key in self.weights)}"
-            self.weights[name] = raw
+            self.weights[name] = np.ascontiguousarray(array)
             op = arith.ConstantOp(DenseResourceAttr.from_params(name, type_), type_)
         # Constants stand first, so that equal ones are shared wherever they are read.
         if self.last_literal is None:

@@ -54,6 +54,7 @@ from tilewright.frontend.aten_graph import (
 )
 from tilewright.frontend.imported import Array
 from tilewright.reference import dtypes
+from tilewright.transforms.known_values import once
 
 FOLD_ELEMENTS = 1 << 26  # larger results of literal-only calls stay calls
 LAYER = "tw.layer"
@@ -177,8 +178,8 @@ class Importer(IntentBuilder):
         array = self.known.get(value)
         if array is None or not array.size:
             return None
-        first = array.reshape(-1)[0]
-        same = (array == first).all()
+        first = array.flat[0]
+        same = (once(array) == first).all()
         return first.item() if bool(same) else None
 
     # ------------------------------------------------------------------------- building

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,18 @@ from tilewright.errors import Location, TilewrightError
 from tilewright.runtime.tensor_files import SAFETENSORS_TYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
+LARGEST_TENSOR = 1 << 31  # elements; several times what any machine here can hold
+
+
+def check_size(name: str, shape: Sequence[int], place: Location | None = None) -> None:
+    """Refuse a tensor that is too large for every machine, before anyone makes it."""
+    if math.prod(shape) > LARGEST_TENSOR:
+        sizes = "x".join(map(str, shape))
+        raise TilewrightError(
+            "TW0016",
+            f"{name} has the shape {sizes}, tensors have at most {LARGEST_TENSOR} elements",
+            place,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,9 @@ class TensorSpec:
     name: str
     shape: tuple[int, ...]
     dtype: str
+
+    def __post_init__(self) -> None:
+        check_size(self.name, self.shape)
 
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join([*map(str, self.shape), self.dtype])}"

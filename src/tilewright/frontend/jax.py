@@ -92,6 +92,8 @@ def named_leaves(tree: Any, source: str) -> dict[str, Array]:
                 Location(source),
                 "give the arrays themselves, or pass it among the example inputs",
             )
+        if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)  # keys of dropout: lowered functions take their words
         # As the function sees it: a Python number is a scalar of JAX's default type.
         found[name] = np.asarray(leaf if hasattr(leaf, "dtype") else jax.numpy.asarray(leaf))
         if found[name].dtype != (kind := jax.dtypes.canonicalize_dtype(found[name].dtype)):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
@@ -24,6 +24,11 @@ def import_model(model: str, shapes: Shapes | None = None) -> Imported:
     Files are `.onnx`, `.pt2`, and `.mlir` or `.stablehlo` (text or portable artifact). `shapes`
     gives sizes to symbolic dimensions, which only ONNX files have.
     """
+    with within_memory("reading the model", Location(model)):
+        return _import_model(model, shapes)
+
+
+def _import_model(model: str, shapes: Shapes | None) -> Imported:
     suffix = Path(model).suffix
     if suffix == ".onnx":
         from tilewright.frontend.onnx import read_onnx

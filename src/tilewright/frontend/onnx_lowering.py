@@ -18,8 +18,14 @@ from typing import Any
 
 from xdsl.dialects import builtin
 
-from tilewright.dialects.xdsl_api import Operation, OpResult, SSAValue, TensorType
-from tilewright.errors import Location, TilewrightError
+from tilewright.dialects.xdsl_api import (
+    Operation,
+    OpResult,
+    SSAValue,
+    TensorType,
+    VerifyException,
+)
+from tilewright.errors import Location, TilewrightError, plain_reason
 from tilewright.frontend.onnx_builder import Builder
 from tilewright.frontend.onnx_file import Source, constant_of
 from tilewright.frontend.onnx_folding import RANDOM, can_fold, fold_node
@@ -40,6 +46,12 @@ from tilewright.frontend.onnx_values import (
     number_of,
     shape,
 )
+
+# What mappings and constructors of operations raise for operands that no model may have.
+ILL_FITTING = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError,
+    VerifyException,
+)  # fmt: skip
 
 
 class Lowering(Builder):
@@ -145,10 +157,11 @@ class Lowering(Builder):
         """What a mapping returns; inputs of impossible shapes are a mistake of the model."""
         try:
             return function(self, node)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except ILL_FITTING as error:
             sizes = ", ".join(str(list(shape(v))) for v in node.operands if v is not None)
             raise Problem(
-                "TW6009", f"its inputs of shapes {sizes} do not fit the operator ({error})"
+                "TW6009",
+                f"its inputs of shapes {sizes} do not fit the operator ({plain_reason(error)})",
             ) from error
 
     def rewind(self, mark: Operation | None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, plain_reason
 from tilewright.frontend.aten import import_graph
 from tilewright.frontend.aten_graph import (
     BY_CODE,
@@ -58,7 +58,7 @@ def read_program(path: str | Path, check_sums: bool = True) -> ExportedGraph:
             _output_names(module)
         )
     except _DAMAGE as error:
-        detail = f"no {error}" if isinstance(error, KeyError) else str(error)
+        detail = f"no {error}" if isinstance(error, KeyError) else plain_reason(error)
         raise damaged(source, f"{MODEL} cannot be read ({detail})") from error
     finally:
         archive.zip.close()

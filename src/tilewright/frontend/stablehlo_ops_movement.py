@@ -56,10 +56,10 @@ def literal_array(value: DenseIntOrFPElementsAttr, shape: tuple[int, ...], stora
         bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")
         return bits[:count].astype(np.bool_).reshape(shape)
     array = np.frombuffer(raw, dtype=np.uint8 if storage == np.bool_ else storage)
-    if len(raw) == width and count != 1:
-        array = np.broadcast_to(array, (count,))
     if storage == np.bool_:
         array = array != 0
+    if len(raw) == width and count != 1:
+        return np.broadcast_to(array.reshape(()), shape)
     return np.ascontiguousarray(array).reshape(shape)
 
 

@@ -60,7 +60,7 @@ def scores(
 def update(state: RunningState | None, score: Array, v: Array) -> RunningState:
     """Take in one block of keys: scores [.., m, n] and values [.., n, dv]."""
     score = score.astype(np.float64)
-    top = np.max(score, axis=-1, keepdims=True)
+    top = np.max(score, axis=-1, keepdims=True, initial=-np.inf)
     if state is not None:
         top = np.maximum(top, state.maximum)
     # A row that is masked so far keeps its exponentials at 0 instead of NaN.

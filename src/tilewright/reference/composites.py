@@ -104,6 +104,8 @@ def _halved(steps: Steps, x: Array, inner: Array) -> Array:
 def softmax(x: Array, axis: int, element: ElementType) -> Array:
     """e / sum(e) with e = exp(x - max(x))"""
     steps = Steps(element)
+    if not x.shape[axis]:
+        return x  # nothing to share out
     shifted = steps.subtract(x, np.max(x, axis=axis, keepdims=True))
     exponentials = steps.apply(np.exp, shifted)
     return steps.divide(exponentials, steps.total(exponentials, axis))

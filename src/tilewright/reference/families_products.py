@@ -62,7 +62,7 @@ def block_scores(
     """Masked scores of one block; padding keys and the causal rule are masks too."""
     scale = call.kernel.floating("scale")
     if scale is None:
-        scale = 1.0 / math.sqrt(q.shape[-1])
+        scale = 1.0 / math.sqrt(q.shape[-1]) if q.shape[-1] else math.inf
     score = attention.scores(q, k, scale, dtypes.F32, mask, call.elements.get("mask"))
     seen = np.ones((q.shape[-2], k.shape[-2]), dtype=np.bool_)
     if call.kernel.flag("causal"):

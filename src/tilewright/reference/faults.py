@@ -6,6 +6,7 @@ TW1503  a weight named by the module that was not given
 TW1504  an input or weight of the wrong shape, type or number
 TW1505  a run-time check of the program failed (an assertion, an index out of range)
 TW1506  no function of that name
+TW1507  an operation that fails on the values it gets, or that needs more memory than there is
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -170,6 +171,12 @@ def extract_slice(op: Operation, builder: Builder) -> Evaluate:
     def evaluate(*values: Any) -> Array:
         source = values[0]
         cut = source[window(values, source.shape)]
+        if not keep and cut.size != math.prod(shape):
+            raise fault(
+                op,
+                "TW1502",
+                f"{name_of(op)} cuts out {list(cut.shape)}, its result has the shape {list(shape)}",
+            )
         # A copy, so that a small slice does not keep a large tensor alive or shared.
         return np.array(cut if keep else cut.reshape(shape))
 
@@ -213,6 +220,12 @@ def insert_slice(op: Operation, builder: Builder) -> Step:
         place = window(values, array.shape)
         source = slots[operands[0]]
         view = array[place]
+        if source.size != view.size:
+            raise fault(
+                op,
+                "TW1502",
+                f"{name_of(op)} puts {list(source.shape)} into a part of shape {list(view.shape)}",
+            )
         view[...] = source.reshape(view.shape)
         del view
         slots[target] = array

@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tilewright.errors import TilewrightError
 from tilewright.reference.dtypes import Array, ElementType, element_type
 from tilewright.reference.faults import fault, name_of
 
@@ -50,17 +51,30 @@ class BlockProgram:
     terminator: Operation | None = None
     yields: list[int] = field(default_factory=list)
     dying: tuple[int, ...] = ()
+    operations: list[Operation] = field(default_factory=list)  # of the steps
 
     def run(self, slots: Slots) -> list[Any]:
         """Execute and return the terminator's operands; values of the block are released."""
-        for step, dead in self.steps:
-            step(slots)
-            for slot in dead:
-                slots[slot] = None
+        try:
+            for step, dead in self.steps:
+                step(slots)
+                for slot in dead:
+                    slots[slot] = None
+        except MemoryError as error:
+            raise self._failed(step, "needs more memory than there is", error) from None
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise self._failed(step, "cannot be evaluated", error) from error
         results = [slots[slot] for slot in self.yields]
         for slot in self.dying:
             slots[slot] = None
         return results
+
+    def _failed(self, step: Step, what: str, error: Exception) -> TilewrightError:
+        """The error about the operation of a step."""
+        number = next(n for n, (other, _) in enumerate(self.steps) if other is step)
+        op = self.operations[number]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return fault(op, "TW1507", f"{name_of(op)} {what}: {reason}")
 
 
 OperationMaker = Callable[[Operation, "Builder"], Evaluate]
@@ -142,6 +156,7 @@ class Builder:
                 program.dying = tuple(dead)
                 break
             program.steps.append((self.step(op, frozenset(dead)), tuple(dead)))
+            program.operations.append(op)
         return program
 
     def step(self, op: Operation, dead: frozenset[int]) -> Step:

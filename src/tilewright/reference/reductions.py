@@ -54,18 +54,23 @@ def fold(values: Array, axes: tuple[int, ...], kind: str, element: ElementType) 
         wide = np.float64 if element.is_float else np.int64
         ufunc = np.add if kind == "sum" else np.multiply
         return ufunc.reduce(values, axis=axes, keepdims=True, dtype=wide)
-    if kind in _EXTREMES:
-        if not element.is_float:
-            values = dtypes.signed_view(values, element)
-            ufunc = np.maximum if kind == "max" else np.minimum
-            return dtypes.wrapped(ufunc.reduce(values, axis=axes, keepdims=True), element)
+    if kind in _EXTREMES and element.is_float:
         ufunc, _, want_positive = _EXTREMES[kind]
-        result = ufunc.reduce(values, axis=axes, keepdims=True)
+        nothing = -np.inf if want_positive else np.inf
+        result = ufunc.reduce(values, axis=axes, keepdims=True, initial=nothing).astype(
+            values.dtype
+        )
         return _zero_signs(values, result, axes, want_positive)
-    if kind in ("umax", "umin"):
-        ufunc = np.maximum if kind == "umax" else np.minimum
-        numbers = dtypes.unsigned_view(values, element)
-        return dtypes.wrapped(ufunc.reduce(numbers, axis=axes, keepdims=True), element)
+    if kind in (*_EXTREMES, "umax", "umin"):
+        view = dtypes.unsigned_view if kind[0] == "u" else dtypes.signed_view
+        numbers = view(values, element)
+        largest = kind.removeprefix("u").startswith("max")
+        ufunc = np.maximum if largest else np.minimum
+        limits = np.iinfo(numbers.dtype if numbers.dtype != np.bool_ else np.int8)
+        nothing = limits.min if largest else limits.max
+        return dtypes.wrapped(
+            ufunc.reduce(numbers, axis=axes, keepdims=True, initial=nothing), element
+        )
     return _over_axes(_BITS[kind], values, axes)
 
 

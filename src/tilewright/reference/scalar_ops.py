@@ -290,6 +290,8 @@ def constant_array(op: Operation) -> Array:
     element = dtypes.element_type(op.results[0].type)
     if isinstance(value, builtin.DenseIntOrFPElementsAttr):
         shape = tuple(value.get_shape())
+        if len(value) == 1:  # one number for all elements
+            return np.broadcast_to(dtypes.from_bytes(value.data.data, element, ()), shape)
         array = dtypes.from_bytes(value.data.data, element, shape)
         array.setflags(write=False)
         return array

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ SAFETENSORS_TYPES: dict[np.dtype[Any], str] = {
         (ml_dtypes.float8_e5m2, "F8_E5M2"), (ml_dtypes.float8_e8m0fnu, "F8_E8M0"),
     )
 }  # fmt: skip
+MAX_RANK = 64  # of numpy's arrays
 _HEADER_LIMIT = 100 << 20
 _CONTAINERS = (".npz", ".pt", ".pth", ".pkl", ".zip")  # not what is meant by raw bytes
 
@@ -209,10 +211,17 @@ def _as_type(array: np.ndarray, part: str | None, path: Path) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(wanted)
 
 
+# numpy reads the header of a file as Python, with every way in which that can fail.
+_NPY_DAMAGE = (
+    ValueError, EOFError, SyntaxError, TypeError, MemoryError, OverflowError, RecursionError,
+    AttributeError, KeyError, IndexError, tokenize.TokenError,
+)  # fmt: skip
+
+
 def _npy(path: Path) -> np.ndarray:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, SyntaxError, TypeError, MemoryError, OverflowError) as error:
+    except _NPY_DAMAGE as error:
         text = str(error).split("\n")[0]
         if "Object arrays" in text or "pickle" in text.lower() or "Python objects" in text:
             text = "it holds Python objects or is no .npy file; only plain arrays are read"
@@ -267,7 +276,13 @@ def _safetensors(path: Path, part: str | None) -> np.ndarray:
         kind, shape = entry["dtype"], entry["shape"]
         first, last = entry["data_offsets"]
         whole = [first, last, *shape]
-        if any(type(n) is not int or n < 0 for n in whole):
+        if any(type(n) is not int or not 0 <= n < 1 << 63 for n in whole):
+            raise ValueError
+        if (
+            not isinstance(kind, str)
+            or len(shape) > MAX_RANK
+            or math.prod(n or 1 for n in shape) >= 1 << 60
+        ):
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise bad(f"the header entry of {part!r} is malformed") from None

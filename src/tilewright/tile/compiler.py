@@ -120,9 +120,11 @@ def compile_placed(
     for limit in (STEPS, STEPS // 4, STEPS // 16, 1):
         try:
             tracer = trace(kernel, profile, layouts, limit)
-        except TilewrightError as error:
+        except TilewrightError:
             # With fewer steps written out, variables may have to be states.
-            raise exceeded or error from None
+            if exceeded is None:
+                raise
+            raise exceeded from None
         try:
             return lowered(kernel, profile, placement, tracer).finish(exact)
         except VmemExceeded as error:

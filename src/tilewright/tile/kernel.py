@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.tile.backend import running
 from tilewright.tile.compiled import CompiledKernel
@@ -39,6 +39,12 @@ class Kernel:
     """A kernel; call it with arrays to compile (once per shape) and run it."""
 
     def __init__(self, function: Callable[..., None]) -> None:
+        if not inspect.isfunction(function):
+            raise TilewrightError(
+                "TW1621",
+                f"a kernel is a function of tensors, not {type(function).__name__}",
+                hint="write @tw.kernel above def",
+            )
         self.function = function
         self.code = function.__code__
         self.name = function.__name__
@@ -138,13 +144,33 @@ class Kernel:
                     f"give it by name: compile({name}=1)",
                 )
             values[name] = value
-        self.function(**tensors, **values)
+        try:
+            self.function(**tensors, **values)
+        except (TilewrightError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._broken(error) from error
         for name in self.outputs:
             if name not in tensors[name].backend.written:
                 raise TilewrightError(
                     "TW1629", f"{self.name} never writes {name}", self.location,
                     "outputs are the parameters named out or out_…, or else the last one",
                 )  # fmt: skip
+
+    def _broken(self, error: Exception) -> TilewrightError:
+        """What stopped the author's function, at the line of it that was running."""
+        line, trace = self.code.co_firstlineno, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code is self.code:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        reason = (str(error).splitlines() or [""])[0]
+        return TilewrightError(
+            "TW1650",
+            f"{self.name} stops here with {type(error).__name__}: {reason}",
+            Location(self.code.co_filename, line),
+            "check names and arguments; the functions of the language are in docs/tile-language.md",
+        )
 
     def _split(self, more: dict[str, Any]) -> tuple[Kernel, dict[str, Any]]:
         """The kernel with the constants among these, and the rest: shapes and sizes."""
@@ -218,7 +244,8 @@ class Kernel:
         if inputs and isinstance(inputs[0], (str, Profile)):
             target, inputs = inputs[0], inputs[1:]
         chosen, shapes = self._split(shapes)
-        return compile_kernel(chosen, _profile(target), self._given(inputs, shapes), exact)
+        with within_memory(f"compiling {self.name}", self.location):
+            return compile_kernel(chosen, _profile(target), self._given(inputs, shapes), exact)
 
     def ir(self, *inputs: Any, target: str | Profile = DEFAULT, **shapes: Any) -> str:
         """The traced npu_schedule module as text, without compiling it."""
@@ -254,12 +281,13 @@ class Kernel:
         layouts = self.layouts({**self.shapes_of(arrays), **sizes})
         runner = Runner(_profile(profile), self.code)
         tensors = self.tensors(runner, layouts)
-        for name, tensor in tensors.items():
-            given = None if tensor.output else np.asarray(arrays[self.inputs.index(name)])
-            runner.bind(tensor, given)
-        with running(runner):
-            chosen.run_on(tensors)
-        results = [runner.result(tensors[name]) for name in self.outputs]
+        with within_memory(f"running {self.name}", self.location):
+            for name, tensor in tensors.items():
+                given = None if tensor.output else np.asarray(arrays[self.inputs.index(name)])
+                runner.bind(tensor, given)
+            with running(runner):
+                chosen.run_on(tensors)
+            results = [runner.result(tensors[name]) for name in self.outputs]
         return results[0] if len(results) == 1 else tuple(results)
 
     def tensors(self, backend: Any, layouts: dict[str, Layout]) -> dict[str, Tensor]:

@@ -95,7 +95,7 @@ class options:
         backend = self.backend = active()
         self.before = (backend.units, backend.stationary, backend.depth)
         if units is not None:
-            chosen = (units,) if isinstance(units, int) else tuple(units)
+            chosen = tuple(units) if isinstance(units, tuple | list) else (units,)
             counts = [chosen.count(unit) for unit in (0, 1)]
             if not chosen or sum(counts) != len(chosen) or max(counts) > 2:
                 raise backend.error(

@@ -102,6 +102,8 @@ class ElementType:
 
     def __getitem__(self, sizes: int | str | tuple[int | str, ...]) -> TensorSpec:
         sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        if not sizes:
+            raise TypeError("a tensor has at least one size")
         for size in sizes:
             if not isinstance(size, (int, str)) or (isinstance(size, int) and size < 1):
                 raise TypeError(f"a size is a name or a positive number, not {size!r}")

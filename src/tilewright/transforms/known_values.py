@@ -14,7 +14,14 @@ import numpy as np
 
 from tilewright.dialects.intents import shape_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
-from tilewright.dialects.xdsl_api import DenseResourceAttr, Operation, SSAValue, TensorType, arith
+from tilewright.dialects.xdsl_api import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    Operation,
+    SSAValue,
+    TensorType,
+    arith,
+)
 from tilewright.errors import TilewrightError
 from tilewright.reference import dtypes
 from tilewright.transforms.kernel_rewriting import family_name, number_of
@@ -80,6 +87,8 @@ class KnownValues:
         op = value.owner
         if isinstance(op, UKernelGenericOp) and family_name(op) == "fill":
             return 1
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
+            return len(op.value)
         return math.prod(shape_of(value))
 
     def array(self, value: SSAValue) -> Array | None:
@@ -126,11 +135,16 @@ class KnownValues:
         return None if array is None else uniform(array)
 
 
+def once(array: Array) -> Array:
+    """The part of an array that holds every element; along axes that repeat one, only the first."""
+    return array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
+
+
 def uniform(array: Array) -> float | int | None:
     """The one number an array holds everywhere, to the bit; None otherwise or for NaN."""
     if not array.size:
         return None
-    flat = array.reshape(-1)
+    flat = once(array).ravel()
     first: Any = flat[0]
     if flat[-1] != first or not bool((flat == first).all()):
         return None

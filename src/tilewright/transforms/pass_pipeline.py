@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tilewright.dialects.locations import location_of
 from tilewright.dialects.verification import Verified, verify_module
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.transforms import PASSES, load_pass
 from tilewright.transforms.pipelines import PIPELINES
 
@@ -246,7 +246,8 @@ def run_passes(
 
 def _apply(pass_: ModulePass, context: Context, module: ModuleOp) -> None:
     try:
-        pass_.apply(context, module)
+        with within_memory(f"pass {pass_.name}", location_of(module)):
+            pass_.apply(context, module)
     except TilewrightError:
         raise
     except DiagnosticException as error:

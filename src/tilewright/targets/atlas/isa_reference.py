@@ -192,6 +192,7 @@ PARAMETER_MEANING = {
     "compat.jalr_offset": "added to the target of jalr",
     "compat.sra_unbounded": "whether sra and srai shift numbers wider than 32 bits",
     "compat.zero_byte_store_faults": "whether dma.store of 0 bytes faults",
+    "compat.misaligned_load_faults": "whether lh, lhu and lw fault at addresses that are no multiple of their size",
     "timing.scalar": "scalar arithmetic",
     "timing.branch": "branches and jumps",
     "timing.delay": "delay, apart from its count",

@@ -69,6 +69,7 @@ class Accidents:
     jalr_offset: int
     sra_unbounded: bool
     zero_byte_store_faults: bool
+    misaligned_load_faults: bool
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,12 @@ _NUMBER = {
 }
 _SWITCH = {
     "pipeline": ("halts",),
-    "compat": ("branch_from_fetch", "sra_unbounded", "zero_byte_store_faults"),
+    "compat": (
+        "branch_from_fetch",
+        "sra_unbounded",
+        "zero_byte_store_faults",
+        "misaligned_load_faults",
+    ),
 }
 _CHOICE = {
     "hazards": {

@@ -13,9 +13,10 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.isa import OPCODES, Opcode
-from tilewright.targets.atlas.state import M32, SparseMemory, State
+from tilewright.targets.atlas.state import COMPAT_BITS, M32, SparseMemory, State
 
 ROW_BYTES = 32
+COMPAT_LIMIT = 1 << (COMPAT_BITS - 1)
 
 
 class MachineFault(Exception):
@@ -64,8 +65,24 @@ def _shift_right_signed(s: State, register: int, amount: int) -> int:
 
 
 def _amount(s: State, register: int) -> int:
-    """Shift amount of sll and srl: low five bits; compat uses more of the register."""
-    return s.x[register] & (127 if s.compat else 31)
+    """Shift amount: low five bits of a register; compat uses all of it, as the public model."""
+    amount = s.x[register]
+    if not s.compat:
+        return amount & 31
+    if amount < 0:
+        raise MachineFault("illegal", f"by {amount}: the public model rejects it")
+    return amount
+
+
+def _signed_amount(s: State, register: int) -> int:
+    """Shift amount of sra: compat uses all of the register only where the shift is unbounded."""
+    unbounded = s.compat and s.profile.accidents.sra_unbounded
+    return _amount(s, register) if unbounded else s.x[register] & 31
+
+
+def _shift_left(s: State, register: int, amount: int) -> int:
+    """A left shift that never makes more digits than show that the result is too large."""
+    return s.x[register] << min(amount, COMPAT_BITS)
 
 
 _ALU: dict[str, Callable[[State, int, int], int]] = {
@@ -76,9 +93,9 @@ _ALU: dict[str, Callable[[State, int, int], int]] = {
     "and": lambda s, a, b: s.x[a] & s.x[b],
     "slt": lambda s, a, b: int(s.signed(a) < s.signed(b)),
     "sltu": lambda s, a, b: int(s.unsigned(s.x[a]) < s.unsigned(s.x[b])),
-    "sll": lambda s, a, b: s.x[a] << _amount(s, b),
+    "sll": lambda s, a, b: _shift_left(s, a, _amount(s, b)),
     "srl": lambda s, a, b: s.x[a] >> _amount(s, b),
-    "sra": lambda s, a, b: _shift_right_signed(s, a, s.x[b] & 31),
+    "sra": lambda s, a, b: _shift_right_signed(s, a, _signed_amount(s, b)),
     "addi": lambda s, a, i: s.x[a] + sign_extend(i, 12),
     "xori": lambda s, a, i: s.x[a] ^ sign_extend(i, 12),
     "ori": lambda s, a, i: s.x[a] | sign_extend(i, 12),
@@ -93,7 +110,16 @@ _ALU: dict[str, Callable[[State, int, int], int]] = {
 
 @effect(*_ALU)
 def _alu(s: State, row: Opcode, ops: tuple[int, ...], site: Site) -> None:
-    s.write_x(ops[0], _ALU[row.effect](s, ops[1], ops[2]))
+    try:
+        value = _ALU[row.effect](s, ops[1], ops[2])
+    except MachineFault as fault:
+        raise MachineFault(fault.kind, f"{row.mnemonic} {fault.message}") from None
+    if s.compat and ops[0] and not -COMPAT_LIMIT <= value < COMPAT_LIMIT:
+        # The public model's integers have no end; ours say so instead of being others.
+        raise MachineFault(
+            "illegal", f"{row.mnemonic} has a result of more than {COMPAT_BITS} bits"
+        )
+    s.write_x(ops[0], value)
 
 
 @effect("lui")
@@ -104,7 +130,9 @@ def _lui(s: State, row: Opcode, ops: tuple[int, ...], site: Site) -> None:
 @effect("auipc")
 def _auipc(s: State, row: Opcode, ops: tuple[int, ...], site: Site) -> None:
     base = site.fetch + s.profile.accidents.auipc_from_fetch if s.compat else site.own
-    s.write_x(ops[0], (ops[1] << 12) + base)
+    # The public model takes 32 bits of the immediate before it adds.
+    upper = (ops[1] << 12) & M32 if s.compat else ops[1] << 12
+    s.write_x(ops[0], upper + base)
 
 
 @effect("seli")
@@ -130,7 +158,7 @@ def _csr(s: State, row: Opcode, ops: tuple[int, ...], site: Site) -> None:
             new = old | value
         case _:
             new = old & ~value
-    s.csr[number] = new & M32
+    s.csr[number] = new if s.compat else new & M32
     s.write_x(target, old)
 
 
@@ -215,6 +243,10 @@ def _load(s: State, row: Opcode, ops: tuple[int, ...], site: Site) -> None:
     target, offset, base = ops
     start = s.address(base, sign_extend(offset, 12))
     start = checked_range(s, s.vmem, start, row.bytes, row.bytes)
+    if s.compat and s.profile.accidents.misaligned_load_faults and start % row.bytes:
+        raise MachineFault(
+            "misaligned", f"{row.mnemonic} at {start:#x}: the public model rejects it"
+        )
     value = int.from_bytes(s.vmem.read(start, row.bytes).tobytes(), "little")
     if row.effect == "seld":
         _write_e(s, target, value)

@@ -10,7 +10,8 @@ from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile
 
 PAGE = 1 << 16
-M32, M64, M128 = (1 << 32) - 1, (1 << 64) - 1, (1 << 128) - 1
+COMPAT_BITS = 128  # of scalars in compat mode, where the public model has numbers without end
+M32, M64, M128 = (1 << 32) - 1, (1 << 64) - 1, (1 << COMPAT_BITS) - 1
 POISON_SCALAR = 0xFFFFFFE0
 
 # Which part of the state a random pattern belongs to.
@@ -100,11 +101,14 @@ class State:
     def write_x(self, register: int, value: int) -> None:
         if register == 0:
             return
-        if self.compat:
-            value &= M128
-            self.x[register] = value - (1 << 128) if value >> 127 else value
-        else:
-            self.x[register] = value & M32
+        self.x[register] = self._wrapped(value)
+
+    def _wrapped(self, value: int) -> int:
+        """A number as a scalar register holds it."""
+        if not self.compat:
+            return value & M32
+        value &= M128
+        return value - (1 << COMPAT_BITS) if value >> (COMPAT_BITS - 1) else value
 
     def signed(self, register: int) -> int:
         """x as a signed number."""
@@ -174,7 +178,7 @@ class State:
         elif kind == "e":
             self.e[parts[0]] = value & 0xFF
         elif kind == "csr":
-            self.csr[parts[0]] = value & M32
+            self.csr[parts[0]] = self._wrapped(value)
         else:
             self.dma_base = value & M32
 

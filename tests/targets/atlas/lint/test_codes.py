@@ -68,6 +68,7 @@ CASES: dict[str, tuple[Profile, str, str]] = {
     "TW2031": (V1, "jal x0, 16\nnop\nnop\nli x1, 1\nnop", "jal x0, 12\nnop\nnop\nli x1, 1\nnop"),
     "TW2032": (V1, "loop: jal x0, loop\nnop\nnop", "loop: bne x0, x0, loop\nnop\nnop"),
     "TW2033": (V1, "nop\n" * 51, "nop\n" * 50),
+    "TW2035": (V0, "addi rd=1, imm=2048", "addi rd=1, imm=2047\naddi rd=2, imm=-2048\nseli rd=1, imm=4095"),
 }  # fmt: skip
 
 

@@ -97,6 +97,9 @@ _ROWS = [
     Code("TW2034", ERROR, "not decided", None, "",
          "the program has more different pipeline situations than lint follows; it is not shown "
          "to be free of hazards"),
+    Code("TW2035", WARNING, "number wraps", None, "",
+         "a number is written as positive that twelve bits hold as a negative one: 2048 is read as "
+         "-2048, 4095 as -1"),
 ]  # fmt: skip
 
 CODES: dict[str, Code] = {row.code: row for row in _ROWS}

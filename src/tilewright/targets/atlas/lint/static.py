@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.targets.atlas.lint.facts import X_BIT, X_MASK, Role
 from tilewright.targets.atlas.lint.findings import CODES, Finding
 from tilewright.targets.atlas.lint.stepper import Stepper
+from tilewright.targets.atlas.wrapping import wrapping_numbers
 
 
 def static_targets(stepper: Stepper) -> set[int]:
@@ -102,6 +103,8 @@ def static_findings(stepper: Stepper) -> list[Finding]:
             target = index + facts.immediate / 4
             if not 0 <= target <= count or facts.immediate % 4:
                 add("TW2019", index, f"{facts.shown} names a target outside the program")
+    for index, message in wrapping_numbers(program):
+        add("TW2035", index, message, hint="write the negative number, or load it with li")
     for index in sorted(stepper.waits_idle - stepper.waits_used):
         channel = stepper.facts[index].channel
         add(

@@ -1,0 +1,105 @@
+"""Bundles: the manifest, the members and the zip around them, each spoiled with sums that fit."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from fuzzing.files import safetensors_bytes
+from fuzzing.mutations import json_text, mutated_bytes, mutated_json, mutated_text
+from fuzzing.running import Keep, Subject
+from tilewright.runtime import bundle
+from tilewright.runtime.archive import Member, write_archive
+from tilewright.runtime.check import check
+from tilewright.runtime.example_inputs import example_inputs
+from tilewright.runtime.listing import listing
+from tilewright.runtime.loaded import Program
+from tilewright.runtime.session import Session
+
+Members = dict[str, bytes]
+CYCLES = 300_000
+
+
+def _bundles() -> list[Members]:
+    """Small compiled models of every kind, as their members."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
+    import hand_models
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, make in enumerate(
+            (hand_models.mlp, lambda: hand_models.mlp(2), hand_models.hosted, hand_models.looped)
+        ):
+            path = Path(folder) / f"{number}.twb"
+            bundle.save(make(), path)
+            with zipfile.ZipFile(path) as file:
+                found.append({name: file.read(name) for name in file.namelist()})
+    return found
+
+
+def _run_bundle(bundles: list[Members], choose: random.Random, keep: Keep) -> None:
+    members = dict(choose.choice(bundles))
+    kind = choose.randrange(12)
+    if kind < 6:
+        document = mutated_json(json.loads(members["manifest.json"]), choose)
+        members["manifest.json"] = json_text(document, choose).encode("utf-8", "surrogatepass")
+    elif kind < 10:
+        _spoil(members, choose.choice(sorted(members)), choose)
+    elif kind == 10:
+        del members[choose.choice(sorted(members))]
+    else:
+        names = sorted(members)
+        members[choose.choice(("x", "../x", "code/segment-9.bin", "host.mlir", "é" * 300))] = b"abc"
+        a, b = choose.choice(names), choose.choice(names)
+        members[a], members[b] = members[b], members[a]
+    content = _zip(members, choose, keep.folder)
+    if choose.random() < 0.12:
+        content = mutated_bytes(content, choose)
+    path = keep.file(content, "model.twb")
+    model = bundle.load(path)
+    assert not check(model)
+    str(Program(model).memory_map)
+    listing(model)
+    session = Session(model, max_cycles=CYCLES)
+    inputs = example_inputs(model, "random", choose.getrandbits(16))
+    session.run({name: np.asarray(array) for name, array in inputs.items()})
+
+
+def _spoil(members: Members, name: str, choose: random.Random) -> None:
+    """One member changed in a way of its kind."""
+    content = members[name]
+    if name.endswith(".safetensors") and choose.random() < 0.8:
+        length = int.from_bytes(content[:8], "little")
+        header = json_text(mutated_json(json.loads(content[8 : 8 + length]), choose), choose)
+        members[name] = safetensors_bytes(
+            header.encode("utf-8", "surrogatepass"), content[8 + length :]
+        )
+    elif name.endswith(".mlir") and choose.random() < 0.9:
+        text = mutated_text(content.decode(), choose)
+        members[name] = text.encode("utf-8", "surrogatepass")
+    else:
+        members[name] = mutated_bytes(content, choose)
+
+
+def _zip(members: Members, choose: random.Random, folder: Path) -> bytes:
+    """The members as a bundle has them, or now and then as another tool would write them."""
+    if choose.random() < 0.9:
+        path = folder / "made.twb"
+        write_archive(path, [Member(name, [content]) for name, content in members.items()])
+        return path.read_bytes()
+    buffer = io.BytesIO()
+    packing = choose.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    with zipfile.ZipFile(buffer, "w", packing) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
+
+
+SUBJECTS = [Subject("bundle", _bundles, _run_bundle)]

@@ -3,6 +3,8 @@
     python benchmarks/random_models.py --count 300                  torch, ONNX and JAX in turn
     python benchmarks/random_models.py --count 100 --seed 7000 --source onnx --jobs 2
     python benchmarks/random_models.py --seed 7042 --count 1 --source torch --show
+    python benchmarks/random_models.py --count 5000 --jobs 2 --json > rows.jsonl
+    python benchmarks/random_models.py --table rows.jsonl
 
 Every seed is a model of 3 to 15 operations or layers: products, convolutions, norms, attention,
 broadcasts, reductions, views, lookups, towers of identical layers, several outputs. It is written
@@ -145,6 +147,16 @@ def _at(values: list[float], share: float) -> float:
     return values[min(len(values) - 1, int(share * len(values)))]
 
 
+def _kept(files: list[Path]) -> list[Row]:
+    """Rows of earlier runs."""
+    found = []
+    for file in files:
+        for line in file.read_text().splitlines():
+            row = json.loads(line)
+            found.append(Row(**{**row, "outcome": Outcome(**row["outcome"])}))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=100, help="how many models")
@@ -159,7 +171,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="stop after so long, whatever the count")
     parser.add_argument("--show", action="store_true", help="print every model")
     parser.add_argument("--json", action="store_true", help="print rows as JSON, one per line")
+    parser.add_argument("--table", type=Path, nargs="+", help="only the table of rows kept so")
     options = parser.parse_args()
+    if options.table:
+        print(table(_kept(options.table)))
+        return 0
     if options.seed is None:
         options.seed = int(time.time()) % 1_000_000_000
     print(f"seeds {options.seed} to {options.seed + options.count - 1}", file=sys.stderr)

@@ -82,3 +82,18 @@ def test_a_changed_block_argument_is_seen_by_the_loop() -> None:
     loop.body.block.insert_arg(IndexType(), 1)
     with pytest.raises(TilewrightError, match=r"scf\.for"):
         verify_module(module, memory)
+
+
+def test_the_number_of_a_loop_is_one_of_those_around_it() -> None:
+    text = """func.func @f(%a: tensor<4xindex>) -> tensor<4xindex> {{
+  %0 = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}} outs(%a : tensor<4xindex>) {{
+  ^bb0(%x: index):
+    %i = linalg.index {number} : index
+    linalg.yield %i : index
+  }} -> tensor<4xindex>
+  return %0 : tensor<4xindex>
+}}"""
+    verify_module(parse_text(text.format(number=0)))
+    with pytest.raises(TilewrightError, match="dimension 1 is not one of the 1 loops") as caught:
+        verify_module(parse_text(text.format(number=1)))
+    assert caught.value.location is not None and caught.value.location.line == 4

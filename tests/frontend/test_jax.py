@@ -424,3 +424,38 @@ def test_factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [s.name for s in import_factory("jax_models_for_test:named").inputs] == ["x", "y"]
     with pytest.raises(TilewrightError, match="a pair is needed"):
         import_factory("jax_models_for_test:wrong")
+
+
+def test_keys_of_random_numbers_among_the_weights() -> None:
+    """`nnx.split` of a model with dropout gives the keys of its generators as well."""
+
+    def model(state: Any, x: Any) -> Any:
+        return x @ state["w"]
+
+    state = {"w": floats(4, 3), "rngs": {"dropout": jax.random.key(0), "count": jnp.uint32(0)}}
+    x = floats(2, 4)
+    imported = import_jax(model, x, weights=state)
+    assert list(imported.weights) == ["w"]
+    (found,) = run(imported.module, [x], weights=imported.weights)
+    np.testing.assert_allclose(found, x @ state["w"], rtol=1e-5)
+
+
+def test_a_flax_model_with_dropout() -> None:
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Model(nnx.Module):
+        def __init__(self, rngs: Any) -> None:
+            self.first = nnx.Linear(4, 8, rngs=rngs)
+            self.dropout = nnx.Dropout(0.5, rngs=rngs)
+            self.second = nnx.Linear(8, 3, rngs=rngs)
+
+        def __call__(self, x: Any) -> Any:
+            return self.second(self.dropout(nnx.relu(self.first(x))))
+
+    model = Model(nnx.Rngs(0))
+    model.eval()
+    graph, state = nnx.split(model)
+    x = floats(2, 4)
+    imported = import_jax(lambda s, x: nnx.merge(graph, s)(x), x, weights=state)
+    (found,) = run(imported.module, [x], weights=imported.weights)
+    np.testing.assert_allclose(found, np.asarray(model(x)), rtol=1e-5, atol=1e-6)

@@ -132,10 +132,13 @@ def check_error(error: TilewrightError) -> str:
 def _is_ours(error: BaseException) -> bool:
     """Whether an exception of an author's function arose in our code: a defect of it.
 
-    A call with arguments that do not fit stops in the frame of the caller.
+    A call with arguments that do not fit stops in the frame of the caller, a name that the language
+    does not have in the function that looks for it.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and not frames[-1].filename.startswith("<fuzz")
+    if not frames or frames[-1].name == "__getattr__":
+        return False
+    return not frames[-1].filename.startswith("<fuzz")
 
 
 def run_case(subject: Subject, seeds: Any, seed: int, keep: Keep) -> tuple[str, Finding | None]:

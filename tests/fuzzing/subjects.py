@@ -16,7 +16,7 @@ SUBJECTS: list[Subject] = [
 SHARES: dict[str, int] = {
     "assembly": 6, "text": 5, "hex": 3, "binary": 4, "json": 5, "profile": 4, "planner": 2,
     "mlir": 12, "linalg-model": 5, "stablehlo": 8, "executor": 8, "pipelines": 2,
-    "onnx": 8, "pt2": 6, "artifact": 2, "safetensors": 4, "npy": 3,
+    "onnx": 8, "pt2": 6, "artifact": 1, "safetensors": 4, "npy": 3,
     "bundle": 8, "tile": 8, "cli": 4,
 }  # fmt: skip
 

@@ -145,7 +145,8 @@ class Drawing:
 
 def draw_program(seed: int) -> RandomProgram:
     """The program of a seed."""
-    from random_pieces import RECIPES, STARTS  # they draw with what is above
+    from random_networks import RECIPES  # they draw with what is above
+    from random_pieces import STARTS
 
     attempt = 0
     while True:

@@ -267,6 +267,13 @@ _define(
     lambda a, o, out: node("Less", [a[0], f"ints({o['number']})"], out),
 )
 _define(
+    "as_numbers",  # integers as floats, which products and others take
+    lambda r, a, o: a[0].astype(np.float64),
+    "{0}.float()",
+    "{0}.astype(jnp.float32)",
+    lambda a, o, out: node("Cast", [a[0]], out, to=1),
+)
+_define(
     "waves",  # sin or cos of positions times frequencies
     lambda r, a, o: r.bf16(getattr(np, o["wave"])(a[0].astype(np.float64)[..., None] * a[1])),
     "torch.{wave}({0}.float()[..., None] * {1})",

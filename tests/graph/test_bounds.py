@@ -52,7 +52,7 @@ def test_no_program_beats_its_bound(name, profile, fuse):
     for resource, busy in (("DMA", units["DMA"].busy), ("VPU", units["VPU"].busy)):
         assert bound.terms[resource] <= busy
     if profile == "atlas-v1":  # what is left out is little: spread rows, masks of edges
-        assert bound.terms["VPU"] > 0.5 * units["VPU"].busy
+        assert bound.terms["VPU"] > 0.3 * units["VPU"].busy
 
 
 def test_compulsory_traffic():
@@ -69,23 +69,31 @@ def test_compulsory_traffic():
 def test_work_of_a_linear_layer():
     options = {"scale": True, "bias": True, "activation": "gelu_tanh", "out": "fp8"}
     shapes = {"a": (2, 45, 70), "w": (70, 100), "out": (2, 45, 100)}
-    assert work_of(V1, "linear", options, shapes) == Work(
-        products=2 * 2 * 3 * 4, sums=2 * 2 * 4, operand_tiles=3 * 4, tiles=(2 + 8) * 16, casts=16
-    )
-    assert work_of(V0, "linear", options, shapes).tiles == (2 + 9) * 16
+    m, k, n = 2 * 45 / 32, 70 / 32, 100 / 32
+    found = work_of(V1, "linear", options, shapes)
+    wanted = Work(m * k * n, m * n, operand_tiles=k * m, tiles=(2 + 8) * m * n, casts=m * n)
+    assert found.__dict__ == pytest.approx(wanted.__dict__)
+    assert work_of(V0, "linear", options, shapes).tiles == pytest.approx((2 + 9) * m * n)
+
+
+def test_few_rows_still_meet_every_weight():
+    """One row has few products by volume, but each weight has to be on a side of one of them."""
+    shapes = {"a": (1, 1, 640), "w": (640, 320), "out": (1, 1, 320)}
+    assert work_of(V1, "linear", {"out": "bf16"}, shapes).products == 20 * 10
 
 
 def test_hidden_keys_are_no_work():
-    """Under a causal mask a tile of queries needs the tiles of keys up to its own."""
+    """Under a causal mask a query needs the keys up to its own."""
     shapes = {"q": (1, 4, 128, 64), "kt": (1, 2, 64, 128), "v": (1, 2, 128, 64)}
     shapes["out"] = shapes["q"]
-    seen = 4 * (1 + 2 + 3 + 4)
+    seen = 4 * (128 * 129 / 2) / 1024
     causal = work_of(V1, "attention", {"mask": "causal"}, shapes)
-    assert causal.products == seen * (2 + 2 + 1)
+    assert causal.products == pytest.approx(seen * (2 + 2 + 1 / 32))
     everything = work_of(V1, "attention", {"mask": "full"}, shapes)
-    assert everything.products == 4 * 16 * 5
+    assert everything.products == pytest.approx(4 * 16 * (4 + 1 / 32))
     # The mask is added by the matrix unit, and every query sees something.
-    assert causal.tiles == seen * 3 - 16 + 16 * 2
+    later = 4 * (96 * 97 / 2) / 1024  # keys behind the first 32 of a query
+    assert causal.tiles == pytest.approx(later + 2 * seen + 16 * 2)
     assert causal.columns == 16
     assert everything.columns == 16 * 5
 

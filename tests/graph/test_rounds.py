@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
 from tilewright.runtime.check import check
@@ -15,183 +12,13 @@ from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
-WIDTH = 32
-
-
-def _normed(net: ModelBuilder, y: Value, layers: int = 4, name: str = "layers") -> Value:
-    """y = y + linear(norm(y)), several times."""
-    for number in range(layers):
-        with net.layer(f"{name}.{number}"):
-            y = y + net.linear(net.layer_norm(y, "norm"), y.shape[-1], "linear")
-    return y
-
-
-def _rectified(net: ModelBuilder, y: Value, layers: int = 4, name: str = "layers") -> Value:
-    """y = relu(linear(y)), several times."""
-    for number in range(layers):
-        with net.layer(f"{name}.{number}"):
-            y = net.relu(net.linear(y, y.shape[-1], "linear"))
-    return y
-
-
-def _on_the_host(net: ModelBuilder, x: Value) -> Value:
-    with net.layer("hosted"):
-        return net.linear(x, WIDTH, "linear")
-
-
-def _input(net: ModelBuilder) -> Value:
-    return net.input("x", (33, WIDTH))
-
-
-def read_after_the_loop(net: ModelBuilder) -> None:
-    x = _input(net)
-    net.output("y", net.linear(_normed(net, x), WIDTH, "head") + x)
-
-
-def two_heads(net: ModelBuilder) -> None:
-    x = _input(net)
-    y = _rectified(net, x)
-    net.output("o", net.linear(y, WIDTH, "o"))
-    net.output("p", net.linear(x, WIDTH, "p"))
-
-
-def start_is_an_output(net: ModelBuilder) -> None:
-    start = net.silu(_input(net))
-    net.output("start", start)
-    net.output("y", _normed(net, start))
-
-
-def result_and_more_work(net: ModelBuilder) -> None:
-    """The result of the loop is an output, and large tensors come behind it."""
-    y = _normed(net, net.silu(_input(net)))
-    net.output("y", y)
-    wide = net.gelu(net.linear(y, 256, "up"))
-    net.output("z", net.linear(net.silu(wide), WIDTH, "down"))
-
-
-def returned_unchanged(net: ModelBuilder) -> None:
-    x = _input(net)
-    net.output("same", x)
-    net.output("y", _normed(net, x))
-
-
-def read_in_every_round(net: ModelBuilder) -> None:
-    """The start is carried and, beside that, read by all rounds as it was."""
-    x = net.silu(_input(net))
-    y = x
-    for number in range(4):
-        with net.layer(f"layers.{number}"):
-            y = net.linear(net.layer_norm(y, "norm"), WIDTH, "linear") + x
-    net.output("y", y)
-
-
-def first_result_read_in_every_round(net: ModelBuilder) -> None:
-    """All rounds read what the first one made."""
-    x = _input(net)
-    first = None
-    y = x
-    for number in range(4):
-        with net.layer(f"layers.{number}"):
-            z = net.linear(net.layer_norm(y, "norm"), WIDTH, "linear")
-            first = z if first is None else first
-            y = net.silu(z + first)
-    net.output("y", y)
-
-
-def two_carried(net: ModelBuilder) -> None:
-    """Two values go from round to round, from the same start."""
-    x = net.silu(_input(net))
-    a = b = x
-    for number in range(4):
-        with net.layer(f"layers.{number}"):
-            a = a + net.linear(net.layer_norm(b, "norm_a"), WIDTH, "a")
-            b = net.silu(b) + net.linear(net.layer_norm(a, "norm_b"), WIDTH, "b")
-    net.output("a", a)
-    net.output("b", b)
-
-
-def a_view_is_read(net: ModelBuilder) -> None:
-    x = net.silu(_input(net))
-    y = _normed(net, x)
-    flat = net.reshape(x, (1, 33 * WIDTH))
-    net.output("y", net.linear(y, WIDTH, "head"))
-    net.output("flat", net.silu(flat))
-
-
-def the_host_reads_it(net: ModelBuilder) -> None:
-    """What a tower starts from goes to the host, and the host's result into another tower."""
-    x = net.silu(_input(net))
-    y = _normed(net, x)
-    turned = _on_the_host(net, x)
-    net.output("y", y)
-    net.output("z", _normed(net, turned + y, 3, "more"))
-
-
-def a_later_part_reads_it(net: ModelBuilder) -> None:
-    """The device comes back to it after a turn of the host."""
-    x = net.silu(_input(net))
-    y = _on_the_host(net, _normed(net, x))
-    net.output("y", net.linear(y, WIDTH, "head") + x)
-
-
-def towers_after_each_other(net: ModelBuilder) -> None:
-    x = _input(net)
-    first = _normed(net, x, 4, "first")
-    second = _normed(net, net.silu(first), 4, "second")
-    net.output("y", second + first)
-
-
-def images(net: ModelBuilder) -> None:
-    """As of EDSR: blocks of two convolutions with a skip around each, and one around all."""
-    x = net.input("x", (1, 3, 4, 5))
-    head = net.conv2d(x, 32, 3, "head", padding=1)
-    y = head
-    for number in range(5):
-        with net.layer(f"blocks.{number}"):
-            inner = net.relu(net.conv2d(y, 32, 3, "conv1", padding=1))
-            y = y + net.conv2d(inner, 32, 3, "conv2", padding=1)
-    y = net.conv2d(y, 32, 3, "body", padding=1) + head
-    net.output("y", net.conv2d(y, 3, 3, "tail", padding=1))
-
-
-def images_kept(net: ModelBuilder) -> None:
-    """A stack of plain convolutions whose start is read again."""
-    x = net.input("x", (1, 32, 5, 6))
-    start = net.relu(net.conv2d(x, 32, 3, "head", padding=1))
-    y = start
-    for number in range(5):
-        with net.layer(f"blocks.{number}"):
-            y = net.relu(net.conv2d(y, 32, 3, "conv", padding=1))
-    net.output("y", net.relu(net.conv2d(y + start, 32, 3, "tail", padding=1)))
-
-
-def without_weights(net: ModelBuilder) -> None:
-    x = _input(net)
-    for _ in range(4):
-        x = net.softmax(x) * 3.0
-    net.output("y", x)
-
-
-FOLDED: list[Callable[[ModelBuilder], None]] = [
-    read_after_the_loop, two_heads, start_is_an_output, result_and_more_work, returned_unchanged,
-    read_in_every_round, two_carried, a_view_is_read, the_host_reads_it, a_later_part_reads_it,
-    towers_after_each_other, images, images_kept, without_weights,
-    first_result_read_in_every_round,
-]  # fmt: skip
-
-
-def built(make: Callable[[ModelBuilder], None]) -> Imported:
-    net = ModelBuilder(make.__name__, seed=5)
-    make(net)
-    return net.build()
-
 
 def compiled(model: Imported, rounds: bool = True) -> CompiledModel:
     options = CompileOptions(host=("hosted",), rounds=rounds)
     return compile_model(model, load_profile("atlas-v1"), options)
 
 
-@pytest.mark.parametrize("make", FOLDED, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_folded_layers_compute_the_same(make):
     model = built(make)
     folded, plain = compiled(model), compiled(model, rounds=False)

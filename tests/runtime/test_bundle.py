@@ -179,9 +179,14 @@ def test_one_wrong_byte_in_the_weights(saved: Path) -> None:
 
 
 def test_newer_version(saved: Path) -> None:
-    with_manifest(saved, lambda m: m.update(version=2))
-    with pytest.raises(TilewrightError, match=r"TW3103.*version 2.*up to 1"):
+    with_manifest(saved, lambda m: m.update(version=3))
+    with pytest.raises(TilewrightError, match=r"TW3103.*version 3.*up to 2"):
         bundle.load(saved)
+
+
+def test_the_first_version_has_no_graph_of_values(saved: Path) -> None:
+    with_manifest(saved, lambda m: (m.update(version=1), m.pop("values")))
+    assert bundle.load(saved).graph is None
 
 
 @pytest.mark.parametrize(

@@ -332,7 +332,7 @@ def test_the_original_is_found_by_its_hash(tmp_path: Path, monkeypatch: Any) -> 
     assert "has changed since" in note()
     model.provenance["model_hash"] = model_hash(simplify(imported()))
     result = verify(model, references=models.REFERENCES)
-    assert result.original == "text" and not result.notes
+    assert result.original == "text" and "float32" not in " ".join(result.notes)
     assert called == [str(path)] * 2
 
 

@@ -67,7 +67,7 @@ def _check(spec: Spec) -> Outcome:
         return Outcome("refused", "nothing is written")
     arrays = arrays_for(spec, kernel)
     kept = patch.multiple(lower_nest, STRAIGHT=1, BODY=200) if spec.loops else nullcontext()
-    sizes = {name: spec.sizes[name] for name in ("M", "N", "K")}
+    sizes: dict[str, Any] = {name: spec.sizes[name] for name in ("M", "N", "K")}
     if any("B" in kind.sizes for kind in kernel.specs.values()):
         sizes["B"] = spec.sizes["B"]
     profile = machine(spec.profile)

@@ -434,7 +434,7 @@ class Body:
     def _write(self, made: _Made, write: Write, at: _Place) -> None:
         if made.write.dtype == "none":
             return
-        tile = at.pick(write.pick) if at.pool else 1.0
+        tile: Any = at.pick(write.pick) if at.pool else 1.0
         kinds = [_kind(t) for t in at.pool]
         index = [at.index[d] if d in at.index else slice(None) for d in made.dimensions if d != 1]
         if 1 in made.dimensions:

@@ -442,3 +442,52 @@ def test_sizes_that_contradict_the_arrays() -> None:
     with pytest.raises(TilewrightError, match="M is given as 3, the arrays have 4"):
         copied(np.zeros((4, 4)), M=3)
     assert np.array_equal(copied(np.full((4, 4), 3.0)).astype(float), np.full((4, 4), 9.0))
+
+
+def two_arguments(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.relu(x[m, :], x[m, :])  # pyright: ignore  # here
+
+
+def no_such_name(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.exp(y[m, :])  # pyright: ignore  # here
+
+
+def no_such_function(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.reluu(x[m, :])  # pyright: ignore  # here
+
+
+def no_such_method(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :].relu()  # pyright: ignore  # here
+
+
+STOPS = [two_arguments, no_such_name, no_such_function, no_such_method]
+
+
+@pytest.mark.parametrize("function", STOPS, ids=lambda f: f.__name__)
+def test_what_python_itself_does_not_like(function: Callable[..., None]) -> None:
+    """Mistakes that Python finds are reported like ours, with the exception behind them."""
+    kernel = tw.kernel(function)
+    for run in (
+        lambda: kernel.compile(**sizes_of(kernel)),
+        lambda: kernel.ir(**sizes_of(kernel)),
+        lambda: kernel.eager(np.zeros((64, 96))),
+    ):
+        with pytest.raises(TilewrightError) as caught:
+            run()
+        error = caught.value
+        assert error.code == "TW1650" and isinstance(error.__cause__, Exception)
+        assert error.message.startswith(f"{function.__name__} stops here with ")
+        assert error.location is not None and error.location.line == line_of(function)
+
+
+def test_kernels_are_functions() -> None:
+    for thing in (3, print, Callable):
+        with pytest.raises(TilewrightError, match="a kernel is a function of tensors") as caught:
+            tw.kernel(thing)  # pyright: ignore
+        assert caught.value.code == "TW1621"
+    with pytest.raises(TypeError, match="at least one size"):
+        tw.bf16[()]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
+import kernel_checks
+import kernel_generator
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -142,6 +146,28 @@ def check(make: Any, seed: int, profile: str, loops: bool = False) -> None:
 
 def _several(x: Any) -> tuple[Any, ...]:
     return x if isinstance(x, tuple) else (x,)
+
+
+def test_random_nests() -> None:
+    """Some of what `benchmarks/random_kernels.py` checks, of fresh seeds unless in CI."""
+    first = 0 if os.environ.get("CI") else secrets.randbelow(1 << 31)
+    print(f"seeds from {first} on")
+    for seed in range(first, first + 25):
+        outcome = kernel_checks.check(kernel_generator.make(seed))
+        assert not outcome.failed, f"seed {seed}: {outcome}"
+
+
+def test_failures_are_made_smaller() -> None:
+    """A kernel that is wrong as long as it has a product keeps little else."""
+    spec = next(s for s in map(kernel_generator.make, range(100)) if "product" in str(s))
+
+    def check(spec: kernel_generator.Spec) -> kernel_checks.Outcome:
+        return kernel_checks.Outcome("wrong" if "product" in str(spec) else "ok")
+
+    with patch.object(kernel_checks, "check", check):
+        less = kernel_checks.shrunk(spec, "wrong")
+    assert str(less).count("Op(") == 1 and len(less.sections) == 1
+    assert eval(kernel_generator.shown(less), vars(kernel_generator)) == less
 
 
 @pytest.mark.parametrize("make", [in_a_grid, with_states])

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 PHASES = (
-    "import", "simplify", "lower", "calibrate", "fold layers", "place and generate", "link",
+    "import", "simplify", "lower", "calibrate", "fold layers", "place and generate", "link", "check",
     "accuracy", "run and verify", "write",
 )  # fmt: skip
 

@@ -15,7 +15,9 @@ from xdsl.utils.exceptions import DiagnosticException
 from tilewright.dialects.error_hints import verify_hint
 from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.xdsl_api import (
+    ArrayAttr,
     Block,
+    IntegerAttr,
     IsTerminator,
     ModuleOp,
     Operation,
@@ -41,6 +43,8 @@ def verify_module(module: ModuleOp, memory: Verified | None = None) -> None:
     defined: set[SSAValue] = set()
     for op in module.walk():
         _verify_order(op, defined)
+        if op.name == "linalg.index":
+            _verify_index(op)
         if isinstance(op, func.FuncOp):
             _verify_ends(op)
         elif isinstance(op, ModuleOp):
@@ -63,6 +67,17 @@ def _refused(op: Operation, reason: str) -> TilewrightError:
     return TilewrightError(
         "TW1211", f"{name_of(op)}: {reason}", location_of(op), verify_hint(reason)
     )
+
+
+def _verify_index(op: Operation) -> None:
+    """The number of a loop is one of those around it."""
+    around = op.parent_op()
+    loops = around.get_attr_or_prop("iterator_types") if around is not None else None
+    wanted = op.get_attr_or_prop("dim")
+    if isinstance(loops, ArrayAttr) and isinstance(wanted, IntegerAttr):
+        number = wanted.value.data
+        if not 0 <= number < len(loops):
+            raise _refused(op, f"dimension {number} is not one of the {len(loops)} loops around it")
 
 
 def _verify_ends(function: func.FuncOp) -> None:

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,7 @@ ILL_FITTING = (
     MemoryError, StopIteration, VerifyException,
 )  # fmt: skip
 BYTECODE = b"ML\xefR"
+READING_SECONDS = 300  # a portable artifact
 
 
 def import_text(
@@ -82,36 +85,38 @@ def import_artifact(
 
 
 def artifact_text(content: bytes, source: str) -> str:
-    """A portable artifact as text with its locations."""
+    """A portable artifact as text with its locations; jaxlib reads it, in another process."""
+    from tilewright.frontend.artifact_reader import MISSING, REFUSED
+
     try:
-        ir: Any = importlib.import_module("jaxlib.mlir.ir")
-        extension: Any = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
-        chlo: Any = importlib.import_module("jaxlib.mlir.dialects.chlo")
-        stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-    except ImportError:
+        done = subprocess.run(
+            [sys.executable, "-m", "tilewright.frontend.artifact_reader"],
+            input=content, capture_output=True, timeout=READING_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        done = None
+    if done is not None and done.returncode == 0:
+        return done.stdout.decode()
+    if done is not None and done.returncode == MISSING:
         raise TilewrightError(
             "TW6209",
             "portable artifacts are read by jaxlib, which is not installed",
             Location(source),
             'pip install "tilewright[jax]", or save the text: jax.jit(f).lower(…).as_text()',
-        ) from None
-    registry, context = ir.DialectRegistry(), ir.Context()
-    extension.register_dialects(registry)
-    context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
-    stablehlo.register_dialect(context)
-    chlo.register_dialect(context)
-    try:
-        module = stablehlo.deserialize_portable_artifact(context, content)
-    except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise TilewrightError(
-            "TW6209",
-            f"jaxlib does not read this artifact: {reason}",
-            Location(source),
-            "it may be cut off, or made by a newer version",
-        ) from None
-    return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+        )
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() if done else []
+    if done is None:
+        reason = f"it does not come to an end within {READING_SECONDS} s"
+    elif done.returncode == REFUSED and lines:
+        reason = lines[-1]
+    else:
+        reason = "it stops in the middle"
+    raise TilewrightError(
+        "TW6209",
+        f"jaxlib does not read this artifact: {reason}",
+        Location(source),
+        "it may be damaged or cut off, or made by a newer version",
+    )
 
 
 def load_operations() -> dict[str, Any]:

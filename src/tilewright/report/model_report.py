@@ -11,14 +11,14 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tilewright.trace.model import Activity
+
 FORMAT = 1  # of the JSON form
 LATENCY = "latency"  # binds a step in which no unit is busy for half of the time
 BUSY_ENOUGH = 0.5
 
 
 # --- what a run and a verification give -------------------------------------------------
-
-from tilewright.trace.model import Activity
 
 
 @dataclass(frozen=True)

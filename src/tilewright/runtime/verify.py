@@ -55,6 +55,7 @@ def verify(
     references: Mapping[str, Reference] | None = None,
     progress: Progress | None = None,
     min_cosine: float | None = None,
+    max_cycles: int | None = None,
 ) -> Verification:
     """Run a model on the simulator and compare it bit by bit with the references.
 
@@ -64,8 +65,9 @@ def verify(
         default the file that the model's provenance names, if it is there unchanged.
     min_cosine: how close to float32 every output has to be; by default as close as rounding to fp8
         explains, see `noise`.
+    max_cycles: fail where the device takes longer.
     """
-    session = Session(model, machine, POLICY, progress)
+    session = Session(model, machine, POLICY, progress, max_cycles)
     chosen = {**example_inputs(model, "random", seed), **(inputs or {})}
     values = session.complete(named_inputs(model, chosen))
     known = references if references is not None else library_references(model)
@@ -109,7 +111,7 @@ def verify(
             else "every step that could be looked at is right for the inputs it had; the error is in a "
             "step whose result was not readable, or behind the last one"
         )
-    if model.graph is None:
+    if model.graph is None and len(model.steps) > 1:
         result.notes.append("the model has no graph of values: regions were taken at their word")
     if original is None:
         original = find_original(model, result.notes)

@@ -34,7 +34,7 @@ def run(program, profile, outputs):
 @pytest.mark.parametrize("name", ENTRIES)
 def test_no_kernel_is_faster(name, profile):
     row = measure(ENTRIES[name], profile)
-    assert row.bound <= row.cycles <= 2 * row.bound
+    assert row.bound <= row.cycles <= 4 * row.bound
 
 
 @given(
@@ -98,7 +98,8 @@ def test_copies_and_unused_work_do_not_count():
 
 
 def test_bound_of_a_copy_by_hand():
-    """DRAM to VMEM to DRAM: command and bytes in, the wait, command and bytes out, the wait."""
+    """DRAM to VMEM to DRAM: command, bytes in, bytes out, the wait. Rows could leave while others
+    come in, so the bound does not wait for all of them."""
     text = """
     li   x1, 1024
     dma.load.ch0 x0, x0, x1
@@ -108,7 +109,37 @@ def test_bound_of_a_copy_by_hand():
 """
     profile = load_profile("atlas-v1")
     cycles, bound, _ = run(assemble(text, profile), profile, [(1024, 1024)])
-    assert bound.cycles == 3 + 516 + 2 + 516 + 1 == cycles
+    assert bound.cycles == 3 + 4 + 512 + 512 + 1
+    assert cycles == 3 + 516 + 2 + 516 + 1
+
+
+def test_padding_is_no_work():
+    """One row of 1024 numbers: 2048 bytes come in and leave, in two registers' worth of work."""
+    row = measure(ENTRIES["relu"], "atlas-v1", {"M": 1, "N": 1024})
+    assert row.bound == 3 + 4 + 2 * 1024 + 1
+    assert row.cycles < 5_796  # of a program written by hand
+
+
+def test_tables_are_no_work():
+    """A causal mask can be made on chip, and is."""
+    row = measure(ENTRIES["attention_causal"], "atlas-v1")
+    assert row.bound <= row.cycles <= 7_225
+
+
+def test_long_runs_count_elements(monkeypatch):
+    """A row beside a matrix is a row, not 32 of them."""
+    monkeypatch.setattr("tilewright.targets.atlas.kernels.measure.TRACED", 100)
+    row = measure(ENTRIES["add_row"], "atlas-v1", {"M": 32, "N": 512})
+    assert row.bound == 3 + 4 + (2 * 32 * 512 * 2 + 512 * 2) // 2 + 1
+    assert row.bound <= row.cycles
+
+
+def test_redundant_masks_do_not_count():
+    """Hiding what lies beyond an edge is one way to sum a ragged row; others need not do it."""
+    whole_rows, ragged = (
+        measure(ENTRIES["softmax"], "atlas-v0", {"M": 32, "N": n}).bound for n in (64, 63)
+    )
+    assert 0.95 * whole_rows < ragged <= whole_rows
 
 
 def test_nothing_stored_is_no_work():

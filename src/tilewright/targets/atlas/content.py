@@ -110,12 +110,26 @@ def as_kind(given: Content, kind: str) -> Content:
 
 
 def _as_bytes(given: Content) -> Content:
-    """The bytes of numbers; of their values only zeros are kept."""
-    zero = given.zero
-    constant = given.constant
+    """The bytes of numbers, where these are known; of fp8 only zeros are."""
+    if given.kind == "raw":
+        return given
+    known, constant = given.zero, given.constant
+    codes = np.zeros(known.shape, np.uint8)
     if given.kind == "bf16":
-        zero, constant = np.repeat(zero, 2, axis=1), np.repeat(constant, 2, axis=1)
-    return content("raw", constant, np.zeros(zero.shape), np.where(zero, 0, 255))
+        known = constant & (given.low == given.high)
+        numbers = np.where(known, given.low, np.float32(0)).astype(np.float32)
+        codes = (numbers.view(np.uint32) >> 16).astype("<u2").view(np.uint8).reshape(SIDE, SIDE)
+        known, constant = np.repeat(known, 2, axis=1), np.repeat(constant, 2, axis=1)
+    return content("raw", constant, np.where(known, codes, 0), np.where(known, codes, 255))
+
+
+def with_bytes(given: Content, at: int, raw: bytes, count: int) -> Content:
+    """The same with some bytes of every row set."""
+    given = _as_bytes(given)
+    constant, low, high = given.constant.copy(), given.low.copy(), given.high.copy()
+    constant[:, at : at + count] = True
+    low[:, at : at + count] = high[:, at : at + count] = np.frombuffer(raw[:count], np.uint8)
+    return content("raw", constant, low, high)
 
 
 @lru_cache(MEMORY)
@@ -160,8 +174,9 @@ def pairwise(name: str, a: Content, b: Content) -> tuple[Content, np.ndarray]:
         passes[equal(b, 0.0)] = 1
         if not minus:
             passes[equal(a, 0.0)] = 2
-        for x, turn in ((a, 1), (b, -1 if minus else 1)):
-            absorbs = beyond(x, 1) | beyond(x, -1)
+        large = [beyond(x, 1) | beyond(x, -1) for x in (a, b)]
+        for x, turn, mine, others in ((a, 1, *large), (b, -1 if minus else 1, *large[::-1])):
+            absorbs = mine & ~others
             constant = constant | absorbs
             low = np.where(absorbs, turn * x.low, low)
             high = np.where(absorbs, turn * x.low, high)
@@ -203,7 +218,7 @@ def over_rows(parts: tuple[Content, ...]) -> Content:
 @lru_cache(MEMORY)
 def over_columns(a: Content) -> Content:
     """One number of each column, in all its elements."""
-    constant = as_kind(a, "bf16").constant.all(0)
+    constant = np.logical_and.reduce(as_kind(a, "bf16").constant, axis=0)
     whole = np.repeat(constant[None, :], SIDE, axis=0)
     edge = np.full(whole.shape, INFINITE)
     return content("bf16", whole, -edge, edge)

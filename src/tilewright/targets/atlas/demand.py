@@ -70,7 +70,7 @@ def demand(
     if name in _OVER_COLUMNS:
         return _over_columns(name, live, sources)
     if name in _OVER_ROWS:
-        rows = np.logical_or.reduce([x.any(1) for x in live])
+        rows = np.logical_or.reduce(np.concatenate(live, axis=1), axis=1)
         whole = mask(np.repeat(rows[:, None], SIDE, axis=1))
         return Demand(rows.sum() / SIDE, (whole,) * len(sources))
     if name.startswith("vmatmul"):

@@ -21,6 +21,7 @@ from tilewright.targets.atlas.codegen.lower_nest import (
 from tilewright.targets.atlas.codegen.padding import without_padding
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.stages import stages
+from tilewright.targets.atlas.codegen.tables import Table, made_on_chip
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program, joined
 from tilewright.tile.backend import STEPS, running
@@ -60,6 +61,7 @@ class Placement:
     tensors: Mapping[str, Placed]
     constants: int
     area: Area | None = None
+    tables: bool = False  # those that take longer to load are made on chip
 
 
 @dataclass
@@ -86,7 +88,8 @@ def compile_kernel(
         name: Placed(layout, bases[name], padding=layout.arrangement is not None)
         for name, layout in layouts.items()
     }
-    placed = compile_placed(kernel, profile, layouts, Placement(tensors, end), exact)
+    placement = Placement(tensors, end, tables=True)
+    placed = compile_placed(kernel, profile, layouts, placement, exact)
     compiled = CompiledKernel(
         kernel,
         profile,
@@ -117,9 +120,11 @@ def compile_placed(
     for limit in (STEPS, STEPS // 4, STEPS // 16, 1):
         try:
             tracer = trace(kernel, profile, layouts, limit)
-        except TilewrightError as error:
+        except TilewrightError:
             # With fewer steps written out, variables may have to be states.
-            raise exceeded or error from None
+            if exceeded is None:
+                raise
+            raise exceeded from None
         try:
             return lowered(kernel, profile, placement, tracer).finish(exact)
         except VmemExceeded as error:
@@ -189,11 +194,15 @@ def lowered(
             placed[name] = replace(placed[name], padding=True)
         statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
         statements = without_padding(statements, profile)
+        tables: dict[int, Table] = {}
+        if placement.tables:
+            statements, tables, area = made_on_chip(statements, data, profile, area)
         parts, used = stages(statements, end)
         end += used
         for part in parts:
             pool = ConstantPool(end)
-            routines.append(lower(part, profile, pool, area, shares))
+            routines.append(lower(part, profile, pool, area, shares, tables))
+            tables = {}  # the first stage makes them
             if pool.values:
                 data.append((pool.dram, pool.data()))
                 end += len(pool.data())

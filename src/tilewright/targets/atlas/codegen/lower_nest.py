@@ -32,6 +32,7 @@ from tilewright.targets.atlas.codegen.nest import (
 )
 from tilewright.targets.atlas.codegen.residency import ROOM, WAITING, lasting_slots, resident
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
+from tilewright.targets.atlas.codegen.tables import Table, make_tables
 from tilewright.targets.atlas.codegen.tiles import Tile
 from tilewright.targets.atlas.codegen.virtual import (
     REGISTER_BYTES,
@@ -55,10 +56,12 @@ def lower(
     pool: ConstantPool | None = None,
     area: Area | None = None,
     shares: tuple[int, ...] = SHARES,
+    tables: dict[int, Table] | None = None,
 ) -> Routine:
     """The routine that runs a tile program; constants it needs from memory go to the pool.
 
-    It uses the given part of VMEM, by default all of it.
+    It uses the given part of VMEM, by default all of it, and first makes the tables at their places
+    outside of that part.
 
     Writing loops out takes VMEM: where that is too much, shorter bodies are tried.
     """
@@ -70,7 +73,7 @@ def lower(
         mark_loops(rows, share)
         pool.values.clear()
         try:
-            return _Lowering(profile, pool, area).run(rows)
+            return _Lowering(profile, pool, area).run(rows, tables or {})
         except VmemExceeded as exceeded:
             error = exceeded
         except OutOfReach as far:
@@ -104,13 +107,15 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
 class _Lowering(Chip):
     """The structure of a routine: straight pieces and loops."""
 
-    def run(self, statements: list[Statement]) -> Routine:
+    def run(self, statements: list[Statement], tables: dict[int, Table]) -> Routine:
         # Where loading takes the vector unit's time, tiles wait in registers as long as they can.
         waiting = ROOM if self.profile.timing["tensor_load"].unit == "VPU" else WAITING
         statements = resident(unrolled(statements), ROOM, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)
         self._sequence(statements, [], self.routine.items)
+        if tables:
+            self._begin(tables)
         if self.pool.values:
             first = self.routine.code()
             for k in range(len(self.pool.values)):
@@ -125,6 +130,17 @@ class _Lowering(Chip):
             wanted = self.peak - self.area.start + self.area.end - self.ceiling
             raise VmemExceeded(self.profile, wanted + held, most[1], wanted)
         return self.routine
+
+    def _begin(self, tables: dict[int, Table]) -> None:
+        """Make tables in front of everything, beside the first loads where a piece begins."""
+        first = self.routine.code()
+        make_tables(first, tables)
+        items = self.routine.items
+        if items and isinstance(items[0], Code):
+            for op in items.pop(0).ops:  # pyright: ignore[reportAttributeAccessIssue]
+                op.order = len(first.ops)
+                first.ops.append(op)
+        items.insert(0, first)
 
     def _sequence(
         self,

@@ -19,7 +19,7 @@ from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.work import ROW, Memory, Tensor, work_of
 
 SUM = "mxu0.acc0"  # where accumulator parameters are
-TRACED = 400_000  # instructions up to which the work is derived value by value
+TRACED = 1_000_000  # instructions up to which the work is derived value by value
 PROFILES = ("atlas-v0", "atlas-v1")
 
 

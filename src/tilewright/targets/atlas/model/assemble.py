@@ -18,16 +18,15 @@ from tilewright.runtime.compiled_model import (
     Rounds,
     Step,
 )
-from tilewright.runtime.value_graph import digest
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
-from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.calls import Call, Tensor, content_codes
 from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.link import Linked, link
 from tilewright.targets.atlas.model.placement import Places
 from tilewright.targets.atlas.model.rounds import Folded
 from tilewright.targets.atlas.model.values import value_graph
 from tilewright.targets.atlas.profile import Profile
-from tilewright.tile.layouts import Layout, to_codes
+from tilewright.tile.layouts import Layout
 
 
 def assemble(
@@ -52,8 +51,7 @@ def assemble(
             part.first, part.end, linked, instruction_memory,
         )  # fmt: skip
         runs.append(DevicePart(tuple(order), part.inputs, part.outputs))
-    graph = value_graph(parts, folded)
-    regions, weights = _regions(folded, places, made, graph.digests)
+    regions, weights = _regions(folded, places, made)
     steps = [_step(call, index, linked, places) for index, call in enumerate(folded.calls)]
     ports = parts.ports()
     phases["kernels"] = _listing(folded, places)
@@ -76,15 +74,14 @@ def assemble(
         state=dict(model.state),
         phases=phases,
         quantisation=_quantisation(folded),
-        graph=graph,
+        graph=value_graph(parts, folded),
     )
 
 
 def _regions(
-    folded: Folded, places: Places, made: list[PlacedKernel], digests: dict[str, str]
+    folded: Folded, places: Places, made: list[PlacedKernel]
 ) -> tuple[dict[str, Region], dict[str, np.ndarray]]:
-    """The place of every tensor, and the bytes of those that have a content; their digests are
-    noted as they are made."""
+    """The place of every tensor, and the bytes of those that have a content."""
     regions: dict[str, Region] = {}
     weights: dict[str, np.ndarray] = {}
     rounds = {t: (r, n) for n, r in enumerate(folded.repeats) for t in r.weights}
@@ -111,7 +108,7 @@ def _regions(
         )
         if tensor.content is not None:
             every = rounds[tensor][0].weights[tensor] if tensor in rounds else [tensor]
-            weights[name] = _packed(every, digests)
+            weights[name] = _packed(every)
     for call, kernel in zip(folded.calls, made, strict=True):
         for number, (address, content) in enumerate(kernel.data):
             name = f"{call.name}.constant{number}"
@@ -128,14 +125,10 @@ def on_chip_name(tensor: Tensor, places: Places) -> str:
     return tensor.name if places.stays[tensor].whole else f"{tensor.name}@vmem"
 
 
-def _packed(tensors: list[Tensor], digests: dict[str, str]) -> np.ndarray:
-    rows = []
-    for tensor in tensors:
-        assert tensor.content is not None
-        array = np.asarray(tensor.content(), np.float32).reshape(tensor.layout.given)
-        codes = to_codes(array, tensor.layout.dtype)
-        digests[tensor.name] = digest(codes)
-        rows.append(np.frombuffer(tensor.layout.pack(codes), np.uint8))
+def _packed(tensors: list[Tensor]) -> np.ndarray:
+    rows = [
+        np.frombuffer(tensor.layout.pack(content_codes(tensor)), np.uint8) for tensor in tensors
+    ]
     return rows[0] if len(rows) == 1 else np.stack(rows).reshape(-1)
 
 

@@ -7,13 +7,13 @@ Nothing here knows how kernels are scheduled or why tensors are where they are; 
 each step computes (its formula, operation by operation, because every operation rounds) and the
 rates of the machine. Three resources are looked at, each alone and as if it were never idle:
 
-DMA. Every weight, constant and input has to come in once, every output has to leave once, at the
-    engine's rate and as one transfer: without padding, commands, or the constants that kernels add
-    for their own use. Activations need not move at all. For a single step its operands and result
+DMA. Every weight and input has to come in once, every output has to leave once, at the engine's
+    rate and as one transfer: without padding and commands. Constants can be made on chip. Activations need not move at all. For a single step its operands and result
     count where they lie: what is in DRAM moves, what is in VMEM does not.
 
-Matrix units. A product of n x k x m elements takes ceil(n/32) ceil(k/32) ceil(m/32) products of
-    tiles, each on one of two units of different speed. A unit holds two weights and two sums. Let
+Matrix units. A product of n x k x m elements takes n/32 k/32 m/32 products of tiles (parts of a
+    tile can share an instruction with others) and at least one for every 1024 elements of an
+    operand or the result, each on one of two units of different speed. A unit holds two weights and two sums. Let
     it get W weights and let V sums leave it. In time, one weight place sees W' weights one after
     the other and one place for sums V' sums; a weight and a sum can only meet while both are
     there, which happens for at most W' + V' pairs, and each pair gives at most one product. Over
@@ -106,7 +106,7 @@ def bound_of(model: CompiledModel) -> ModelBound:
         bytes = sum(_port_bytes(model, port) for port in (*part.inputs, *part.outputs))
         for name in names:
             region = model.regions[name]
-            if region.kind in ("weight", "constant") and name not in loaded:
+            if region.kind == "weight" and name not in loaded:
                 loaded.add(name)
                 bytes += _content(region) * region.count
         terms = terms_of(profile, work, bytes)
@@ -130,7 +130,8 @@ def _content(region: Region) -> int:
 def _moved(model: CompiledModel, step: Step) -> int:
     """Bytes a step has to move between the memories as things are placed."""
     regions = [model.regions[name] for name in dict.fromkeys(step.operands.values())]
-    return sum(_content(region) for region in regions if region.space == "dram")
+    moved = (r for r in regions if r.space == "dram" and r.kind != "constant")
+    return sum(_content(region) for region in moved)
 
 
 def _port_bytes(model: CompiledModel, port: str) -> int:
@@ -147,10 +148,10 @@ def terms_of(profile: Profile, work: Work, moved: int) -> dict[str, int]:
     }
 
 
-def _transfers(work: Work) -> tuple[int, int]:
+def _transfers(work: Work) -> tuple[float, float]:
     """(weights pushed, sums popped), at least."""
-    least = max(work.operand_tiles, -(-work.products // 2) - work.sums)
-    return max(0, least), work.sums
+    least = max(work.operand_tiles, work.products / 2 - work.sums)
+    return max(0.0, least), work.sums
 
 
 def _matrix_ticks(profile: Profile, work: Work) -> int:
@@ -167,7 +168,7 @@ def _matrix_ticks(profile: Profile, work: Work) -> int:
         work.products * profile.timing[f"matmul_mxu{unit}"].interval + beside for unit in (0, 1)
     ]
     jobs = [(times[0], times[1])] + ([(rest, rest)] if rest > 0 else [])
-    return math.ceil(two_machines(jobs))  # pyright: ignore[reportArgumentType]
+    return math.ceil(two_machines(jobs) - 1e-6)
 
 
 def _vector_ticks(profile: Profile, work: Work) -> int:
@@ -180,4 +181,4 @@ def _vector_ticks(profile: Profile, work: Work) -> int:
     if timing["push"].unit == "VPU":
         pushed, popped = _transfers(work)
         ticks += pushed * timing["push"].interval + popped * timing["pop_wide"].interval
-    return ticks
+    return math.ceil(ticks - 1e-6)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.runtime.compiled_model import Kind
-from tilewright.tile.layouts import Layout
+from tilewright.tile.layouts import Layout, to_codes
 
 # fp8 values are scaled to at most this. Sums of products pass through fp16 in the matrix units,
 # which ends at 65504: 16 leaves room for thousands of terms, and 28 times the largest value seen
@@ -90,6 +90,13 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"<{self.name} {'x'.join(map(str, self.layout.shape))} {self.layout.dtype}>"
+
+
+def content_codes(tensor: Tensor) -> np.ndarray:
+    """The bit patterns of a weight or constant, in the shape in which it is given."""
+    assert tensor.content is not None
+    array = np.asarray(tensor.content(), np.float32).reshape(tensor.layout.given)
+    return to_codes(array, tensor.layout.dtype)
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""From a model to a program: simplify, lower, calibrate, fold layers, place, generate, link."""
+"""From a model to a program: simplify, lower, calibrate, fold layers, place, generate, link, check."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tilewright.model.digest import model_hash
 from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.simplify import simplify
+from tilewright.runtime.check import require
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_accuracy
@@ -84,6 +85,8 @@ def compile_model(
         "model_hash": model_hash(simple),
         "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
     }
+    with phase("check"):
+        require(result)
     _note_bound(result)
     if options.accuracy:
         with phase("accuracy"):

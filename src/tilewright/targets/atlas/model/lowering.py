@@ -253,6 +253,8 @@ class Lowering:
             raise
 
     def _make_bf16(self, value: SSAValue) -> Tensor:
+        if dtype_of(value) not in FLOATS:
+            raise Unsupported(f"{dtype_of(value)} values are not for the NPU")
         shape = self.canonical(shape_of(value))
         if value in self.graph.constants:
             array = self.graph.constants[value]
@@ -337,8 +339,9 @@ class Lowering:
     def _make_fp8(self, value: SSAValue) -> Tensor:
         graph, shape = self.graph, self.canonical(shape_of(value))
         node = graph.definition.get(value)
+        # Products that are kept read what rounding leaves out too, so they need it in bf16 first.
         only_products = all(
-            user.family == "matmul" and user.inputs["lhs"] is value
+            user.family == "matmul" and user.inputs["lhs"] is value and not self.kept(user.layer)
             for user in graph.users.get(value, ())
         ) and not any(value is result for _, result in graph.outputs)
         if self.fuse and node is not None and only_products and (value, "bf16") not in self.forms:
@@ -460,7 +463,9 @@ class Lowering:
         return "full", Tensor(name, Layout(shape, "bf16"), "constant", lambda: whole, value)
 
     def _same_elements(self, node: Node) -> bool:
-        """Whether a node only gives its operand another shape or type."""
+        """Whether a node only gives its operand another shape, or another type of floats."""
+        if dtype_of(node.operands[0]) not in FLOATS:
+            return False
         return node.family == "reshape" or (node.family == "cast" and node.reads_plainly())
 
 

@@ -6,14 +6,14 @@ linking make of them is held against this. Copies are left out, what they hold i
 
 from __future__ import annotations
 
-from tilewright.runtime.value_graph import Operation, ValueGraph
-from tilewright.targets.atlas.model.calls import Tensor
+from tilewright.runtime.value_graph import Operation, ValueGraph, digest
+from tilewright.targets.atlas.model.calls import Tensor, content_codes
 from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.rounds import Folded
 
 
 def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
-    """The values of all parts; digests of weights are noted when these are made."""
+    """The values of all parts, with digests of their weights."""
     graph = ValueGraph()
     copied: dict[Tensor, Tensor] = {}
     for call in parts.calls:
@@ -21,6 +21,9 @@ def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
         if call.kernel == "copy":
             copied[call.output] = operands["x"]
             continue
+        for tensor in operands.values():
+            if tensor.content is not None and tensor.name not in graph.digests:
+                graph.digests[tensor.name] = digest(content_codes(tensor))
         names = {parameter: tensor.name for parameter, tensor in operands.items()}
         out = call.output
         graph.operations.append(

@@ -1,7 +1,8 @@
 """How much each kernel of a whole model has to do, counted from its formula.
 
-Counts are of 32x32 tiles, edges included as whole tiles. They say what the result needs, not what
-a program does: nothing is loaded, spread, masked or computed twice.
+Counts are of 32x32 tiles and parts of them: a tile of which a tensor has only some elements counts
+as these, for a program may put rows of several such tiles into one register. They say what the
+result needs, not what a program does: nothing is loaded, spread, masked or computed twice.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ Options = Mapping[str, Any]
 class Work:
     """Operations by kind."""
 
-    products: int = 0  # of two tiles, on a matrix unit
-    sums: int = 0  # tiles of results that leave a matrix unit
-    operand_tiles: int = 0  # of the smaller operand of each product
-    tiles: int = 0  # element by element on bf16 tiles
-    columns: int = 0  # the same on one number per row
-    casts: int = 0  # to fp8, from fp8, transposes of fp8 tiles
-    row_sums: int = 0
-    row_extremes: int = 0
+    products: float = 0  # of two tiles, on a matrix unit
+    sums: float = 0  # tiles of results that leave a matrix unit
+    operand_tiles: float = 0  # of the smaller operand of each product
+    tiles: float = 0  # element by element on bf16 tiles
+    columns: float = 0  # the same on one number per row
+    # To fp8, and transposes of fp8 tiles; not from fp8, which an accumulator does on the way.
+    casts: float = 0
+    row_sums: float = 0
+    row_extremes: float = 0
 
     def __add__(self, other: Work) -> Work:
         return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Work)))
 
-    def times(self, count: int) -> Work:
+    def times(self, count: float) -> Work:
         return Work(*(getattr(self, f.name) * count for f in fields(Work)))
 
 
@@ -48,13 +50,18 @@ def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> 
     return counted(_Costs(profile), options, shapes) if counted else Work()
 
 
-def _tiles(extent: int) -> int:
-    return -(-extent // SIDE)
+def _tiles(extent: int) -> float:
+    return extent / SIDE
 
 
-def _grid(shape: tuple[int, ...]) -> int:
+def _joins(extent: int) -> float:
+    """Tiles that are joined to a first one, element by element."""
+    return max(0.0, _tiles(extent) - 1)
+
+
+def _grid(shape: tuple[int, ...]) -> float:
     """Tiles of a tensor."""
-    return math.prod(shape[:-2]) * _tiles(shape[-2]) * _tiles(shape[-1])
+    return math.prod(shape) / SIDE**2
 
 
 class _Costs:
@@ -74,7 +81,9 @@ class _Costs:
 def _product(rows: int, deep: int, columns: int, batch: int = 1, sides: int = 1) -> Work:
     """a [rows, deep] @ w [deep, columns] for a batch of a and several w."""
     m, k, n = batch * _tiles(rows), _tiles(deep), sides * _tiles(columns)
-    return Work(products=m * k * n, sums=m * n, operand_tiles=k * min(m, n))
+    # An instruction has one tile of each operand and of the sums, however little of it is used.
+    products = max(m * k * n, m * k, k * n, m * n)
+    return Work(products=products, sums=m * n, operand_tiles=k * min(m, n))
 
 
 def _norm(costs: _Costs, o: Options, shapes: Shapes) -> Work:
@@ -82,10 +91,11 @@ def _norm(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     wide, blocks = _tiles(width), batch * _tiles(rows)
     layer = o["kind"] == "layer"
     # squares, their sum, the product with the scale; then what the options add
-    tiles = wide + (wide - 1) + wide + wide * (bool(o.get("weight")) + bool(o.get("bias")))
+    joins = _joins(width)
+    tiles = wide + joins + wide + wide * (bool(o.get("weight")) + bool(o.get("bias")))
     columns = 4 + (o.get("factor", 1.0) != 1.0)
     if layer:
-        tiles, columns = tiles + (wide - 1) + wide, columns + 1
+        tiles, columns = tiles + joins + wide, columns + 1
     casts = wide if o["out"] == "fp8" else 0
     return Work(tiles=tiles, columns=columns, casts=casts, row_sums=1 + layer).times(blocks)
 
@@ -93,7 +103,7 @@ def _norm(costs: _Costs, o: Options, shapes: Shapes) -> Work:
 def _softmax(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, width = shapes["x"]
     wide = _tiles(width)
-    tiles = 2 * (wide - 1) + 3 * wide
+    tiles = 2 * _joins(width) + 3 * wide
     one = Work(tiles=tiles, columns=1, row_sums=1, row_extremes=1)
     return one.times(batch * _tiles(rows))
 
@@ -124,7 +134,7 @@ def _quantise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
 
 def _residue(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     scaled = o.get("factor", 1.0) != 1.0
-    return Work(tiles=2 + scaled, casts=2).times(_grid(shapes["x"]))
+    return Work(tiles=2 + scaled, casts=1).times(_grid(shapes["x"]))
 
 
 def _split_heads(costs: _Costs, o: Options, shapes: Shapes) -> Work:
@@ -167,32 +177,32 @@ def _project(costs: _Costs, o: Options, shapes: Shapes) -> Work:
 
 
 def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
-    """Tiles of keys that no query of a tile sees are left out, for they change nothing."""
+    """Keys that a query does not see are left out, for they change nothing."""
     batch, heads, rows, deep = shapes["q"]
     width, mask, groups = shapes["v"][-1], o.get("mask"), shapes["kt"][1]
     *others, keys = (shapes[f"v{k}"][-2] for k in ("", *range(1, o.get("parts", 1))))
-    down, across, inner, wide = (_tiles(n) for n in (rows, keys, deep, width))
-    before = sum(map(_tiles, others))  # a causal mask is for the last keys
+    before = sum(others)  # a causal mask is for the last keys
     blind = keys < rows if mask == "causal" else mask is not None  # a query may see nothing
-    total, most, blocks = Work(), 0, 0
-    for block in range(down):
-        seen, masked = across, across + before if mask in ("full", "key") else 0
-        if mask == "causal":  # a matrix unit starts from it
-            last = min(rows, (block + 1) * SIDE) - 1 + keys - rows  # last key the last query sees
-            seen = max(0, min(across, last // SIDE + 1))
-        seen += before
-        if not seen:
-            continue
-        most, blocks = max(most, seen), blocks + 1
-        total += Work(
-            products=seen * (inner + wide + 1),  # the last ones sum up weights
-            sums=seen + wide + 1,
-            tiles=(seen - 1) + 2 * seen + wide + masked, columns=1 + (4 if blind else 0),
-            casts=seen + wide, row_extremes=1,
-        )  # fmt: skip
+    seen = [keys + before] * rows
+    if mask == "causal":  # a matrix unit starts from it
+        seen = [max(0, min(keys, row + 1 + keys - rows)) + before for row in range(rows)]
+    looking = sum(1 for count in seen if count) / SIDE  # blocks of queries that see something
+    pairs = sum(seen) / SIDE**2
+    joined = sum(max(0, count - SIDE) for count in seen) / SIDE**2
+    masked = pairs if mask in ("full", "key") else 0
+    inner, wide, most = _tiles(deep), _tiles(width), max(seen) / SIDE
+    one = Work(
+        # The last ones sum up weights.
+        products=max(pairs * (inner + wide + 1 / SIDE), pairs + looking * wide),
+        sums=pairs + looking * (wide + 1 / SIDE),
+        tiles=joined + 2 * pairs + looking * wide + masked,
+        columns=looking * (1 + (4 if blind else 0)),
+        casts=pairs + looking * wide,
+        row_extremes=looking,
+    )
     # All queries of a group share its keys and values.
-    shared = inner * min(blocks * heads // groups, most) + most * min(blocks, wide)
-    return total.times(batch * heads) + Work(operand_tiles=shared * batch * groups)
+    shared = inner * min(looking * heads / groups, most) + most * min(looking, wide)
+    return one.times(batch * heads) + Work(operand_tiles=shared * batch * groups)
 
 
 KERNELS: dict[str, Callable[[_Costs, Options, Shapes], Work]] = {

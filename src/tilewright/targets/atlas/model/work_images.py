@@ -12,16 +12,16 @@ from typing import Any
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.images import SIDE, Image
 
-Counts = dict[str, int]  # fields of Work
+Counts = dict[str, float]  # fields of Work
 Options = Mapping[str, Any]
 Function = Callable[[str], int]  # instructions of an element-wise function
 
 
-def _tiles(extent: int) -> int:
-    return -(-extent // SIDE)
+def _tiles(extent: float) -> float:
+    return extent / SIDE
 
 
-def _pixels(image: Image) -> int:
+def _pixels(image: Image) -> float:
     """Tiles of pixels of all images together."""
     return _tiles((image.batch or 1) * image.height * image.width)
 
@@ -39,7 +39,7 @@ def conv2d(o: Options, function: Function) -> Counts:
     after = o["scale"] + o["bias"] + (o.get("factor", 1.0) != 1.0)
     after += _activation(o["activation"], function)
     return {
-        "products": rows * deep * wide,
+        "products": max(rows * deep * wide, deep * wide, rows * wide),
         "sums": rows * wide,
         "operand_tiles": deep * min(rows, wide),
         "tiles": rows * wide * after,
@@ -48,14 +48,14 @@ def conv2d(o: Options, function: Function) -> Counts:
 
 
 def pool(o: Options, function: Function) -> Counts:
-    """Maxima of all taps, or a sum of products with a diagonal tile and one multiplication."""
-    image, out, window = read(o["image"]), read(o["out"]), read(o["window"])
+    """Maxima of all taps, which windows next to each other can share, so that only the last one is
+    a result's own; or sums of products of any arrangement, and one multiplication."""
+    out, window = read(o["out"]), read(o["window"])
     results, taps = _pixels(out) * _tiles(out.channels), window.height * window.width
     if o["kind"] == "max":
-        seen = min(_pixels(image), results * taps) * _tiles(image.channels)
-        return {"tiles": results * (taps - 1), "casts": results + min(seen, results * taps)}
+        return {"tiles": results * (taps > 1)}
     return {
-        "products": results * taps, "sums": results, "operand_tiles": 1,
+        "products": max(results * taps / SIDE, results), "sums": results,
         "tiles": results, "casts": results,
     }  # fmt: skip
 
@@ -75,14 +75,13 @@ def gather(o: Options, function: Function) -> Counts:
 
 
 def combine(o: Options, function: Function) -> Counts:
-    """Casts, factors, a sum, an activation."""
+    """Factors, a sum, an activation, a cast; from fp8 a matrix unit can cast as well."""
     image, out = read(o["image"]), read(o["out"])
     names = ["first", "factor", *(["second"] if o["two"] else [])]
     steps = sum(o.get(name, 1.0) != 1.0 for name in names) + bool(o["two"])
     steps += _activation(o["activation"], function)
     tiles = _pixels(image) * _tiles(image.channels)
-    casts = 1 + bool(o["two"]) + (out.dtype == "fp8")
-    return {"tiles": tiles * steps, "casts": tiles * casts}
+    return {"tiles": tiles * steps, "casts": tiles * (out.dtype == "fp8") * (steps > 0)}
 
 
 IMAGE_WORK: dict[str, Callable[[Options, Function], Counts]] = {

@@ -1,0 +1,454 @@
+"""Mistakes of the compiler's middle, made on purpose: each kind breaks one data structure.
+
+A kind is a function that changes what a stage of the compiler hands to the next, and says what it
+did; it says None where there is nothing to break. Stages: `fold` (calls and rounds), `lives` (live
+ranges), `places` (addresses), `model` (the assembled model, its code included).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from tilewright.frontend.imported import Imported
+from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.targets.atlas.codegen.chip import Area
+from tilewright.targets.atlas.isa import BY_MNEMONIC
+from tilewright.targets.atlas.model import compiler, placement, rounds
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.host import Parts
+from tilewright.targets.atlas.model.placement import PAGE, Places
+from tilewright.targets.atlas.model.rounds import Folded
+from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.atlas.program import Instruction
+
+Chosen = str | None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to break the compiler."""
+
+    name: str
+    stage: str
+    apply: Callable[..., Any]  # what it broke; for rules, functions in place of others
+
+
+KINDS: list[Kind] = []
+
+
+def kind(stage: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def note(function: Callable[..., Any]) -> Callable[..., Any]:
+        KINDS.append(Kind(function.__name__.replace("_", " "), stage, function))
+        return function
+
+    return note
+
+
+def _pick(choose: random.Random, found: list[Any]) -> Any:
+    return choose.choice(found) if found else None
+
+
+# --- layers and calls ---------------------------------------------------------------------
+
+
+@kind("rule")
+def a_fold_that_should_not_be(choose: random.Random) -> dict[str, Any]:
+    """Carried tensors are overwritten whoever reads them later."""
+    return {"_may_be_overwritten": lambda *_: True}
+
+
+@kind("rule")
+def readers_behind_the_loop_not_asked_for(choose: random.Random) -> dict[str, Any]:
+    """A loop keeps only its last results, whoever reads others."""
+    known = rounds._wiring
+    return {"_wiring": lambda calls, repetition, live: known(calls, repetition, set())}
+
+
+@kind("fold")
+def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    every = [w for repeat in folded.repeats for w in repeat.weights.values()]
+    weights = _pick(choose, every)
+    if weights is None:
+        return None
+    a, b = choose.sample(range(len(weights)), 2)
+    weights[a], weights[b] = weights[b], weights[a]
+    return f"rounds {a} and {b} of {weights[a].name}"
+
+
+@kind("fold")
+def a_number_in_the_code_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    call = _pick(choose, [call for call in folded.calls if call.late])
+    if call is None:
+        return None
+    name = choose.choice(sorted(call.late))
+    number = call.late[name]
+    call.late = {**call.late, name: lambda: number() / 2}
+    return f"{name} of {call.name}"
+
+
+def _replace_operand(folded: Folded, call: Call, parameter: str, new: Tensor) -> None:
+    old = call.operands[parameter]
+    call.operands = {**call.operands, parameter: new}
+    for repeat in folded.repeats:
+        if old in repeat.weights and call in folded.calls[repeat.first : repeat.end]:
+            every = repeat.weights.pop(old)
+            repeat.weights[new] = [new, *every[1:]]
+
+
+@kind("fold")
+def a_scale_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    found = [(c, p) for c in folded.calls for p in c.operands if p.startswith("scale")]
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    call, parameter = chosen
+    content = call.operands[parameter].content
+    assert content is not None
+    new = replace(call.operands[parameter], content=lambda: np.asarray(content()) * 0.5)
+    _replace_operand(folded, call, parameter, new)
+    return f"{parameter} of {call.name}"
+
+
+@kind("fold")
+def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    """A call reads another tensor of the same form that is there already."""
+    found = []
+    for index, call in enumerate(folded.calls):
+        before = {t for c in folded.calls[:index] for t in c.tensors.values()}
+        turning = {t for repeat in folded.repeats for t in repeat.weights}
+        for parameter, tensor in call.operands.items():
+            for other in sorted(before - {tensor} - turning, key=lambda t: t.name):
+                same = other.layout == tensor.layout and tensor not in turning
+                if same and (other.content is None) == (tensor.content is None):
+                    found.append((call, parameter, other))
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    call, parameter, other = chosen
+    call.operands = {**call.operands, parameter: other}
+    return f"{parameter} of {call.name} is {other.name}"
+
+
+@kind("fold")
+def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    repeat = _pick(choose, folded.repeats)
+    if repeat is None:
+        return None
+    repeat.count -= 1
+    repeat.names = repeat.names[:-1]
+    repeat.weights = {t: every[:-1] for t, every in repeat.weights.items()}
+    return f"the last of {repeat.count + 1} rounds"
+
+
+@kind("fold")
+def a_result_taken_for_another(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    """Later readers, and ports, find a result of a loop in another tensor."""
+    tensors = {t for call in folded.calls for t in call.tensors.values() if t.content is None}
+    outputs = list(parts.lowered.outputs.values())
+    found = [
+        (out, other)
+        for out in outputs
+        for other in sorted(tensors, key=lambda t: t.name)
+        if other is not folded.renamed.get(out, out) and other.layout == out.layout
+    ]
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    out, other = chosen
+    parts.renamed = {**parts.renamed, out: other}
+    return f"{out.name} is in {other.name}"
+
+
+# --- live ranges and places ---------------------------------------------------------------
+
+
+def _some(choose: random.Random, lives: dict[Tensor, Any]) -> list[Tensor]:
+    """A part of the tensors that live through more than one call."""
+    found = [t for t, life in lives.items() if life.last > life.first and t.content is None]
+    return choose.sample(found, choose.randint(1, len(found))) if found else []
+
+
+@kind("lives")
+def a_live_range_cut_short(choose: random.Random, lives: dict[Tensor, Any]) -> Chosen:
+    chosen = _some(choose, lives)
+    for tensor in chosen:
+        life = lives[tensor]
+        life.last = choose.randrange(life.first, life.last)
+        tensor.kind = "activation" if tensor.kind == "output" else tensor.kind
+    return ", ".join(f"{t.name} ends at {lives[t].last}" for t in chosen) or None
+
+
+@kind("lives")
+def a_live_range_begins_late(choose: random.Random, lives: dict[Tensor, Any]) -> Chosen:
+    chosen = _some(choose, lives)
+    for tensor in chosen:
+        life = lives[tensor]
+        life.first = choose.randrange(life.first + 1, life.last + 1)
+    return ", ".join(f"{t.name} begins at {lives[t].first}" for t in chosen) or None
+
+
+@kind("places")
+def a_slot_reused_early(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+    found = []
+    for table in (places.vmem, places.dram):
+        tensors = [t for t in table if t.content is None]
+        for a in tensors:
+            for b in tensors:
+                one, other = places.lives[a], places.lives[b]
+                if a is not b and one.first <= other.last and other.first <= one.last:
+                    found.append((table, a, b))
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    table, a, b = chosen
+    table[a] = table[b]
+    return f"{a.name} lies over {b.name}"
+
+
+@kind("places")
+def a_stay_cut_short(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+    found = [s for s in places.stays.values() if s.until > s.first + 1]
+    stay = _pick(choose, found)
+    if stay is None:
+        return None
+    until = choose.randrange(stay.first + 1, stay.until)
+    places.stays[stay.tensor] = replace(stay, until=until)
+    places.dram.setdefault(stay.tensor, places.dram_end)
+    return f"{stay.tensor.name} stays until {until}"
+
+
+@kind("places")
+def a_work_area_over_a_tensor(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+    found = []
+    for index, area in enumerate(places.areas):
+        for tensor, stay in places.stays.items():
+            if stay.first <= index <= stay.until:
+                found.append((index, area, places.vmem[tensor], tensor))
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    index, area, address, tensor = chosen
+    end = address + tensor.layout.bytes
+    places.areas[index] = Area(address, max(end, address + area.end - area.start))
+    return f"{calls[index].name} works over {tensor.name}"
+
+
+@kind("places")
+def a_stride_of_rounds_wrong(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+    number = _pick(choose, list(places.stride))
+    if number is None:
+        return None
+    places.stride[number] += choose.choice([-PAGE, PAGE, 32, 1024])
+    return f"of loop {number}"
+
+
+@kind("places")
+def a_tensor_moved_aside(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+    table = choose.choice([places.dram, places.vmem])
+    tensor = _pick(choose, [t for t in table if t.content is None])
+    if tensor is None:
+        return None
+    table[tensor] += choose.choice([1024, PAGE, -1024]) if table[tensor] >= PAGE else PAGE
+    return tensor.name
+
+
+# --- code and tables ----------------------------------------------------------------------
+
+
+def _change(model: CompiledModel, place: tuple[int, int], new: Instruction) -> None:
+    """Put an instruction in the place (segment, index) of another."""
+    segment, index = place
+    program = model.segments[segment]
+    rows = list(program)
+    rows[index] = new
+    other = type(program).from_instructions(rows, program.source)
+    other.lines, other.data, other.labels = program.lines, program.data, program.labels
+    model.segments[segment] = other
+
+
+def _instructions(model: CompiledModel, names: tuple[str, ...]) -> list[tuple[int, int]]:
+    wanted = [BY_MNEMONIC[name].index for name in names]
+    return [
+        (number, int(index))
+        for number, program in enumerate(model.segments)
+        for index in np.flatnonzero(np.isin(program.opcodes, wanted))
+    ]
+
+
+def _idle() -> Instruction:
+    return Instruction.of("delay", 0)
+
+
+@kind("model")
+def a_pointer_step_left_out(choose: random.Random, model: CompiledModel) -> Chosen:
+    found = [
+        (s, k)
+        for s, k in _instructions(model, ("addi", "add", "sub"))
+        if model.segments[s][k].operands[0] == model.segments[s][k].operands[1]
+    ]
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    text = str(model.segments[chosen[0]][chosen[1]])
+    _change(model, chosen, _idle())
+    return f"{text} at {chosen}"
+
+
+@kind("model")
+def an_address_off_by_one_row(choose: random.Random, model: CompiledModel) -> Chosen:
+    found = [
+        (s, k)
+        for s, k in _instructions(model, ("addi",))
+        if model.segments[s][k].operands[0] and model.segments[s][k].operands[2] % 32 == 0
+    ]
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    old = model.segments[chosen[0]][chosen[1]]
+    target, first, number = old.operands
+    _change(model, chosen, Instruction(old.opcode, (target, first, number + 32)))
+    return f"{old} at {chosen}"
+
+
+@kind("model")
+def a_wait_left_out(choose: random.Random, model: CompiledModel) -> Chosen:
+    chosen = _pick(choose, _instructions(model, ("dma.wait",)))
+    if chosen is None:
+        return None
+    _change(model, chosen, _idle())
+    return f"at {chosen}"
+
+
+@kind("model")
+def a_delay_cut_short(choose: random.Random, model: CompiledModel) -> Chosen:
+    found = [
+        (s, k) for s, k in _instructions(model, ("delay",)) if model.segments[s][k].operands[0] > 1
+    ]
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    ticks = model.segments[chosen[0]][chosen[1]].operands[0]
+    _change(model, chosen, Instruction.of("delay", ticks // 2))
+    return f"{ticks} at {chosen}"
+
+
+@kind("model")
+def a_tensor_register_mistaken(choose: random.Random, model: CompiledModel) -> Chosen:
+    found = [
+        (s, k, place)
+        for s, k in _instructions(model, tuple(BY_MNEMONIC))
+        for place, operand in enumerate(model.segments[s][k].opcode.operands)
+        if operand.kind.value == "m"
+    ]
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    segment, index, place = chosen
+    old = model.segments[segment][index]
+    operands = list(old.operands)
+    operands[place] = (operands[place] + choose.choice([2, 4, 8])) % 64
+    _change(model, (segment, index), Instruction(old.opcode, tuple(operands)))
+    return f"{old} at {segment, index}"
+
+
+@kind("model")
+def a_weight_bit_flipped(choose: random.Random, model: CompiledModel) -> Chosen:
+    name = _pick(choose, sorted(model.weights))
+    if name is None:
+        return None
+    raw = model.weights[name].copy()
+    raw[choose.randrange(raw.size)] ^= 1 << choose.randrange(8)
+    model.weights[name] = raw
+    return name
+
+
+@kind("model")
+def an_output_port_on_another_region(choose: random.Random, model: CompiledModel) -> Chosen:
+    found = []
+    for name in model.outputs:
+        port = model.ports[name]
+        for region in model.regions.values():
+            if port.region is None or region.name == port.region or region.count > 1:
+                continue
+            if region.layout == model.regions[port.region].layout:
+                found.append((name, region.name))
+    chosen = _pick(choose, found)
+    if chosen is None:
+        return None
+    name, region = chosen
+    model.ports[name] = replace(model.ports[name], region=region)
+    return f"{name} in {region}"
+
+
+# --- compiling with a mistake -------------------------------------------------------------
+
+
+@dataclass
+class Mistake:
+    """What was broken, once it was."""
+
+    text: str | None = None
+
+
+@contextmanager
+def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
+    """The compiler with one mistake in it; those of the model are `break_model`'s."""
+    mistake = Mistake()
+
+    def note(text: Chosen) -> None:
+        mistake.text = text if text is not None else mistake.text
+
+    with ExitStack() as stack:
+        if kind.stage == "rule":
+            for name, function in kind.apply(random.Random(seed)).items():
+                stack.enter_context(mock.patch.object(rounds, name, function))
+            note(kind.name)
+        elif kind.stage == "fold":
+            fold = Parts.fold
+
+            def folding(parts: Parts, wanted: bool) -> Folded:
+                folded = fold(parts, wanted)
+                note(kind.apply(random.Random(seed), folded, parts))
+                return folded
+
+            stack.enter_context(mock.patch.object(Parts, "fold", folding))
+        elif kind.stage == "lives":
+            lives_of = placement.lives_of
+
+            def living(calls: Any, repeats: Any) -> Any:
+                lives = lives_of(calls, repeats)
+                note(kind.apply(random.Random(seed), lives))
+                return lives
+
+            stack.enter_context(mock.patch.object(placement, "lives_of", living))
+        elif kind.stage == "places":
+            place = placement.place
+
+            def placing(calls: Any, *rest: Any) -> Places:
+                places = place(calls, *rest)
+                note(kind.apply(random.Random(seed), places, calls))
+                return places
+
+            stack.enter_context(mock.patch.object(compiler, "place", placing))
+        yield mistake
+
+
+def compiled(model: Imported, kind: Kind | None = None, seed: int = 0) -> CompiledModel | None:
+    """The model, compiled with a mistake; None where there was nothing to break."""
+    profile = load_profile("atlas-v1")
+    options = compiler.CompileOptions(host=("hosted",))
+    if kind is None:
+        return compiler.compile_model(model, profile, options)
+    # What the compiler would refuse is looked at all the same.
+    with broken(kind, seed) as mistake, mock.patch.object(compiler, "require"):
+        result = compiler.compile_model(model, profile, options)
+    if kind.stage == "model":
+        mistake.text = kind.apply(random.Random(seed), result)
+    return result if mistake.text is not None else None

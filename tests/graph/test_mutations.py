@@ -1,0 +1,46 @@
+"""Mistakes in the compiler's middle are found: a small sample of benchmarks/middle_mutations.py."""
+
+from __future__ import annotations
+
+import mutations
+import pytest
+import tower_models
+from mutation_trials import trial
+
+KINDS = {kind.name: kind for kind in mutations.KINDS}
+SAMPLE = [
+    ("a fold that should not be", tower_models.read_after_the_loop),
+    ("readers behind the loop not asked for", tower_models.two_carried),
+    ("weights of another round", tower_models.towers_after_each_other),
+    ("a number in the code halved", tower_models.two_heads),
+    ("a scale halved", tower_models.two_heads),
+    ("another operand", tower_models.start_is_an_output),
+    ("a round left out", tower_models.two_heads),
+    ("a result taken for another", tower_models.start_is_an_output),
+    ("a live range cut short", tower_models.read_after_the_loop),
+    ("a slot reused early", tower_models.a_later_part_reads_it),
+    ("a stay cut short", tower_models.result_and_more_work),
+    ("a work area over a tensor", tower_models.result_and_more_work),
+    ("a stride of rounds wrong", tower_models.two_heads),
+    ("a pointer step left out", tower_models.read_in_every_round),
+    ("an address off by one row", tower_models.two_heads),
+    ("a tensor register mistaken", tower_models.two_heads),
+    ("an output port on another region", tower_models.start_is_an_output),
+]
+
+
+@pytest.mark.parametrize(("name", "make"), SAMPLE, ids=lambda x: getattr(x, "__name__", x))
+def test_a_mistake_is_found(name, make):
+    verdict = trial(make, KINDS[name], 0).verdict
+    assert verdict != "missed"
+
+
+def test_mistakes_have_effects():
+    """Kinds that must change a result do so, and somebody finds them."""
+    certain = [
+        ("a fold that should not be", tower_models.read_after_the_loop),
+        ("a round left out", tower_models.two_heads),
+        ("a scale halved", tower_models.two_heads),
+    ]
+    for name, make in certain:
+        assert trial(make, KINDS[name], 0).verdict == "found"

@@ -30,7 +30,7 @@ CYCLES = 300_000
 def _bundles() -> list[Members]:
     """Small compiled models of every kind, as their members."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
-    import hand_models
+    import hand_models  # pyright: ignore[reportMissingImports]
 
     found = []
     with tempfile.TemporaryDirectory() as folder:

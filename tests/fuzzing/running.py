@@ -273,6 +273,7 @@ def run_cases(
     while running:
         for pipe in wait([w.pipe for w in running], timeout=1.0):
             worker = next(w for w in running if w.pipe is pipe)
+            message: tuple[Any, ...]
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):

@@ -42,6 +42,10 @@ class Semantics:
     machine: str | None = None
 
 
+def _nothing(slots: Slots) -> None:
+    """The step before the first one."""
+
+
 @dataclass
 class BlockProgram:
     """The steps of one block and what it hands to its parent."""
@@ -55,6 +59,7 @@ class BlockProgram:
 
     def run(self, slots: Slots) -> list[Any]:
         """Execute and return the terminator's operands; values of the block are released."""
+        step: Step = _nothing
         try:
             for step, dead in self.steps:
                 step(slots)

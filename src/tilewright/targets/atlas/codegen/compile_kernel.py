@@ -18,9 +18,10 @@ from tilewright.targets.atlas.codegen.lower_nest import (
     VmemExceeded,
     lower,
 )
+from tilewright.targets.atlas.codegen.nest import Read
 from tilewright.targets.atlas.codegen.padding import without_padding
 from tilewright.targets.atlas.codegen.routine import Routine
-from tilewright.targets.atlas.codegen.stages import stages
+from tilewright.targets.atlas.codegen.stages import ranges, stages
 from tilewright.targets.atlas.codegen.tables import Table, made_on_chip
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program, joined
@@ -197,6 +198,8 @@ def lowered(
         tables: dict[int, Table] = {}
         if placement.tables:
             statements, tables, area = made_on_chip(statements, data, profile, area)
+            read = [place for s in statements for place in ranges(s, Read)]
+            data = [row for row in data if _is_read(row, read)]
         parts, used = stages(statements, end)
         end += used
         for part in parts:
@@ -212,3 +215,9 @@ def lowered(
         raise error.at(kernel.location) from None
     constants = {n: numbers.get(n, np.zeros(t.layout.padded)) for n, t in own.items()}
     return LoweredKernel(kernel, routines, tracer, constants, data, end)
+
+
+def _is_read(row: tuple[int, bytes], read: list[tuple[int, int]]) -> bool:
+    """Whether any of these ranges of DRAM has bytes of a table."""
+    address, raw = row
+    return any(low < address + len(raw) and address < high for low, high in read)

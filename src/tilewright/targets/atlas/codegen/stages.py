@@ -34,7 +34,7 @@ def stages(statements: list[Statement], scratch: int) -> tuple[list[list[Stateme
     cut: list[list[Statement]] = [[]]
     written: list[tuple[int, int]] = []
     for s in statements:
-        reads, writes = _ranges(s, Read), _ranges(s, Write)
+        reads, writes = ranges(s, Read), ranges(s, Write)
         if _overlap(reads, written):
             cut.append([])
             written = []
@@ -55,7 +55,7 @@ def _all(statements: list[Statement]) -> Iterator[Statement]:
             yield from _all(s.body)
 
 
-def _ranges(statement: Statement, kind: type[Read] | type[Write]) -> list[tuple[int, int]]:
+def ranges(statement: Statement, kind: type[Read] | type[Write]) -> list[tuple[int, int]]:
     """DRAM bytes that a statement may read or write."""
     found = []
     for s in _all([statement]):

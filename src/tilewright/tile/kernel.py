@@ -160,7 +160,7 @@ class Kernel:
             trace = trace.tb_next
         reason = (str(error).splitlines() or [""])[0]
         return TilewrightError(
-            "TW1650",
+            "TW1651",
             f"{self.name} stops here with {type(error).__name__}: {reason}",
             Location(self.code.co_filename, line),
             "check names and arguments; the functions of the language are in docs/tile-language.md",

@@ -30,7 +30,7 @@ WAITING = 600.0  # seconds without a word, however little the processor gives
 MEMORY = 3 << 30  # bytes a case may add
 # What catches defects of our own, so that users get an error; here they are findings.
 NETS = ("TW1399", "TW1507")
-AUTHOR = "TW1650"  # a kernel's function that stops with an exception of Python
+AUTHOR = "TW1651"  # a kernel's function that stops with an exception of Python
 OURS = re.compile(r"object has no attribute|NoneType|unexpected keyword argument|not iterable")
 CODE = re.compile(r"TW\d{4}")
 SOURCES = str(Path(__file__).parents[2] / "src")

@@ -479,7 +479,7 @@ def test_what_python_itself_does_not_like(function: Callable[..., None]) -> None
         with pytest.raises(TilewrightError) as caught:
             run()
         error = caught.value
-        assert error.code == "TW1650" and isinstance(error.__cause__, Exception)
+        assert error.code == "TW1651" and isinstance(error.__cause__, Exception)
         assert error.message.startswith(f"{function.__name__} stops here with ")
         assert error.location is not None and error.location.line == line_of(function)
 

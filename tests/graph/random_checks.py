@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from random_noise import WHOLE, WORST, limits_of
+from random_noise import WORST, limits_of
 from random_operations import Array
 from random_programs import RandomProgram
 from random_sources import compiled, framework_run, given_inputs, narrow
@@ -132,8 +132,11 @@ def _compare(
         outcome.blunt += limit.blunt
         whole, worst = limit.judge(result)
         outcome.whole, outcome.worst = max(outcome.whole, whole), max(outcome.worst, worst)
-        outcome.limits[name] = (WHOLE * limit.whole, float(WORST * limit.spread.max(initial=0.0)))
-        if whole > WHOLE or worst > WORST:
+        outcome.limits[name] = (
+            limit.most * limit.whole,
+            float(WORST * limit.spread.max(initial=0.0)),
+        )
+        if not limit.holds(result):
             shape = list(limit.exact.shape)
             what = f"{name} {shape}: {whole:.1f} spreads as a whole, {worst:.1f} at worst"
             _wrong(program, source, sample, outcome, what)

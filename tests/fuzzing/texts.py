@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tilewright.transforms.pipelines import PIPELINES
 
 from fuzzing.mutations import mutated_text
 from fuzzing.running import Keep, Subject
@@ -17,6 +16,7 @@ from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import ModuleOp, TensorType
+from tilewright.extensions import PIPELINES
 from tilewright.frontend.mlir import resource_section, split_resources, without_device
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.reference import dtypes

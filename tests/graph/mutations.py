@@ -17,10 +17,11 @@ from unittest import mock
 import numpy as np
 
 from tilewright.frontend.imported import Imported
+from tilewright.model.options import CompileOptions
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.isa import BY_MNEMONIC
-from tilewright.targets.atlas.model import compiler, placement, rounds
+from tilewright.targets.atlas.model import compiler, fitting, placement, rounds
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.placement import PAGE, Places
@@ -436,14 +437,14 @@ def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
                 note(kind.apply(random.Random(seed), places, calls))
                 return places
 
-            stack.enter_context(mock.patch.object(compiler, "place", placing))
+            stack.enter_context(mock.patch.object(fitting, "place", placing))
         yield mistake
 
 
 def compiled(model: Imported, kind: Kind | None = None, seed: int = 0) -> CompiledModel | None:
     """The model, compiled with a mistake; None where there was nothing to break."""
     profile = load_profile("atlas-v1")
-    options = compiler.CompileOptions(host=("hosted",))
+    options = CompileOptions(host=("hosted",))
     if kind is None:
         return compiler.compile_model(model, profile, options)
     # What the compiler would refuse is looked at all the same.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tower_models import MODELS, built
 
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime import archive, bundle
+from tilewright.io import archive
+from tilewright.runtime import bundle
 from tilewright.runtime.check import check
 from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.manifest import manifest_of

@@ -52,7 +52,7 @@ def test_zero_signs_differ_only_bit_by_bit() -> None:
 
 
 def test_chunks_agree_with_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.runtime import compare as module
+    from tilewright.reference import tolerance as module
 
     random = np.random.default_rng(1)
     a = random.standard_normal((7, 11)).astype(np.float32)

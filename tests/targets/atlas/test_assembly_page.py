@@ -53,7 +53,7 @@ def test_every_code_is_explained():
     for path in [
         *paths,
         *(folder / "assembly").glob("*.py"),
-        ROOT / "src/tilewright/file_access.py",
+        ROOT / "src/tilewright/io/file_access.py",
     ]:
         used.update(int(code) for code in re.findall(r'"TW(\d{4})"', path.read_text()))
     assert used <= explained

@@ -142,7 +142,7 @@ def test_programs_without_errors_compute_what_slow_ones_compute(block: int) -> N
 @pytest.mark.parametrize("block", range(2))
 def test_repaired_programs_run(block: int) -> None:
     repaired = 0
-    for seed in range(4000 + 25 * block, 4000 + 25 * (block + 1)):
+    for seed in range(4000 + 60 * block, 4000 + 60 * (block + 1)):
         profile = profile_of(seed)
         program = straight(random_program(seed, profile, size=15))
         result = fix(program, profile)

@@ -209,7 +209,7 @@ def one_tick_less(program: Program, result: Fixed) -> list[Program]:
 @pytest.mark.parametrize("profile", [V0, V1], ids=["v0", "v1"])
 def test_random_repairs_are_clean_and_minimal(profile: Profile) -> None:
     tried = 0
-    for seed in range(400, 460):
+    for seed in range(400, 520):
         program = random_program(seed, profile, size=25)
         result = fix(program, profile)
         if not result.edits or not result.after.clean:

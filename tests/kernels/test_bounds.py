@@ -41,8 +41,9 @@ def test_packed_programs_are_right_and_faster():
     """Rows of many tiles in one register: what padding hides is worth a lot."""
     target = Target(ENTRIES["relu"], "atlas-v0", {"M": 1, "N": 200})
     found = [target.cycles_of(program) for program in packed_programs(target)]
-    assert found and None not in found
-    assert target.bound <= min(found) < target.cycles / 2
+    right = [cycles for cycles in found if cycles is not None]
+    assert found and right == found
+    assert target.bound <= min(right) < target.cycles / 2
     assert set(LOCAL) <= set(ENTRIES)
 
 

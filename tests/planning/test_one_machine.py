@@ -13,7 +13,7 @@ jobs = st.lists(
 )
 
 
-def makespan(order: tuple[Job, ...]) -> int:
+def makespan(order: tuple[Job, ...]) -> float:
     now = end = 0
     for job in order:
         now = max(now, job.head) + job.time

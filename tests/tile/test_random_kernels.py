@@ -167,7 +167,7 @@ def test_failures_are_made_smaller() -> None:
     with patch.object(kernel_checks, "check", check):
         less = kernel_checks.shrunk(spec, "wrong")
     assert str(less).count("Op(") == 1 and len(less.sections) == 1
-    assert eval(kernel_generator.shown(less), vars(kernel_generator)) == less
+    assert eval(kernel_generator.shown(less), dict(vars(kernel_generator))) == less
 
 
 @pytest.mark.parametrize("make", [in_a_grid, with_states])

@@ -90,7 +90,7 @@ def _step(op: Operation, given: list[np.ndarray], shape: tuple[int, ...]) -> np.
         result[tuple(window)] = given[1]
         return result
     if name == "matmul_mxu0":
-        return _product(op, *given, shape)
+        return _product(op, given[0], given[1], shape)
     assert name == "vmov", name
     moved = _moved(op, given[0], shape)
     if not element.is_float and element.kind != "bool":

@@ -92,7 +92,7 @@ class LiteralParser(Parser):
         values = [element.to_type(self, type.element_type) for element in elements]
         if isinstance(type.element_type, IntegerType):
             values = [type.element_type.get_normalized_value(cast(int, v)) for v in values]
-        packed = type.element_type.pack(values)
+        packed = cast(Any, type.element_type).pack(values)
         return DenseIntOrFPElementsAttr(type, BytesAttr(_repeated(packed, count, shape == [])))
 
     def _packed(self, type, words: str, count: int) -> DenseIntOrFPElementsAttr:

@@ -115,7 +115,7 @@ def _target(family: Family, name: str) -> Target:
 
 def tile_machine(target: Any) -> Any:
     """A machine as the tile language sees it."""
-    found = target if hasattr(target, "tile_machine") else find(target)
+    found: Any = target if hasattr(target, "tile_machine") else find(target)
     if not hasattr(found, "tile_machine"):
         raise TilewrightError(
             "TW0061",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from types import CodeType
 
 from tilewright.errors import TilewrightError
@@ -28,7 +27,7 @@ class AtlasTileMachine:
     def name(self) -> str:
         return self.profile.name
 
-    @cached_property
+    @property
     def units(self) -> tuple[int, ...]:
         """Where one matrix unit is much faster it takes two of three products, one in each
         accumulator."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel as Compiled
+from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Accumulator, Tiles
 from tilewright.targets.atlas.profile import Profile, load_profile
@@ -44,7 +44,7 @@ class ChainCall:
 
     def compile(
         self, target: str | Profile = "atlas-v1", exact: bool = False, **_: tuple[int, ...]
-    ) -> Compiled:
+    ) -> CompiledKernel:
         profile = load_profile(target) if isinstance(target, str) else target
         routine = Routine(profile)
         code = routine.code()
@@ -68,7 +68,7 @@ class ChainCall:
             layouts["out"], bases["out"] = Layout((32, 32), "bf16"), 2048
         routine.items.append(code)
         program = routine.compile(self.name, exact=exact)
-        return Compiled(self, profile, program, layouts, bases, [], self.outputs)  # type: ignore[arg-type]
+        return CompiledKernel(self, profile, program, layouts, bases, [], self.outputs)  # type: ignore[arg-type]
 
 
 matmul_acc_first = ChainCall("matmul_acc_first", "accumulator = a @ b", True, False)

@@ -13,9 +13,10 @@ import numpy as np
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
+    from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
     from tilewright.targets.atlas.kernels.references import Reference
     from tilewright.targets.atlas.profile import Profile
-    from tilewright.tile import Compiled, Kernel
+    from tilewright.tile import Kernel
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -122,7 +123,7 @@ class Entry:
         profile: str | Profile = "atlas-v1",
         sizes: Mapping[str, int] | None = None,
         exact: bool = False,
-    ) -> Compiled:
+    ) -> CompiledKernel:
         """The compiled kernel; with `exact`, a solver looks at short ones."""
         shapes: dict[str, Any] = dict(self.shapes(sizes))
         return self.kernel_at(sizes).compile(profile, exact=exact, **shapes)

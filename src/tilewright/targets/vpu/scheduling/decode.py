@@ -46,6 +46,7 @@ class _Decoder:
         self.shaves = [[Timeline() for _ in range(machine.shaves)] for _ in range(machine.tiles)]
         roots = len(graph.buffers)
         self.address: list[int | None] = [None] * roots
+        self.space_since = [0] * roots  # until then the space is another buffer's
         self.last_use = [0] * roots  # end of the latest access of the current residence
         self.last_write = [0] * roots
         self.arrival = [0] * roots  # end of the reload of the current residence
@@ -227,7 +228,7 @@ class _Decoder:
         address = self.address[source]
         assert address is not None
         self.address[target] = address
-        self.last_use[target] = self.last_use[source]
+        self.space_since[target] = self.last_use[target] = self.last_use[source]
         self.arrival[target] = 0
         memory = self.memories[self.tile_of[target]]
         memory.hand_over(address, target, self.problem.sizes[target], _NEVER)
@@ -243,10 +244,7 @@ class _Decoder:
             addresses[root] = self.address[root]  # type: ignore[assignment]
         for root in problem.write_roots[task]:
             addresses[root] = self.address[root]  # type: ignore[assignment]
-            if self.begun[root]:
-                ready = max(ready, self.arrival[root])
-            else:
-                ready = max(ready, self.last_use[root])  # until then the space is another's
+            ready = max(ready, self.arrival[root], self.space_since[root])
         if self.policy.serial:
             ready = max(ready, self.serial_end)
         start, units = self._slot(item.engine, item.tile, ready, item.cycles, item.ports)
@@ -266,9 +264,7 @@ class _Decoder:
         for root in problem.write_roots[task]:
             self.writers_left[root] -= 1
             self.last_write[root] = max(self.last_write[root], end)
-            if not self.begun[root]:
-                self.begun[root] = True
-                self.last_use[root] = 0
+            self.begun[root] = True
             self.last_use[root] = max(self.last_use[root], end)
             if not self.problem.loaded[root]:
                 self.copy[root] = None
@@ -339,7 +335,7 @@ class _Decoder:
 
     def _settle(self, root: int, address: int, available: int) -> None:
         self.address[root] = address
-        self.last_use[root] = available
+        self.space_since[root] = self.last_use[root] = available
         self.arrival[root] = 0
         self.memories[self.tile_of[root]].take(root, address, self.problem.sizes[root])
 
@@ -432,7 +428,7 @@ class _Decoder:
         cycles = self.problem.reload_cycles[root]
         since = 0 if self.problem.loaded[root] else self.copy[root]
         assert since is not None
-        ready = max(since, self.last_use[root])
+        ready = max(since, self.space_since[root])
         if self.policy.serial:
             ready = max(ready, self.serial_end)
         start, units = self._slot(DMA, 0, ready, cycles, 1)

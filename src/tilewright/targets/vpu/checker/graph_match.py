@@ -1,0 +1,124 @@
+"""A task list beside its graph: which buffer every range is, and whether it is the right one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.targets.vpu.checker.findings import Findings
+from tilewright.targets.vpu.task_list import DDR, ListTask, Range, TaskList
+from tilewright.targets.vpu.tile_graph import TileGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range of a list together with what it is of which buffer."""
+
+    range: Range
+    buffer: int
+    base: int  # where the buffer's first byte would be
+
+
+@dataclass(slots=True)
+class Meaning:
+    """What a list's task does to buffers, as its graph says."""
+
+    reads: list[Part]
+    writes: list[Part]
+    copies: int | None = None  # a spill moves this buffer, whatever is in it
+    loads: bool = False
+    stores: bool = False
+    in_place: tuple[tuple[int, int], ...] = ()
+
+
+class Matcher:
+    """Names of the graph by number, and the shape behind every name."""
+
+    def __init__(self, graph: TileGraph, tasks: TaskList) -> None:
+        self.graph, self.tasks = graph, tasks
+        self.buffers = {buffer.id: n for n, buffer in enumerate(graph.buffers)}
+        self.by_id = {task.id: task for task in graph.tasks}
+        self.shapes = {
+            b.id: (n, 0, b.bytes, 1, 0) for n, b in enumerate(graph.buffers)
+        }  # name -> buffer, offset, bytes, count, stride
+        for view in graph.views:
+            self.shapes[view.id] = (
+                self.buffers[view.of], view.offset, view.bytes, view.count, view.stride,
+            )  # fmt: skip
+
+    def meaning(self, name: str, item: ListTask, findings: Findings) -> Meaning | None:
+        """The buffers of a task's ranges; None, and a finding, if list and graph disagree."""
+        if item.task is None and item.buffer is None:
+            findings.add("V7", f"task {name} names neither a task of the graph nor a buffer", name)
+            return None
+        if item.task is None:
+            return self._spill(name, item, findings)
+        if item.task not in self.by_id:
+            findings.add("V7", f"task {name} stands for {item.task!r}, which the graph lacks", name)
+            return None
+        task = self.by_id[item.task]
+        if item.engine != task.engine or (task.engine != "dma" and item.tile != task.tile):
+            findings.add("V7", f"task {name} runs on the wrong engine or tile", name)
+            return None
+        reads = self._parts(name, item.reads, task.writes if task.source else task.reads,
+                            bool(task.source), findings)  # fmt: skip
+        writes = self._parts(name, item.writes, task.reads if task.sink else task.writes,
+                             bool(task.sink), findings)  # fmt: skip
+        if reads is None or writes is None:
+            return None
+        pairs = tuple((self.buffers[a], self.buffers[b]) for a, b in task.in_place)
+        return Meaning(reads, writes, None, bool(task.source), bool(task.sink), pairs)
+
+    def _spill(self, name: str, item: ListTask, findings: Findings) -> Meaning | None:
+        if item.buffer not in self.buffers:
+            findings.add("V7", f"task {name} moves {item.buffer!r}, which the graph lacks", name)
+            return None
+        if len(item.reads) != 1 or len(item.writes) != 1 or item.engine != "dma":
+            findings.add("V4", f"spill {name} has to be one transfer of a whole buffer", name)
+            return None
+        outside = [item.reads[0].space == DDR, item.writes[0].space == DDR]
+        reads = self._parts(name, item.reads, (item.buffer,), outside[0], findings)
+        writes = self._parts(name, item.writes, (item.buffer,), outside[1], findings)
+        if outside[0] == outside[1]:
+            findings.add("V4", f"spill {name} does not go between CMX and DDR", name)
+            return None
+        if reads is None or writes is None:
+            return None
+        return Meaning(reads, writes, copies=self.buffers[item.buffer])
+
+    def _parts(
+        self,
+        name: str,
+        ranges: tuple[Range, ...],
+        wanted: tuple[str, ...],
+        outside: bool,
+        findings: Findings,
+    ) -> list[Part] | None:
+        if len(ranges) != len(wanted):
+            findings.add(
+                "V4", f"task {name} has {len(ranges)} ranges where the graph has {len(wanted)}", name
+            )
+            return None
+        parts = []
+        for item, label in zip(ranges, wanted, strict=True):
+            buffer, offset, size, count, stride = self.shapes[label]
+            if (item.bytes, item.count, item.stride) != (size, count, stride):
+                findings.add(
+                    "V4",
+                    f"task {name} touches {item.bytes} x {item.count} bytes of {label!r}, "
+                    f"which has {size} x {count}",
+                    name,
+                )
+                return None
+            root = self.graph.buffers[buffer]
+            space = DDR if outside else self.tasks.machine.space(root.tile)
+            if item.space != space:
+                findings.add("V1", f"task {name} has {label!r} in {item.space}, not {space}", name)
+                return None
+            base = item.address - offset
+            align = max(root.align, self.tasks.machine.align)
+            if not outside and (base % align or base < 0):
+                findings.add(
+                    "V1", f"task {name} has {root.id!r} at {base}, no multiple of {align}", name
+                )
+            parts.append(Part(item, buffer, base))
+        return parts

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sim": ("sim", "run a program on the simulated machine"),
     "kernels": ("kernels", "list, show, measure and check the kernel library"),
     "isa": ("isa", "look up instructions and machine profiles"),
+    "vpu": ("vpu", "schedule, verify and study task lists of the VPU"),
     "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),
     "translate": ("translate", "turn npu_isa MLIR into a program"),

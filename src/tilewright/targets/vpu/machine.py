@@ -211,6 +211,18 @@ def machine_from(value: Any, rates_too: bool = False) -> Machine:
     return machine
 
 
+def with_values(machine: Machine, **values: int | None) -> Machine:
+    """The machine with single values replaced; None leaves a value as it is."""
+    given = {key: value for key, value in values.items() if value is not None}
+    return replace(
+        machine,
+        **{
+            key: _number(key, value, 0 if key in _MAY_BE_ZERO else 1, _LIMITS[key])
+            for key, value in given.items()
+        },
+    )
+
+
 def read_machine(name: str) -> Machine:
     """A preset by name, or a machine from a JSON file with `preset` and what differs."""
     if name in PRESETS or not name.endswith(".json"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilewright.targets.vpu.barriers.signals import Limits, Signal, signals
 from tilewright.targets.vpu.queue_order import QueueClocks
@@ -36,25 +37,47 @@ class Assignment:
     signals: list[Signal]
     physical: list[int]
     edges: list[list[int]]  # per entry, reduced
-    linear: bool = False  # whether everything had to be put in one row
+    changed: bool = False  # whether order was added to stay within the pool
 
 
 def assign(
     entries: Entries, edges: Sequence[Sequence[int]], pool: int, limits: Limits
+) -> list[Assignment]:
+    """Ways to keep the edges of a schedule within a pool of barriers; none if it is too small.
+
+    The first way keeps every edge by itself. If it has to change something, groups of tasks with
+    one barrier between them may be faster, so both are returned.
+    """
+    found = _by_edges(entries, edges, pool, limits)
+    result = [found] if found is not None else []
+    if pool >= 2 and (found is None or found.changed):
+        grouped = _in_groups(entries, edges, limits)
+        if grouped is not None:
+            result.append(grouped)
+    if not result:
+        row = _one_row(entries, pool)
+        if row is not None:
+            result.append(row)
+    return result
+
+
+def _by_edges(
+    entries: Entries, edges: Sequence[Sequence[int]], pool: int, limits: Limits
 ) -> Assignment | None:
-    """Barriers for the edges of a schedule within a pool; None if even one row needs more."""
     wanted = [set(found) for found in edges]
+    changed = False
     for _ in range(_ROUNDS):
         clocks, reduced = reduce_edges(entries, wanted)
         found = signals(reduced, entries.slots, entries.engines, limits)
         scan = _Scan(entries, clocks, pool, limits)
         if not scan.run(found):
-            break
+            return None
+        changed = changed or scan.merged or bool(scan.added)
         if not scan.added:
-            return Assignment(scan.kept, scan.physical, reduced)
+            return Assignment(scan.kept, scan.physical, reduced, changed)
         for first, second in scan.added:
             wanted[second].add(first)
-    return _one_row(entries, pool)
+    return None
 
 
 def reduce_edges(
@@ -79,6 +102,7 @@ class _Scan:
         self.current: list[int] = []  # per id: the barrier it stands for
         self.before: list[int] = []  # per barrier: the one before it on its id, or -1
         self.added: list[tuple[int, int]] = []
+        self.merged = False
 
     def run(self, found: list[Signal]) -> bool:
         for signal in found:
@@ -175,15 +199,83 @@ class _Scan:
         return best
 
     def _merge(self, barrier: int, signal: Signal) -> None:
+        self.merged = True
         kept = self.kept[barrier]
         kept.producers = sorted({*kept.producers, *signal.producers})
         kept.consumers = sorted({*kept.consumers, *signal.consumers})
 
 
+def _in_groups(
+    entries: Entries, edges: Sequence[Sequence[int]], limits: Limits
+) -> Assignment | None:
+    """Groups of tasks that depend on each other only inside queues, one barrier between groups.
+
+    Two ids in turn are always enough. A group ends where the next task depends on one of its
+    members in another queue.
+    """
+    groups: list[list[int]] = []
+    group_of: list[int] = []
+    for entry, before in enumerate(edges):
+        inside = [
+            other
+            for other in before
+            if groups and group_of[other] == len(groups) - 1 and not _chained(entries, other, entry)
+        ]
+        if not groups or inside:
+            groups.append([])
+        groups[-1].append(entry)
+        group_of.append(len(groups) - 1)
+    result = Assignment([], [], [[] for _ in edges], changed=True)
+    for first, second in pairwise(groups):
+        signal = Signal(_last(entries, first), _first(entries, second))
+        slots = entries.slots
+        for side in (signal.producers, signal.consumers):
+            if sum(slots[entry] for entry in side) > limits.side:
+                return None
+        result.physical.append(len(result.signals) % 2)
+        result.signals.append(signal)
+        for consumer in signal.consumers:
+            result.edges[consumer] = list(signal.producers)
+    return result
+
+
+def _chained(entries: Entries, first: int, second: int) -> bool:
+    """Whether a queue with one engine holds both."""
+    shared = set(entries.queues[first]) & set(entries.queues[second])
+    return any(entries.engines_behind[queue] == 1 for queue in shared)
+
+
+def _last(entries: Entries, group: list[int]) -> list[int]:
+    """The members whose end means that the whole group is over."""
+    seen: set[int] = set()
+    result = []
+    for entry in reversed(group):
+        fresh = [
+            queue
+            for queue in entries.queues[entry]
+            if queue not in seen or entries.engines_behind[queue] > 1
+        ]
+        if fresh:
+            result.append(entry)
+        seen.update(entries.queues[entry])
+    return sorted(result)
+
+
+def _first(entries: Entries, group: list[int]) -> list[int]:
+    """The members that start before all others of the group."""
+    seen: set[int] = set()
+    result = []
+    for entry in group:
+        if any(queue not in seen for queue in entries.queues[entry]):
+            result.append(entry)
+        seen.update(entries.queues[entry])
+    return result
+
+
 def _one_row(entries: Entries, pool: int) -> Assignment | None:
-    """Every task after the one before it: two ids are always enough for that."""
+    """Every task after the one before it: the last resort, where barriers are few or small."""
     clocks = QueueClocks(entries.engines_behind)
-    result = Assignment([], [], [], linear=True)
+    result = Assignment([], [], [], changed=True)
     for entry, queues in enumerate(entries.queues):
         kept = clocks.add(queues, [entry - 1] if entry else [])
         result.edges.append(kept)

@@ -21,6 +21,7 @@ class Draft:
     machine: Machine
     problem: Problem
     steps: list[Step]
+    decided: list[int]  # entries in the order in which the plan decided them
     labels: list[str]  # what a schedule calls an entry: the task's id, "reload B", "write B"
     items: list[ListTask]
     queues: dict[str, list[int]]
@@ -31,9 +32,11 @@ class Draft:
 def draft(problem: Problem, plan: Plan) -> Draft:
     """Entries with addresses and all edges between them."""
     machine = problem.graph.machine
-    steps = [
-        step for _, step in sorted(enumerate(plan.steps), key=lambda pair: (pair[1].start, pair[0]))
-    ]
+    by_start = sorted(range(len(plan.steps)), key=lambda n: (plan.steps[n].start, n))
+    steps = [plan.steps[n] for n in by_start]
+    decided = [0] * len(steps)
+    for entry, place in enumerate(by_start):
+        decided[place] = entry
     copies, stores, ddr = _ddr_places(problem, steps)
     queues: dict[str, list[int]] = {name: [] for name in machine.queues()}
     items, labels = [], []
@@ -50,7 +53,7 @@ def draft(problem: Problem, plan: Plan) -> Draft:
         before, entry = entry_of[tasks[first]], entry_of[tasks[second]]
         if all(other != before for other, _ in edges[entry]):
             edges[entry].append((before, "after"))
-    return Draft(machine, problem, steps, labels, items, queues, edges, ddr)
+    return Draft(machine, problem, steps, decided, labels, items, queues, edges, ddr)
 
 
 def _label(problem: Problem, step: Step, reloads: dict[int, int]) -> str:

@@ -22,7 +22,7 @@ POLICIES = (
     Policy(defer=False, fit="best", eager_in_place=False),
 )
 LARGE = 2000  # tasks; above, only what was found to matter there
-_BUDGET = 60_000  # decoded tasks of local search
+_BUDGET = 20_000  # decoded tasks of local search
 
 
 def plans(problem: Problem, bound: Bounds) -> list[Plan]:
@@ -106,7 +106,7 @@ def _local_search(problem: Problem, bound: Bounds, found: _Pool) -> None:
     if count < 2:
         return
     generator = random.Random(count)
-    rounds = min(1500, _BUDGET // count)
+    rounds = min(1200, _BUDGET // count)
     first = found.best[0]
     order, policy = found.sources[first[2]]
     current, current_key = list(order), first[:2]

@@ -10,7 +10,7 @@ from tilewright.targets.vpu.barriers.signals import Limits
 from tilewright.targets.vpu.bounds import Bounds, bounds
 from tilewright.targets.vpu.dependences import Problem, analyse
 from tilewright.targets.vpu.scheduling.emit import Draft, draft
-from tilewright.targets.vpu.scheduling.plan import Plan
+from tilewright.targets.vpu.scheduling.plan import TASK, Plan
 from tilewright.targets.vpu.scheduling.search import LARGE, plans, serial_plan
 from tilewright.targets.vpu.simulator import Run, simulate
 from tilewright.targets.vpu.task_list import Barrier, TaskList
@@ -40,12 +40,15 @@ def schedule(graph: TileGraph, in_place: bool = True, exact: bool = False) -> Sc
     bound = bounds(problem)
     candidates = plans(problem, bound)
     best = _fastest(problem, candidates, bound)
-    if exact or (best.makespan > bound.best and len(problem.tasks) <= SMALL):
-        best = _solved(problem, bound, best, exact)
+    if exact:
+        return _solved(problem, bound, best, _THOROUGH)
+    if best.makespan > bound.best and len(problem.tasks) <= SMALL:
+        return _solved(problem, bound, best, _QUICK)
     return best
 
 
-SMALL = 12  # tasks: up to here the exact solver is always asked, with a short limit
+SMALL = 12  # tasks: up to here the exact solver is always asked
+_QUICK, _THOROUGH = 2.0, 60.0  # its deterministic time
 
 
 def serial_schedule(graph: TileGraph, in_place: bool = True) -> Schedule:
@@ -112,8 +115,24 @@ def _fastest(problem: Problem, candidates: list[Plan], bound: Bounds) -> Schedul
     return best
 
 
-def _solved(problem: Problem, bound: Bounds, best: Schedule, thorough: bool) -> Schedule:
+def _solved(problem: Problem, bound: Bounds, best: Schedule, effort: float) -> Schedule:
+    """The exact solver's schedule where it is better or proves what was found."""
+    from tilewright.targets.vpu.scheduling.exact import solve
+
+    found = solve(problem, best.makespan, effort)
+    if found.plan is not None:
+        made = realise(problem, found.plan, bound)
+        if _rank(made) <= _rank(best):
+            best = made
+    if found.proven and found.plan is not None and best.makespan <= found.plan.makespan:
+        best.proven = True
     return best
+
+
+def _rank(schedule: Schedule) -> tuple[int, int]:
+    sizes = schedule.problem.sizes
+    spilled = sum(sizes[s.index] for s in schedule.draft.steps if s.kind != TASK)
+    return schedule.makespan, spilled
 
 
 def _task_list(made: Draft, assignment: Assignment) -> TaskList:

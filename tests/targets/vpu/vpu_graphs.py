@@ -191,3 +191,39 @@ def least_capacity(buffers: list[Buffer], views: list[View], tasks: list[Task]) 
         for name in {root.get(name, name) for name in task.writes}:
             writers[name] = writers.get(name, 0) + 1
     return largest + max((sizes[name] for name, n in writers.items() if n > 1), default=0)
+
+
+def streaming_layers(tasks: int) -> TileGraph:
+    """Layers of products with streamed weights on all tiles of vpu40, and an exchange now and then."""
+    chip = preset("vpu40")
+    rng = random.Random(0)
+    buffers: list[Buffer] = []
+    items: list[Task] = []
+
+    def new(name: str, tile: int, size: int) -> str:
+        buffers.append(Buffer(name, size, spill_cycles=size // 32, tile=tile))
+        return name
+
+    current = [new(f"x{t}", t, 98304) for t in range(chip.tiles)]
+    items += [load(name, 3000) for name in current]
+    layer = 0
+    while len(items) < tasks:
+        for t in range(chip.tiles):
+            weight = new(f"w{layer}.{t}", t, 131072)
+            product = new(f"y{layer}.{t}", t, 98304)
+            result = new(f"z{layer}.{t}", t, 98304)
+            items.append(load(weight, 4000 + rng.randint(0, 500)))
+            cycles = 16000 + rng.randint(0, 3000)
+            items.append(dpu(f"D{layer}.{t}", f"{current[t]} {weight}", product, cycles, tile=t))
+            pair = ((product, result),)
+            items.append(shave(f"H{layer}.{t}", product, result, 9000, tile=t, in_place=pair))
+            current[t] = result
+        if layer % 4 == 3:
+            moved = [new(f"c{layer}.{t}", t, 98304) for t in range(chip.tiles)]
+            for t, name in enumerate(moved):
+                source = (current[(t + 1) % chip.tiles],)
+                items.append(Task(f"X{layer}.{t}", "dma", source, (name,), 1500))
+            current = moved
+        layer += 1
+    items += [store(name, 3000) for name in current]
+    return TileGraph(chip, buffers, items)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.targets.vpu.scheduling.emit import PORT_ORDER
 from tilewright.targets.vpu.scheduling.plan import TASK
 from tilewright.targets.vpu.scheduling.schedule import Schedule
 
@@ -51,6 +52,8 @@ def _reason(schedule: Schedule, entry: int) -> str:
     last, kind = _awaited(schedule, entry, what)
     if kind in ("WAR", "WAW"):
         return MEMORY
+    if kind == PORT_ORDER:
+        return PORT
     if kind is None:
         return BARRIER  # an order that only the pool of barriers asked for
     if schedule.draft.steps[last].kind != TASK:

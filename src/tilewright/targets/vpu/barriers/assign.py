@@ -16,6 +16,7 @@ from tilewright.targets.vpu.barriers.signals import Limits, Signal, signals
 from tilewright.targets.vpu.queue_order import QueueClocks
 
 _ROUNDS = 12
+_MERGING_ROUND = 3  # from here on barriers are merged wherever possible, which adds no edges
 
 
 @dataclass(slots=True)
@@ -66,10 +67,10 @@ def _by_edges(
 ) -> Assignment | None:
     wanted = [set(found) for found in edges]
     changed = False
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         clocks, reduced = reduce_edges(entries, wanted)
         found = signals(reduced, entries.slots, entries.engines, limits)
-        scan = _Scan(entries, clocks, pool, limits)
+        scan = _Scan(entries, clocks, pool, limits, number >= _MERGING_ROUND)
         if not scan.run(found):
             return None
         changed = changed or scan.merged or bool(scan.added)
@@ -95,8 +96,11 @@ def reduce_edges(
 class _Scan:
     """One pass over barriers in programming order."""
 
-    def __init__(self, entries: Entries, clocks: QueueClocks, pool: int, limits: Limits) -> None:
+    def __init__(
+        self, entries: Entries, clocks: QueueClocks, pool: int, limits: Limits, merging: bool
+    ) -> None:
         self.entries, self.clocks, self.pool, self.limits = entries, clocks, pool, limits
+        self.merging = merging
         self.kept: list[Signal] = []
         self.physical: list[int] = []
         self.current: list[int] = []  # per id: the barrier it stands for
@@ -109,7 +113,9 @@ class _Scan:
             if self._free_id(signal):
                 continue
             merge = self._cheapest_merge(signal)
-            reuse = self._cheapest_reuse(signal)
+            reuse = None
+            if merge is None or (merge[0] and not self.merging):
+                reuse = self._cheapest_reuse(signal)
             if merge is None and reuse is None:
                 return False
             if reuse is None or (merge is not None and merge[0] <= reuse[0]):
@@ -142,6 +148,8 @@ class _Scan:
 
     def _passed(self, barrier: int, producers: list[int]) -> bool:
         """Whether everyone who waits for a barrier has started before any of the producers."""
+        if self.kept[barrier].consumers[-1] >= producers[0]:
+            return False  # planned later
         started = self.clocks.started
         return all(started(c, p) for c in self.kept[barrier].consumers for p in producers)
 

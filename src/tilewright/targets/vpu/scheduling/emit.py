@@ -12,6 +12,7 @@ from tilewright.targets.vpu.task_list import DDR, ListTask, Range
 from tilewright.targets.vpu.tile_graph import DMA, DPU, Span
 
 _DDR_ALIGN = 64
+PORT_ORDER = "port"  # an edge that only keeps the planned order of a port
 
 
 @dataclass(slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.barriers.assign import Assignment, Entries, assign
 from tilewright.targets.vpu.barriers.signals import Limits
 from tilewright.targets.vpu.bounds import Bounds, bounds
 from tilewright.targets.vpu.dependences import Problem, analyse
-from tilewright.targets.vpu.scheduling.emit import Draft, draft
+from tilewright.targets.vpu.scheduling.emit import PORT_ORDER, Draft, draft
 from tilewright.targets.vpu.scheduling.plan import TASK, Plan
 from tilewright.targets.vpu.scheduling.search import LARGE, plans, serial_plan
 from tilewright.targets.vpu.simulator import Run, simulate
@@ -35,16 +36,20 @@ class Schedule:
 
 
 def schedule(graph: TileGraph, in_place: bool = True, exact: bool = False) -> Schedule:
-    """Schedule a graph; `exact` proves the makespan where the graph is small enough."""
+    """Schedule a graph; `exact` searches long for a proof, small graphs get a short search."""
+    best = portfolio(graph, in_place)
+    if exact:
+        return _solved(best, _THOROUGH)
+    if best.makespan > best.bounds.best and len(graph.tasks) <= SMALL:
+        return _solved(best, _QUICK)
+    return best
+
+
+def portfolio(graph: TileGraph, in_place: bool = True) -> Schedule:
+    """The best schedule of the orders, policies and local search, without the exact solver."""
     problem = analyse(graph, in_place)
     bound = bounds(problem)
-    candidates = plans(problem, bound)
-    best = _fastest(problem, candidates, bound)
-    if exact:
-        return _solved(problem, bound, best, _THOROUGH)
-    if best.makespan > bound.best and len(problem.tasks) <= SMALL:
-        return _solved(problem, bound, best, _QUICK)
-    return best
+    return _fastest(problem, plans(problem, bound), bound)
 
 
 SMALL = 12  # tasks: up to here the exact solver is always asked
@@ -59,9 +64,47 @@ def serial_schedule(graph: TileGraph, in_place: bool = True) -> Schedule:
 
 
 def realise(problem: Problem, plan: Plan, bound: Bounds) -> Schedule:
-    """The task list of a plan, with barriers, and its modelled run."""
+    """The task list of a plan, with barriers, and its modelled run.
+
+    The two agents of a DMA port take turns as they become ready, which may not be the plan's
+    order. Where that costs time, edges hold back the transfers that came too early.
+    """
     made = draft(problem, plan)
-    machine = problem.graph.machine
+    best = _synchronised(made, bound)
+    if problem.graph.machine.dma_agents > 1:
+        now = best
+        for _ in range(_AGENT_ROUNDS):
+            if now.makespan <= plan.makespan + plan.makespan // 200:
+                break
+            if not _hold_back(made, now.run):
+                break
+            now = _synchronised(made, bound)
+            if now.makespan < best.makespan:
+                best = now
+    return best
+
+
+_AGENT_ROUNDS = 3
+
+
+def _hold_back(made: Draft, run: Run) -> bool:
+    """Order transfers of one port that ran in another order than planned; False if all kept it."""
+    found = False
+    for port in range(made.machine.dma_ports):
+        planned = sorted({*made.queues[f"dma{port}"], *made.queues[f"dma{port}.cmx"]})
+        agent = {entry: False for entry in made.queues[f"dma{port}"]}
+        for first, second in pairwise(planned):
+            crossed = (first in agent) != (second in agent)
+            if crossed and run.start[second] < run.start[first]:
+                if all(other != first for other, _ in made.edges[second]):
+                    made.edges[second].append((first, PORT_ORDER))
+                    found = True
+    return found
+
+
+def _synchronised(made: Draft, bound: Bounds) -> Schedule:
+    """Barriers for the edges of a draft; of several ways the fastest."""
+    machine = made.machine
     names = list(made.queues)
     queues: list[list[int]] = [[] for _ in made.items]
     for number, name in enumerate(names):
@@ -93,7 +136,7 @@ def realise(problem: Problem, plan: Plan, bound: Bounds) -> Schedule:
             raise AssertionError(f"the list does not finish: {run.stuck}")
         if best is None or run.makespan < best.makespan:
             proven = run.makespan <= bound.best
-            best = Schedule(problem, made, way, tasks, run, bound, proven)
+            best = Schedule(made.problem, made, way, tasks, run, bound, proven)
     assert best is not None
     return best
 
@@ -115,13 +158,13 @@ def _fastest(problem: Problem, candidates: list[Plan], bound: Bounds) -> Schedul
     return best
 
 
-def _solved(problem: Problem, bound: Bounds, best: Schedule, effort: float) -> Schedule:
+def _solved(best: Schedule, effort: float) -> Schedule:
     """The exact solver's schedule where it is better or proves what was found."""
     from tilewright.targets.vpu.scheduling.exact import solve
 
-    found = solve(problem, best.makespan, effort)
+    found = solve(best.problem, best.makespan, effort)
     if found.plan is not None:
-        made = realise(problem, found.plan, bound)
+        made = realise(best.problem, found.plan, best.bounds)
         if _rank(made) <= _rank(best):
             best = made
     if found.proven and found.plan is not None and best.makespan <= found.plan.makespan:

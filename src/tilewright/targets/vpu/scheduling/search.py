@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.bounds import Bounds, tails
@@ -30,16 +31,22 @@ def plans(problem: Problem, bound: Bounds) -> list[Plan]:
     _check_room(problem)
     found = _Pool(problem)
     small = len(problem.tasks) <= LARGE
-    policies = POLICIES if small else POLICIES[:2] + POLICIES[3:4]
     last_error: NoRoom | None = None
+    close = bound.best if small else bound.best + bound.best // 100
     for order in _starting_orders(problem, small):
-        for policy in policies:
-            if found.best and found.best[0][0] <= bound.best and found.best[0][1] == 0:
+        for policy in POLICIES if small else POLICIES[:1]:
+            if found.good(close):
                 return [plan for *_, plan in found.best]
             try:
                 found.add(decode(problem, order, policy), order, policy)
             except NoRoom as error:
                 last_error = error
+    if found.best and not small:
+        order, _ = found.sources[found.best[0][2]]
+        for policy in POLICIES[1:4]:
+            if not found.good(close):
+                with suppress(NoRoom):
+                    found.add(decode(problem, order, policy), order, policy)
     if not found.best:
         _serial_or_fail(problem, found, last_error)
     if small:
@@ -72,6 +79,10 @@ class _Pool:
         self.best: list[tuple[int, int, int, Plan]] = []  # makespan, spill bytes, age
         self.sources: dict[int, tuple[list[int], Policy]] = {}
         self.age = 0
+
+    def good(self, makespan: int) -> bool:
+        """Whether nothing better is worth a search."""
+        return bool(self.best) and self.best[0][0] <= makespan and self.best[0][1] == 0
 
     def add(self, plan: Plan, order: Sequence[int], policy: Policy) -> tuple[int, int]:
         sizes = self.problem.sizes
@@ -111,7 +122,7 @@ def _local_search(problem: Problem, bound: Bounds, found: _Pool) -> None:
     order, policy = found.sources[first[2]]
     current, current_key = list(order), first[:2]
     for step in range(rounds):
-        if found.best[0][0] <= bound.best and found.best[0][1] == 0:
+        if found.good(bound.best):
             return
         if step % 150 == 149:  # back to the best, or to another good one
             entry = found.best[(step // 150) % len(found.best)]

@@ -57,6 +57,7 @@ class _Decoder:
         self.uses_left = [
             len(set(r) | set(w)) for r, w in zip(problem.readers, problem.writers, strict=True)
         ]
+        self.high = self._ends()
         self.done = [False] * len(self.tasks)
         self.ends = [0] * len(self.tasks)
         self.steps: list[Step] = []
@@ -72,6 +73,21 @@ class _Decoder:
         self.uses: list[list[int]] = []  # per root: its tasks, the latest first
         for reads, writes in zip(problem.readers, problem.writers, strict=True):
             self.uses.append(sorted({*reads, *writes}, key=lambda t: -places[t]))
+
+    def _ends(self) -> list[bool]:
+        """Which buffers go to the upper end of memory; what lives together is kept apart."""
+        problem, policy = self.problem, self.policy
+        high = [False] * len(problem.sizes)
+        if policy.ends == "kind":
+            high = [not loaded for loaded in problem.loaded]
+        elif policy.ends == "parity":
+            for task in problem.topological:
+                inputs = [high[root] for root in problem.read_roots[task]]
+                for root in problem.write_roots[task]:
+                    high[root] = bool(inputs) and not inputs[0]
+        for root in policy.flipped:
+            high[root] = not high[root]
+        return high
 
     def run(self) -> Plan:
         for position, task in enumerate(self.order):
@@ -297,11 +313,10 @@ class _Decoder:
 
     def _free_window(self, root: int, ready: int):
         memory = self.memories[self.tile_of[root]]
-        down = self.policy.two_ended and not self.problem.loaded[root]
         size = self.problem.sizes[root]
         if memory.free_bytes < size:
             return None
-        return memory.find(size, self.problem.aligns[root], ready, self.policy.fit, down)
+        return memory.find(size, self.problem.aligns[root], ready, self.policy.fit, self.high[root])
 
     def _place_free(self, root: int, ready: int) -> bool:
         window = self._free_window(root, ready)
@@ -322,6 +337,7 @@ class _Decoder:
             self.problem.aligns[root],
             ready,
             self.policy.fit,
+            self.high[root],
             victim=lambda other: None if other in pinned else self._victim(other),
         )
         if window is None:

@@ -36,7 +36,8 @@ class Policy:
     """How the decoder decides where an order of tasks leaves it a choice."""
 
     fit: str = "earliest"
-    two_ended: bool = False  # loads from below, results from above
+    ends: str = "low"  # where buffers go: "low", loads low and results high ("kind"), or "parity"
+    flipped: frozenset[int] = frozenset()  # buffers that go to the other end
     victims: str = "weighted"  # by cost over distance to the next use; or "furthest"
     defer: bool = True  # a load that finds no room waits until somebody needs it
     reserve: bool = True  # a load leaves room for the next task that computes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.bounds import Bounds, tails
@@ -17,10 +18,11 @@ POLICIES = (
     Policy(),
     Policy(reserve=False),
     Policy(victims="furthest"),
-    Policy(fit="best", two_ended=True),
+    Policy(fit="best", ends="kind"),
     Policy(fit="first", eager_in_place=False),
+    Policy(fit="first", ends="parity"),
     Policy(defer=False),
-    Policy(defer=False, fit="best", eager_in_place=False),
+    Policy(defer=False, fit="best", ends="parity", eager_in_place=False),
 )
 LARGE = 2000  # tasks; above, only what was found to matter there
 _BUDGET = 20_000  # decoded tasks of local search
@@ -129,10 +131,12 @@ def _local_search(problem: Problem, bound: Bounds, found: _Pool) -> None:
             order, policy = found.sources[entry[2]]
             current, current_key = list(order), entry[:2]
         trial = _moved(problem, current, generator)
+        policy_now = policy
         if step % 3 == 2:
             policy_now = POLICIES[generator.randrange(len(POLICIES))]
-        else:
-            policy_now = policy
+        if step % 3 >= 1:
+            root = generator.randrange(len(problem.sizes))
+            policy_now = replace(policy_now, flipped=policy_now.flipped ^ {root})
         try:
             plan = decode(problem, trial, policy_now)
         except NoRoom:

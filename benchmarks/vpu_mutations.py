@@ -15,20 +15,21 @@ import random
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "targets" / "vpu"))
 
-from vpu_graphs import random_graph  # noqa: E402
+from vpu_graphs import random_graph
 
-from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.targets.vpu.checker.verify import verify  # noqa: E402
-from tilewright.targets.vpu.scheduling.schedule import schedule  # noqa: E402
-from tilewright.targets.vpu.simulator import Options, jittered  # noqa: E402
-from tilewright.targets.vpu.task_list import TaskList  # noqa: E402
-from tilewright.targets.vpu.values import ValueMachine, run_values  # noqa: E402
+from tilewright.errors import TilewrightError
+from tilewright.targets.vpu.checker.verify import verify
+from tilewright.targets.vpu.scheduling.schedule import schedule
+from tilewright.targets.vpu.simulator import Options, jittered
+from tilewright.targets.vpu.task_list import TaskList
+from tilewright.targets.vpu.values import ValueMachine, run_values
 
 SMALL = 9  # tasks up to which all interleavings are tried
 _MOST_STATES = 60_000
@@ -114,7 +115,9 @@ def goes_wrong_somehow(tasks: TaskList, good: dict[str, bytes]) -> bool | None:
     names = list(tasks.tasks)
     number = {name: n for n, name in enumerate(names)}
     items = list(tasks.tasks.values())
-    queues = [([number[n] for n in q], tasks.engines_behind(name)) for name, q in tasks.queues.items()]
+    queues = [
+        ([number[n] for n in q], tasks.engines_behind(name)) for name, q in tasks.queues.items()
+    ]
     chains = _chains(tasks)
     seen: set[bytes] = set()
     stack: list[tuple[tuple[int, ...], ValueMachine]] = []
@@ -175,7 +178,9 @@ def _startable(state, items, queues, chains, tasks) -> Iterator[int]:
         return not (barrier in after and consumers[barrier] <= 0)
 
     def passed(barrier: int) -> bool:
-        return barrier not in chains or (consumers[chains[barrier]] <= 0 and passed(chains[barrier]))
+        return barrier not in chains or (
+            consumers[chains[barrier]] <= 0 and passed(chains[barrier])
+        )
 
     blocked = set()
     heads: dict[int, int] = {}
@@ -192,7 +197,9 @@ def _startable(state, items, queues, chains, tasks) -> Iterator[int]:
         item = items[task]
         if count < stands[task] or task in blocked:
             continue
-        if all(mapped(b) and producers[b] <= 0 for b in item.waits) and all(map(mapped, item.posts)):
+        if all(mapped(b) and producers[b] <= 0 for b in item.waits) and all(
+            map(mapped, item.posts)
+        ):
             yield task
 
 
@@ -208,7 +215,9 @@ def _copied(memory: ValueMachine) -> ValueMachine:
 
 def _stored(tasks: TaskList, memory: ValueMachine) -> dict[str, bytes]:
     return {
-        item.task or name: b"".join(memory.read(e).tobytes() for e in item.writes if e.space == "ddr")
+        item.task or name: b"".join(
+            memory.read(e).tobytes() for e in item.writes if e.space == "ddr"
+        )
         for name, item in tasks.tasks.items()
         if item.buffer is None and any(e.space == "ddr" for e in item.writes)
     }
@@ -225,7 +234,7 @@ def has_unordered_pair(tasks: TaskList) -> bool | None:
         arrows[task].add(count + task)
     for name, queue in tasks.queues.items():
         several = tasks.engines_behind(name) > 1
-        for first, second in zip(queue, queue[1:], strict=False):
+        for first, second in pairwise(queue):
             arrows[number[first] + (0 if several else count)].add(number[second])
     for first in range(count):
         for second in range(count):
@@ -313,7 +322,7 @@ def measure(lists: int, per_list: int, seed: int) -> dict[str, dict[str, int]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--lists", type=int, default=20)
     parser.add_argument("--mutants", type=int, default=25)
     parser.add_argument("--seed", type=int, default=1)
@@ -322,7 +331,9 @@ def main() -> int:
     print(f"{'damage':8} {'can go wrong':>12} {'found':>7} {'harmless':>9} {'reported though':>16}")
     harmful = found = 0
     for kind, row in table.items():
-        print(f"{kind:8} {row['harmful']:12} {row['found']:7} {row['harmless']:9} {row['alarms']:16}")
+        print(
+            f"{kind:8} {row['harmful']:12} {row['found']:7} {row['harmless']:9} {row['alarms']:16}"
+        )
         harmful += row["harmful"]
         found += row["found"]
     rate = 100 * found / max(1, harmful)

@@ -22,20 +22,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "targets" / "vpu"))
 
-from vpu_graphs import random_graph, streaming_layers  # noqa: E402
+from vpu_graphs import random_graph, streaming_layers
 
-from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.targets.vpu.bounds import bounds  # noqa: E402
-from tilewright.targets.vpu.checker.verify import verify  # noqa: E402
-from tilewright.targets.vpu.dependences import analyse  # noqa: E402
-from tilewright.targets.vpu.scheduling.exact import solve  # noqa: E402
-from tilewright.targets.vpu.scheduling.schedule import (  # noqa: E402
+from tilewright.errors import TilewrightError
+from tilewright.targets.vpu.bounds import bounds
+from tilewright.targets.vpu.checker.verify import verify
+from tilewright.targets.vpu.dependences import analyse
+from tilewright.targets.vpu.scheduling.exact import solve
+from tilewright.targets.vpu.scheduling.schedule import (
     portfolio,
     schedule,
     serial_schedule,
 )
-from tilewright.targets.vpu.simulator import Options, jittered, simulate  # noqa: E402
-from tilewright.targets.vpu.values import run_values  # noqa: E402
+from tilewright.targets.vpu.simulator import Options, jittered, simulate
+from tilewright.targets.vpu.values import run_values
 
 
 def gap(graphs: int, first: int, tasks: int) -> int:
@@ -122,7 +122,7 @@ def scale(tasks: int) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", choices=["gap", "check", "scale"])
     parser.add_argument("--graphs", type=int, default=100)
     parser.add_argument("--first", type=int, default=20000)

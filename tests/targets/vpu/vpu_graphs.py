@@ -35,11 +35,11 @@ def shave(name: str, reads: str, writes: str, cycles: int = 1, **more) -> Task:
 
 def spilling(in_place: bool = False, **changes: int) -> TileGraph:
     """A1: three buffers fit, four are wanted."""
-    pairs = {"in_place": (("b1", "b2"),)} if in_place else {}
+    pairs = (("b1", "b2"),) if in_place else ()
     return TileGraph(
         machine(**changes),
         [Buffer(name, 589824) for name in ("in", "c", "b1", "b2", "b3")],
-        [load("in"), load("c"), dpu("MP", "in", "b1"), dpu("ADD1", "b1 c", "b2", **pairs),
+        [load("in"), load("c"), dpu("MP", "in", "b1"), dpu("ADD1", "b1 c", "b2", in_place=pairs),
          dpu("ADD2", "in b2", "b3"), store("b3")],
     )  # fmt: skip
 
@@ -142,7 +142,9 @@ def random_graph(
                 all_views.append(view)
                 engine = rng.choice([dpu, shave])
                 items.append(
-                    engine(f"P{len(items)}", reads[number % len(reads)], view.id, rng.randint(1, 20))
+                    engine(
+                        f"P{len(items)}", reads[number % len(reads)], view.id, rng.randint(1, 20)
+                    )
                 )
             live.append(target)
         else:

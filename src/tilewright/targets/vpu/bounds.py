@@ -70,4 +70,23 @@ def bounds(problem: Problem) -> Bounds:
                 for n in members
             ]
             best = max(best, one_machine(jobs))
-    return Bounds(lower, strong, best)
+    return Bounds(lower, strong, max(best, _memory(problem)))
+
+
+def _memory(problem: Problem) -> int:
+    """Bytes times cycles that buffers have to stay for, over the capacity.
+
+    A buffer stays at least while one task writes it and another reads it. An output that may take
+    its input's place shares the cycles of that task, which are then counted once.
+    """
+    tasks, machine = problem.tasks, problem.graph.machine
+    areas = [0] * machine.tiles
+    for root, buffer in enumerate(problem.graph.buffers):
+        writers, readers = problem.writers[root], problem.readers[root]
+        writing = max((tasks[w].cycles for w in writers), default=0)
+        reading = max((tasks[r].cycles for r in readers), default=0)
+        if len(writers) == 1 and any(root == target for _, target in problem.in_place[writers[0]]):
+            writing = 0
+        stay = writing + reading if len(writers) == 1 else max(writing, reading)
+        areas[buffer.tile] += buffer.bytes * stay
+    return max(-(-area // machine.cmx_bytes) for area in areas)

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.machine import DDR_BYTES
@@ -135,7 +136,8 @@ def _spans(graph: TileGraph, roots: dict[str, int]) -> dict[str, Span]:
         size = graph.buffers[span.root].bytes
         if span.end > size:
             raise TilewrightError(
-                "TW7022", f"view {view.id!r} ends at byte {span.end} of {view.of!r}, which has {size}"
+                "TW7022",
+                f"view {view.id!r} ends at byte {span.end} of {view.of!r}, which has {size}",
             )
         spans[view.id] = span
     return spans
@@ -198,7 +200,9 @@ def _in_place_pairs(
         if source not in roots or target not in roots:
             raise TilewrightError("TW7024", f"{place} has to name whole buffers")
         if source not in task.reads or target not in task.writes:
-            raise TilewrightError("TW7024", f"{place}: the task has to read one and write the other")
+            raise TilewrightError(
+                "TW7024", f"{place}: the task has to read one and write the other"
+            )
         first, second = graph.buffers[roots[source]], graph.buffers[roots[target]]
         if second.bytes > first.bytes:
             raise TilewrightError(
@@ -259,7 +263,7 @@ def _written_runs(
         if span.root == root
         for first, end in span.runs()
     )
-    for left, right in zip(runs, runs[1:], strict=False):
+    for left, right in pairwise(runs):
         if right[0] < left[1]:
             names = [graph.tasks[left[2]].id, graph.tasks[right[2]].id]
             raise TilewrightError(

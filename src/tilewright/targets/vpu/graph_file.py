@@ -152,7 +152,9 @@ def _task(item: Mapping[str, Any]) -> Task:
     for key in ("source", "sink"):
         if item.get(key) not in (None, "ddr"):
             raise TilewrightError("TW7021", f'{place}: {key} can only be "ddr"')
-    pairs = [pair(entry, f"{place}: in_place") for entry in sequence(item.get("in_place", []), place)]
+    pairs = [
+        pair(entry, f"{place}: in_place") for entry in sequence(item.get("in_place", []), place)
+    ]
     return Task(
         name,
         engine,

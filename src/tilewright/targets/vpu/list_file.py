@@ -71,9 +71,7 @@ def list_from(value: Any) -> TaskList:
     for queue, names in queues.items():
         for name in names:
             if name not in tasks:
-                raise TilewrightError(
-                    "TW7031", f"queue {queue!r} names {name!r}, which is no task"
-                )
+                raise TilewrightError("TW7031", f"queue {queue!r} names {name!r}, which is no task")
     if "order" in value:
         order = _names(value["order"], "order", tasks)
         if len(set(order)) != len(order):

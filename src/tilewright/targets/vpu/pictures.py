@@ -48,10 +48,16 @@ def trace_model(schedule: Schedule) -> TraceModel:
             item = made.items[entry]
             slices.append(
                 Slice(
-                    first + lane, start, end, made.labels[entry], _CATEGORY[item.kind],
-                    arguments={"waits": str(list(schedule.tasks.tasks[f"t{entry}"].waits)),
-                               "posts": str(list(schedule.tasks.tasks[f"t{entry}"].posts))},
-                )  # fmt: skip
+                    first + lane,
+                    start,
+                    end,
+                    made.labels[entry],
+                    _CATEGORY[item.kind],
+                    arguments={
+                        "waits": str(list(schedule.tasks.tasks[f"t{entry}"].waits)),
+                        "posts": str(list(schedule.tasks.tasks[f"t{entry}"].posts)),
+                    },
+                )
             )
         if lanes == 1:
             for gap in gaps.get(queue, []):

@@ -86,9 +86,7 @@ class QueueClocks:
                 ends[queue] = other_ends[queue]
 
     @staticmethod
-    def _merge_ends(
-        ends: list[int], bits: list[int], queue: int, prefix: int, above: int
-    ) -> None:
+    def _merge_ends(ends: list[int], bits: list[int], queue: int, prefix: int, above: int) -> None:
         low = min(ends[queue], prefix)
         mask = (bits[queue] << (ends[queue] - low)) | ((1 << (ends[queue] - low)) - 1)
         mask |= (above << (prefix - low)) | ((1 << (prefix - low)) - 1)

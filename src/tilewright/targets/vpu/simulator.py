@@ -349,7 +349,8 @@ class _Sharing:
         if not self.counts[task]:
             return []
         self._advance(now)
-        del self.left[task], self.stamp[task]
+        del self.left[task]
+        self.stamp[task] = -1  # ends that were planned before no longer count
         return self._ends(now)
 
     def _speed(self) -> Fraction:

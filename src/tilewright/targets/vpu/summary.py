@@ -75,8 +75,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
             "pool": problem.graph.machine.barriers,
         },
         "idle": {
-            queue: [gap.to_json() for gap in gaps]
-            for queue, gaps in idle_gaps(schedule).items()
+            queue: [gap.to_json() for gap in gaps] for queue, gaps in idle_gaps(schedule).items()
         },
     }
 

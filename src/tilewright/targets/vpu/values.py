@@ -44,7 +44,8 @@ def run_values(
 ) -> Outcome:
     """Run a list with values. `operations` says what graph tasks compute; others mix their inputs.
 
-    `ddr` is the memory at the beginning, random by default. Garbage and poison depend on `seed`,
+    `ddr` is the memory at the beginning; by default every buffer's copy has content of its own,
+    whatever its address. Garbage and poison depend on `seed`,
     so results that depend on them differ between seeds.
     """
     machine = ValueMachine(tasks, operations or {}, kernels or {}, ddr, seed)
@@ -82,6 +83,9 @@ class ValueMachine:
             space: garbage.integers(0, 256, size, dtype=np.uint8) for space, size in sizes.items()
         }
         self.spaces[DDR] = np.random.default_rng(0).integers(0, 256, sizes[DDR], dtype=np.uint8)
+        for name, (address, size) in tasks.ddr.items():  # the same wherever a buffer lies
+            content = mix(name, [], [size])[0]
+            self.spaces[DDR][address : address + size] = content[: max(0, sizes[DDR] - address)]
         if ddr is not None:
             self.spaces[DDR][: len(ddr)] = ddr[: sizes[DDR]]
         self.poison = garbage.integers(0, 256, 4099, dtype=np.uint8)

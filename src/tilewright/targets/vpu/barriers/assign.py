@@ -194,14 +194,9 @@ class _Scan:
             if max(consumers) >= min(signal.producers):
                 continue
             edges = [
-                (c, p)
-                for c in consumers
-                for p in signal.producers
-                if not self.clocks.started(c, p)
+                (c, p) for c in consumers for p in signal.producers if not self.clocks.started(c, p)
             ]
-            delay = max(
-                0, *(self.entries.ends[c] - self.entries.starts[p] for c, p in edges)
-            )
+            delay = max(0, *(self.entries.ends[c] - self.entries.starts[p] for c, p in edges))
             if best is None or (delay, len(edges), physical) < (best[0], len(best[2]), best[1]):
                 best = (delay, physical, edges)
         return best

@@ -58,7 +58,9 @@ class GivenList:
         clocks = QueueClocks(self.engines)
         for task in order:
             before = {
-                place[p] for barrier in self.items[task].waits for p in self.signals[barrier].producers
+                place[p]
+                for barrier in self.items[task].waits
+                for p in self.signals[barrier].producers
             }
             clocks.add(self.standing[task], sorted(before, reverse=True))
         return clocks, place

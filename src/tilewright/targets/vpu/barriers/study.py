@@ -50,23 +50,34 @@ def study(tasks: TaskList, pool: int, as_given: bool = False, strict: bool = Fal
     if order is None:
         cause = "the tasks wait for each other in a circle, whatever the pool"
         return Study(False, [], None, [], None, cause)
-    over = _over_slots(tasks)
+    over = _over_limits(tasks)
     found = None if over else _as_given(given, pool, strict)
     if as_given:
         minimum = None if over else _minimum_as_given(given, strict)
         if found is None:
-            reason = over or f"the list as given needs {minimum or 'more than ' + str(pool)} barriers"
+            reason = (
+                over or f"the list as given needs {minimum or 'more than ' + str(pool)} barriers"
+            )
             return Study(False, [], minimum, [], None, reason)
         return Study(True, found, minimum, [], _with_ids(tasks, found))
     least = _least_after_changes(tasks, given, order)
     if found is not None:
-        return Study(True, found, min(least, max(found, default=-1) + 1), [], _with_ids(tasks, found))
+        return Study(
+            True, found, min(least, max(found, default=-1) + 1), [], _with_ids(tasks, found)
+        )
     if pool < least:
         reason = "some task both waits and posts, which needs 2 barriers"
         return Study(False, [], least, [], None, reason)
     changed = _legalise(tasks, given, order, pool)
     if changed is None:
-        return Study(False, [], least, [], None, f"{pool} barriers of {tasks.machine.slots} slots are too few")
+        return Study(
+            False,
+            [],
+            least,
+            [],
+            None,
+            f"{pool} barriers of {tasks.machine.slots} slots are too few",
+        )
     made, changes = changed
     physical = [barrier.physical or 0 for barrier in made.barriers]
     return Study(True, physical, least, changes, made)
@@ -92,11 +103,19 @@ def _check(tasks: TaskList) -> None:
             )
 
 
-def _over_slots(tasks: TaskList) -> str:
+def _over_limits(tasks: TaskList) -> str:
     side = tasks.machine.side_slots
     for number, barrier in enumerate(tasks.barriers):
         if max(barrier.producers, barrier.consumers) > side:
             return f"barrier {number} uses more than {side} slots on one side"
+    storage = tasks.machine.storage
+    for names in tasks.queues.values() if storage is not None else ():
+        posted: dict[int, int] = {}
+        for name in names:
+            item = tasks.tasks[name]
+            posted = {barrier: posted.get(barrier, 0) + 1 for barrier in item.posts}
+            if storage and any(n > storage.consecutive(item.engine) for n in posted.values()):
+                return "one barrier is posted more often in a row than descriptors are stored"
     return ""
 
 
@@ -138,10 +157,9 @@ def _with_ids(tasks: TaskList, physical: list[int]) -> TaskList:
 def _least_after_changes(tasks: TaskList, given: GivenList, order: list[int]) -> int:
     if not given.signals:
         return 0
-    if all(not (item.waits and item.posts) for item in given.items):
-        if _as_given(given, 1, False) or _legalise(tasks, given, order, 1):
-            return 1
-    return 2
+    if any(item.waits and item.posts for item in given.items):
+        return 2
+    return 1 if _as_given(given, 1, False) or _legalise(tasks, given, order, 1) else 2
 
 
 def _legalise(
@@ -190,9 +208,7 @@ def _legalise(
     return made, changes
 
 
-def _rebuilt(
-    tasks: TaskList, given: GivenList, order: list[int], way: Assignment
-) -> TaskList:
+def _rebuilt(tasks: TaskList, given: GivenList, order: list[int], way: Assignment) -> TaskList:
     waits: list[list[int]] = [[] for _ in given.names]
     posts: list[list[int]] = [[] for _ in given.names]
     barriers = []

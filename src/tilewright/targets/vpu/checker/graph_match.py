@@ -95,7 +95,9 @@ class Matcher:
     ) -> list[Part] | None:
         if len(ranges) != len(wanted):
             findings.add(
-                "V4", f"task {name} has {len(ranges)} ranges where the graph has {len(wanted)}", name
+                "V4",
+                f"task {name} has {len(ranges)} ranges where the graph has {len(wanted)}",
+                name,
             )
             return None
         parts = []

@@ -51,9 +51,7 @@ def check_ranges(tasks: TaskList, graph: TileGraph | None, findings: Findings) -
     return sound
 
 
-def _check_alignment(
-    tasks: TaskList, touched: dict[str, list[Range]], findings: Findings
-) -> None:
+def _check_alignment(tasks: TaskList, touched: dict[str, list[Range]], findings: Findings) -> None:
     """Without a graph: a range begins aligned, or continues one that does (it is a view)."""
     align = tasks.machine.align
     crooked: set[tuple[str, int]] = set()
@@ -181,9 +179,13 @@ class MemoryWalk:
         name = self.order.names[task]
         if cell.writer >= 0 and cell.writer != task:
             self._ordered(cell.writer, task, cell, "RAW", now)
-        elif cell.writer < 0 and entry.space != DDR and not (meaning and meaning.copies is not None):
+        elif (
+            cell.writer < 0 and entry.space != DDR and not (meaning and meaning.copies is not None)
+        ):
             self.findings.add(
-                "V7", f"task {name} reads {entry.space} {cell.first}..{cell.end}, never written", name
+                "V7",
+                f"task {name} reads {entry.space} {cell.first}..{cell.end}, never written",
+                name,
             )
         cell.readers.append(task)
         if part is None or meaning is None:

@@ -148,7 +148,10 @@ class Order:
 
     def started(self, task: int, now: Known) -> bool:
         """Whether a task has certainly begun."""
-        return bool(self.inside[task]) and self.inside[task][0][1] < now.started[self.inside[task][0][0]]
+        return (
+            bool(self.inside[task])
+            and self.inside[task][0][1] < now.started[self.inside[task][0][0]]
+        )
 
     def _after_start(self, task: int, now: Known) -> Known:
         started = list(now.started)

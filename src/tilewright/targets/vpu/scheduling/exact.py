@@ -178,7 +178,9 @@ class _Model:
         cycles = problem.graph.buffers[root].spill_cycles
         written = model.new_bool_var(f"w{root}")
         start = model.new_int_var(0, self.horizon, f"ws{root}")
-        transfer = model.new_optional_interval_var(start, cycles, start + cycles, written, f"wi{root}")
+        transfer = model.new_optional_interval_var(
+            start, cycles, start + cycles, written, f"wi{root}"
+        )
         self.transfers.append((transfer, 1))
         self.writes[root] = (written, start)
         self.spill_bytes.append(problem.sizes[root] * written)

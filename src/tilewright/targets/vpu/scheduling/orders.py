@@ -94,7 +94,5 @@ def depth_first(problem: Problem, tails: Sequence[int]) -> list[int]:
 def stores_first(problem: Problem, order: Sequence[int]) -> list[int]:
     """The same order with every store as soon as its data is there, which frees memory early."""
     rank = {task: place for place, task in enumerate(order)}
-    is_store = [
-        task.engine == DMA and task.sink is not None for task in problem.tasks
-    ]
+    is_store = [task.engine == DMA and task.sink is not None for task in problem.tasks]
     return by_priority(problem, lambda task: (not is_store[task], rank[task]))

@@ -92,13 +92,13 @@ def _hold_back(made: Draft, run: Run) -> bool:
     found = False
     for port in range(made.machine.dma_ports):
         planned = sorted({*made.queues[f"dma{port}"], *made.queues[f"dma{port}.cmx"]})
-        agent = {entry: False for entry in made.queues[f"dma{port}"]}
+        agent = set(made.queues[f"dma{port}"])
         for first, second in pairwise(planned):
             crossed = (first in agent) != (second in agent)
-            if crossed and run.start[second] < run.start[first]:
-                if all(other != first for other, _ in made.edges[second]):
-                    made.edges[second].append((first, PORT_ORDER))
-                    found = True
+            late = crossed and run.start[second] < run.start[first]
+            if late and all(other != first for other, _ in made.edges[second]):
+                made.edges[second].append((first, PORT_ORDER))
+                found = True
     return found
 
 
@@ -165,17 +165,19 @@ def _solved(best: Schedule, effort: float) -> Schedule:
     found = solve(best.problem, best.makespan, effort)
     if found.plan is not None:
         made = realise(best.problem, found.plan, best.bounds)
-        if _rank(made) <= _rank(best):
+        if _rank(made) < _rank(best):
             best = made
     if found.proven and found.plan is not None and best.makespan <= found.plan.makespan:
         best.proven = True
     return best
 
 
-def _rank(schedule: Schedule) -> tuple[int, int]:
-    sizes = schedule.problem.sizes
-    spilled = sum(sizes[s.index] for s in schedule.draft.steps if s.kind != TASK)
-    return schedule.makespan, spilled
+def _rank(schedule: Schedule) -> tuple[int, int, int]:
+    """Makespan, then spilled bytes, then the highest address."""
+    sizes, steps = schedule.problem.sizes, schedule.draft.steps
+    spilled = sum(sizes[step.index] for step in steps if step.kind != TASK)
+    peak = max((a + sizes[root] for step in steps for root, a in step.addresses.items()), default=0)
+    return schedule.makespan, spilled, peak
 
 
 def _task_list(made: Draft, assignment: Assignment) -> TaskList:

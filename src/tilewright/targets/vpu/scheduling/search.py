@@ -11,8 +11,9 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.bounds import Bounds, tails
 from tilewright.targets.vpu.dependences import Problem
 from tilewright.targets.vpu.scheduling import orders
-from tilewright.targets.vpu.scheduling.decode import NoRoom, decode
+from tilewright.targets.vpu.scheduling.decode import decode
 from tilewright.targets.vpu.scheduling.plan import RELOAD, WRITE, Plan, Policy
+from tilewright.targets.vpu.scheduling.residency import NoRoom
 
 POLICIES = (
     Policy(),
@@ -26,6 +27,7 @@ POLICIES = (
 )
 LARGE = 2000  # tasks; above, only what was found to matter there
 _BUDGET = 20_000  # decoded tasks of local search
+_PATIENCE = 400  # its steps without progress
 
 
 def plans(problem: Problem, bound: Bounds) -> list[Plan]:
@@ -91,12 +93,12 @@ class _Pool:
         bytes_ = sum(sizes[s.index] for s in plan.steps if s.kind in (WRITE, RELOAD))
         self.age += 1
         key = (plan.makespan, bytes_)
-        if len(self.best) < 3 or key < self.best[-1][:2]:
-            if all(key != entry[:2] for entry in self.best):
-                self.best.append((*key, self.age, plan))
-                self.best.sort(key=lambda entry: entry[:3])
-                del self.best[3:]
-                self.sources[self.age] = (list(order), policy)
+        good = len(self.best) < 3 or key < self.best[-1][:2]
+        if good and all(key != entry[:2] for entry in self.best):
+            self.best.append((*key, self.age, plan))
+            self.best.sort(key=lambda entry: entry[:3])
+            del self.best[3:]
+            self.sources[self.age] = (list(order), policy)
         return key
 
 
@@ -123,9 +125,12 @@ def _local_search(problem: Problem, bound: Bounds, found: _Pool) -> None:
     first = found.best[0]
     order, policy = found.sources[first[2]]
     current, current_key = list(order), first[:2]
+    improved, best_key = 0, first[:2]
     for step in range(rounds):
-        if found.good(bound.best):
+        if found.good(bound.best) or step - improved > _PATIENCE:
             return
+        if found.best[0][:2] < best_key:
+            improved, best_key = step, found.best[0][:2]
         if step % 150 == 149:  # back to the best, or to another good one
             entry = found.best[(step // 150) % len(found.best)]
             order, policy = found.sources[entry[2]]
@@ -174,7 +179,9 @@ def _check_room(problem: Problem) -> None:
             needed[tile] = needed.get(tile, 0) + size
         for tile, size in needed.items():
             own = [r for r in operands if problem.graph.buffers[r].tile == tile]
-            saved = max((problem.sizes[o] for s, o in problem.in_place[number] if o in own), default=0)
+            saved = max(
+                (problem.sizes[o] for s, o in problem.in_place[number] if o in own), default=0
+            )
             slack = max((-problem.sizes[r] % machine.align for r in own), default=0)
             least = size - slack - -(-saved // machine.align) * machine.align
             if least > machine.cmx_bytes:

@@ -137,6 +137,12 @@ def verify(list_file: str, graph: str | None, jitter: int, strict: bool, as_json
     source = read_graph(graph) if graph is not None else None
     if source is not None:
         try:
+            if source.machine.preset != tasks.machine.preset:
+                raise TilewrightError(
+                    "TW7033",
+                    f"the graph is for {source.machine.preset}, the list for {tasks.machine.preset}",
+                    hint="schedule the graph for the machine that the list is for",
+                )
             analyse(source)  # a graph that means nothing proves nothing
         except TilewrightError as error:
             raise error.at(Location(str(graph))) from None

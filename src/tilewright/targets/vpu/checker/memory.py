@@ -193,8 +193,8 @@ class MemoryWalk:
         wanted = (part.buffer, part.base)
         if cell.tag == wanted:
             return
-        if meaning.copies is not None and cell.tag is None and self.writers_left[part.buffer] > 0:
-            return  # a buffer that is still being filled may be moved
+        if meaning.copies is not None and self.writers_left[part.buffer] > 0:
+            return  # a buffer that is still being filled may move; what it lacks stays undefined
         assert self.graph is not None
         label = self.graph.buffers[part.buffer].id
         if cell.tag is None:

@@ -8,12 +8,14 @@ The objective is makespan, then spilled bytes, then the highest address; barrier
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd
 from typing import Any
 
 from tilewright.targets.vpu.bounds import heads, tails
 from tilewright.targets.vpu.dependences import Problem
 from tilewright.targets.vpu.scheduling.plan import RELOAD, TASK, WRITE, Plan, Step
+from tilewright.targets.vpu.scheduling.symmetry import equal_parts
 from tilewright.targets.vpu.tile_graph import DMA, DPU
 
 _MOST_RESIDENCES = 4
@@ -39,9 +41,20 @@ class Solution:
     bound: int
 
 
-def solve(problem: Problem, horizon: int, effort: float) -> Solution:
-    """The best plan of at most `horizon` cycles; `effort` is CP-SAT's deterministic time."""
-    return _Model(problem, horizon).solve(effort)
+def solve(
+    problem: Problem, horizon: int, effort: float, bound: int = 0, hint: Plan | None = None
+) -> Solution:
+    """The best plan of at most `horizon` cycles; `effort` is CP-SAT's deterministic time.
+
+    `bound` is a makespan that nothing can beat, `hint` a plan to begin with.
+    """
+    model = _Model(problem, horizon)
+    model.model.add(model.makespan >= bound)
+    if hint is not None:
+        for step in hint.steps:
+            if step.kind == TASK:
+                model.model.add_hint(model.starts[step.index], step.start)
+    return model.solve(effort)
 
 
 class _Model:
@@ -80,6 +93,9 @@ class _Model:
             self._copies(root)
         self._in_place()
         self._engines()
+        for same in equal_parts(problem):  # of schedules that differ by an exchange, look at one
+            for one, other in pairwise(same):
+                self.model.add(self.starts[one] <= self.starts[other])
         for rectangles in self.rectangles:
             if rectangles:
                 self.model.add_no_overlap_2d([r[0] for r in rectangles], [r[1] for r in rectangles])

@@ -162,7 +162,8 @@ def _solved(best: Schedule, effort: float) -> Schedule:
     """The exact solver's schedule where it is better or proves what was found."""
     from tilewright.targets.vpu.scheduling.exact import solve
 
-    found = solve(best.problem, best.makespan, effort)
+    known = Plan(best.draft.steps, best.makespan)
+    found = solve(best.problem, best.makespan, effort, best.bounds.best, known)
     if found.plan is not None:
         made = realise(best.problem, found.plan, best.bounds)
         if _rank(made) < _rank(best):

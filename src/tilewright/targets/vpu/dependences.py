@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.machine import DDR_BYTES
+from tilewright.targets.vpu.tensors import tensor_predecessors
 from tilewright.targets.vpu.tile_graph import DMA, SHAVE, Span, Task, TileGraph
 
 
@@ -69,6 +70,8 @@ def analyse(graph: TileGraph, in_place: bool = True) -> Problem:
         for root in write_roots[-1]:
             writers[root].append(index)
     data = _data_predecessors(graph, reads, writes, readers, writers)
+    for task, before in enumerate(tensor_predecessors(graph, reads, writes)):
+        data[task] |= before
     predecessors = _with_after(graph, tasks, data)
     successors: list[list[int]] = [[] for _ in graph.tasks]
     for index, before in enumerate(predecessors):

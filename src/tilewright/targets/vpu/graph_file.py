@@ -62,7 +62,12 @@ def graph_from(value: Any) -> TileGraph:
 
 
 def graph_json(graph: TileGraph) -> dict[str, Any]:
-    """The graph as JSON; values that are defaults are left out."""
+    """The graph as JSON; values that are defaults are left out.
+
+    Study files have neither tensors nor operations: those are in what the compiler writes.
+    """
+    if graph.tensors or any(task.operation is not None for task in graph.tasks):
+        raise TilewrightError("TW7027", "a graph with DDR tensors or operations is no study file")
     result: dict[str, Any] = {
         "format": FORMAT,
         "version": 1,

@@ -40,6 +40,29 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Tensor:
+    """Bytes in DDR that belong to the program: an input, constants, an output."""
+
+    id: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The part of a DDR tensor that a load reads or a store writes: `count` runs, `stride` apart."""
+
+    tensor: str
+    offset: int
+    bytes: int
+    count: int = 1
+    stride: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.offset + (self.count - 1) * self.stride + self.bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """What a task computes: the name of a task operation and its parameters."""
 
@@ -63,6 +86,7 @@ class Task:
     slots: int = 1
     tile: int = 0
     operation: Operation | None = None
+    outside: tuple[Outside, ...] = ()  # of a load or store: the tensor part behind each operand
 
     @property
     def kind(self) -> str:
@@ -108,3 +132,4 @@ class TileGraph:
     tasks: list[Task]
     views: list[View] = field(default_factory=list)
     after: list[tuple[str, str]] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)

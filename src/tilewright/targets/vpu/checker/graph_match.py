@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.targets.vpu.checker.findings import Findings
 from tilewright.targets.vpu.task_list import DDR, ListTask, Range, TaskList
-from tilewright.targets.vpu.tile_graph import TileGraph
+from tilewright.targets.vpu.tile_graph import Outside, Task, TileGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Meaning:
     loads: bool = False
     stores: bool = False
     in_place: tuple[tuple[int, int], ...] = ()
+    again: bool = False  # a reload from tensors: it defines nothing for the first time
 
 
 class Matcher:
@@ -40,10 +41,17 @@ class Matcher:
         self.shapes = {
             b.id: (n, 0, b.bytes, 1, 0) for n, b in enumerate(graph.buffers)
         }  # name -> buffer, offset, bytes, count, stride
+        self.tensors = {t.id: len(graph.buffers) + n for n, t in enumerate(graph.tensors)}
         for view in graph.views:
             self.shapes[view.id] = (
                 self.buffers[view.of], view.offset, view.bytes, view.count, view.stride,
             )  # fmt: skip
+
+        self.loads: dict[str, list[tuple[str, Outside]]] = {}  # what tensors fill a buffer
+        for task in graph.tasks:
+            for label, part in zip(task.writes, task.outside if task.source else (), strict=False):
+                root = graph.buffers[self.shapes[label][0]].id
+                self.loads.setdefault(root, []).append((label, part))
 
     def meaning(self, name: str, item: ListTask, findings: Findings) -> Meaning | None:
         """The buffers of a task's ranges; None, and a finding, if list and graph disagree."""
@@ -59,6 +67,8 @@ class Matcher:
         if item.engine != task.engine or (task.engine != "dma" and item.tile != task.tile):
             findings.add("V7", f"task {name} runs on the wrong engine or tile", name)
             return None
+        if task.outside:
+            return self._with_tensors(name, item, task, findings)
         reads = self._parts(name, item.reads, task.writes if task.source else task.reads,
                             bool(task.source), findings)  # fmt: skip
         writes = self._parts(name, item.writes, task.reads if task.sink else task.writes,
@@ -68,10 +78,47 @@ class Matcher:
         pairs = tuple((self.buffers[a], self.buffers[b]) for a, b in task.in_place)
         return Meaning(reads, writes, None, bool(task.source), bool(task.sink), pairs)
 
+    def _with_tensors(
+        self, name: str, item: ListTask, task: Task, findings: Findings
+    ) -> Meaning | None:
+        """A load or store whose other side is in tensors of the graph."""
+        inner, outer = (item.writes, item.reads) if task.source else (item.reads, item.writes)
+        wanted = task.writes if task.source else task.reads
+        inside = self._parts(name, inner, wanted, False, findings)
+        outside = self._tensor_parts(name, outer, task.outside, findings)
+        if inside is None or outside is None:
+            return None
+        if task.source:
+            return Meaning(outside, inside, loads=True)
+        return Meaning(inside, outside, stores=True)
+
+    def _tensor_parts(
+        self, name: str, ranges: tuple[Range, ...], wanted: tuple[Outside, ...], findings: Findings
+    ) -> list[Part] | None:
+        parts = []
+        for item, part in zip(ranges, wanted, strict=False):
+            base = self.tasks.ddr.get(part.tensor, (-1, 0))[0]
+            right = Range(DDR, base + part.offset, part.bytes, part.count, part.stride)
+            if item != right:
+                findings.add("V4", f"task {name} misses its part of tensor {part.tensor!r}", name)
+                return None
+            parts.append(Part(item, self.tensors[part.tensor], base))
+        if len(ranges) != len(wanted):
+            findings.add("V4", f"task {name} has {len(ranges)} ranges, not {len(wanted)}", name)
+            return None
+        return parts
+
     def _spill(self, name: str, item: ListTask, findings: Findings) -> Meaning | None:
         if item.buffer not in self.buffers:
             findings.add("V7", f"task {name} moves {item.buffer!r}, which the graph lacks", name)
             return None
+        pairs = self.loads.get(item.buffer, []) if item.buffer not in self.tasks.ddr else []
+        if pairs and item.engine == "dma":
+            inside = self._parts(name, item.writes, tuple(p[0] for p in pairs), False, findings)
+            outside = self._tensor_parts(name, item.reads, tuple(p[1] for p in pairs), findings)
+            if inside is None or outside is None:
+                return None
+            return Meaning(outside, inside, again=True)
         if len(item.reads) != 1 or len(item.writes) != 1 or item.engine != "dma":
             findings.add("V4", f"spill {name} has to be one transfer of a whole buffer", name)
             return None

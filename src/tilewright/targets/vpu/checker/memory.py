@@ -109,9 +109,14 @@ class MemoryWalk:
                 self.findings.add("V7", f"{task.id!r} is {what} {times} times instead of once")
         names = {name: (place, size) for name, (place, size) in self.tasks.ddr.items()}
         ddr = self.spaces.setdefault(DDR, Cells())
+        stored = {part.tensor for task in graph.tasks if task.sink for part in task.outside}
         for name, (address, size) in names.items():
             buffer = matcher.buffers.get(name)
-            if buffer is None:
+            if name in matcher.tensors:
+                if name not in stored:  # an output is defined by its stores
+                    for cell in ddr.between(address, address + size):
+                        cell.tag = (matcher.tensors[name], address)
+            elif buffer is None:
                 self.findings.add("V4", f"ddr has a place for {name!r}, which the graph lacks")
             elif size != graph.buffers[buffer].bytes:
                 self.findings.add("V4", f"the copy of {name!r} in ddr has the wrong size")
@@ -144,7 +149,7 @@ class MemoryWalk:
             self._carry(meaning, moved)
         if meaning:
             for buffer in {part.buffer for part in meaning.writes}:
-                if meaning.copies is None and not meaning.stores:
+                if meaning.copies is None and not meaning.stores and not meaning.again:
                     self.writers_left[buffer] -= 1
 
     def finish(self) -> None:
@@ -195,20 +200,27 @@ class MemoryWalk:
             return
         if meaning.copies is not None and self.writers_left[part.buffer] > 0:
             return  # a buffer that is still being filled may move; what it lacks stays undefined
-        assert self.graph is not None
-        label = self.graph.buffers[part.buffer].id
+        label = self._label(part.buffer)
         if cell.tag is None:
             if cell.writer < 0 and entry.space != DDR and meaning.copies is None:
                 return  # reported above
             holds = "nothing"
         else:
-            holds = repr(self.graph.buffers[cell.tag[0]].id)
+            holds = repr(self._label(cell.tag[0]))
         self.findings.add(
             "V4",
             f"task {name} reads {label!r} at {entry.space} {cell.first}..{cell.end}, which holds "
             f"{holds}" + (" at another offset" if holds == repr(label) else ""),
             name,
         )
+
+    def _label(self, number: int) -> str:
+        """The name of a buffer, or of a tensor, which count on behind the buffers."""
+        assert self.graph is not None
+        buffers = self.graph.buffers
+        if number < len(buffers):
+            return buffers[number].id
+        return self.graph.tensors[number - len(buffers)].id
 
     def _overwrite(self, task: int, cell: Cell, now: Known) -> None:
         waiting = [reader for reader in cell.readers if reader != task]

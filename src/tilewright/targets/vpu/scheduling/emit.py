@@ -9,7 +9,7 @@ from tilewright.targets.vpu.dependences import Problem
 from tilewright.targets.vpu.machine import Machine, dpu_queue
 from tilewright.targets.vpu.scheduling.plan import RELOAD, TASK, WRITE, Plan, Step
 from tilewright.targets.vpu.task_list import DDR, ListTask, Range
-from tilewright.targets.vpu.tile_graph import DMA, DPU, Span
+from tilewright.targets.vpu.tile_graph import DMA, DPU, Outside, Span
 
 _DDR_ALIGN = 64
 PORT_ORDER = "port"  # an edge that only keeps the planned order of a port
@@ -39,11 +39,12 @@ def draft(problem: Problem, plan: Plan) -> Draft:
     for entry, place in enumerate(by_start):
         decided[place] = entry
     copies, stores, ddr = _ddr_places(problem, steps)
+    tensors = {tensor.id: ddr[tensor.id][0] for tensor in problem.graph.tensors}
     queues: dict[str, list[int]] = {name: [] for name in machine.queues()}
     items, labels = [], []
     reloads: dict[int, int] = {}
     for number, step in enumerate(steps):
-        items.append(_entry(problem, step, copies, stores))
+        items.append(_entry(problem, step, copies, stores, tensors))
         labels.append(_label(problem, step, reloads))
         for queue in _queues(machine, problem, step):
             queues[queue].append(number)
@@ -99,14 +100,18 @@ def _ddr_places(
         address, at = at, -(-(at + size) // _DDR_ALIGN) * _DDR_ALIGN
         return address
 
+    tensors = {tensor.id: (place(tensor.bytes), tensor.bytes) for tensor in problem.graph.tensors}
     spilled = {step.index for step in steps if step.kind == WRITE}
     claimed: dict[int, list[Span]] = {}
     for step in steps:
         if step.kind != TASK:
-            if step.index not in copies:
+            outside = any(problem.tasks[w].outside for w in problem.writers[step.index])
+            if step.index not in copies and not (outside and problem.loaded[step.index]):
                 copies[step.index] = place(buffers[step.index].bytes)
             continue
         task = problem.tasks[step.index]
+        if task.outside:
+            continue
         if task.source:
             for root in problem.write_roots[step.index]:
                 if root not in copies:
@@ -126,7 +131,7 @@ def _ddr_places(
             claimed.setdefault(root, []).append(span)
             stores[step.index, number] = copies[root] + span.offset
     table = {buffers[root].id: (copies[root], buffers[root].bytes) for root in sorted(copies)}
-    return copies, stores, table
+    return copies, stores, tensors | table
 
 
 def _meet(first: Span, second: Span) -> bool:
@@ -141,7 +146,11 @@ def _meet(first: Span, second: Span) -> bool:
 
 
 def _entry(
-    problem: Problem, step: Step, copies: dict[int, int], stores: dict[tuple[int, int], int]
+    problem: Problem,
+    step: Step,
+    copies: dict[int, int],
+    stores: dict[tuple[int, int], int],
+    tensors: dict[str, int],
 ) -> ListTask:
     machine, buffers = problem.graph.machine, problem.graph.buffers
 
@@ -150,6 +159,24 @@ def _entry(
         space = machine.space(buffers[span.root].tile)
         return Range(space, address, span.bytes, span.count, span.stride)
 
+    def in_tensor(part: Outside) -> Range:
+        return Range(DDR, tensors[part.tensor] + part.offset, part.bytes, part.count, part.stride)
+
+    if step.kind == RELOAD and step.index not in copies:  # from the tensors it was loaded from
+        loads = problem.writers[step.index]
+        return ListTask(
+            step.kind,
+            DMA,
+            tuple(
+                in_tensor(part)
+                for w in loads
+                for part, span in zip(problem.tasks[w].outside, problem.writes[w], strict=True)
+                if span.root == step.index
+            ),
+            tuple(on_chip(s) for w in loads for s in problem.writes[w] if s.root == step.index),
+            cycles=step.end - step.start,
+            buffer=buffers[step.index].id,
+        )
     if step.kind != TASK:
         root = step.index
         inside = Range(machine.space(buffers[root].tile), step.addresses[root], buffers[root].bytes)
@@ -162,12 +189,16 @@ def _entry(
     task = problem.tasks[step.index]
     reads = [on_chip(span) for span in problem.reads[step.index]]
     writes = [on_chip(span) for span in problem.writes[step.index]]
-    if task.source:
+    if task.source and task.outside:
+        reads = [in_tensor(part) for part in task.outside]
+    elif task.source:
         reads = [
             Range(DDR, copies[span.root] + span.offset, span.bytes, span.count, span.stride)
             for span in problem.writes[step.index]
         ]
-    if task.sink:
+    if task.sink and task.outside:
+        writes = [in_tensor(part) for part in task.outside]
+    elif task.sink:
         writes = [
             Range(DDR, stores[step.index, number], span.bytes, span.count, span.stride)
             for number, span in enumerate(problem.reads[step.index])

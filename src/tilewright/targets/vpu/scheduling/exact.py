@@ -212,7 +212,7 @@ class _Model:
                 span.root == root and span.offset == 0 and span.count == 1 and span.bytes == size
                 for span in problem.reads[task]
             )
-            if problem.tasks[task].sink and whole:
+            if problem.tasks[task].sink and whole and not problem.tasks[task].outside:
                 stored = model.new_bool_var(f"cs{root}.{task}")
                 model.add_implication(stored, self.reads[task, root][0])
                 model.add(second.first >= self._task_end(task)).only_enforce_if(stored)

@@ -224,6 +224,8 @@ class Residency:
 
     def _stores_whole(self, task: int, root: int) -> bool:
         size = self.problem.sizes[root]
+        if self.tasks[task].outside:
+            return False  # its place in a tensor is no copy to reload from
         return any(
             span.root == root and span.offset == 0 and span.count == 1 and span.bytes == size
             for span in self.problem.reads[task]

@@ -45,7 +45,9 @@ def gap(graphs: int, first: int, tasks: int) -> int:
     for seed in range(first, first + graphs):
         size = random.Random(seed).randint(4, tasks)
         graph = random_graph(seed, size, barriers=64)
-        graph.machine = replace(graph.machine, barriers=1000)
+        graph.machine = replace(
+            graph.machine, barriers=1000, dma_agents=1, barrier_latency=0, issue_latency=0
+        )
         try:
             found = portfolio(graph)
         except TilewrightError as error:

@@ -66,7 +66,7 @@ def test_shared_bandwidth_only_delays() -> None:
 
 
 def test_layers_on_six_tiles_come_close_to_the_bound() -> None:
-    graph = streaming_layers(600)
+    graph = streaming_layers(300)
     made = portfolio(graph)
     assert made.bounds.strong / made.makespan >= 0.9
     assert not [step for step in made.draft.steps if step.kind != "task"]

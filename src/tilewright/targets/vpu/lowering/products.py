@@ -8,6 +8,7 @@ smallest modelled time of its busiest engine is taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu import costs
@@ -109,7 +110,7 @@ def product(
     scale: Whole | None = None,
     bias: Whole | None = None,
     tiling: Tiling | None = None,
-    **options: object,
+    **options: Any,
 ) -> Tiling:
     """[M, K] times [N, K] to [M, N]; weights stay while all rows pass, results are stored at once."""
     (rows, inner), (columns, _) = first.shape, second.shape
@@ -146,7 +147,7 @@ def _step(
     channel: dict[str, Tile],
     output: str,
     inner: int,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> Tile:
     """One task: a part of the inner axis, the sum so far in and out."""
     made = builder.buffer("result", output, (left.shape[0], right.shape[0]))

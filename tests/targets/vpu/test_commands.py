@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from test_barriers import TEN, list_of
@@ -86,6 +87,8 @@ def test_pictures(tmp_path: Path, capsys) -> None:
     assert {"reload in", "idle: memory", "ADD2"} <= names
     assert "reload in" in Path(lanes).read_text()
     assert Path(memory).read_text().count("<rect") == 6  # five buffers, one of them twice
+    for picture in (lanes, memory):
+        ElementTree.fromstring(Path(picture).read_text())
 
 
 def test_barriers_command(tmp_path: Path, capsys) -> None:

@@ -108,10 +108,7 @@ def _print_schedule(result: dict[str, Any], metrics: dict[str, Any]) -> None:
     click.echo(
         f"barriers        {bar['virtual']} virtual on {bar['physical']} physical of {bar['pool']}"
     )
-    for queue, gaps in result["idle"].items():
-        reasons: dict[str, int] = {}
-        for gap in gaps:
-            reasons[gap["why"]] = reasons.get(gap["why"], 0) + gap["to"] - gap["from"]
+    for queue, reasons in metrics["stalls"].items():
         words = ", ".join(f"{cycles} {why}" for why, cycles in sorted(reasons.items()))
         click.echo(f"idle {queue:<10} {words or 'never'}")
 

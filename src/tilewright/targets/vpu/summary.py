@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.targets.vpu.idle import idle_gaps
+from tilewright.targets.vpu.idle import Gap, idle_gaps
 from tilewright.targets.vpu.scheduling.plan import RELOAD, TASK, WRITE
 from tilewright.targets.vpu.scheduling.schedule import Schedule
+from tilewright.targets.vpu.simulator import Options, jittered, simulate
 
 
 def residences(schedule: Schedule) -> dict[int, list[tuple[int, int, int]]]:
@@ -81,7 +82,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
 
 
 def metrics(schedule: Schedule) -> dict[str, Any]:
-    """Efficiency, traffic and occupancy of a schedule."""
+    """Efficiency, traffic, occupancy, stalls and robustness of a schedule."""
     made, run, problem = schedule.draft, schedule.run, schedule.problem
     makespan = max(1, schedule.makespan)
     compute = _union(
@@ -110,8 +111,37 @@ def metrics(schedule: Schedule) -> dict[str, Any]:
         "exposed_dma": schedule.makespan - compute,
         "ddr_bytes": traffic,
         "compulsory_ddr_bytes": compulsory,
+        "spill_write_bytes": _moved(schedule, WRITE),
+        "spill_read_bytes": _moved(schedule, RELOAD),
         "mean_cmx_bytes": area / makespan / problem.graph.machine.tiles,
+        "worst_fragmentation": max(made.fragmentation, default=0.0),
+        "stalls": {
+            queue: _stalls(gaps) for queue, gaps in idle_gaps(schedule, compute_only=False).items()
+        },
+        "robustness": _robustness(schedule),
     }
+
+
+def _moved(schedule: Schedule, kind: str) -> int:
+    steps = schedule.draft.steps
+    return sum(schedule.problem.sizes[step.index] for step in steps if step.kind == kind)
+
+
+def _stalls(gaps: list[Gap]) -> dict[str, int]:
+    """Idle cycles of a queue by reason."""
+    result: dict[str, int] = {}
+    for gap in gaps:
+        result[gap.why] = result.get(gap.why, 0) + gap.end - gap.first
+    return result
+
+
+def _robustness(schedule: Schedule, timings: int = 3) -> float:
+    """The worst makespan when tasks take up to a fifth more or less, over the modelled one."""
+    runs = [
+        simulate(schedule.tasks, Options(durations=jittered(schedule.tasks, n, 0.8, 1.25)))
+        for n in range(1, timings + 1)
+    ]
+    return max(run.makespan for run in runs) / max(1, schedule.makespan)
 
 
 def _union(intervals: Any) -> int:

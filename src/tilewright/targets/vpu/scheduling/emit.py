@@ -28,6 +28,7 @@ class Draft:
     queues: dict[str, list[int]]
     edges: list[list[tuple[int, str]]]  # per entry: earlier entries and why
     ddr: dict[str, tuple[int, int]]
+    fragmentation: list[float]  # at each allocation that found no room
 
 
 def draft(problem: Problem, plan: Plan) -> Draft:
@@ -55,7 +56,9 @@ def draft(problem: Problem, plan: Plan) -> Draft:
         before, entry = entry_of[tasks[first]], entry_of[tasks[second]]
         if all(other != before for other, _ in edges[entry]):
             edges[entry].append((before, "after"))
-    return Draft(machine, problem, steps, decided, labels, items, queues, edges, ddr)
+    return Draft(
+        machine, problem, steps, decided, labels, items, queues, edges, ddr, plan.fragmentation
+    )
 
 
 def _label(problem: Problem, step: Step, reloads: dict[int, int]) -> str:

@@ -75,6 +75,14 @@ def test_int8_products(rng, output: str) -> None:
     same(found, rounded(wanted, output))
 
 
+def test_long_sums_of_extremes_are_exact() -> None:
+    for left, right in ((-128, -128), (127, -128), (127, 127)):
+        first = np.full((2, 5000), left, np.int8)
+        second = np.full((3, 5000), right, np.int8)
+        (found,) = dpu.matmul([first, second], {"output": "i32"})
+        assert (found == 5000 * left * right).all()
+
+
 def test_f16_products_add_in_order(rng) -> None:
     first = (rng.standard_normal((4, 37)) * 50).astype(np.float16)
     second = (rng.standard_normal((3, 37)) * 50).astype(np.float16)

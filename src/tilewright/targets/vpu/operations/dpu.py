@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.targets.vpu.operations.numbers import (
     check_i32,
     check_sum_length,
+    exact_products,
     rounded,
     to_f32,
 )
@@ -26,7 +27,7 @@ def matmul(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndar
     named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
     if first.dtype == np.int8:
         check_sum_length(options.get("summed", first.shape[1]))
-        exact = first.astype(np.float64) @ second.astype(np.float64).T
+        exact = exact_products(first, second)
         return [_finish_i8(exact, named, options)]
     sums = _start(named, (first.shape[0], second.shape[0]))
     left, right = to_f32(first), to_f32(second)
@@ -49,14 +50,15 @@ def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np
         sums = np.zeros(shape, np.float64)
     else:
         sums = _start(named, shape)
-    dtype = np.float64 if whole else np.float32
     for ky in range(ky_count):
         for kx in range(kx_count):
             rows, columns, part = _taps(image, ky, kx, (height, width), options)
-            part, weight = part.astype(dtype), weights[:, ky, kx, :].astype(dtype)
+            weight = weights[:, ky, kx, :]
             if whole:
-                sums[rows, columns] += part @ weight.T
+                flat = exact_products(part.reshape(-1, inner), weight)
+                sums[rows, columns] += flat.reshape(*part.shape[:2], channels)
                 continue
+            part, weight = to_f32(part), to_f32(weight)
             with np.errstate(all="ignore"):
                 for c in range(inner):
                     sums[rows, columns] += part[:, :, c, None] * weight[None, None, :, c]
@@ -157,7 +159,8 @@ def _finish_i8(
     sums = check_i32(exact)
     if options["output"] == "i32":
         return sums
-    scaled = to_f32(sums) * named["scale"].astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = to_f32(sums) * named["scale"].astype(np.float32)
     return rounded(_activated(scaled, options), options["output"])
 
 

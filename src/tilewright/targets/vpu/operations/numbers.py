@@ -86,6 +86,18 @@ def check_sum_length(length: int) -> None:
         )
 
 
+_EXACT_TERMS = 1024  # products of i8 whose f32 sum is exact in any order: 2^14 times 2^10
+
+
+def exact_products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """[M, K] times [N, K] of i8, exact, as doubles."""
+    total = np.zeros((first.shape[0], second.shape[0]), np.float64)
+    for start in range(0, first.shape[1], _EXACT_TERMS):
+        part = slice(start, start + _EXACT_TERMS)
+        total += to_f32(first[:, part]) @ to_f32(second[:, part]).T
+    return total
+
+
 def check_i32(values: np.ndarray) -> np.ndarray:
     """Exact sums as i32; one outside is an error, not a wrap."""
     if values.size and (values.max() > 2**31 - 1 or values.min() < -(2**31)):

@@ -19,6 +19,7 @@ from tilewright.targets.vpu.scheduling.symmetry import equal_parts
 from tilewright.targets.vpu.tile_graph import DMA, DPU
 
 _MOST_RESIDENCES = 4
+_FURTHER_EFFORT = 10.0  # for each goal behind the makespan
 
 
 @dataclass(slots=True)
@@ -298,6 +299,7 @@ class _Model:
             if isinstance(goal, int):
                 continue
             self.model.minimize(goal)
+            solver.parameters.max_deterministic_time = min(effort, _FURTHER_EFFORT)
             status = solver.solve(self.model)
             if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 break

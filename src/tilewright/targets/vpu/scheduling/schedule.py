@@ -53,7 +53,7 @@ def portfolio(graph: TileGraph, in_place: bool = True) -> Schedule:
 
 
 SMALL = 12  # tasks: up to here the exact solver is always asked
-_QUICK, _THOROUGH = 2.0, 60.0  # its deterministic time
+_QUICK, _THOROUGH = 2.0, 30.0  # its deterministic time, about seconds
 
 
 def serial_schedule(graph: TileGraph, in_place: bool = True) -> Schedule:

@@ -1,0 +1,1 @@
+"""From operations on whole tensors to tile graphs."""

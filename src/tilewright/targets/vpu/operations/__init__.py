@@ -1,0 +1,1 @@
+"""What tasks compute, bit for bit: the table of task operations and the arithmetic behind it."""

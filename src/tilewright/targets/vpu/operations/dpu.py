@@ -1,0 +1,187 @@
+"""DPU operations: products, convolutions, pooling and element-wise arithmetic.
+
+int8 sums are exact; f16 products are added in f32 in the order ky, kx, ic, with ic fastest. Then
+come bias, scale, ReLU or clamp, and one rounding. Weights are [OC, KY, KX, IC], activations
+NHWC, the second operand of a product [N, K].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.targets.vpu.operations.numbers import (
+    check_i32,
+    check_sum_length,
+    exact_products,
+    rounded,
+    to_f32,
+)
+
+
+def matmul(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
+    """[M, K] times [N, K]; more operands by name: bias, scale, accumulator."""
+    first, second = arrays[:2]
+    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    if first.dtype == np.int8:
+        check_sum_length(options.get("summed", first.shape[1]))
+        exact = exact_products(first, second)
+        return [_finish_i8(exact, named, options)]
+    sums = _start(named, (first.shape[0], second.shape[0]))
+    left, right = to_f32(first), to_f32(second)
+    with np.errstate(all="ignore"):
+        for k in range(first.shape[1]):
+            sums += left[:, k, None] * right[None, :, k]
+    return [_finish_f32(sums, named, options)]
+
+
+def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
+    """[H, W, IC] with [OC, KY, KX, IC] to [OH, OW, OC]; padding is skipped, not multiplied."""
+    image, weights = arrays[:2]
+    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    channels, ky_count, kx_count, inner = weights.shape
+    height, width = _window_shape(image.shape, (ky_count, kx_count), options)
+    shape = (height, width, channels)
+    whole = image.dtype == np.int8
+    if whole:
+        check_sum_length(options.get("summed", ky_count * kx_count * inner))
+        sums = np.zeros(shape, np.float64)
+    else:
+        sums = _start(named, shape)
+    for ky in range(ky_count):
+        for kx in range(kx_count):
+            rows, columns, part = _taps(image, ky, kx, (height, width), options)
+            weight = weights[:, ky, kx, :]
+            if whole:
+                flat = exact_products(part.reshape(-1, inner), weight)
+                sums[rows, columns] += flat.reshape(*part.shape[:2], channels)
+                continue
+            part, weight = to_f32(part), to_f32(weight)
+            with np.errstate(all="ignore"):
+                for c in range(inner):
+                    sums[rows, columns] += part[:, :, c, None] * weight[None, None, :, c]
+    return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
+
+
+def elementwise(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
+    """One f32 operation of two operands; i8 operands count times their scale ratio."""
+    ratios = options.get("ratios", (1.0, 1.0))
+    operands = [
+        to_f32(array) * np.float32(ratio) if array.dtype == np.int8 else to_f32(array)
+        for array, ratio in zip(arrays, ratios, strict=True)
+    ]
+    functions = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply,
+                 "maximum": np.maximum, "minimum": np.minimum}  # fmt: skip
+    with np.errstate(all="ignore"):
+        result = functions[options["function"]](*operands)
+        return [rounded(_activated(result, options), options["output"])]
+
+
+def pool(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
+    """Max pooling, exact, or average pooling over valid positions (or all, if it counts padding)."""
+    (image,) = arrays
+    kernel = tuple(options["kernel"])
+    shape = _window_shape(image.shape, kernel, options)
+    largest = options["function"] == "max"
+    whole = image.dtype == np.int8
+    dtype = np.float32 if not whole else np.int64
+    start = (-np.inf if not whole else -(2**31)) if largest else 0
+    result = np.full((*shape, image.shape[2]), start, dtype)
+    count = np.zeros((*shape, 1), np.int64)
+    for ky in range(kernel[0]):
+        for kx in range(kernel[1]):
+            rows, columns, part = _taps(image, ky, kx, shape, options)
+            part = part.astype(dtype)
+            count[rows, columns] += 1
+            if largest:
+                result[rows, columns] = np.maximum(result[rows, columns], part)
+            else:
+                result[rows, columns] += part
+    if largest:
+        return [result.astype(image.dtype)]
+    if options.get("count_padding"):
+        count[...] = kernel[0] * kernel[1]
+    inverse = (1.0 / np.maximum(count, 1)).astype(np.float32)
+    scaled = result.astype(np.float32) * inverse * np.float32(options.get("ratio", 1.0))
+    return [rounded(scaled, options["output"])]
+
+
+def _window_shape(
+    image: tuple[int, ...], kernel: tuple[int, ...], options: Mapping[str, Any]
+) -> tuple[int, int]:
+    """Height and width of the result; padding is (top, left, bottom, right)."""
+    top, left, bottom, right = options.get("padding", (0, 0, 0, 0))
+    down, across = options.get("strides", (1, 1))
+    height = (image[0] + top + bottom - kernel[0]) // down + 1
+    return height, (image[1] + left + right - kernel[1]) // across + 1
+
+
+def _taps(
+    image: np.ndarray, ky: int, kx: int, shape: tuple[int, int], options: Mapping[str, Any]
+) -> tuple[slice, slice, np.ndarray]:
+    """Outputs that one tap of the kernel reaches, and the inputs it takes for them."""
+    top, left = options.get("padding", (0, 0, 0, 0))[:2]
+    down, across = options.get("strides", (1, 1))
+    rows, first_row, count_rows = _valid(ky - top, down, shape[0], image.shape[0])
+    columns, first_column, count_columns = _valid(kx - left, across, shape[1], image.shape[1])
+    part = image[
+        first_row : first_row + (count_rows - 1) * down + 1 if count_rows else first_row : down,
+        first_column : first_column + (count_columns - 1) * across + 1
+        if count_columns
+        else first_column : across,
+    ]
+    return rows, columns, part
+
+
+def _valid(shift: int, stride: int, outputs: int, inputs: int) -> tuple[slice, int, int]:
+    """Outputs o with 0 <= o * stride + shift < inputs: a slice, the first input, and how many."""
+    first = max(0, -(shift // stride)) if shift < 0 else 0
+    last = min(outputs - 1, (inputs - 1 - shift) // stride)
+    count = max(0, last - first + 1)
+    return slice(first, first + count), first * stride + shift, count
+
+
+def _start(named: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    if "accumulator" in named:
+        return named["accumulator"].astype(np.float32)
+    return np.zeros(shape, np.float32)
+
+
+def _finish_i8(
+    exact: np.ndarray, named: Mapping[str, np.ndarray], options: Mapping[str, Any]
+) -> np.ndarray:
+    if "accumulator" in named:
+        exact = exact + named["accumulator"].astype(np.float64)
+    if "bias" in named:
+        exact = exact + named["bias"].astype(np.float64)
+    sums = check_i32(exact)
+    if options["output"] == "i32":
+        return sums
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = to_f32(sums) * named["scale"].astype(np.float32)
+    return rounded(_activated(scaled, options), options["output"])
+
+
+def _finish_f32(
+    sums: np.ndarray, named: Mapping[str, np.ndarray], options: Mapping[str, Any]
+) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        if "bias" in named:
+            sums = sums + named["bias"].astype(np.float32)
+        if "scale" in named:
+            sums = sums * named["scale"].astype(np.float32)
+        elif "factor" in options:
+            sums = sums * np.float32(options["factor"])
+        return rounded(_activated(sums, options), options["output"])
+
+
+def _activated(values: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """ReLU or clamp of f32 values."""
+    if options.get("relu"):
+        values = np.maximum(values, np.float32(0))
+    if "clamp" in options:
+        low, high = (np.float32(bound) for bound in options["clamp"])
+        values = np.minimum(np.maximum(values, low), high)
+    return values

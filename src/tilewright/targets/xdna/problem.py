@@ -8,7 +8,7 @@ unless they are called logical.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilewright.errors import TilewrightError
@@ -74,7 +74,8 @@ class Gemm:
     numbers: str = "exact"
     wide_sum: bool = False
     pretiled: bool = False  # B lies in DRAM as whole panels of tiles in the kernel's order
-    stack_bytes: int = field(default=1024)
+    stack_bytes: int = 1024
+    batch: int = 1  # output tiles of a core behind one set of tasks (resident policies)
 
     @property
     def packed(self) -> bool:
@@ -196,6 +197,33 @@ class Gemm:
         """Logical operations: two per multiply-accumulate."""
         return 2 * self.M * self.K * self.N
 
+    @property
+    def sweeps(self) -> int:
+        """How often a resident panel is sent."""
+        return self.column_tiles if self.policy == "resident_a" else self.row_tiles
+
+    @property
+    def panels(self) -> int:
+        return self.row_tiles if self.policy == "resident_a" else self.column_tiles
+
+    def controller_seconds(self, device: ArrayDevice) -> float:
+        """Time of the controller: every push and every token, one after the other."""
+        push, token = device.controller.push_seconds, device.controller.token_seconds
+        if self.policy == "stock" and self.synchronisation != "rolling":
+            groups = -(-self.row_tiles // 2)
+            return groups * (self.columns * (push + token)) + self.row_tiles * push * (
+                self.a_columns + self.columns
+            )
+        if not self.policy.startswith("resident"):
+            tiles = self.row_tiles * self.column_tiles
+            return tiles * (push * (2 * self.columns + self.a_columns) + token * self.columns)
+        groups = self.panels * -(-self.sweeps // self.batch)
+        resident, streamed = self.columns, self.a_columns
+        if self.policy == "resident_a":
+            resident, streamed = self.a_columns, self.columns
+        each = push * (self.columns + streamed) + token * self.columns
+        return groups * each + self.panels * resident * push * (1 + min(3, self.sweeps))
+
     def slots(self) -> tuple[int, ...]:
         """Objects in each slot of the resident panel."""
         width = self.object_k if self.policy == "resident_a" else self.object_k_b
@@ -295,7 +323,38 @@ def gemm_of(
     )  # fmt: skip
     _check_policy(gemm, device)
     _check_accumulators(gemm)
-    return gemm
+    return with_batch(gemm, device)
+
+
+def with_batch(gemm: Gemm, device: ArrayDevice) -> Gemm:
+    """The fewest tiles per task set that keep the controller well below the multiplies.
+
+    A panel keeps at least two sets, so that the next one is announced before it ends; the rows a
+    task reaches over have to fit its iteration.
+    """
+    if not gemm.policy.startswith("resident"):
+        return gemm
+    _, K, N = gemm.padded
+    words = 1 << device.tile["shim"].step_bits
+    if gemm.policy == "resident_b":
+        reach = gemm.rows * gemm.m * max(K * gemm.input_bytes, N * gemm.output_bytes)
+    elif gemm.packed:
+        reach = gemm.columns * gemm.weight_bytes(gemm.n * K)
+    else:
+        reach = gemm.columns * gemm.n * (K if gemm.b_layout == "col" else 1) * gemm.input_bytes
+    most = min(-(-gemm.sweeps // 2), 1 << device.tile["shim"].iteration_bits)
+    if reach > 4 * words or (gemm.c_layout == "col" and gemm.policy == "resident_a"):
+        most = 1
+    mode = device.mac[gemm.inputs]
+    peak = math.prod(mode.shape) / mode.interval
+    multiplies = gemm.multiplies / (peak * gemm.rows * gemm.columns * device.clock_hz)
+    batch = 1
+    while batch < most:
+        tried = replace(gemm, batch=batch)
+        if tried.controller_seconds(device) <= 0.6 * multiplies:
+            break
+        batch += 1
+    return replace(gemm, batch=batch)
 
 
 def _types(dtype: str, weights: str | None) -> tuple[str, str]:

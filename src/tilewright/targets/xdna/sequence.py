@@ -106,34 +106,46 @@ def c_rows(gemm: Gemm, block: int, blocks: int, column: int) -> Walk:
     )
 
 
-def a_panel(gemm: Gemm, block: int, carrier: int) -> Walk:
-    """One row panel of A, memory-tile object after object."""
+def a_panel(gemm: Gemm, block: int, carrier: int, many: int = 1) -> Walk:
+    """Row panels of A, memory-tile object after object; `many` row blocks."""
     _, K, _ = gemm.padded
     height, wide = gemm.m * gemm.rows_per_a, gemm.object_k
     index = block * gemm.a_columns + carrier
-    return Walk(index * height * K, (1, K // wide, height, wide), (0, wide, K, 1))
+    down = gemm.rows * gemm.m * K if many > 1 else 0
+    return Walk(index * height * K, (many, K // wide, height, wide), (down, wide, K, 1))
 
 
-def b_panel(gemm: Gemm, tile: int, column: int) -> Walk:
-    """One column panel of B."""
+def b_panel(gemm: Gemm, tile: int, column: int, many: int = 1) -> Walk:
+    """Column panels of B; `many` column tiles."""
     _, K, N = gemm.padded
     index, wide = tile * gemm.columns + column, gemm.object_k_b
     if gemm.packed:
         panel = _packed(gemm, K * gemm.n)
-        return Walk(index * panel, (1, 1, 1, panel), (0, 0, 0, 1))
+        across = gemm.columns * panel if many > 1 else 0
+        return Walk(index * panel, (many, 1, 1, panel), (across, 0, 0, 1))
+    across = gemm.columns * gemm.n if many > 1 else 0
     if gemm.b_layout == "row":
-        return Walk(index * gemm.n, (1, K // wide, wide, gemm.n), (0, wide * N, N, 1))
-    return Walk(index * gemm.n * K, (1, K // wide, gemm.n, wide), (0, wide, K, 1))
+        return Walk(index * gemm.n, (many, K // wide, wide, gemm.n), (across, wide * N, N, 1))
+    return Walk(index * gemm.n * K, (many, K // wide, gemm.n, wide), (across * K, wide, K, 1))
 
 
-def c_tile(gemm: Gemm, block: int, tile: int, column: int) -> Walk:
-    """One output tile of a column of cores."""
+def c_tile(gemm: Gemm, block: int, tile: int, column: int, down: int = 1, across: int = 1) -> Walk:
+    """Output tiles of a column of cores: `down` row blocks or `across` column tiles."""
     M, _, N = gemm.padded
     height, index = gemm.rows * gemm.m, tile * gemm.columns + column
+    many = max(down, across)
     if gemm.c_layout == "row":
-        return Walk(block * height * N + index * gemm.n, (1, 1, height, gemm.n), (0, 0, N, 1))
+        step = height * N if down > 1 else gemm.columns * gemm.n
+        return Walk(
+            block * height * N + index * gemm.n,
+            (many, 1, height, gemm.n),
+            (step if many > 1 else 0, 0, N, 1),
+        )
+    step = height if down > 1 else gemm.columns * gemm.n * M
     return Walk(
-        block * height + index * gemm.n * M, (1, gemm.rows, gemm.n, gemm.m), (0, gemm.m, M, 1)
+        block * height + index * gemm.n * M,
+        (many, gemm.rows, gemm.n, gemm.m),
+        (step if many > 1 else 0, gemm.m, M, 1),
     )
 
 
@@ -226,51 +238,56 @@ def _synchronised(kind: str, halves: list[list[Step]], tokens: list[list[Step]])
 
 @dataclass
 class _Group:
-    """The tasks behind one output tile of every core."""
+    """The tasks behind the next output tiles of every core."""
 
     block: int
     tile: int
-    panel: int | None  # index of the resident panel that begins here
+    panel: int | None = None  # index of the resident panel that begins here
+    down: int = 1
+    across: int = 1
 
 
 def _groups(gemm: Gemm) -> list[_Group]:
+    groups = []
     if gemm.policy == "resident_b":
-        return [
-            _Group(block, tile, tile if block == 0 else None)
-            for tile in range(gemm.column_tiles)
-            for block in range(gemm.row_tiles)
-        ]
-    return [
-        _Group(block, tile, block if gemm.policy == "resident_a" and tile == 0 else None)
-        for block in range(gemm.row_tiles)
-        for tile in range(gemm.column_tiles)
-    ]
+        for tile in range(gemm.column_tiles):
+            for block in range(0, gemm.row_tiles, gemm.batch):
+                down = min(gemm.batch, gemm.row_tiles - block)
+                groups.append(_Group(block, tile, tile if block == 0 else None, down=down))
+        return groups
+    for block in range(gemm.row_tiles):
+        for tile in range(0, gemm.column_tiles, gemm.batch):
+            begins = gemm.policy == "resident_a" and tile == 0
+            across = min(gemm.batch, gemm.column_tiles - tile)
+            groups.append(_Group(block, tile, block if begins else None, across=across))
+    return groups
 
 
 def _tasks(gemm: Gemm, group: _Group, column: int, slot: int) -> list[Step]:
     """C, A and B of one group on the shim of one column."""
     carrier = {gemm.a_column(i): i for i in range(gemm.a_columns)}.get(column)
-    walk = c_tile(gemm, group.block, group.tile, column)
+    down, across = group.down, group.across
+    walk = c_tile(gemm, group.block, group.tile, column, down, across)
     steps: list[Step] = [_move(f"c_l2l3_{column}", "C", walk, slot, True)]
     if carrier is not None and (gemm.policy != "resident_a" or group.panel is not None):
-        at = WINDOW + (slot if group.panel is None or gemm.policy != "resident_a" else group.panel % WINDOW)
-        steps.append(_move(f"a_l3l2_{carrier}", "A", a_panel(gemm, group.block, carrier), at))
+        at = slot if gemm.policy != "resident_a" or group.panel is None else group.panel % WINDOW
+        walk = a_panel(gemm, group.block, carrier, down)
+        steps.append(_move(f"a_l3l2_{carrier}", "A", walk, WINDOW + at))
     if gemm.policy != "resident_b" or group.panel is not None:
-        at = 2 * WINDOW + (
-            slot if group.panel is None or gemm.policy != "resident_b" else group.panel % WINDOW
-        )
-        steps.append(_move(f"b_l3l2_{column}", "B", b_panel(gemm, group.tile, column), at))
+        at = slot if gemm.policy != "resident_b" or group.panel is None else group.panel % WINDOW
+        walk = b_panel(gemm, group.tile, column, across)
+        steps.append(_move(f"b_l3l2_{column}", "B", walk, 2 * WINDOW + at))
     return steps
 
 
 def _replays(gemm: Gemm, column: int) -> tuple[str, int] | None:
     """The FIFO whose panel the memory tile of a column replays, and how often."""
     if gemm.policy == "resident_b":
-        return f"b_l2l1_{column}", gemm.row_tiles
+        return f"b_l2l1_{column}", gemm.sweeps
     if gemm.policy == "resident_a":
         for i in range(gemm.a_columns):
             if gemm.a_column(i) == column:
-                return f"a_l2l1_{i}", gemm.column_tiles
+                return f"a_l2l1_{i}", gemm.sweeps
     return None
 
 
@@ -305,17 +322,13 @@ def _panel_pushes(gemm: Gemm, column: int) -> list[tuple[int, int, Replay]]:
     if found is None:
         return []
     fifo, sweeps = found
-    panels = gemm.column_tiles if gemm.policy == "resident_b" else gemm.row_tiles
+    groups = -(-sweeps // gemm.batch)  # of one panel
     pushes = []
-    for panel in range(panels):
-        first = panel * sweeps
-        if panel == 0:
-            after = -WINDOW - 1
-        elif sweeps == 2:
-            after = (panel - 1) * sweeps - 1 if panel >= 2 else -WINDOW - 1
-        else:
-            after = (panel - 1) * sweeps
-        pushes.append((first, after, Replay(fifo, sweeps)))
+    for panel in range(gemm.panels):
+        # Two sweeps are two tasks, more are three; the queue takes five. So the panel before
+        # the last has to be gone, or the first sweep of the last one.
+        after = (panel - 1) * groups - (1 if sweeps == 2 else 0)
+        pushes.append((panel * groups, after if panel else -WINDOW - 1, Replay(fifo, sweeps)))
     return pushes
 
 

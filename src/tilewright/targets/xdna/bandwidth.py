@@ -67,6 +67,8 @@ def call_cycles(
         if kernel.kind == "zero":
             bytes_of_c = kernel.m * kernel.n * {"i8": 1, "i16": 2, "bf16": 2}.get(kernel.output, 4)
             cycles[kernel.name] = bytes_of_c / device.core.zero_bytes
+        elif kernel.kind == "opaque":
+            cycles[kernel.name] = 0.0  # nobody said what it does
         else:
             rate = kernel_rate or kernel_time(kernel, device).macs_per_cycle
             cycles[kernel.name] = kernel.m * kernel.k * kernel.n / rate

@@ -1,0 +1,682 @@
+"""MLIR text of the `aie` and `aiex` dialects back to a design.
+
+Reads what the emitter writes, in both spellings, and designs written by hand in the same
+operations. What it does not know it names; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections import defaultdict
+from typing import Any, TypeVar
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.xdna.design import (
+    ELEMENT_BYTES,
+    Acquire,
+    Await,
+    Barrier,
+    Call,
+    CoreProgram,
+    Design,
+    Dimensions,
+    Fifo,
+    HostBuffer,
+    Kernel,
+    Link,
+    Loop,
+    ObjectType,
+    Parameter,
+    Release,
+    Replay,
+    Residency,
+    SetParameter,
+    Start,
+    Statement,
+    Step,
+    Tile,
+    Transfer,
+)
+from tilewright.targets.xdna.device import ArrayDevice, load_device
+from tilewright.targets.xdna.mlir_tokens import Tokens
+from tilewright.targets.xdna.problem import Gemm
+
+MAX_TEXT = 1 << 26
+DEFAULT_STACK = 1024
+
+
+def parse_design(text: str, file: str = "design.mlir", device: ArrayDevice | None = None) -> Design:
+    """The design of a text; `device` replaces the one the text names."""
+    if len(text) > MAX_TEXT:
+        raise TilewrightError("TW8071", f"the text is longer than {MAX_TEXT >> 20} MiB")
+    return _Parser(Tokens(text, file), device).module()
+
+
+_Record = TypeVar("_Record")
+
+
+def _record(kind: type[_Record], text: str, tokens: Tokens) -> _Record:
+    """A dataclass from the text `record_text` writes."""
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    try:
+        for part in text.split(";"):
+            name, _, value = part.partition("=")
+            hint = hints[name]
+            if hint is bool:
+                values[name] = {"True": True, "False": False}[value]
+            elif hint is int:
+                values[name] = int(value)
+            elif hint is str:
+                values[name] = value
+            else:
+                values[name] = tuple(int(v) for v in value.split("x"))
+        made = kind(**values)
+    except (KeyError, ValueError, TypeError):
+        raise tokens.wrong(f"this is no description of a {kind.__name__}: {text!r}") from None
+    if isinstance(made, Kernel | Gemm):
+        sizes = [getattr(made, f.name) for f in dataclasses.fields(made) if f.name in "mkn"]
+        if min(sizes) < 1 or min(made.block) < 1 or made.output not in ELEMENT_BYTES:
+            raise tokens.wrong(f"this {kind.__name__} has an empty side: {text!r}")
+    return made
+
+
+class _Parser:
+    def __init__(self, tokens: Tokens, device: ArrayDevice | None) -> None:
+        self.tokens = tokens
+        self.device = device
+        self.gemm: Gemm | None = None
+        self.tiles: dict[str, Tile] = {}
+        self.kernels: list[Kernel] = []
+        self.fifos: list[Fifo] = []
+        self.links: list[Link] = []
+        self.cores: list[CoreProgram] = []
+        self.buffers: list[HostBuffer] = []
+        self.steps: list[Step] = []
+        self.parameters: dict[str, tuple[Tile, int]] = {}  # buffer -> tile and length
+        self.barriers: dict[str, Tile] = {}
+
+    def module(self) -> Design:
+        tokens = self.tokens
+        tokens.expect("module")
+        if tokens.accept("attributes"):
+            found = tokens.attributes()
+            if "tilewright.gemm" in found:
+                self.gemm = _record(Gemm, str(found["tilewright.gemm"]), tokens)
+        tokens.expect("{")
+        tokens.expect("aie.device", "(")
+        name = tokens.take()
+        if self.device is None:
+            place = tokens.place()
+            try:
+                self.device = load_device(name)
+            except TilewrightError as error:
+                raise error.at(place) from None
+        tokens.expect(")", "{")
+        while not tokens.accept("}"):
+            self._operation()
+        tokens.expect("}")
+        if tokens.text:
+            raise tokens.wrong(f"unexpected {tokens.text!r} after the module")
+        return Design(
+            device_name=name,
+            device=self.device,
+            fifos=tuple(self.fifos),
+            links=tuple(self.links),
+            kernels=tuple(self.kernels),
+            cores=tuple(self.cores),
+            buffers=tuple(self.buffers),
+            runtime=tuple(self.steps),
+            gemm=self.gemm,
+        )
+
+    def _operation(self) -> None:
+        tokens = self.tokens
+        result = ""
+        if tokens.text.startswith("%") and tokens.ahead() == "=":
+            result = tokens.value()
+            tokens.expect("=")
+        name = tokens.text
+        known = {
+            "func.func": self._function,
+            "aie.tile": lambda: self._tile(result),
+            "aie.buffer": lambda: self._buffer(result),
+            "aie.lock": lambda: self._lock(result),
+            "aie.objectfifo": self._fifo,
+            "aie.objectfifo.link": self._link,
+            "aie.core": self._core,
+            "aie.runtime_sequence": self._sequence,
+            "aiex.runtime_sequence": self._sequence,
+        }
+        if name not in known:
+            raise tokens.wrong(
+                f"the operation {name!r} is not known here", hint=f"known: {', '.join(sorted(known))}"
+            )
+        tokens.take()
+        known[name]()
+
+    # -- declarations -------------------------------------------------------------------------
+
+    def memref(self) -> ObjectType:
+        tokens = self.tokens
+        tokens.expect("memref", "<")
+        parts = tokens.take().split("x")
+        tokens.expect(">")
+        *sizes, element = parts
+        if element not in ELEMENT_BYTES or not all(re.fullmatch(r"\d{1,12}", n) for n in sizes):
+            raise tokens.wrong(
+                f"memref<{'x'.join(parts)}> is no array of {', '.join(ELEMENT_BYTES)}"
+            )
+        if not sizes or min(int(n) for n in sizes) < 1:
+            raise tokens.wrong(f"memref<{'x'.join(parts)}> is empty")
+        return ObjectType(tuple(int(n) for n in sizes), element)
+
+    def fifo_type(self, name: str) -> ObjectType:
+        self.tokens.expect(name, "<")
+        kind = self.memref()
+        self.tokens.expect(">")
+        return kind
+
+    def _function(self) -> None:
+        tokens = self.tokens
+        tokens.accept("private")
+        name = tokens.symbol()
+        tokens.expect("(")
+        while not tokens.accept(")"):
+            if tokens.text == "memref":
+                self.memref()
+            else:
+                tokens.take()
+            tokens.accept(",")
+        found = tokens.attributes() if tokens.accept("attributes") else {}
+        if "tilewright.kernel" in found:
+            kernel = _record(Kernel, str(found["tilewright.kernel"]), tokens)
+            if kernel.name != name or kernel.kind not in ("zero", "multiply"):
+                raise tokens.wrong(f"the description of @{name} is of another kernel")
+            self.kernels.append(kernel)
+        else:
+            self.kernels.append(
+                Kernel(name, "opaque", 1, 1, 1, (1, 1, 1), "i8", "i8", "i32")
+            )
+
+    def _tile(self, result: str) -> None:
+        tokens = self.tokens
+        tokens.expect("(")
+        column = tokens.integer()
+        tokens.expect(",")
+        self.tiles[result] = Tile(column, tokens.integer())
+        tokens.expect(")")
+
+    def _tile_value(self) -> Tile:
+        tokens = self.tokens
+        name = tokens.text
+        if name.startswith("%") and name not in self.tiles:
+            raise tokens.wrong(f"there is no tile {name}")
+        return self.tiles[tokens.value()]
+
+    def _buffer(self, result: str) -> None:
+        tokens = self.tokens
+        tokens.expect("(")
+        tile = self._tile_value()
+        tokens.expect(")")
+        found = tokens.attributes()
+        tokens.expect(":")
+        kind = self.memref()
+        self.parameters[str(found.get("sym_name", result[1:]))] = (tile, kind.count)
+
+    def _lock(self, result: str) -> None:
+        tokens = self.tokens
+        tokens.expect("(")
+        tile = self._tile_value()
+        if tokens.accept(","):
+            tokens.integer()
+        tokens.expect(")")
+        tokens.attributes()
+        self.barriers[result] = tile
+
+    def _dimensions(self) -> Dimensions:
+        tokens = self.tokens
+        tokens.expect("[")
+        found = []
+        while not tokens.accept("]"):
+            tokens.expect("<", "size", "=")
+            size = tokens.integer()
+            tokens.expect(",", "stride", "=")
+            found.append((size, tokens.integer()))
+            tokens.expect(">")
+            tokens.accept(",")
+            if found[-1][0] < 1:
+                raise tokens.wrong("a dimension has no elements")
+        return tuple(found)
+
+    def _fifo(self) -> None:
+        tokens = self.tokens
+        name = tokens.symbol()
+        tokens.expect("(")
+        producer = self._tile_value()
+        to_stream: Dimensions = ()
+        if tokens.accept("dimensionsToStream"):
+            to_stream = self._dimensions()
+        tokens.expect(",", "{")
+        consumers, arriving = [], []
+        while not tokens.accept("}"):
+            consumers.append(self._tile_value())
+            arriving.append(self._dimensions() if tokens.accept("dimensionsFromStream") else ())
+            tokens.accept(",")
+        tokens.expect(",")
+        depth = tokens.integer()
+        tokens.expect(":", "i32", ")")
+        if "repeat_count" in tokens.attributes():
+            raise tokens.wrong(
+                "objects that are sent several times are written as a panel of the link here",
+                hint="tilewright.slots and tilewright.sweeps on aie.objectfifo.link",
+            )
+        tokens.expect(":")
+        kind = self.fifo_type("!aie.objectfifo")
+        self.fifos.append(
+            Fifo(
+                name,
+                producer,
+                tuple(consumers),
+                depth,
+                kind,
+                to_stream,
+                tuple(arriving) if any(arriving) else (),
+            )
+        )
+
+    def _symbols(self) -> tuple[str, ...]:
+        tokens = self.tokens
+        tokens.expect("[")
+        names = []
+        while not tokens.accept("]"):
+            names.append(tokens.symbol())
+            tokens.accept(",")
+        if not names:
+            raise tokens.wrong("a link without FIFOs")
+        return tuple(names)
+
+    def _link(self) -> None:
+        tokens = self.tokens
+        inputs = self._symbols()
+        tokens.expect("->")
+        outputs = self._symbols()
+        tokens.expect("(")
+        into, out = tokens.integers(), tokens.integers()
+        tokens.expect(")")
+        found = tokens.attributes()
+        residency = None
+        if "tilewright.slots" in found:
+            slots, sweeps = found["tilewright.slots"], found.get("tilewright.sweeps")
+            if not isinstance(slots, tuple) or not isinstance(sweeps, int) or not slots:
+                raise tokens.wrong("a resident panel has slots and sweeps")
+            residency = Residency(slots, sweeps)
+        many = max(len(inputs), len(outputs)) > 1
+        offsets = (into if len(inputs) > 1 else out) if many else ()
+        self.links.append(Link(inputs, outputs, offsets, residency))
+
+    # -- cores --------------------------------------------------------------------------------
+
+    def _core(self) -> None:
+        tokens = self.tokens
+        tokens.expect("(")
+        tile = self._tile_value()
+        tokens.expect(")", "{")
+        body = _CoreBody(self, tile)
+        made = body.block("aie.end")
+        tokens.expect("}")
+        found = tokens.attributes()
+        stack = found.get("stack_size", DEFAULT_STACK)
+        lengths = [length for at, length in self.parameters.values() if at == tile]
+        self.cores.append(
+            CoreProgram(
+                tile,
+                made,
+                stack if isinstance(stack, int) else DEFAULT_STACK,
+                lengths[0] if lengths else 0,
+            )
+        )
+
+    # -- runtime sequence ---------------------------------------------------------------------
+
+    def _sequence(self) -> None:
+        tokens = self.tokens
+        if tokens.text.startswith("@"):
+            tokens.take()
+        tokens.expect("(")
+        while not tokens.accept(")"):
+            name = tokens.value()[1:]
+            tokens.expect(":")
+            kind = self.memref()
+            self.buffers.append(HostBuffer(name, kind.count, kind.element))
+            tokens.accept(",")
+        tokens.expect("{")
+        tasks: dict[str, Transfer] = {}
+        started: dict[str, list[str]] = defaultdict(list)
+        while not tokens.accept("}"):
+            self._step(tasks, started)
+
+    def _step(self, tasks: dict[str, Transfer], started: dict[str, list[str]]) -> None:
+        tokens = self.tokens
+        result = ""
+        if tokens.text.startswith("%") and tokens.ahead() == "=":
+            result = tokens.value()
+            tokens.expect("=")
+        name = tokens.text
+        tokens.take()
+        if name == "aiex.npu.rtp_write":
+            tokens.expect("(")
+            symbol = tokens.symbol()
+            if symbol not in self.parameters:
+                raise tokens.wrong(f"there is no parameter buffer @{symbol}")
+            tokens.expect(",")
+            index = tokens.integer()
+            tokens.expect(",")
+            self.steps.append(SetParameter(self.parameters[symbol][0], index, tokens.integer()))
+            tokens.expect(")")
+        elif name == "aiex.set_lock":
+            tokens.expect("(")
+            lock = tokens.value()
+            if lock not in self.barriers:
+                raise tokens.wrong(f"there is no lock {lock}")
+            tokens.expect(",", "1", ")")
+            self.steps.append(Start(self.barriers[lock]))
+        elif name == "aiex.npu.dma_memcpy_nd":
+            self.steps.append(self._memcpy())
+        elif name == "aiex.npu.dma_wait":
+            symbol = tokens.attributes().get("symbol")
+            if not isinstance(symbol, str):
+                raise tokens.wrong("a wait names no FIFO")
+            self.steps.append(Await(symbol))
+        elif name == "aiex.dma_configure_task_for":
+            tasks[result] = self._task()
+        elif name in ("aiex.dma_start_task", "aiex.dma_await_task", "aiex.dma_free_task"):
+            tokens.expect("(")
+            task = tokens.value()
+            tokens.expect(")")
+            if task not in tasks:
+                raise tokens.wrong(f"there is no task {task}")
+            move = tasks[task]
+            if name == "aiex.dma_start_task":
+                self.steps.append(move)
+                if move.token:
+                    started[move.fifo].append(task)
+            elif name == "aiex.dma_await_task":
+                if not started[move.fifo] or started[move.fifo][0] != task:
+                    raise tokens.wrong(
+                        f"{task} is awaited out of order: tokens of a channel come in the order of"
+                        " its tasks",
+                        hint=f"the next token is of {started[move.fifo][0]}"
+                        if started[move.fifo]
+                        else "the task gives no token: set issue_token",
+                    )
+                started[move.fifo].pop(0)
+                self.steps.append(Await(move.fifo))
+        elif name == "aiex.npu.push_queue":
+            self._push()
+        else:
+            raise tokens.wrong(f"the operation {name!r} is not known in a runtime sequence")
+
+    def _four(self, numbers: tuple[int, ...]) -> tuple[int, int, int, int]:
+        if len(numbers) > 4:
+            raise self.tokens.wrong(f"a transfer has four loops, not {len(numbers)}")
+        first, second, third, fourth = (0,) * (4 - len(numbers)) + numbers
+        return first, second, third, fourth
+
+    def _walk(
+        self, sizes: tuple[int, ...], strides: tuple[int, ...]
+    ) -> tuple[tuple[int, int, int, int], tuple[int, int, int, int]]:
+        if len(sizes) != len(strides):
+            raise self.tokens.wrong(f"{len(sizes)} sizes and {len(strides)} strides")
+        first, second, third, fourth = self._four(sizes)
+        padded = (first or 1, second or 1, third or 1, fourth or 1)
+        if any(size == 0 for size in sizes) or min(padded) < 1:
+            raise self.tokens.wrong(f"an empty transfer: {list(sizes)}")
+        return padded, self._four(strides)
+
+    def _memcpy(self) -> Transfer:
+        tokens = self.tokens
+        tokens.expect("(")
+        buffer = tokens.value()[1:]
+        offsets, sizes, strides = tokens.integers(), tokens.integers(), tokens.integers()
+        tokens.expect(")")
+        found = tokens.attributes()
+        tokens.expect(":")
+        self.memref()
+        walk_sizes, walk_strides = self._walk(sizes, strides)
+        offset = sum(
+            o * s for o, s in zip(self._four(offsets), walk_strides, strict=True)
+        )
+        return self._transfer(found.get("metadata"), buffer, offset, walk_sizes, walk_strides,
+                              found.get("id"), found.get("issue_token", False))  # fmt: skip
+
+    def _transfer(
+        self,
+        fifo: object,
+        buffer: str,
+        offset: int,
+        sizes: tuple[int, int, int, int],
+        strides: tuple[int, int, int, int],
+        descriptor: object,
+        token: object,
+    ) -> Transfer:
+        if not isinstance(fifo, str):
+            raise self.tokens.wrong("a transfer names no FIFO")
+        if not isinstance(descriptor, int):
+            raise self.tokens.wrong(f"the transfer of @{fifo} names no descriptor")
+        if buffer not in {b.name for b in self.buffers}:
+            raise self.tokens.wrong(f"there is no buffer %{buffer}")
+        return Transfer(fifo, buffer, offset, sizes, strides, descriptor, bool(token))
+
+    def _task(self) -> Transfer:
+        tokens = self.tokens
+        fifo = tokens.symbol()
+        tokens.expect("{", "aie.dma_bd", "(")
+        buffer = tokens.value()[1:]
+        tokens.expect(":")
+        self.memref()
+        tokens.expect(",", "offset", "=")
+        offset = tokens.integer()
+        tokens.expect(",", "len", "=")
+        length = tokens.integer()
+        tokens.expect(",", "sizes", "=")
+        sizes = tokens.integers()
+        tokens.expect(",", "strides", "=")
+        walk_sizes, walk_strides = self._walk(sizes, tokens.integers())
+        tokens.expect(")")
+        descriptor = tokens.attributes().get("bd_id")
+        tokens.expect("aie.end", "}")
+        found = tokens.attributes()
+        inner = walk_sizes[1] * walk_sizes[2] * walk_sizes[3]
+        if length != inner:
+            raise tokens.wrong(f"len = {length} is not the {inner} elements of the inner loops")
+        if found.get("repeat_count", 0) != walk_sizes[0] - 1:
+            raise tokens.wrong(
+                f"the iteration of {walk_sizes[0]} happens only with repeat_count ="
+                f" {walk_sizes[0] - 1}"
+            )
+        return self._transfer(
+            fifo, buffer, offset, walk_sizes, walk_strides, descriptor,
+            found.get("issue_token", False),
+        )  # fmt: skip
+
+    def _push(self) -> None:
+        tokens = self.tokens
+        tokens.expect("(")
+        tokens.integer()
+        tokens.expect(",")
+        tokens.integer()
+        tokens.expect(",")
+        tokens.take()
+        tokens.expect(":")
+        tokens.integer()
+        tokens.expect(")")
+        found = tokens.attributes()
+        fifo, sweeps = found.get("tilewright.replay"), found.get("tilewright.sweeps")
+        if not isinstance(fifo, str):
+            raise tokens.wrong("a push of a memory-tile task names no resident panel")
+        if isinstance(sweeps, int):
+            self.steps.append(Replay(fifo, sweeps))
+
+
+class _CoreBody:
+    """Statements of one core."""
+
+    def __init__(self, parser: _Parser, tile: Tile) -> None:
+        self.parser, self.tokens, self.tile = parser, parser.tokens, tile
+        self.numbers: dict[str, int | Parameter] = {}
+        self.views: dict[str, str] = {}  # subview -> FIFO
+        self.objects: dict[str, tuple[str, int]] = {}
+        self.flags: set[str] = set()
+
+    def block(self, end: str) -> tuple[Statement, ...]:
+        body: list[Statement] = []
+        while self.tokens.text != end:
+            made = self._statement()
+            if made is not None:
+                body.append(made)
+        if end != "}":
+            self.tokens.take()
+        return tuple(body)
+
+    def _statement(self) -> Statement | None:
+        tokens = self.tokens
+        result = ""
+        if tokens.text.startswith("%") and tokens.ahead() == "=":
+            result = tokens.value()
+            tokens.expect("=")
+        name = tokens.text
+        tokens.take()
+        if name == "arith.constant":
+            self.numbers[result] = tokens.integer()
+            tokens.expect(":")
+            tokens.take()
+        elif name == "memref.load":
+            self._load(result)
+        elif name in ("arith.index_cast", "arith.extui"):
+            source = tokens.value()
+            tokens.expect(":")
+            tokens.take()
+            tokens.expect("to")
+            tokens.take()
+            if source in self.numbers:
+                self.numbers[result] = self.numbers[source]
+            if source in self.flags:
+                self.flags.add(result)
+        elif name in ("arith.subi", "arith.cmpi"):
+            if name == "arith.cmpi":
+                tokens.expect("eq", ",")
+                self.flags.add(result)
+            tokens.value()
+            tokens.expect(",")
+            tokens.value()
+            tokens.expect(":")
+            tokens.take()
+        elif name == "scf.for":
+            return self._loop()
+        elif name == "aie.use_lock":
+            tokens.expect("(")
+            lock = tokens.value()
+            if self.parser.barriers.get(lock) != self.tile:
+                raise tokens.wrong(f"{lock} is no lock of core {self.tile}")
+            tokens.expect(",", "AcquireGreaterEqual", ",", "1", ")")
+            return Barrier()
+        elif name == "aie.objectfifo.acquire":
+            fifo, count = self._port()
+            tokens.expect(":")
+            self.parser.fifo_type("!aie.objectfifosubview")
+            self.views[result] = fifo
+            return Acquire(fifo, count)
+        elif name == "aie.objectfifo.release":
+            return Release(*self._port())
+        elif name == "aie.objectfifo.subview.access":
+            self._access(result)
+        elif name == "func.call":
+            return self._call()
+        else:
+            raise tokens.wrong(f"the operation {name!r} is not known in a core")
+        return None
+
+    def _port(self) -> tuple[str, int]:
+        tokens = self.tokens
+        fifo = tokens.symbol()
+        tokens.expect("(")
+        port = tokens.take()
+        found = next((f for f in self.parser.fifos if f.name == fifo), None)
+        if found is None:
+            raise tokens.wrong(f"there is no FIFO @{fifo}")
+        if (port == "Produce") != (found.producer == self.tile):
+            raise tokens.wrong(f"core {self.tile} is not at the {port} end of @{fifo}")
+        tokens.expect(",")
+        count = tokens.integer()
+        tokens.expect(")")
+        if count < 1:
+            raise tokens.wrong(f"{count} objects are no number to acquire or release")
+        return fifo, count
+
+    def _load(self, result: str) -> None:
+        tokens = self.tokens
+        buffer = tokens.value()[1:]
+        tokens.expect("[")
+        index = self.numbers.get(tokens.value())
+        tokens.expect("]", ":")
+        self.parser.memref()
+        if buffer not in self.parser.parameters or not isinstance(index, int):
+            raise tokens.wrong(f"%{buffer} is no parameter of core {self.tile}")
+        self.numbers[result] = Parameter(index)
+
+    def _loop(self) -> Loop:
+        tokens = self.tokens
+        tokens.value()
+        tokens.expect("=")
+        low = self.numbers.get(tokens.value())
+        tokens.expect("to")
+        limit = self.numbers.get(tokens.value())
+        tokens.expect("step")
+        step = self.numbers.get(tokens.value())
+        tokens.expect("{")
+        if low != 0 or step != 1 or limit is None:
+            raise tokens.wrong("loops of a core count from 0 in steps of 1 to a known number")
+        body = self.block("}")
+        tokens.expect("}")
+        return Loop(limit, body)
+
+    def _access(self, result: str) -> None:
+        tokens = self.tokens
+        view = tokens.value()
+        if view not in self.views:
+            raise tokens.wrong(f"{view} was never acquired")
+        tokens.expect("[")
+        position = tokens.integer()
+        tokens.expect("]", ":")
+        self.parser.fifo_type("!aie.objectfifosubview")
+        tokens.expect("->")
+        self.parser.memref()
+        self.objects[result] = (self.views[view], position)
+
+    def _call(self) -> Call:
+        tokens = self.tokens
+        kernel = tokens.symbol()
+        tokens.expect("(")
+        operands: list[tuple[str, int]] = []
+        last = False
+        while not tokens.accept(")"):
+            value = tokens.value()
+            if value in self.flags:
+                last = True
+            elif value in self.objects:
+                operands.append(self.objects[value])
+            else:
+                raise tokens.wrong(f"{value} is no object of a FIFO")
+            tokens.accept(",")
+        tokens.expect(":", "(")
+        while not tokens.accept(")"):
+            if tokens.text == "memref":
+                self.parser.memref()
+            else:
+                tokens.take()
+            tokens.accept(",")
+        tokens.expect("->", "(", ")")
+        return Call(kernel, tuple(operands), last)

@@ -86,9 +86,7 @@ def estimate(gemm: Gemm, device: ArrayDevice, kernel_rate: float | None = None) 
         drain_cycles += c_bytes / width
     drain = tiles * drain_cycles / clock
     moved = gemm.dram_bytes()
-    rates = {
-        name: device.dram.rate(run, adjacent) for name, (run, adjacent) in runs(gemm).items()
-    }
+    rates = {name: device.dram.rate(run, adjacent) for name, (run, adjacent) in runs(gemm).items()}
     dram = sum(moved[name] / rates[name] for name in moved)
     a_tile = gemm.m * gemm.k * gemm.input_bytes
     b_tile = gemm.weight_bytes(gemm.k * gemm.n)

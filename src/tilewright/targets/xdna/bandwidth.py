@@ -11,7 +11,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.targets.xdna.design import Acquire, Call, Design, Loop, Parameter, Statement, Transfer
+from tilewright.targets.xdna.design import (
+    Acquire,
+    Call,
+    Design,
+    Loop,
+    Parameter,
+    Statement,
+    Transfer,
+)
 from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.kernel_time import kernel_time
 from tilewright.targets.xdna.programs import parameters_of

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.targets.xdna.descriptors import encode, legalise_one
 from tilewright.targets.xdna.design import (
@@ -73,7 +75,10 @@ def check_design(
     checks += _resources(design, lowering)
     checks.append(_consistency(design, lowering))
     checks.append(_descriptor_words(design, lowering))
+    checks.append(_descriptor_walks(design, lowering))
     checks += _memory(design, lowering)
+    if design.gemm is not None:
+        checks.append(_declared_memory(design, lowering))
     checks.append(_transfers(design))
     checks += _routing(design)
     checks += _programs(design)
@@ -140,7 +145,9 @@ def structure_problems(design: Design) -> list[str]:
             problems.append(f"tile {core.tile} has no core")
         for statement in statements(core.body):
             if isinstance(statement, Call) and statement.kernel not in design.kernel_by_name:
-                problems.append(f"core {core.tile} calls @{statement.kernel}, which is not declared")
+                problems.append(
+                    f"core {core.tile} calls @{statement.kernel}, which is not declared"
+                )
     problems += _step_problems(design)
     return problems
 
@@ -225,7 +232,9 @@ def _step_problems(design: Design) -> list[str]:
         elif isinstance(step, Transfer):
             shim = fifo.producer.row == SHIM_ROW or fifo.consumers[0].row == SHIM_ROW
             if not shim:
-                problems.append(f"@{fifo.name} does not end at a shim, the controller cannot fill it")
+                problems.append(
+                    f"@{fifo.name} does not end at a shim, the controller cannot fill it"
+                )
             if step.buffer not in design.buffer_by_name:
                 problems.append(f"a transfer of @{fifo.name} names buffer {step.buffer}")
         elif isinstance(step, Replay):
@@ -277,9 +286,7 @@ def _resources(design: Design, lowering: Lowering) -> list[Check]:
         for parity, label in ((0, "even"), (1, "odd")) if limits.parity else ((None, ""),):
             used = {
                 t: sum(
-                    len(e.descriptors)
-                    for e in ends
-                    if parity is None or e.channel % 2 == parity
+                    len(e.descriptors) for e in ends if parity is None or e.channel % 2 == parity
                 )
                 for t, ends in tiles.items()
             }
@@ -288,12 +295,12 @@ def _resources(design: Design, lowering: Lowering) -> list[Check]:
             checks.append(_worst(name, used, dict.fromkeys(tiles, room), "descriptors"))
         locks = Counter(pair.tile for pair in lowering.locks)
         used = {t: 2 * locks[t] for t in tiles}
-        checks.append(
-            _worst(f"{kind}_locks", used, dict.fromkeys(tiles, limits.locks), "locks")
-        )
+        checks.append(_worst(f"{kind}_locks", used, dict.fromkeys(tiles, limits.locks), "locks"))
     values = [max(p.free_value, p.full_value) for p in lowering.locks]
     most = max(values, default=0)
-    checks.append(Check("lock_values", most, LOCK_LIMIT, most <= LOCK_LIMIT and min(values, default=0) >= 0))
+    checks.append(
+        Check("lock_values", most, LOCK_LIMIT, most <= LOCK_LIMIT and min(values, default=0) >= 0)
+    )
     return checks
 
 
@@ -321,7 +328,9 @@ def _consistency(design: Design, lowering: Lowering) -> Check:
         per_segment = len(end.descriptors) / max(1, end.segments)
         where = f"@{end.fifo} at {end.tile}"
         if per_segment != expected:
-            problems.append(f"{where} has {per_segment:g} descriptors per segment for depth {depth}")
+            problems.append(
+                f"{where} has {per_segment:g} descriptors per segment for depth {depth}"
+            )
         if len(set(end.buffers)) != depth or not set(end.buffers) <= placed:
             problems.append(f"{where} has {len(end.buffers)} buffers for depth {depth}")
         for name in end.locks:
@@ -345,11 +354,92 @@ def _descriptor_words(design: Design, lowering: Lowering) -> Check:
                 problems.append(f"@{end.fifo} at {end.tile}: {error.message}")
             half = kind.descriptors // 2
             if kind.parity and use.identity // half != end.channel % 2:
-                problems.append(f"@{end.fifo} at {end.tile}: descriptor {use.identity} is of the other parity")
+                problems.append(
+                    f"@{end.fifo} at {end.tile}: descriptor {use.identity} is of the other parity"
+                )
             if (end.tile, use.identity) in ids:
                 problems.append(f"descriptor {use.identity} of {end.tile} has two owners")
             ids[end.tile, use.identity] = end.fifo
     return Check("descriptor_fields", len(problems), 0, not problems, "; ".join(problems[:3]))
+
+
+def _descriptor_walks(design: Design, lowering: Lowering) -> Check:
+    """The descriptors of each slot, one after the other, walk the object as the FIFO says."""
+    problems = []
+    places = {buffer.name: buffer for buffer in lowering.buffers}
+    expected_of: dict[tuple[object, ...], np.ndarray] = {}
+    for end in lowering.ends:
+        if end.tile.row == SHIM_ROW:
+            continue
+        fifo = design.fifo(end.fifo)
+        roles = ("first", "replay", "last") if end.resident else ("",)
+        for role in roles:
+            slots = [0] if role == "replay" else range(len(end.buffers))
+            for slot in slots:
+                uses = [u for u in end.descriptors if (u.slot, u.role) == (slot, role)]
+                place = places.get(end.buffers[slot]) if slot < len(end.buffers) else None
+                if not uses or place is None or place.holder is None:
+                    problems.append(f"slot {slot} of @{end.fifo} at {end.tile} is never moved")
+                    continue
+                start = place.address
+                if is_memory(end.tile):
+                    beside = place.holder.column - end.tile.column + 1
+                    start += beside * design.device.kind(end.tile.row).memory_bytes
+                panel = _panel_of(design, fifo, end.tile) is not None
+                reorder = (
+                    end.direction
+                    if end.direction == "MM2S"
+                    else fifo.arriving(fifo.consumers.index(end.tile))
+                )
+                key = (end.fifo, reorder, role, slot if panel else 0)
+                if key not in expected_of:
+                    expected_of[key] = _expected_words(design, fifo, end.tile, slot, role)
+                walked = np.concatenate([u.descriptor.pattern().walk() for u in uses]) - start // 4
+                if not np.array_equal(walked, expected_of[key]):
+                    problems.append(f"slot {slot} of @{end.fifo} at {end.tile} is walked otherwise")
+                takes = role in ("", "first")
+                gives = role in ("", "last")
+                if any((u.descriptor.acquire is not None) != takes for u in uses) or any(
+                    (u.descriptor.release is not None) != gives for u in uses
+                ):
+                    problems.append(f"slot {slot} of @{end.fifo} at {end.tile} misuses its locks")
+    return Check("descriptor_walks", len(problems), 0, not problems, "; ".join(problems[:3]))
+
+
+def _panel_of(design: Design, fifo: Fifo, tile: Tile) -> Link | None:
+    link = design.link_into.get(fifo.name) if tile in fifo.consumers else None
+    if link is None and tile == fifo.producer:
+        link = design.link_out_of.get(fifo.name)
+    return link if link is not None and link.residency is not None else None
+
+
+def _expected_words(design: Design, fifo: Fifo, tile: Tile, slot: int, role: str) -> np.ndarray:
+    """Words of a slot's buffer in the order a FIFO's end visits them, written out."""
+    leaving = tile == fifo.producer
+    dimensions = fifo.to_stream if leaving else fifo.arriving(fifo.consumers.index(tile))
+    link = (design.link_out_of if leaving else design.link_into).get(fifo.name)
+    if link is None or not is_memory(tile):
+        order = stream_order(dimensions, fifo.object.count).walk()
+    elif link.residency is not None:
+        count = design.memory_fifo(link).object.count
+        slots = link.residency.slots
+        many = sum(slots) if role == "replay" else slots[slot]
+        one = stream_order(dimensions, count).walk()
+        order = (np.arange(many)[:, None] * count + one).reshape(-1)
+    else:
+        segments = design.segments(link)
+        offsets = link.offsets if len(segments) > 1 else (0,)
+        whole = design.memory_fifo(link).name == fifo.name
+        if whole and link.join:
+            parts = zip(offsets, segments, strict=True)
+            order = np.concatenate([o + stream_order(dimensions, n).walk() for o, n in parts])
+        elif whole:
+            order = stream_order(dimensions, sum(segments)).walk()
+        else:
+            i = (link.inputs if link.join else link.outputs).index(fifo.name)
+            order = offsets[i] + stream_order(dimensions, segments[i]).walk()
+    size = fifo.object.element_bytes
+    return order.reshape(-1, 4 // size)[:, 0] * size // 4 if size < 4 else order
 
 
 def _memory(design: Design, lowering: Lowering) -> list[Check]:
@@ -375,22 +465,45 @@ def _memory(design: Design, lowering: Lowering) -> list[Check]:
     for buffer in lowering.buffers:
         if buffer.holder is None:
             continue
-        if buffer.holder.row != buffer.tile.row or abs(buffer.holder.column - buffer.tile.column) > 1:
+        if (
+            buffer.holder.row != buffer.tile.row
+            or abs(buffer.holder.column - buffer.tile.column) > 1
+        ):
             problems.append(f"buffer {buffer.name} lies in {buffer.holder}, out of reach")
         if buffer.address + buffer.bytes > design.device.kind(buffer.holder.row).memory_bytes:
             problems.append(f"buffer {buffer.name} ends beyond the memory of {buffer.holder}")
         if buffer.address < stacks.get(buffer.holder, 0):
             problems.append(f"buffer {buffer.name} lies in the stack of {buffer.holder}")
         if buffer.tile.row >= 2 and buffer.address % align:
-            problems.append(f"buffer {buffer.name} at {buffer.address:#x} is not aligned to {align}")
+            problems.append(
+                f"buffer {buffer.name} at {buffer.address:#x} is not aligned to {align}"
+            )
         spans[buffer.holder].append((buffer.address, buffer.address + buffer.bytes, buffer.name))
     for held in spans.values():
         held.sort()
         for (_, end, one), (start, _, other) in zip(held, held[1:], strict=False):
             if start < end:
                 problems.append(f"buffers {one} and {other} overlap")
-    checks.append(Check("buffer_placement", len(problems), 0, not problems, "; ".join(problems[:3])))
+    checks.append(
+        Check("buffer_placement", len(problems), 0, not problems, "; ".join(problems[:3]))
+    )
     return checks
+
+
+def _declared_memory(design: Design, lowering: Lowering) -> Check:
+    """The buffers are those of the problem that the design says it solves, no fewer, no more."""
+    assert design.gemm is not None
+    gemm = design.gemm
+    expected = {"core": gemm.rows * gemm.columns * (gemm.l1_bytes - gemm.stack_bytes)}
+    if gemm.wide_sum and gemm.output != "f32":
+        expected["core"] -= gemm.rows * gemm.columns * 4 * gemm.m * gemm.n
+    expected["memory"] = gemm.l2_bytes
+    problems = []
+    for kind, memory in (("core", False), ("memory", True)):
+        used = sum(b.bytes for b in lowering.buffers if is_memory(b.tile) == memory)
+        if used != expected[kind]:
+            problems.append(f"{kind} tiles hold {used} bytes, the design says {expected[kind]}")
+    return Check("declared_memory", len(problems), 0, not problems, "; ".join(problems))
 
 
 def _transfers(design: Design) -> Check:
@@ -406,7 +519,9 @@ def _transfers(design: Design) -> Check:
         if pattern.lowest < 0 or pattern.highest >= buffer.count:
             problems.append(f"a transfer of @{step.fifo} leaves buffer {step.buffer}: {pattern}")
         if buffer.element != fifo.object.element:
-            problems.append(f"@{step.fifo} moves {fifo.object.element}, {step.buffer} is {buffer.element}")
+            problems.append(
+                f"@{step.fifo} moves {fifo.object.element}, {step.buffer} is {buffer.element}"
+            )
         key = (fifo.object.element_bytes, step.sizes, step.strides, step.offset % 4)
         if key not in seen:
             seen.add(key)
@@ -495,7 +610,9 @@ def _balance(design: Design, traces: dict[Tile, CoreTrace]) -> Check:
             if tile.row == SHIM_ROW:
                 taken = sum(move.pattern.count for move in design.transfers(fifo.name))
                 if taken != total:
-                    problems.append(f"@{fifo.name} carries {total} elements, its drains take {taken}")
+                    problems.append(
+                        f"@{fifo.name} carries {total} elements, its drains take {taken}"
+                    )
             elif tile in traces:
                 taken = traces[tile].acquired.get(fifo.name, 0)
                 if taken * fifo.object.count != total:

@@ -50,7 +50,9 @@ def _tile(text: str | None) -> tuple[int, int, int] | None:
     "--out", type=click.Choice(["i32", "i16", "i8", "bf16", "f32"]),
     help="Result; default i32, or bf16 for bf16 operands.",
 )  # fmt: skip
-@click.option("--tile", "tile_text", metavar="m,k,n", help="Tile of one core; searched if left out.")
+@click.option(
+    "--tile", "tile_text", metavar="m,k,n", help="Tile of one core; searched if left out."
+)
 @click.option(
     "--policy", type=click.Choice(["auto", "stock", "wide_k", "resident_a", "resident_b"]),
     default="auto", show_default=True, help="What the memory tiles hold.",
@@ -66,13 +68,17 @@ def _tile(text: str | None) -> tuple[int, int, int] | None:
 @click.option("--bandwidth", type=float, metavar="GBPS", help="DRAM bandwidth in GB/s.")
 @click.option("--kernel-rate", type=float, metavar="MACS", help="Multiplies per cycle of a core.")
 @click.option("--dispatch", type=float, default=0.0, metavar="SECONDS", help="Added to the time.")
-@click.option("--check", is_flag=True, help="Also run the deadlock check; exit 1 if any check fails.")
+@click.option(
+    "--check", is_flag=True, help="Also run the deadlock check; exit 1 if any check fails."
+)
 @click.option(
     "--simulate", type=click.Choice(["values", "time"]), multiple=True,
     help="Run the design: its values against the reference, or its time. May be given twice.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random operands.")
-@click.option("--emit", "emit_to", metavar="DIR", help="Write MLIR, kernels, descriptors, pictures.")
+@click.option(
+    "--emit", "emit_to", metavar="DIR", help="Write MLIR, kernels, descriptors, pictures."
+)
 @click.option(
     "--syntax", type=click.Choice(["2025", "2026"]), default="2026", show_default=True,
     help="Spelling of the aie dialects.",
@@ -234,7 +240,9 @@ def _emit(report: GemmReport, folder: Path, syntax: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TilewrightError("TW0010", f"cannot make the folder {folder}: {error.strerror}") from None
+        raise TilewrightError(
+            "TW0010", f"cannot make the folder {folder}: {error.strerror}"
+        ) from None
     design = report.design
     files = {
         "design.mlir": emit_mlir(design, syntax),

@@ -80,7 +80,9 @@ def illegal(descriptor: Descriptor, tile: TileKind) -> str | None:
             return f"d{i} size of {size}; a {tile.name} tile's wrap field holds 1 to {wrap}"
     for i, stride in enumerate(descriptor.strides):
         if not 1 <= stride <= step:
-            return f"d{i} stride of {stride} words; a {tile.name} tile's step field holds 1 to {step}"
+            return (
+                f"d{i} stride of {stride} words; a {tile.name} tile's step field holds 1 to {step}"
+            )
     if not 1 <= descriptor.iterations <= 1 << tile.iteration_bits:
         return f"iteration size of {descriptor.iterations}; the field holds 1 to {1 << tile.iteration_bits}"
     if descriptor.iterations > 1 and not 0 <= descriptor.iteration_stride <= step:
@@ -359,9 +361,7 @@ def decode(words: tuple[int, ...], tile: TileKind, repeat: int = 1) -> Descripto
     linear = not sizes and strides == [1]
     iterations = field("iteration_wrap") + 1
     stride = field("iteration_step") + 1 if iterations > 1 else 0
-    base = (
-        field("base") if "base" in layout else field("base_low") | field("base_high") << 30
-    )
+    base = field("base") if "base" in layout else field("base_low") | field("base_high") << 30
     acquire = release = None
     if field("acquire_enable"):
         acquire = LockUse(field("acquire_lock"), -field("acquire_value") & 0x7F)

@@ -201,7 +201,9 @@ class _Machine:
                     stuck.append(f"{self.names[id(process)]} waits for {lock.name}")
         if unfinished or moving:
             if not stuck:
-                stuck = [f"a task of @{n} is not finished" for n, o in self.outstanding.items() if o]
+                stuck = [
+                    f"a task of @{n} is not finished" for n, o in self.outstanding.items() if o
+                ]
             shown = "; ".join(sorted(stuck)[:4])
             more = f" and {len(stuck) - 4} more" if len(stuck) > 4 else ""
             raise Deadlock("TW8044", f"the design hangs: {shown}{more}")
@@ -346,7 +348,12 @@ class _Machine:
             for sweep in range(task.sweeps):
                 last = sweep == task.sweeps - 1
                 for objects in link.residency.slots:
-                    yield full if sweep == 0 else None, free if last else None, objects * count, None
+                    yield (
+                        full if sweep == 0 else None,
+                        free if last else None,
+                        objects * count,
+                        None,
+                    )
             self._task_done(fifo, task)
 
     def _sinks(self, fifo: Fifo):

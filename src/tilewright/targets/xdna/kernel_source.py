@@ -46,7 +46,11 @@ def _multiply(kernel: Kernel) -> str:
         load = "aie::load_v<{size}>(b + {at})"
     column = kernel.b_layout == "col"
     # Block (i, j) of B: rows of blocks, or columns of blocks with each block transposed here.
-    at = f"((j + {{x}}) * {steps} + i) * {s * t}" if column else f"(i * {columns} + j + {{x}}) * {s * t}"
+    at = (
+        f"((j + {{x}}) * {steps} + i) * {s * t}"
+        if column
+        else f"(i * {columns} + j + {{x}}) * {s * t}"
+    )
     if kernel.weights == "int4":
         at = f"((j / 2) * {steps} + i) * {2 * s * t} + {{x}} * {s * t}"
 
@@ -104,7 +108,9 @@ def _ternary(kernel: Kernel) -> str:
     rows, steps, columns = kernel.m // r, kernel.k // s, kernel.n // t
     block = r * t
     less0, less1 = (
-        ("aie::sub({}, ones)", "aie::sub({}, fours)") if kernel.zero_point == "sub" else ("{}", "{}")
+        ("aie::sub({}, ones)", "aie::sub({}, fours)")
+        if kernel.zero_point == "sub"
+        else ("{}", "{}")
     )
     left = less0.format("aie::bit_and(x, low)")
     right = less1.format("aie::bit_and(x, high)")

@@ -198,9 +198,7 @@ def _allocations(
             found[tile].append(_Allocation(names, sizes, owner.name, tile, movable))
             continue
         for name in names:
-            found[tile].append(
-                _Allocation([name], [owner.object.bytes], owner.name, tile, movable)
-            )
+            found[tile].append(_Allocation([name], [owner.object.bytes], owner.name, tile, movable))
     return found
 
 
@@ -319,9 +317,7 @@ def _end(
                 hint=error.hint,
             ) from None
         pair = locks[segment]
-        take, give = (
-            (pair.free, pair.full) if direction == "S2MM" else (pair.full, pair.free)
-        )
+        take, give = (pair.free, pair.full) if direction == "S2MM" else (pair.full, pair.free)
         uses.append(
             DescriptorUse(
                 identities.take(tile, channel),

@@ -189,7 +189,9 @@ class _Emitter:
                 yield f"aiex.npu.dma_wait {{symbol = @{step.fifo}}}"
                 return
             if not self.open_tasks[step.fifo]:
-                raise TilewrightError("TW8070", f"a token of @{step.fifo} is awaited that no task gives")
+                raise TilewrightError(
+                    "TW8070", f"a token of @{step.fifo} is awaited that no task gives"
+                )
             yield f"aiex.dma_await_task(%task_{self.open_tasks[step.fifo].pop(0)})"
         else:
             yield from self._transfer(step)
@@ -294,9 +296,7 @@ class _CoreText:
         yield "  aie.end"
         yield f'}} {{link_with = "kernels.o", stack_size = {self.core.stack_bytes} : i32}}'
 
-    def _body(
-        self, body: tuple[Statement, ...], loop: tuple[str, str] | None
-    ) -> Iterator[str]:
+    def _body(self, body: tuple[Statement, ...], loop: tuple[str, str] | None) -> Iterator[str]:
         for statement in body:
             if isinstance(statement, Barrier):
                 tile = self.core.tile

@@ -152,7 +152,8 @@ class _Parser:
         }
         if name not in known:
             raise tokens.wrong(
-                f"the operation {name!r} is not known here", hint=f"known: {', '.join(sorted(known))}"
+                f"the operation {name!r} is not known here",
+                hint=f"known: {', '.join(sorted(known))}",
             )
         tokens.take()
         known[name]()
@@ -197,9 +198,7 @@ class _Parser:
                 raise tokens.wrong(f"the description of @{name} is of another kernel")
             self.kernels.append(kernel)
         else:
-            self.kernels.append(
-                Kernel(name, "opaque", 1, 1, 1, (1, 1, 1), "i8", "i8", "i32")
-            )
+            self.kernels.append(Kernel(name, "opaque", 1, 1, 1, (1, 1, 1), "i8", "i8", "i32"))
 
     def _tile(self, result: str) -> None:
         tokens = self.tokens
@@ -446,9 +445,7 @@ class _Parser:
         tokens.expect(":")
         self.memref()
         walk_sizes, walk_strides = self._walk(sizes, strides)
-        offset = sum(
-            o * s for o, s in zip(self._four(offsets), walk_strides, strict=True)
-        )
+        offset = sum(o * s for o, s in zip(self._four(offsets), walk_strides, strict=True))
         return self._transfer(found.get("metadata"), buffer, offset, walk_sizes, walk_strides,
                               found.get("id"), found.get("issue_token", False))  # fmt: skip
 

@@ -37,7 +37,9 @@ def shift_round(values: np.ndarray, shift: int, rounding: str) -> np.ndarray:
     return floor + up
 
 
-def narrow(values: np.ndarray, output: str, shift: int, rounding: str, saturate: bool) -> np.ndarray:
+def narrow(
+    values: np.ndarray, output: str, shift: int, rounding: str, saturate: bool
+) -> np.ndarray:
     """Accumulators to the output type: shift, round, then saturate or wrap."""
     kind = INTEGER[output]
     rounded = shift_round(values, shift, rounding)

@@ -64,6 +64,7 @@ def search(
     policy: str = "auto",
     kernel_rate: float | None = None,
     simulate: bool = True,
+    candidates: int = SIMULATED,
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Found:
@@ -91,7 +92,7 @@ def search(
     ordered = {name: [c for _, _, c in sorted(heap, reverse=True)] for name, heap in best.items()}
     if not any(ordered.values()):
         raise refusal or refuse("no tile of this GEMM fits the array")
-    chosen = _fitting(ordered, device)
+    chosen = _fitting(ordered, device, candidates)
     if not chosen:
         raise refuse("no design of this GEMM fits the memory tiles", "use a smaller tile or wide_k")
     if not simulate:
@@ -102,7 +103,7 @@ def search(
 
 
 def _fitting(
-    ordered: dict[str, list[Candidate]], device: ArrayDevice
+    ordered: dict[str, list[Candidate]], device: ArrayDevice, many: int
 ) -> list[tuple[Candidate, Design]]:
     """The best candidates whose buffers have a place, best first, each policy with one at least."""
     everything = sorted(
@@ -115,7 +116,7 @@ def _fitting(
         gemm = candidate.gemm
         policy = gemm.policy
         key = (policy, gemm.m, gemm.n, gemm.c_depth)
-        if policy in seen and (len(chosen) >= SIMULATED or alike[key]):
+        if policy in seen and (len(chosen) >= many or alike[key]):
             continue
         alike[key] += 1
         design = placed(gemm, device)
@@ -149,10 +150,7 @@ def _simulated(
     for number, (candidate, design) in enumerate(chosen):
         gemm = candidate.gemm
         calls = gemm.steps * gemm.row_tiles * gemm.column_tiles * gemm.rows * gemm.columns
-        say(
-            f"simulating {gemm.policy} {gemm.m}x{gemm.k}x{gemm.n}"
-            f" ({number + 1} of {len(chosen)})"
-        )
+        say(f"simulating {gemm.policy} {gemm.m}x{gemm.k}x{gemm.n} ({number + 1} of {len(chosen)})")
         time = None
         if calls <= MAX_CALLS or number < 1:
             time = simulate_time(design, device, kernel_rate)

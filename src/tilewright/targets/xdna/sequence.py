@@ -75,7 +75,9 @@ def b_rows(gemm: Gemm, column: int) -> Walk:
     across = gemm.n * gemm.columns
     if gemm.packed:
         panel = _packed(gemm, K * gemm.n)
-        return Walk(column * panel, (gemm.column_tiles, 1, 1, panel), (gemm.columns * panel, 0, 0, 1))
+        return Walk(
+            column * panel, (gemm.column_tiles, 1, 1, panel), (gemm.columns * panel, 0, 0, 1)
+        )
     if gemm.b_layout == "row":
         return Walk(
             column * gemm.n,

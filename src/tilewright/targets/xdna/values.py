@@ -147,7 +147,9 @@ class _Values:
         joined = np.empty((len(parts[0]), whole), parts[0].dtype)
         for part, offset, count in zip(parts, link.offsets, design.segments(link), strict=True):
             if part.shape[1] != count:
-                raise _broken(f"a part of @{link.outputs[0]} has {part.shape[1]} elements of {count}")
+                raise _broken(
+                    f"a part of @{link.outputs[0]} has {part.shape[1]} elements of {count}"
+                )
             joined[:, offset : offset + count] = part
         return joined
 

@@ -167,9 +167,7 @@ def pack_tl2(weights: np.ndarray) -> TripleTable:
     pairs = wide[:, cut:].reshape(-1, 2)
     index = (3 * pairs[:, 0] + pairs[:, 1] + 4).astype(np.uint8)
     index = np.concatenate([index, np.full(index.size % 2, 4, np.uint8)])
-    return TripleTable(
-        (rows, columns), _nibbles(padded), np.packbits(values < 0), _nibbles(index)
-    )
+    return TripleTable((rows, columns), _nibbles(padded), np.packbits(values < 0), _nibbles(index))
 
 
 def unpack_tl2(table: TripleTable) -> np.ndarray:

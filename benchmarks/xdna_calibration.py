@@ -115,9 +115,11 @@ def column_gain(operands: str, result: str, tile: Tile, k_mt: int, device: str =
     columns = 8 if device == "npu2" else 4
     totals = {"col": 0.0, "row": 0.0}
     for _ in range(400):
-        shape = tuple(unit * choose.randint(1, 8192 // unit) for unit in (4 * m, k_mt, columns * n))
+        rows, inner, across = (
+            unit * choose.randint(1, 8192 // unit) for unit in (4 * m, k_mt, columns * n)
+        )
         for layout in totals:
-            gemm = gemm_of(*shape, tile, "wide_k", array, dtype=operands, out=result, b_layout=layout, k_mt=k_mt)  # fmt: skip
+            gemm = gemm_of(rows, inner, across, tile, "wide_k", array, dtype=operands, out=result, b_layout=layout, k_mt=k_mt)  # fmt: skip
             totals[layout] += gemm.operations / (estimate(gemm, array).seconds + 0.2e-3)
     return 100 * (totals["col"] / totals["row"] - 1)
 

@@ -107,7 +107,7 @@ def _switch(gemm: Gemm, rates: dict[str, float], busy: float) -> float:
     """Time the cores wait because a panel can only be replaced while its last sweep frees it."""
     if not gemm.policy.startswith("resident"):
         return 0.0
-    M, K, N = gemm.padded
+    _M, K, _N = gemm.padded
     height, width = gemm.rows * gemm.m, gemm.columns * gemm.n
     a_bytes = height * K * gemm.input_bytes / rates["a"]
     b_bytes = gemm.weight_bytes(K * width) / rates["b"]

@@ -6,57 +6,28 @@ nothing with the mapper that made them.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
-
-import numpy as np
-
 from tilewright.errors import TilewrightError, TilewrightErrors
-from tilewright.targets.xdna.descriptors import encode, legalise_one
-from tilewright.targets.xdna.design import (
-    Call,
-    Design,
-    Fifo,
-    Link,
-    Replay,
-    SetParameter,
-    Start,
-    Tile,
-    Transfer,
-    is_memory,
-    statements,
-    stream_order,
-)
+from tilewright.targets.xdna.check import Check
+from tilewright.targets.xdna.descriptors import legalise_one
+from tilewright.targets.xdna.design import Design, Replay, Tile, Transfer
 from tilewright.targets.xdna.device import SHIM_ROW
 from tilewright.targets.xdna.events import simulate_time
 from tilewright.targets.xdna.kernel_time import kernel_time
-from tilewright.targets.xdna.lowering import DmaEnd, Lowering, lower
+from tilewright.targets.xdna.lowering import Lowering, lower
+from tilewright.targets.xdna.lowering_checks import (
+    consistency,
+    descriptor_walks,
+    descriptor_words,
+    memory,
+    resources,
+)
 from tilewright.targets.xdna.programs import CoreTrace, trace_core
 from tilewright.targets.xdna.routing import edge_streams
+from tilewright.targets.xdna.structure import structure_problems
 from tilewright.targets.xdna.tokens import check_tokens
 from tilewright.targets.xdna.values import dram_counts
 
-LOCK_LIMIT = 63
-
-
-@dataclass(frozen=True)
-class Check:
-    """One limit: what the design uses of it. `detail` says what is wrong if it is."""
-
-    name: str
-    used: float
-    limit: float
-    ok: bool
-    detail: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        made: dict[str, object] = {
-            "name": self.name,
-            "used": self.used,
-            "limit": self.limit,
-            "ok": self.ok,
-        }
-        return {**made, "detail": self.detail} if self.detail else made
+__all__ = ["Check", "check_design", "require"]
 
 
 def check_design(
@@ -72,13 +43,13 @@ def check_design(
             lowering = lower(design)
         except TilewrightError as error:
             return [*checks, Check("descriptor_fields", 1, 0, False, error.message)]
-    checks += _resources(design, lowering)
-    checks.append(_consistency(design, lowering))
-    checks.append(_descriptor_words(design, lowering))
-    checks.append(_descriptor_walks(design, lowering))
-    checks += _memory(design, lowering)
+    checks += resources(design, lowering)
+    checks.append(consistency(design, lowering))
+    checks.append(descriptor_words(design, lowering))
+    checks.append(descriptor_walks(design, lowering))
+    checks += memory(design, lowering)
     if design.gemm is not None:
-        checks.append(_declared_memory(design, lowering))
+        checks.append(_declaredmemory(design, lowering))
     checks.append(_transfers(design))
     checks += _routing(design)
     checks += _programs(design)
@@ -109,401 +80,6 @@ def require(checks: list[Check]) -> None:
         raise errors[0]
     if errors:
         raise TilewrightErrors(errors)
-
-
-# -- structure --------------------------------------------------------------------------------
-
-
-def structure_problems(design: Design) -> list[str]:
-    """Names, tiles, links and reorders that do not fit together."""
-    device = design.device
-    problems: list[str] = []
-    names = Counter(fifo.name for fifo in design.fifos)
-    problems += [f"FIFO @{name} is declared twice" for name, many in names.items() if many > 1]
-    rows = device.core_rows + 2
-    for fifo in design.fifos:
-        for tile in (fifo.producer, *fifo.consumers):
-            if not (0 <= tile.column < device.columns and 0 <= tile.row < rows):
-                problems.append(f"FIFO @{fifo.name} ends at {tile}, which {device.name} has not")
-        if fifo.depth < 1 or not fifo.consumers:
-            problems.append(f"FIFO @{fifo.name} has no slot or no consumer")
-        if fifo.from_stream and len(fifo.from_stream) != len(fifo.consumers):
-            problems.append(f"FIFO @{fifo.name} reorders for {len(fifo.from_stream)} consumers")
-        if SHIM_ROW in (c.row for c in fifo.consumers) and len(fifo.consumers) > 1:
-            problems.append(f"FIFO @{fifo.name} is a broadcast to a shim")
-    if problems:
-        return problems
-    for link in design.links:
-        problems += _link_problems(design, link)
-    if not problems:
-        for fifo in design.fifos:
-            problems += _reorder_problems(design, fifo)
-    tiles = Counter(core.tile for core in design.cores)
-    problems += [f"tile {tile} has two cores" for tile, many in tiles.items() if many > 1]
-    for core in design.cores:
-        if core.tile.row < 2:
-            problems.append(f"tile {core.tile} has no core")
-        for statement in statements(core.body):
-            if isinstance(statement, Call) and statement.kernel not in design.kernel_by_name:
-                problems.append(
-                    f"core {core.tile} calls @{statement.kernel}, which is not declared"
-                )
-    problems += _step_problems(design)
-    return problems
-
-
-def _link_problems(design: Design, link: Link) -> list[str]:
-    ends = [*link.inputs, *link.outputs]
-    missing = [name for name in ends if name not in design.by_name]
-    if missing:
-        return [f"a link names @{missing[0]}, which is not declared"]
-    if len(link.inputs) != 1 and len(link.outputs) != 1:
-        return [f"the link to @{link.outputs[0]} is neither a split nor a join"]
-    tiles = {tile for name in link.inputs for tile in design.fifo(name).consumers}
-    tiles |= {design.fifo(name).producer for name in link.outputs}
-    if len(tiles) != 1 or not is_memory(next(iter(tiles))):
-        return [f"the link from @{link.inputs[0]} does not meet in one memory tile"]
-    parts = max(len(link.inputs), len(link.outputs))
-    if parts > 1 and len(link.offsets) != parts:
-        return [f"the link at @{ends[0]} has {parts} parts and {len(link.offsets)} offsets"]
-    problems = []
-    if parts > 1:
-        segments = design.segments(link)
-        if link.offsets[0] != 0 or any(count < 1 for count in segments):
-            problems.append(f"the offsets of the link at @{ends[0]} do not rise from 0")
-        elif link.join:
-            for name, count in zip(link.inputs, segments, strict=True):
-                if design.fifo(name).object.count != count:
-                    problems.append(
-                        f"@{name} brings {design.fifo(name).object.count} elements into a part of {count}"
-                    )
-        else:
-            for name, count in zip(link.outputs, segments, strict=True):
-                if count % design.fifo(name).object.count:
-                    problems.append(f"a part of {count} elements is no whole object of @{name}")
-    elif design.fifo(link.inputs[0]).object.bytes % design.fifo(link.outputs[0]).object.bytes:
-        problems.append(f"objects of @{link.outputs[0]} do not divide those of @{link.inputs[0]}")
-    if link.residency is not None:
-        if link.residency.sweeps < 2 or min(link.residency.slots) < 1 or parts > 1:
-            problems.append(f"the panel at @{ends[0]} is not one that is sent at least twice")
-        owner = design.memory_fifo(link)
-        if owner.depth != len(link.residency.slots):
-            problems.append(
-                f"@{owner.name} has depth {owner.depth} and {len(link.residency.slots)} panel slots"
-            )
-    elements = {design.fifo(name).object.element for name in ends}
-    if len(elements) > 1:
-        problems.append(f"the link at @{ends[0]} joins different element types")
-    return problems
-
-
-def _reorder_problems(design: Design, fifo: Fifo) -> list[str]:
-    """Each reorder has to visit every element of its object or part exactly once."""
-    problems = []
-    link = design.link_out_of.get(fifo.name)
-    sent = {fifo.object.count}
-    if link is not None:
-        segments = design.segments(link)
-        sent = set(segments) if link.join else {segments[link.outputs.index(fifo.name)]}
-    for count in sent:
-        if fifo.to_stream and not stream_order(fifo.to_stream, count).covers(count, exactly=True):
-            problems.append(
-                f"the order in which @{fifo.name} leaves does not visit its {count} elements once"
-            )
-    for dimensions in set(fifo.from_stream):
-        if dimensions and not stream_order(dimensions, fifo.object.count).covers(
-            fifo.object.count, exactly=True
-        ):
-            problems.append(f"the order in which @{fifo.name} arrives does not fill its objects")
-    return problems
-
-
-def _step_problems(design: Design) -> list[str]:
-    problems = []
-    cores = {core.tile for core in design.cores}
-    for step in design.runtime:
-        if isinstance(step, SetParameter | Start):
-            if step.tile not in cores:
-                problems.append(f"the controller speaks to core {step.tile}, which has no program")
-            continue
-        fifo = design.by_name.get(step.fifo)
-        if fifo is None:
-            problems.append(f"the runtime sequence names @{step.fifo}, which is not declared")
-        elif isinstance(step, Transfer):
-            shim = fifo.producer.row == SHIM_ROW or fifo.consumers[0].row == SHIM_ROW
-            if not shim:
-                problems.append(
-                    f"@{fifo.name} does not end at a shim, the controller cannot fill it"
-                )
-            if step.buffer not in design.buffer_by_name:
-                problems.append(f"a transfer of @{fifo.name} names buffer {step.buffer}")
-        elif isinstance(step, Replay):
-            link = design.link_out_of.get(step.fifo)
-            if link is None or link.residency is None or link.residency.sweeps != step.sweeps:
-                problems.append(f"@{step.fifo} has no panel to send {step.sweeps} times")
-    return problems
-
-
-# -- resources --------------------------------------------------------------------------------
-
-
-def _worst(name: str, used: dict[Tile, int], limit: dict[Tile, int], what: str) -> Check:
-    """The tile that uses most of a limit."""
-    tile = max(used, key=lambda t: (used[t] / max(1, limit[t]), t))
-    ok = used[tile] <= limit[tile]
-    detail = f"tile {tile} needs {used[tile]} {what}, it has {limit[tile]}" if not ok else ""
-    return Check(name, used[tile], limit[tile], ok, detail)
-
-
-def _resources(design: Design, lowering: Lowering) -> list[Check]:
-    checks = []
-    by_tile: dict[Tile, list[DmaEnd]] = defaultdict(list)
-    for end in lowering.ends:
-        by_tile[end.tile].append(end)
-    for kind, row in (("shim", 0), ("memory", 1), ("core", 2)):
-        tiles = {t: e for t, e in by_tile.items() if min(t.row, 2) == row}
-        if not tiles:
-            continue
-        limits = design.device.tile[kind]
-        for direction in ("S2MM", "MM2S"):
-            used = {t: sum(e.direction == direction for e in ends) for t, ends in tiles.items()}
-            limit = dict.fromkeys(tiles, limits.channels(direction))
-            checks.append(
-                _worst(f"{kind}_{direction.lower()}_channels", used, limit, f"{direction} channels")
-            )
-        if kind == "shim":
-            used = {}
-            for tile in tiles:
-                ids = [
-                    step.descriptor
-                    for step in design.runtime
-                    if isinstance(step, Transfer) and _shim(design, step) == tile
-                ]
-                used[tile] = max(ids, default=-1) + 1
-            limit = dict.fromkeys(tiles, limits.descriptors)
-            checks.append(_worst("shim_descriptors", used, limit, "descriptors"))
-            continue
-        for parity, label in ((0, "even"), (1, "odd")) if limits.parity else ((None, ""),):
-            used = {
-                t: sum(
-                    len(e.descriptors) for e in ends if parity is None or e.channel % 2 == parity
-                )
-                for t, ends in tiles.items()
-            }
-            room = limits.descriptors // (2 if limits.parity else 1)
-            name = f"{kind}_descriptors" + (f"_{label}_channels" if label else "")
-            checks.append(_worst(name, used, dict.fromkeys(tiles, room), "descriptors"))
-        locks = Counter(pair.tile for pair in lowering.locks)
-        used = {t: 2 * locks[t] for t in tiles}
-        checks.append(_worst(f"{kind}_locks", used, dict.fromkeys(tiles, limits.locks), "locks"))
-    values = [max(p.free_value, p.full_value) for p in lowering.locks]
-    most = max(values, default=0)
-    checks.append(
-        Check("lock_values", most, LOCK_LIMIT, most <= LOCK_LIMIT and min(values, default=0) >= 0)
-    )
-    return checks
-
-
-def _shim(design: Design, step: Transfer) -> Tile:
-    fifo = design.fifo(step.fifo)
-    return fifo.producer if fifo.producer.row == SHIM_ROW else fifo.consumers[0]
-
-
-def _consistency(design: Design, lowering: Lowering) -> Check:
-    """depth = buffers = descriptors per segment = initial free count, at every end."""
-    problems = []
-    pairs = {pair.name: pair for pair in lowering.locks}
-    placed = {buffer.name for buffer in lowering.buffers}
-    for end in lowering.ends:
-        if end.tile.row == SHIM_ROW:
-            continue
-        fifo = design.fifo(end.fifo)
-        link = design.link_into.get(fifo.name) if end.tile in fifo.consumers else None
-        if link is None and end.tile == fifo.producer:
-            link = design.link_out_of.get(fifo.name)
-        depth = fifo.depth if link is None else design.memory_fifo(link).depth
-        expected = depth
-        if end.resident:
-            expected = 2 * depth + 1
-        per_segment = len(end.descriptors) / max(1, end.segments)
-        where = f"@{end.fifo} at {end.tile}"
-        if per_segment != expected:
-            problems.append(
-                f"{where} has {per_segment:g} descriptors per segment for depth {depth}"
-            )
-        if len(set(end.buffers)) != depth or not set(end.buffers) <= placed:
-            problems.append(f"{where} has {len(end.buffers)} buffers for depth {depth}")
-        for name in end.locks:
-            pair = pairs.get(name)
-            if pair is None or pair.free_value != depth or pair.full_value != 0:
-                problems.append(f"the locks of {where} do not begin with {depth} free slots")
-    ok = not problems
-    return Check("fifo_consistency", len(problems), 0, ok, "; ".join(problems[:3]))
-
-
-def _descriptor_words(design: Design, lowering: Lowering) -> Check:
-    """Every descriptor has register words, no id is used twice, locks exist."""
-    problems = []
-    ids: dict[tuple[Tile, int], str] = {}
-    for end in lowering.ends:
-        kind = design.device.kind(end.tile.row)
-        for use in end.descriptors:
-            try:
-                encode(use.descriptor, kind)
-            except TilewrightError as error:
-                problems.append(f"@{end.fifo} at {end.tile}: {error.message}")
-            half = kind.descriptors // 2
-            if kind.parity and use.identity // half != end.channel % 2:
-                problems.append(
-                    f"@{end.fifo} at {end.tile}: descriptor {use.identity} is of the other parity"
-                )
-            if (end.tile, use.identity) in ids:
-                problems.append(f"descriptor {use.identity} of {end.tile} has two owners")
-            ids[end.tile, use.identity] = end.fifo
-    return Check("descriptor_fields", len(problems), 0, not problems, "; ".join(problems[:3]))
-
-
-def _descriptor_walks(design: Design, lowering: Lowering) -> Check:
-    """The descriptors of each slot, one after the other, walk the object as the FIFO says."""
-    problems = []
-    places = {buffer.name: buffer for buffer in lowering.buffers}
-    expected_of: dict[tuple[object, ...], np.ndarray] = {}
-    for end in lowering.ends:
-        if end.tile.row == SHIM_ROW:
-            continue
-        fifo = design.fifo(end.fifo)
-        roles = ("first", "replay", "last") if end.resident else ("",)
-        for role in roles:
-            slots = [0] if role == "replay" else range(len(end.buffers))
-            for slot in slots:
-                uses = [u for u in end.descriptors if (u.slot, u.role) == (slot, role)]
-                place = places.get(end.buffers[slot]) if slot < len(end.buffers) else None
-                if not uses or place is None or place.holder is None:
-                    problems.append(f"slot {slot} of @{end.fifo} at {end.tile} is never moved")
-                    continue
-                start = place.address
-                if is_memory(end.tile):
-                    beside = place.holder.column - end.tile.column + 1
-                    start += beside * design.device.kind(end.tile.row).memory_bytes
-                panel = _panel_of(design, fifo, end.tile) is not None
-                reorder = (
-                    end.direction
-                    if end.direction == "MM2S"
-                    else fifo.arriving(fifo.consumers.index(end.tile))
-                )
-                key = (end.fifo, reorder, role, slot if panel else 0)
-                if key not in expected_of:
-                    expected_of[key] = _expected_words(design, fifo, end.tile, slot, role)
-                walked = np.concatenate([u.descriptor.pattern().walk() for u in uses]) - start // 4
-                if not np.array_equal(walked, expected_of[key]):
-                    problems.append(f"slot {slot} of @{end.fifo} at {end.tile} is walked otherwise")
-                takes = role in ("", "first")
-                gives = role in ("", "last")
-                if any((u.descriptor.acquire is not None) != takes for u in uses) or any(
-                    (u.descriptor.release is not None) != gives for u in uses
-                ):
-                    problems.append(f"slot {slot} of @{end.fifo} at {end.tile} misuses its locks")
-    return Check("descriptor_walks", len(problems), 0, not problems, "; ".join(problems[:3]))
-
-
-def _panel_of(design: Design, fifo: Fifo, tile: Tile) -> Link | None:
-    link = design.link_into.get(fifo.name) if tile in fifo.consumers else None
-    if link is None and tile == fifo.producer:
-        link = design.link_out_of.get(fifo.name)
-    return link if link is not None and link.residency is not None else None
-
-
-def _expected_words(design: Design, fifo: Fifo, tile: Tile, slot: int, role: str) -> np.ndarray:
-    """Words of a slot's buffer in the order a FIFO's end visits them, written out."""
-    leaving = tile == fifo.producer
-    dimensions = fifo.to_stream if leaving else fifo.arriving(fifo.consumers.index(tile))
-    link = (design.link_out_of if leaving else design.link_into).get(fifo.name)
-    if link is None or not is_memory(tile):
-        order = stream_order(dimensions, fifo.object.count).walk()
-    elif link.residency is not None:
-        count = design.memory_fifo(link).object.count
-        slots = link.residency.slots
-        many = sum(slots) if role == "replay" else slots[slot]
-        one = stream_order(dimensions, count).walk()
-        order = (np.arange(many)[:, None] * count + one).reshape(-1)
-    else:
-        segments = design.segments(link)
-        offsets = link.offsets if len(segments) > 1 else (0,)
-        whole = design.memory_fifo(link).name == fifo.name
-        if whole and link.join:
-            parts = zip(offsets, segments, strict=True)
-            order = np.concatenate([o + stream_order(dimensions, n).walk() for o, n in parts])
-        elif whole:
-            order = stream_order(dimensions, sum(segments)).walk()
-        else:
-            i = (link.inputs if link.join else link.outputs).index(fifo.name)
-            order = offsets[i] + stream_order(dimensions, segments[i]).walk()
-    size = fifo.object.element_bytes
-    return order.reshape(-1, 4 // size)[:, 0] * size // 4 if size < 4 else order
-
-
-def _memory(design: Design, lowering: Lowering) -> list[Check]:
-    """Bytes, overlaps, alignment and reach of the buffers."""
-    checks = []
-    align = design.device.alignment
-    stacks = {core.tile: core.stack_bytes for core in design.cores}
-    lost = [b for b in lowering.buffers if b.holder is None]
-    for kind, row in (("core", 2), ("memory", 1)):
-        room = design.device.tile[kind].memory_bytes
-        used: dict[Tile, int] = defaultdict(int)
-        for buffer in lowering.buffers:
-            if min(buffer.tile.row, 2) == row:
-                used[buffer.holder or buffer.tile] += buffer.bytes
-        for tile, stack in stacks.items():
-            if row == 2:
-                used[tile] += stack
-        if used:
-            name = "l1_bytes" if kind == "core" else "l2_bytes_per_tile"
-            checks.append(_worst(name, dict(used), dict.fromkeys(used, room), "bytes"))
-    problems = [f"buffer {b.name} of {b.bytes} bytes has no place" for b in lost]
-    spans: dict[Tile, list[tuple[int, int, str]]] = defaultdict(list)
-    for buffer in lowering.buffers:
-        if buffer.holder is None:
-            continue
-        if (
-            buffer.holder.row != buffer.tile.row
-            or abs(buffer.holder.column - buffer.tile.column) > 1
-        ):
-            problems.append(f"buffer {buffer.name} lies in {buffer.holder}, out of reach")
-        if buffer.address + buffer.bytes > design.device.kind(buffer.holder.row).memory_bytes:
-            problems.append(f"buffer {buffer.name} ends beyond the memory of {buffer.holder}")
-        if buffer.address < stacks.get(buffer.holder, 0):
-            problems.append(f"buffer {buffer.name} lies in the stack of {buffer.holder}")
-        if buffer.tile.row >= 2 and buffer.address % align:
-            problems.append(
-                f"buffer {buffer.name} at {buffer.address:#x} is not aligned to {align}"
-            )
-        spans[buffer.holder].append((buffer.address, buffer.address + buffer.bytes, buffer.name))
-    for held in spans.values():
-        held.sort()
-        for (_, end, one), (start, _, other) in zip(held, held[1:], strict=False):
-            if start < end:
-                problems.append(f"buffers {one} and {other} overlap")
-    checks.append(
-        Check("buffer_placement", len(problems), 0, not problems, "; ".join(problems[:3]))
-    )
-    return checks
-
-
-def _declared_memory(design: Design, lowering: Lowering) -> Check:
-    """The buffers are those of the problem that the design says it solves, no fewer, no more."""
-    assert design.gemm is not None
-    gemm = design.gemm
-    expected = {"core": gemm.rows * gemm.columns * (gemm.l1_bytes - gemm.stack_bytes)}
-    if gemm.wide_sum and gemm.output != "f32":
-        expected["core"] -= gemm.rows * gemm.columns * 4 * gemm.m * gemm.n
-    expected["memory"] = gemm.l2_bytes
-    problems = []
-    for kind, memory in (("core", False), ("memory", True)):
-        used = sum(b.bytes for b in lowering.buffers if is_memory(b.tile) == memory)
-        if used != expected[kind]:
-            problems.append(f"{kind} tiles hold {used} bytes, the design says {expected[kind]}")
-    return Check("declared_memory", len(problems), 0, not problems, "; ".join(problems))
 
 
 def _transfers(design: Design) -> Check:

@@ -8,6 +8,7 @@ simulation and MLIR text all start from this one object.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -297,7 +298,7 @@ class Design:
         if many == 1:
             return (whole,)
         bounds = [*link.offsets, whole]
-        return tuple(b - a for a, b in zip(bounds, bounds[1:], strict=False))
+        return tuple(b - a for a, b in itertools.pairwise(bounds))
 
 
 def stream_order(dimensions: Dimensions, count: int) -> Pattern:

@@ -406,27 +406,25 @@ class _Machine:
                 take[fifo.name], put[fifo.name] = self.full[key], self.free[key]
         self.busy[resource] = 0.0
         for statement, _ in flat(core.body, parameters_of(self.design, core.tile)):
-            kind = statement.__class__
-            if kind is Acquire:
-                lock = take[statement.fifo]  # pyright: ignore[reportAttributeAccessIssue]
-                for _ in range(statement.count):  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(statement, Acquire):
+                lock = take[statement.fifo]
+                for _ in range(statement.count):
                     if lock.value:
                         lock.value -= 1
                     else:
                         yield lock
-            elif kind is Release:
-                self.give(put[statement.fifo], statement.count)  # pyright: ignore[reportAttributeAccessIssue]
-            elif kind is Call:
-                cycles = self.cycles_of[statement.kernel]  # pyright: ignore[reportAttributeAccessIssue]
+            elif isinstance(statement, Release):
+                self.give(put[statement.fifo], statement.count)
+            elif isinstance(statement, Call):
+                cycles = self.cycles_of[statement.kernel]
                 if self.record > 0:
                     self.record -= 1
-                    self.intervals.append(
-                        Interval(resource, self.now, self.now + cycles, statement.kernel)  # pyright: ignore[reportAttributeAccessIssue]
-                    )
+                    end = self.now + cycles
+                    self.intervals.append(Interval(resource, self.now, end, statement.kernel))
                 yield cycles
                 busy += cycles
                 self.busy[resource] = busy
-            elif kind is Barrier:
+            elif isinstance(statement, Barrier):
                 lock = self.barriers[core.tile]
                 if lock.value:
                     lock.value -= 1

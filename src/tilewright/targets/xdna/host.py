@@ -84,10 +84,7 @@ def packed_panels(gemm: Gemm, b: np.ndarray) -> np.ndarray:
 def result_of(gemm: Gemm, buffer: np.ndarray, a: np.ndarray) -> np.ndarray:
     """The M x N result of the drained buffer: cropped, zero point taken out if the host does it."""
     M, _, N = gemm.padded
-    if gemm.c_layout == "col":
-        c = buffer.reshape(N, M).T
-    else:
-        c = buffer.reshape(M, N)
+    c = buffer.reshape(N, M).T if gemm.c_layout == "col" else buffer.reshape(M, N)
     c = np.ascontiguousarray(c[: gemm.M, : gemm.N])
     if gemm.weights == "ternary" and gemm.zero_point == "rowsum":
         sums = a.astype(np.int64).sum(axis=1, keepdims=True)

@@ -188,7 +188,7 @@ def _overhead(
     start = 0
     while True:  # the smallest start of the first iteration that lets the loads of C come in time
         taken = {start + time for time in loads}
-        cycle, late = 0, False
+        cycle, last_load, late = 0, 0, False
         for block in sorted(blocks, key=lambda b: first[b]):
             for _ in range(accesses):
                 while cycle in taken:

@@ -15,10 +15,7 @@ from typing import Any, TypeVar
 from tilewright.errors import TilewrightError
 from tilewright.targets.xdna.design import (
     ELEMENT_BYTES,
-    Acquire,
     Await,
-    Barrier,
-    Call,
     CoreProgram,
     Design,
     Dimensions,
@@ -26,20 +23,17 @@ from tilewright.targets.xdna.design import (
     HostBuffer,
     Kernel,
     Link,
-    Loop,
     ObjectType,
-    Parameter,
-    Release,
     Replay,
     Residency,
     SetParameter,
     Start,
-    Statement,
     Step,
     Tile,
     Transfer,
 )
 from tilewright.targets.xdna.device import ArrayDevice, load_device
+from tilewright.targets.xdna.mlir_parse_core import CoreBody
 from tilewright.targets.xdna.mlir_tokens import Tokens
 from tilewright.targets.xdna.problem import Gemm
 
@@ -323,7 +317,7 @@ class _Parser:
         tokens.expect("(")
         tile = self._tile_value()
         tokens.expect(")", "{")
-        body = _CoreBody(self, tile)
+        body = CoreBody(self, tile)
         made = body.block("aie.end")
         tokens.expect("}")
         found = tokens.attributes()
@@ -516,164 +510,3 @@ class _Parser:
             raise tokens.wrong("a push of a memory-tile task names no resident panel")
         if isinstance(sweeps, int):
             self.steps.append(Replay(fifo, sweeps))
-
-
-class _CoreBody:
-    """Statements of one core."""
-
-    def __init__(self, parser: _Parser, tile: Tile) -> None:
-        self.parser, self.tokens, self.tile = parser, parser.tokens, tile
-        self.numbers: dict[str, int | Parameter] = {}
-        self.views: dict[str, str] = {}  # subview -> FIFO
-        self.objects: dict[str, tuple[str, int]] = {}
-        self.flags: set[str] = set()
-
-    def block(self, end: str) -> tuple[Statement, ...]:
-        body: list[Statement] = []
-        while self.tokens.text != end:
-            made = self._statement()
-            if made is not None:
-                body.append(made)
-        if end != "}":
-            self.tokens.take()
-        return tuple(body)
-
-    def _statement(self) -> Statement | None:
-        tokens = self.tokens
-        result = ""
-        if tokens.text.startswith("%") and tokens.ahead() == "=":
-            result = tokens.value()
-            tokens.expect("=")
-        name = tokens.text
-        tokens.take()
-        if name == "arith.constant":
-            self.numbers[result] = tokens.integer()
-            tokens.expect(":")
-            tokens.take()
-        elif name == "memref.load":
-            self._load(result)
-        elif name in ("arith.index_cast", "arith.extui"):
-            source = tokens.value()
-            tokens.expect(":")
-            tokens.take()
-            tokens.expect("to")
-            tokens.take()
-            if source in self.numbers:
-                self.numbers[result] = self.numbers[source]
-            if source in self.flags:
-                self.flags.add(result)
-        elif name in ("arith.subi", "arith.cmpi"):
-            if name == "arith.cmpi":
-                tokens.expect("eq", ",")
-                self.flags.add(result)
-            tokens.value()
-            tokens.expect(",")
-            tokens.value()
-            tokens.expect(":")
-            tokens.take()
-        elif name == "scf.for":
-            return self._loop()
-        elif name == "aie.use_lock":
-            tokens.expect("(")
-            lock = tokens.value()
-            if self.parser.barriers.get(lock) != self.tile:
-                raise tokens.wrong(f"{lock} is no lock of core {self.tile}")
-            tokens.expect(",", "AcquireGreaterEqual", ",", "1", ")")
-            return Barrier()
-        elif name == "aie.objectfifo.acquire":
-            fifo, count = self._port()
-            tokens.expect(":")
-            self.parser.fifo_type("!aie.objectfifosubview")
-            self.views[result] = fifo
-            return Acquire(fifo, count)
-        elif name == "aie.objectfifo.release":
-            return Release(*self._port())
-        elif name == "aie.objectfifo.subview.access":
-            self._access(result)
-        elif name == "func.call":
-            return self._call()
-        else:
-            raise tokens.wrong(f"the operation {name!r} is not known in a core")
-        return None
-
-    def _port(self) -> tuple[str, int]:
-        tokens = self.tokens
-        fifo = tokens.symbol()
-        tokens.expect("(")
-        port = tokens.take()
-        found = next((f for f in self.parser.fifos if f.name == fifo), None)
-        if found is None:
-            raise tokens.wrong(f"there is no FIFO @{fifo}")
-        if (port == "Produce") != (found.producer == self.tile):
-            raise tokens.wrong(f"core {self.tile} is not at the {port} end of @{fifo}")
-        tokens.expect(",")
-        count = tokens.integer()
-        tokens.expect(")")
-        if count < 1:
-            raise tokens.wrong(f"{count} objects are no number to acquire or release")
-        return fifo, count
-
-    def _load(self, result: str) -> None:
-        tokens = self.tokens
-        buffer = tokens.value()[1:]
-        tokens.expect("[")
-        index = self.numbers.get(tokens.value())
-        tokens.expect("]", ":")
-        self.parser.memref()
-        if buffer not in self.parser.parameters or not isinstance(index, int):
-            raise tokens.wrong(f"%{buffer} is no parameter of core {self.tile}")
-        self.numbers[result] = Parameter(index)
-
-    def _loop(self) -> Loop:
-        tokens = self.tokens
-        tokens.value()
-        tokens.expect("=")
-        low = self.numbers.get(tokens.value())
-        tokens.expect("to")
-        limit = self.numbers.get(tokens.value())
-        tokens.expect("step")
-        step = self.numbers.get(tokens.value())
-        tokens.expect("{")
-        if low != 0 or step != 1 or limit is None:
-            raise tokens.wrong("loops of a core count from 0 in steps of 1 to a known number")
-        body = self.block("}")
-        tokens.expect("}")
-        return Loop(limit, body)
-
-    def _access(self, result: str) -> None:
-        tokens = self.tokens
-        view = tokens.value()
-        if view not in self.views:
-            raise tokens.wrong(f"{view} was never acquired")
-        tokens.expect("[")
-        position = tokens.integer()
-        tokens.expect("]", ":")
-        self.parser.fifo_type("!aie.objectfifosubview")
-        tokens.expect("->")
-        self.parser.memref()
-        self.objects[result] = (self.views[view], position)
-
-    def _call(self) -> Call:
-        tokens = self.tokens
-        kernel = tokens.symbol()
-        tokens.expect("(")
-        operands: list[tuple[str, int]] = []
-        last = False
-        while not tokens.accept(")"):
-            value = tokens.value()
-            if value in self.flags:
-                last = True
-            elif value in self.objects:
-                operands.append(self.objects[value])
-            else:
-                raise tokens.wrong(f"{value} is no object of a FIFO")
-            tokens.accept(",")
-        tokens.expect(":", "(")
-        while not tokens.accept(")"):
-            if tokens.text == "memref":
-                self.parser.memref()
-            else:
-                tokens.take()
-            tokens.accept(",")
-        tokens.expect("->", "(", ")")
-        return Call(kernel, tuple(operands), last)

@@ -42,6 +42,14 @@ def _weights(codes: np.ndarray, name: str) -> np.ndarray:
     return codes.astype(np.int8) - 1
 
 
+def _bytes_of(parts: np.ndarray, shifts: tuple[int, ...]) -> np.ndarray:
+    """Two-bit fields, one per entry of the first axis, put together."""
+    joined = np.zeros(parts.shape[1:], np.uint8)
+    for part, shift in zip(parts, shifts, strict=True):
+        joined |= part << shift
+    return joined
+
+
 def _crumbs(data: np.ndarray, shifts: tuple[int, ...]) -> np.ndarray:
     """Two-bit fields of bytes, one more axis in front."""
     return np.stack([data >> shift & 3 for shift in shifts])
@@ -55,7 +63,7 @@ def pack_hf(weights: np.ndarray) -> np.ndarray:
     codes = _codes(weights)
     _whole(codes.shape[0], 4, "the packed checkpoint format")
     quarters = codes.reshape(4, codes.shape[0] // 4, -1)
-    return sum(q << s for q, s in zip(quarters, SHIFTS_UP, strict=True)).astype(np.uint8)
+    return _bytes_of(quarters, SHIFTS_UP)
 
 
 def unpack_hf(data: np.ndarray) -> np.ndarray:
@@ -68,7 +76,7 @@ def pack_i2s(weights: np.ndarray, scale: float = 1.0, block: int = 128) -> np.nd
     codes = _codes(weights).reshape(-1)
     _whole(codes.size, block, "I2_S")
     parts = codes.reshape(-1, 4, block // 4)
-    data = sum(parts[:, i] << s for i, s in enumerate(SHIFTS_DOWN)).astype(np.uint8).reshape(-1)
+    data = _bytes_of(parts.transpose(1, 0, 2), SHIFTS_DOWN).reshape(-1)
     tail = np.zeros(I2S_TAIL, np.uint8)
     tail[:4] = np.frombuffer(np.float32(scale).tobytes(), np.uint8)
     return np.concatenate([data, tail])
@@ -86,7 +94,7 @@ def pack_i2s_rows(weights: np.ndarray) -> np.ndarray:
     codes = _codes(weights)
     _whole(codes.shape[0], 4, "I2_S by rows")
     rows = codes.reshape(-1, 4, codes.shape[1])
-    return sum(rows[:, i] << s for i, s in enumerate(SHIFTS_DOWN)).astype(np.uint8)
+    return _bytes_of(rows.transpose(1, 0, 2), SHIFTS_DOWN)
 
 
 def unpack_i2s_rows(data: np.ndarray) -> np.ndarray:
@@ -99,7 +107,7 @@ def pack_lsb_first(weights: np.ndarray) -> np.ndarray:
     codes = _codes(weights).reshape(-1)
     _whole(codes.size, 4, "LSB-first")
     parts = codes.reshape(-1, 4)
-    return sum(parts[:, i] << s for i, s in enumerate(SHIFTS_UP)).astype(np.uint8)
+    return _bytes_of(parts.T, SHIFTS_UP)
 
 
 def unpack_lsb_first(data: np.ndarray) -> np.ndarray:
@@ -205,7 +213,7 @@ def pack_tq2_0(weights: np.ndarray, scales: np.ndarray | None = None) -> np.ndar
     codes = _codes(weights).reshape(-1)
     _whole(codes.size, BLOCK, "TQ2_0")
     parts = codes.reshape(-1, 2, 4, 32)
-    data = sum(parts[:, :, i] << s for i, s in enumerate(SHIFTS_UP)).astype(np.uint8)
+    data = _bytes_of(parts.transpose(2, 0, 1, 3), SHIFTS_UP)
     return np.concatenate([data.reshape(-1, 64), _scales(scales, len(parts))], axis=1)
 
 

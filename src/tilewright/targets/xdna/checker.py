@@ -49,7 +49,7 @@ def check_design(
     checks.append(descriptor_walks(design, lowering))
     checks += memory(design, lowering)
     if design.gemm is not None:
-        checks.append(_declaredmemory(design, lowering))
+        checks.append(declared_memory(design, lowering))
     checks.append(_transfers(design))
     checks += _routing(design)
     checks += _programs(design)

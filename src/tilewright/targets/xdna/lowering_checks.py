@@ -6,6 +6,7 @@ that made the lowering is used.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 
 import numpy as np

@@ -16,6 +16,7 @@ from tilewright.targets.xdna.kernel_time import kernel_time
 from tilewright.targets.xdna.lowering import Lowering, lower
 from tilewright.targets.xdna.lowering_checks import (
     consistency,
+    declared_memory,
     descriptor_walks,
     descriptor_words,
     memory,

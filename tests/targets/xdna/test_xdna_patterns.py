@@ -97,7 +97,9 @@ def test_tilers_cover_a_matrix_once() -> None:
         group_tiles((9, 12), (2, 3), (1, 1))
 
 
-@given(loops, st.sampled_from([1, 2, 4]), st.sampled_from(["core", "memory", "shim"]), st.booleans())
+@given(
+    loops, st.sampled_from([1, 2, 4]), st.sampled_from(["core", "memory", "shim"]), st.booleans()
+)
 def test_legal_descriptors_walk_the_pattern(
     found: list, element: int, kind: str, iteration: bool
 ) -> None:

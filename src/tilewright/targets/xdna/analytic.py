@@ -20,6 +20,7 @@ class Estimate:
     channel: float
     dram: float
     controller: float
+    ramp: float  # before the first multiply and after the last
     macs_per_cycle: float
 
     @property
@@ -28,16 +29,17 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        return max(self.core, self.channel, self.dram, self.controller)
+        """The formula: the largest of the limits."""
+        return max(self.core, self.channel, self.dram)
+
+    @property
+    def with_ramp(self) -> float:
+        """For ranking: the controller counts as a limit, and begin and end are not free."""
+        return max(self.seconds, self.controller) + self.ramp
 
     @property
     def binding(self) -> str:
-        parts = {
-            "compute": self.core,
-            "channel": self.channel,
-            "dram": self.dram,
-            "controller": self.controller,
-        }
+        parts = {"compute": self.core, "channel": self.channel, "dram": self.dram}
         return max(parts, key=lambda name: parts[name])
 
 
@@ -100,7 +102,8 @@ def estimate(gemm: Gemm, device: ArrayDevice, kernel_rate: float | None = None) 
     ]
     switch = _switch(gemm, rates, compute + drain)
     controller = gemm.controller_seconds(device)
-    return Estimate(compute, drain, switch, max(channels) / clock, dram, controller, rate)
+    ramp = _ramp(gemm, device, rates)
+    return Estimate(compute, drain, switch, max(channels) / clock, dram, controller, ramp, rate)
 
 
 def _switch(gemm: Gemm, rates: dict[str, float], busy: float) -> float:
@@ -115,3 +118,19 @@ def _switch(gemm: Gemm, rates: dict[str, float], busy: float) -> float:
     panels = gemm.row_tiles if gemm.policy == "resident_a" else gemm.column_tiles
     sweep = busy / (gemm.row_tiles * gemm.column_tiles)
     return panels * max(0.0, a_bytes + b_bytes + c_bytes - sweep)
+
+
+def _ramp(gemm: Gemm, device: ArrayDevice, rates: dict[str, float]) -> float:
+    """The first pushes and the first objects, and the last results on their way out."""
+    pushes = gemm.a_columns + gemm.columns
+    if gemm.policy == "resident_b":
+        pushes += gemm.columns * min(3, gemm.sweeps)
+    elif gemm.policy == "resident_a":
+        pushes += gemm.a_columns * min(3, gemm.sweeps)
+    else:
+        pushes += gemm.columns
+    a_bytes = gemm.rows * gemm.m * gemm.object_k * gemm.input_bytes
+    b_bytes = gemm.columns * gemm.weight_bytes(gemm.object_k_b * gemm.n)
+    c_bytes = gemm.rows * gemm.m * gemm.columns * gemm.n * gemm.output_bytes
+    moved = a_bytes / rates["a"] + b_bytes / rates["b"] + c_bytes / rates["c"]
+    return pushes * device.controller.push_seconds + moved

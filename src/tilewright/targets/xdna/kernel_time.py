@@ -68,10 +68,7 @@ def _kernel_time(
     k: int,
 ) -> KernelTime:
     r, s, t = mode.shape
-    operations, edges, constants, unroll = inner_loop(
-        core, mode, inputs, weights, b_layout, zero_point
-    )
-    body = modulo_schedule(operations, edges, core.vector_registers - constants)
+    body, unroll = _scheduled(core, mode, inputs, weights, b_layout, zero_point)
     stored = "f32" if wide_sum else output
     steps = k // s
     rounds = -(-steps // unroll)
@@ -86,6 +83,17 @@ def _kernel_time(
         body,
         overhead + body.stages * body.interval + _CONTROL_BUNDLES,
     )
+
+
+@cache
+def _scheduled(
+    core: CorePipeline, mode: MacMode, inputs: str, weights: str, b_layout: str, zero_point: str
+) -> tuple[ModuloSchedule, int]:
+    """The schedule of the inner loop, which is the same for every tile, and the steps it covers."""
+    operations, edges, constants, unroll = inner_loop(
+        core, mode, inputs, weights, b_layout, zero_point
+    )
+    return modulo_schedule(operations, edges, core.vector_registers - constants), unroll
 
 
 def inner_loop(

@@ -82,13 +82,13 @@ def search(
             for gemm in _gemms(M, K, N, device, tile, name, options):
                 tried += 1
                 made = Candidate(gemm, estimate(gemm, device, kernel_rate))
-                item = (-made.estimate.seconds, -tried, made)
+                item = (-made.estimate.with_ramp, -tried, made)
                 if len(best[name]) < KEPT:
                     heapq.heappush(best[name], item)
                 elif item > best[name][0]:
                     heapq.heapreplace(best[name], item)
         except TilewrightError as error:
-            refusal = error
+            refusal = refusal or error
     ordered = {name: [c for _, _, c in sorted(heap, reverse=True)] for name, heap in best.items()}
     if not any(ordered.values()):
         raise refusal or refuse("no tile of this GEMM fits the array")
@@ -107,7 +107,7 @@ def _fitting(
 ) -> list[tuple[Candidate, Design]]:
     """The best candidates whose buffers have a place, best first, each policy with one at least."""
     everything = sorted(
-        (c for found in ordered.values() for c in found), key=lambda c: c.estimate.seconds
+        (c for found in ordered.values() for c in found), key=lambda c: c.estimate.with_ramp
     )
     chosen: list[tuple[Candidate, Design]] = []
     seen: set[str] = set()
@@ -205,8 +205,9 @@ def _tiles(
                 break
             per_k = (replace(fixed, k=2 * step_k).l1_bytes - fixed.l1_bytes) // step_k
             most_k = step_k + (room - fixed.l1_bytes) // per_k // step_k * step_k
-            for k in range(min(most_k, round_up(K, step_k)), 0, -step_k):
-                if 4 * k < most_k and k < 4 * step_k:
+            longest = min(most_k, round_up(K, step_k))
+            for k in range(longest, 0, -step_k):
+                if 4 * k < longest:
                     break  # far shorter steps than fit only lose
                 across = k if policy == "stock" else wide(k)
                 if across % k:

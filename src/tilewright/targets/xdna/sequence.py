@@ -304,11 +304,20 @@ def _rolling(gemm: Gemm) -> list[Step]:
         while queue and queue[0][0] <= issued and queue[0][1] <= retired:
             steps.append(queue.pop(0)[2])
 
-    for index, group in enumerate(groups):
+    first = 0
+    if gemm.policy.startswith("resident"):
+        # Nothing is in flight yet: what the cores wait for goes before the drains.
+        tasks = [_tasks(gemm, groups[0], column, 0) for column in range(gemm.columns)]
+        steps += [step for found in tasks for step in found[1:]]
+        for column in range(gemm.columns):
+            replay(column, 0, -WINDOW)
+        steps += [found[0] for found in tasks]
+        first = 1
+    for index in range(first, len(groups)):
         for column in range(gemm.columns):
             if index >= WINDOW:
                 steps.append(Await(f"c_l2l3_{column}"))
-            steps += _tasks(gemm, group, column, index % WINDOW)
+            steps += _tasks(gemm, groups[index], column, index % WINDOW)
             replay(column, index, index - WINDOW)
     for index in range(max(0, len(groups) - WINDOW), len(groups)):
         for column in range(gemm.columns):

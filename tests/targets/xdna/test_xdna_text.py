@@ -101,8 +101,8 @@ def test_a_design_written_by_hand_is_checked() -> None:
         ("aiex.npu.dma_wait {symbol = @in3}", "", "tokens"),
         ("{id = 1 : i64", "{id = 99 : i64", "shim_descriptors"),
         ("[1, 4, 16, 32]", "[8, 4, 16, 32]", "deadlock"),
+        ("[1, 4, 16, 32][0, 32, 128, 1]", "[1, 4, 16, 32][0, 32, 129, 1]", "shim_transfers"),
         ("{%c}, 2 : i32", "{%c}, 999 : i32", "core_descriptors"),
-        ("memref<2048xi8>) {", "memref<1024xi8>) {", "shim_transfers"),
         ("        aie.objectfifo.release @in2(Consume, 1)\n", "", "core_programs"),
     ],
 )
@@ -126,6 +126,12 @@ def test_changes_of_a_text_are_found(old: str, new: str, check: str | None) -> N
         ("aie.end\n", "aie.use_lock(%l, AcquireGreaterEqual, 1)\n aie.end\n", "no lock"),
         ("metadata = @in3", "origin = @in3", "names no FIFO"),
         ("%x[0, 0, 0, 0]", "%y[0, 0, 0, 0]", "no buffer %y"),
+        ("memref<2048xi8>) {", "memref<1024xi8>) {", "has 1024 elements"),
+        (
+            "%v[0]\n            : !aie.objectfifosubview<memref<16x32",
+            "%v[0]\n : !aie.objectfifosubview<memref<8x64",
+            "another type",
+        ),
         ("module {", "module { ?", "unexpected character"),
         ("[1, 4, 16, 32]", "[1, 4, 16, 0]", "empty transfer"),
     ],

@@ -43,7 +43,8 @@ def check_design(
         try:
             lowering = lower(design)
         except TilewrightError as error:
-            return [*checks, Check("descriptor_fields", 1, 0, False, error.message)]
+            hint = f" ({error.hint})" if error.hint else ""
+            return [*checks, Check("descriptor_fields", 1, 0, False, error.message + hint)]
     checks += resources(design, lowering)
     checks.append(consistency(design, lowering))
     checks.append(descriptor_words(design, lowering))
@@ -105,7 +106,8 @@ def _transfers(design: Design) -> Check:
             try:
                 legalise_one(pattern, fifo.object.element_bytes, shim, iteration=True)
             except TilewrightError as error:
-                problems.append(f"@{step.fifo}: {error.message}")
+                hint = f" ({error.hint})" if error.hint else ""
+                problems.append(f"@{step.fifo}: {error.message}{hint}")
             if step.sizes[0] > design.device.max_repeat:
                 problems.append(f"@{step.fifo} repeats {step.sizes[0]} times")
         if not 0 <= step.descriptor < shim.descriptors:

@@ -272,7 +272,11 @@ def declared_memory(design: Design, lowering: Lowering) -> Check:
     if gemm.wide_sum and gemm.output != "f32":
         expected["core"] -= gemm.rows * gemm.columns * 4 * gemm.m * gemm.n
     expected["memory"] = gemm.l2_bytes
-    problems = []
+    problems = [
+        f"core {core.tile} has {core.stack_bytes} bytes of stack, the policy {gemm.stack_bytes}"
+        for core in design.cores
+        if core.stack_bytes != gemm.stack_bytes
+    ]
     for kind, memory in (("core", False), ("memory", True)):
         used = sum(b.bytes for b in lowering.buffers if is_memory(b.tile) == memory)
         if used != expected[kind]:

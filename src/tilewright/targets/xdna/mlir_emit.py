@@ -171,7 +171,7 @@ class _Emitter:
         yield f"{dialect}.runtime_sequence({arguments}) {{"
         self.open_tasks: dict[str, list[int]] = defaultdict(list)
         self.number = 0
-        self.pushes = _replay_pushes(self.design)
+        self.pushes = replay_pushes(self.design)
         for step in self.design.runtime:
             yield from (f"  {line}" for line in self._step(step))
         yield "}"
@@ -234,7 +234,7 @@ class _Emitter:
             )
 
 
-def _replay_pushes(design: Design) -> dict[str, Any]:
+def replay_pushes(design: Design) -> dict[str, Any]:
     """For each FIFO that sends a resident panel: its tile, channel and the tasks of one panel."""
     found: dict[str, Any] = {}
     resident = [link.outputs[0] for link in design.links if link.residency is not None]

@@ -33,12 +33,21 @@ from tilewright.targets.xdna.design import (
     Transfer,
 )
 from tilewright.targets.xdna.device import ArrayDevice, load_device
+from tilewright.targets.xdna.mlir_emit import memref, replay_pushes
 from tilewright.targets.xdna.mlir_parse_core import CoreBody
 from tilewright.targets.xdna.mlir_tokens import Tokens
-from tilewright.targets.xdna.problem import Gemm
+from tilewright.targets.xdna.problem import (
+    OUTPUTS,
+    ROUNDINGS,
+    WEIGHT_BITS,
+    Gemm,
+    gemm_of,
+    granules,
+)
 
 MAX_TEXT = 1 << 26
 DEFAULT_STACK = 1024
+MAX_SIDE = 1 << 16
 
 
 def parse_design(text: str, file: str = "design.mlir", device: ArrayDevice | None = None) -> Design:
@@ -70,11 +79,62 @@ def _record(kind: type[_Record], text: str, tokens: Tokens) -> _Record:
         made = kind(**values)
     except (KeyError, ValueError, TypeError):
         raise tokens.wrong(f"this is no description of a {kind.__name__}: {text!r}") from None
-    if isinstance(made, Kernel | Gemm):
-        sizes = [getattr(made, f.name) for f in dataclasses.fields(made) if f.name in "mkn"]
-        if min(sizes) < 1 or min(made.block) < 1 or made.output not in ELEMENT_BYTES:
-            raise tokens.wrong(f"this {kind.__name__} has an empty side: {text!r}")
+    if isinstance(made, Kernel) and not _sensible(made):
+        raise tokens.wrong(f"this kernel cannot be: {text!r}")
     return made
+
+
+def _sensible(kernel: Kernel) -> bool:
+    """Whether the numbers of a kernel go together."""
+    r, s, t = kernel.block if len(kernel.block) == 3 else (0, 0, 0)
+    if (
+        min(r, s, t, kernel.m, kernel.k, kernel.n) < 1
+        or max(kernel.m, kernel.k, kernel.n) > MAX_SIDE
+    ):
+        return False
+    granule = granules(kernel.block, kernel.weights) if kernel.weights in WEIGHT_BITS else (0, 0, 0)
+    sizes = (kernel.m, kernel.k, kernel.n)
+    return (
+        kernel.weights in WEIGHT_BITS
+        and all(size % step == 0 for size, step in zip(sizes, granule, strict=True))
+        and kernel.inputs in OUTPUTS
+        and kernel.output in OUTPUTS[kernel.inputs]
+        and (kernel.weights == "bf16") == (kernel.inputs == "bf16")
+        and (kernel.weights not in ("ternary", "int4") or (s, t) == (8, 8))
+        and kernel.b_layout in ("row", "col")
+        and kernel.c_layout in ("row", "col")
+        and 0 <= kernel.shift < 32
+        and kernel.rounding in ROUNDINGS
+        and kernel.zero_point in ("sub", "rowsum")
+        and kernel.numbers in ("exact", "bfp16")
+    )
+
+
+def _checked(gemm: Gemm, device: ArrayDevice, tokens: Tokens) -> Gemm:
+    """A problem that the device can have; anything else in its place is refused."""
+    if min(gemm.m, gemm.k, gemm.n, gemm.k_mt) < 1 or len(gemm.block) != 3:
+        raise tokens.wrong("the design says it computes a GEMM that cannot be")
+    dtype = gemm.weights if gemm.weights in ("ternary", "int4") else gemm.inputs
+    try:
+        again = gemm_of(
+            gemm.M, gemm.K, gemm.N, (gemm.m, gemm.k, gemm.n), gemm.policy, device,
+            columns=gemm.columns, dtype=dtype, out=gemm.output, b_layout=gemm.b_layout,
+            c_layout=gemm.c_layout, c_depth=gemm.c_depth, k_mt=gemm.k_mt,
+            synchronisation=gemm.synchronisation, shift=gemm.shift, rounding=gemm.rounding,
+            saturate=gemm.saturate, zero_point=gemm.zero_point, numbers=gemm.numbers,
+            wide_sum=gemm.wide_sum, pretiled=gemm.pretiled,
+        )  # fmt: skip
+    except TilewrightError as error:
+        raise tokens.wrong(
+            f"the GEMM of this design cannot be: {error.message}", error.hint
+        ) from None
+    if dataclasses.replace(again, batch=gemm.batch, device_name=gemm.device_name) != gemm:
+        raise tokens.wrong(
+            "the design says it computes a GEMM that this device would map otherwise"
+        )
+    if not 1 <= gemm.batch <= max(again.row_tiles, again.column_tiles):
+        raise tokens.wrong(f"a batch of {gemm.batch} tiles is more than there are")
+    return gemm
 
 
 class _Parser:
@@ -91,6 +151,7 @@ class _Parser:
         self.steps: list[Step] = []
         self.parameters: dict[str, tuple[Tile, int]] = {}  # buffer -> tile and length
         self.barriers: dict[str, Tile] = {}
+        self.pushes: list[tuple[str, int, list[object]]] = []
 
     def module(self) -> Design:
         tokens = self.tokens
@@ -108,13 +169,15 @@ class _Parser:
                 self.device = load_device(name)
             except TilewrightError as error:
                 raise error.at(place) from None
+        if self.gemm is not None:
+            _checked(self.gemm, self.device, tokens)
         tokens.expect(")", "{")
         while not tokens.accept("}"):
             self._operation()
         tokens.expect("}")
         if tokens.text:
             raise tokens.wrong(f"unexpected {tokens.text!r} after the module")
-        return Design(
+        design = Design(
             device_name=name,
             device=self.device,
             fifos=tuple(self.fifos),
@@ -125,6 +188,8 @@ class _Parser:
             runtime=tuple(self.steps),
             gemm=self.gemm,
         )
+        self._check_pushes(design)
+        return design
 
     def _operation(self) -> None:
         tokens = self.tokens
@@ -167,6 +232,11 @@ class _Parser:
         if not sizes or min(int(n) for n in sizes) < 1:
             raise tokens.wrong(f"memref<{'x'.join(parts)}> is empty")
         return ObjectType(tuple(int(n) for n in sizes), element)
+
+    def same_type(self, found: ObjectType, expected: ObjectType | None, what: str) -> None:
+        """Types are written again at every use; they have to agree."""
+        if expected is not None and found != expected:
+            raise self.tokens.wrong(f"{what} has another type: {memref(expected)}")
 
     def fifo_type(self, name: str) -> ObjectType:
         self.tokens.expect(name, "<")
@@ -217,6 +287,8 @@ class _Parser:
         found = tokens.attributes()
         tokens.expect(":")
         kind = self.memref()
+        if kind.element != "i32" or len(kind.shape) != 1:
+            raise tokens.wrong("parameters of a core are i32 numbers")
         self.parameters[str(found.get("sym_name", result[1:]))] = (tile, kind.count)
 
     def _lock(self, result: str) -> None:
@@ -429,6 +501,14 @@ class _Parser:
             raise self.tokens.wrong(f"an empty transfer: {list(sizes)}")
         return padded, self._four(strides)
 
+    def _buffer_type(self, name: str) -> None:
+        buffer = next((b for b in self.buffers if b.name == name), None)
+        kind = self.memref()
+        if buffer is not None and (kind.count, kind.element) != (buffer.count, buffer.element):
+            raise self.tokens.wrong(
+                f"buffer %{name} has {buffer.count} elements of {buffer.element}"
+            )
+
     def _memcpy(self) -> Transfer:
         tokens = self.tokens
         tokens.expect("(")
@@ -437,7 +517,7 @@ class _Parser:
         tokens.expect(")")
         found = tokens.attributes()
         tokens.expect(":")
-        self.memref()
+        self._buffer_type(buffer)
         walk_sizes, walk_strides = self._walk(sizes, strides)
         offset = sum(o * s for o, s in zip(self._four(offsets), walk_strides, strict=True))
         return self._transfer(found.get("metadata"), buffer, offset, walk_sizes, walk_strides,
@@ -467,7 +547,7 @@ class _Parser:
         tokens.expect("{", "aie.dma_bd", "(")
         buffer = tokens.value()[1:]
         tokens.expect(":")
-        self.memref()
+        self._buffer_type(buffer)
         tokens.expect(",", "offset", "=")
         offset = tokens.integer()
         tokens.expect(",", "len", "=")
@@ -494,15 +574,14 @@ class _Parser:
         )  # fmt: skip
 
     def _push(self) -> None:
+        """One of the pushes of a resident panel; the first one says how often it is sent."""
         tokens = self.tokens
         tokens.expect("(")
-        tokens.integer()
+        column = tokens.integer()
         tokens.expect(",")
-        tokens.integer()
-        tokens.expect(",")
-        tokens.take()
-        tokens.expect(":")
-        tokens.integer()
+        row = tokens.integer()
+        tokens.expect(",", "MM2S", ":")
+        channel = tokens.integer()
         tokens.expect(")")
         found = tokens.attributes()
         fifo, sweeps = found.get("tilewright.replay"), found.get("tilewright.sweeps")
@@ -510,3 +589,28 @@ class _Parser:
             raise tokens.wrong("a push of a memory-tile task names no resident panel")
         if isinstance(sweeps, int):
             self.steps.append(Replay(fifo, sweeps))
+            self.pushes.append((fifo, sweeps, []))
+        if not self.pushes or self.pushes[-1][0] != fifo:
+            raise tokens.wrong(f"a push of @{fifo} stands apart from the first one of its panel")
+        self.pushes[-1][2].append(
+            (Tile(column, row), channel, found.get("bd_id"), found.get("repeat_count"))
+        )
+
+    def _check_pushes(self, design: Design) -> None:
+        """The pushes are those of the descriptors that the design lowers to."""
+        if not self.pushes:
+            return
+        try:
+            expected = replay_pushes(design)
+        except TilewrightError:
+            return  # the checker says what is wrong with the design
+        for fifo, sweeps, pushes in self.pushes:
+            if fifo not in expected:
+                raise self.tokens.wrong(f"@{fifo} sends no resident panel")
+            tile, channel, tasks = expected[fifo]
+            wanted = [(tile, channel, identity, repeat) for identity, repeat in tasks(sweeps)]
+            if pushes != wanted:
+                raise self.tokens.wrong(
+                    f"the pushes that send the panel of @{fifo} {sweeps} times are not its tasks",
+                    hint=f"bd_id, repeat_count: {tasks(sweeps)} on {tile} MM2S:{channel}",
+                )

@@ -18,6 +18,8 @@ from tilewright.targets.xdna.design import (
 )
 from tilewright.targets.xdna.mlir_tokens import Tokens
 
+MAX_NESTING = 16
+
 
 class Declarations(Protocol):
     """What a body refers to: the parser of the text around it."""
@@ -31,6 +33,8 @@ class Declarations(Protocol):
 
     def fifo_type(self, name: str) -> ObjectType: ...
 
+    def same_type(self, found: ObjectType, expected: ObjectType | None, what: str) -> None: ...
+
 
 class CoreBody:
     """Statements of one core."""
@@ -41,6 +45,7 @@ class CoreBody:
         self.views: dict[str, str] = {}  # subview -> FIFO
         self.objects: dict[str, tuple[str, int]] = {}
         self.flags: set[str] = set()
+        self.depth = 0
 
     def block(self, end: str) -> tuple[Statement, ...]:
         body: list[Statement] = []
@@ -97,7 +102,7 @@ class CoreBody:
         elif name == "aie.objectfifo.acquire":
             fifo, count = self._port()
             tokens.expect(":")
-            self.parser.fifo_type("!aie.objectfifosubview")
+            self._subview(fifo)
             self.views[result] = fifo
             return Acquire(fifo, count)
         elif name == "aie.objectfifo.release":
@@ -127,15 +132,25 @@ class CoreBody:
             raise tokens.wrong(f"{count} objects are no number to acquire or release")
         return fifo, count
 
+    def _object(self, fifo: str) -> ObjectType | None:
+        return next((f.object for f in self.parser.fifos if f.name == fifo), None)
+
+    def _subview(self, fifo: str) -> ObjectType | None:
+        kind = self._object(fifo)
+        self.parser.same_type(self.parser.fifo_type("!aie.objectfifosubview"), kind, f"@{fifo}")
+        return kind
+
     def _load(self, result: str) -> None:
         tokens = self.tokens
         buffer = tokens.value()[1:]
         tokens.expect("[")
         index = self.numbers.get(tokens.value())
         tokens.expect("]", ":")
-        self.parser.memref()
-        if buffer not in self.parser.parameters or not isinstance(index, int):
+        kind = self.parser.memref()
+        tile, count = self.parser.parameters.get(buffer, (None, 0))
+        if tile != self.tile or not isinstance(index, int) or not 0 <= index < count:
             raise tokens.wrong(f"%{buffer} is no parameter of core {self.tile}")
+        self.parser.same_type(kind, ObjectType((count,), "i32"), f"%{buffer}")
         self.numbers[result] = Parameter(index)
 
     def _loop(self) -> Loop:
@@ -148,10 +163,14 @@ class CoreBody:
         tokens.expect("step")
         step = self.numbers.get(tokens.value())
         tokens.expect("{")
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            raise tokens.wrong(f"loops of a core nest {MAX_NESTING} deep at most")
         if low != 0 or step != 1 or limit is None:
             raise tokens.wrong("loops of a core count from 0 in steps of 1 to a known number")
         body = self.block("}")
         tokens.expect("}")
+        self.depth -= 1
         return Loop(limit, body)
 
     def _access(self, result: str) -> None:
@@ -162,9 +181,9 @@ class CoreBody:
         tokens.expect("[")
         position = tokens.integer()
         tokens.expect("]", ":")
-        self.parser.fifo_type("!aie.objectfifosubview")
+        kind = self._subview(self.views[view])
         tokens.expect("->")
-        self.parser.memref()
+        self.parser.same_type(self.parser.memref(), kind, f"an object of @{self.views[view]}")
         self.objects[result] = (self.views[view], position)
 
     def _call(self) -> Call:
@@ -183,11 +202,12 @@ class CoreBody:
                 raise tokens.wrong(f"{value} is no object of a FIFO")
             tokens.accept(",")
         tokens.expect(":", "(")
-        while not tokens.accept(")"):
-            if tokens.text == "memref":
-                self.parser.memref()
-            else:
-                tokens.take()
+        for fifo, _ in operands:
+            self.parser.same_type(
+                self.parser.memref(), self._object(fifo), f"an operand of @{kernel}"
+            )
             tokens.accept(",")
-        tokens.expect("->", "(", ")")
+        if last:
+            tokens.expect("i32")
+        tokens.expect(")", "->", "(", ")")
         return Call(kernel, tuple(operands), last)

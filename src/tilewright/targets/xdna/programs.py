@@ -22,7 +22,7 @@ from tilewright.targets.xdna.design import (
     Tile,
 )
 
-MAX_STEPS = 1 << 26
+MAX_STEPS = 1 << 24  # statements of one core that are followed
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,19 @@ def parameters_of(design: Design, tile: Tile) -> dict[int, int]:
     return values
 
 
+def length(body: tuple[Statement, ...], parameters: dict[int, int]) -> int:
+    """Statements executed, loops counted without running them."""
+    total = 0
+    for statement in body:
+        if not isinstance(statement, Loop):
+            total += 1
+            continue
+        count = statement.count
+        times = parameters.get(count.index, 0) if isinstance(count, Parameter) else count
+        total += max(0, times) * length(statement.body, parameters)
+    return total
+
+
 def flat(
     body: tuple[Statement, ...], parameters: dict[int, int], last: bool = False
 ) -> Iterator[tuple[Statement, bool]]:
@@ -74,6 +87,8 @@ def flat(
                 count = parameters[count.index]
             if not 0 <= count <= MAX_STEPS:
                 raise TilewrightError("TW8041", f"a loop of a core runs {count} times")
+            if not statement.body:
+                continue
             if not any(isinstance(s, Loop) for s in statement.body):
                 inner = [(s, False) for s in statement.body]
                 for _ in range(count - 1):
@@ -97,8 +112,11 @@ def trace_core(design: Design, core: CoreProgram) -> CoreTrace:
     def wrong(sentence: str) -> TilewrightError:
         return TilewrightError("TW8041", f"core {core.tile}: {sentence}")
 
+    parameters = parameters_of(design, core.tile)
+    if length(core.body, parameters) > MAX_STEPS:
+        raise wrong(f"runs more than {MAX_STEPS} statements, which are not followed")
     started = any(isinstance(s, Start) and s.tile == core.tile for s in design.runtime)
-    for statement, last in flat(core.body, parameters_of(design, core.tile)):
+    for statement, last in flat(core.body, parameters):
         if isinstance(statement, Acquire):
             name = statement.fifo
             if name not in produced and name not in consumed:

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections import Counter
 
 from tilewright.targets.xdna.design import (
+    Acquire,
     Call,
     Design,
     Fifo,
     Link,
+    Release,
     Replay,
     SetParameter,
     Start,
+    Tile,
     Transfer,
     is_memory,
     statements,
     stream_order,
 )
 from tilewright.targets.xdna.device import SHIM_ROW
+from tilewright.targets.xdna.problem import WEIGHT_BITS
+
+MAX_DEPTH = 4096
+MAX_ELEMENTS = 1 << 28
 
 
 def structure_problems(design: Design) -> list[str]:
@@ -31,12 +38,25 @@ def structure_problems(design: Design) -> list[str]:
         for tile in (fifo.producer, *fifo.consumers):
             if not (0 <= tile.column < device.columns and 0 <= tile.row < rows):
                 problems.append(f"FIFO @{fifo.name} ends at {tile}, which {device.name} has not")
-        if fifo.depth < 1 or not fifo.consumers:
-            problems.append(f"FIFO @{fifo.name} has no slot or no consumer")
+        if not 1 <= fifo.depth <= MAX_DEPTH or not fifo.consumers:
+            problems.append(f"FIFO @{fifo.name} has no consumer or {fifo.depth} slots")
+        if fifo.object.bytes > device.tile["memory"].memory_bytes:
+            problems.append(f"objects of FIFO @{fifo.name} are larger than any memory")
+        if fifo.producer in fifo.consumers or len(set(fifo.consumers)) < len(fifo.consumers):
+            problems.append(f"FIFO @{fifo.name} ends twice in the same tile")
         if fifo.from_stream and len(fifo.from_stream) != len(fifo.consumers):
             problems.append(f"FIFO @{fifo.name} reorders for {len(fifo.from_stream)} consumers")
         if SHIM_ROW in (c.row for c in fifo.consumers) and len(fifo.consumers) > 1:
             problems.append(f"FIFO @{fifo.name} is a broadcast to a shim")
+    problems += [
+        f"buffer {buffer.name} has {buffer.count} elements, {MAX_ELEMENTS} are followed"
+        for buffer in design.buffers
+        if buffer.count > MAX_ELEMENTS
+    ]
+    ends = Counter(name for link in design.links for name in link.inputs)
+    starts = Counter(name for link in design.links for name in link.outputs)
+    for many in (ends, starts):
+        problems += [f"FIFO @{name} is linked twice" for name, count in many.items() if count > 1]
     if problems:
         return problems
     for link in design.links:
@@ -50,12 +70,43 @@ def structure_problems(design: Design) -> list[str]:
         if core.tile.row < 2:
             problems.append(f"tile {core.tile} has no core")
         for statement in statements(core.body):
-            if isinstance(statement, Call) and statement.kernel not in design.kernel_by_name:
-                problems.append(
-                    f"core {core.tile} calls @{statement.kernel}, which is not declared"
-                )
+            if isinstance(statement, Call):
+                problems += _call_problems(design, core.tile, statement)
+            elif isinstance(statement, Acquire | Release) and statement.fifo not in design.by_name:
+                problems.append(f"core {core.tile} uses @{statement.fifo}, which is not declared")
     problems += _step_problems(design)
     return problems
+
+
+def _call_problems(design: Design, tile: Tile, call: Call) -> list[str]:
+    """Operands of a kernel whose meaning is known have its sizes and types."""
+    kernel = design.kernel_by_name.get(call.kernel)
+    if kernel is None:
+        return [f"core {tile} calls @{call.kernel}, which is not declared"]
+    missing = [name for name, _ in call.operands if name not in design.by_name]
+    if missing:
+        return [f"core {tile} uses @{missing[0]}, which is not declared"]
+    if kernel.kind == "opaque":
+        return []
+    c = (kernel.m * kernel.n, kernel.output)
+    packed = kernel.weights in ("int4", "ternary")
+    b_count = (
+        kernel.k * kernel.n * WEIGHT_BITS[kernel.weights] // 8 if packed else kernel.k * kernel.n
+    )
+    expected = [
+        (kernel.m * kernel.k, kernel.inputs),
+        (b_count, "i8" if packed else kernel.inputs),
+        c,
+    ]
+    if kernel.kind == "zero":
+        expected = [c]
+    objects = [design.fifo(name).object for name, _ in call.operands]
+    if [(o.count, o.element) for o in objects] != expected:
+        return [f"core {tile} calls @{call.kernel} with objects of other sizes or types"]
+    *read, written = (design.fifo(name) for name, _ in call.operands)
+    if written.producer != tile or any(tile not in fifo.consumers for fifo in read):
+        return [f"core {tile} calls @{call.kernel} with an object of the wrong direction"]
+    return []
 
 
 def _link_problems(design: Design, link: Link) -> list[str]:

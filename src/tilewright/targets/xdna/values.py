@@ -36,6 +36,7 @@ from tilewright.targets.xdna.patterns import Pattern
 from tilewright.targets.xdna.programs import CoreTrace, Invocation, trace_core
 
 _CACHE_BYTES = 1 << 30
+_COUNTABLE = 1 << 24  # elements of an overlapping walk that are counted one by one
 
 
 def simulate_values(design: Design, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -350,6 +351,7 @@ def dram_counts(design: Design) -> dict[str, np.ndarray]:
 
 
 def _count(counts: np.ndarray, pattern: Pattern) -> None:
+    """Add a walk to the counts; repetitions at once, overlapping walks element by element."""
     times = 1
     loops = []
     for size, stride in zip(pattern.sizes, pattern.strides, strict=True):
@@ -357,15 +359,13 @@ def _count(counts: np.ndarray, pattern: Pattern) -> None:
             times *= size
         else:
             loops.append((size, stride))
+    if times >= 1 << 31:
+        raise _broken(f"the walk {pattern} repeats {times} times")
     once = Pattern(tuple(n for n, _ in loops), tuple(s for _, s in loops), pattern.offset)
+    view = once.view(counts)  # inside the buffer
     if once.injective:
-        view = once.view(counts)
         view += times
-        return
-    once.view(counts)  # inside the buffer
-    for first in range(once.sizes[0]):
-        inner = Pattern(
-            once.sizes[1:] or (1,), once.strides[1:] or (1,), once.offset + first * once.strides[0]
-        )
-        for _ in range(times):
-            _count(counts, inner)
+    elif once.count <= _COUNTABLE:
+        np.add.at(counts, once.walk(), times)
+    else:
+        raise _broken(f"the walk {pattern} visits elements more than once")

@@ -24,7 +24,7 @@ from tilewright.targets.xdna.device import load_device
 from tilewright.targets.xdna.events import simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, plan_gemm
 from tilewright.targets.xdna.kernel_time import kernel_time
-from tilewright.targets.xdna.problem import gemm_of
+from tilewright.targets.xdna.request import gemm_of
 from tilewright.targets.xdna.search import search
 
 RESULTS = Path(__file__).parent / "results" / "xdna.md"

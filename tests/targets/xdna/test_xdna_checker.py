@@ -24,7 +24,7 @@ from tilewright.targets.xdna.events import Deadlock, simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, plan_gemm
 from tilewright.targets.xdna.lowering import lower
 from tilewright.targets.xdna.mutations import caught, mutants
-from tilewright.targets.xdna.problem import gemm_of
+from tilewright.targets.xdna.request import gemm_of
 from tilewright.targets.xdna.routing import edge_streams
 
 NPU2 = load_device("npu2")

@@ -266,13 +266,14 @@ def check_text(path: str, device: str | None, as_json: bool) -> int:
     from tilewright.targets.xdna.checker import check_design
     from tilewright.targets.xdna.device import load_device
     from tilewright.targets.xdna.mlir_parse import parse_design
+    from tilewright.targets.xdna.report import values_agree
 
     text = decode_text(read_bytes(path, _LIMIT), path)
     design = parse_design(text, path, load_device(device) if device else None)
     checks = check_design(design)
     exact = None
     if design.gemm is not None and all(check.ok for check in checks):
-        exact = _values_agree(design)
+        exact = values_agree(design)
     ok = all(check.ok for check in checks) and exact is not False
     if as_json:
         made: dict[str, Any] = {"ok": ok, "checks": [check.to_json() for check in checks]}
@@ -285,17 +286,3 @@ def check_text(path: str, device: str | None, as_json: bool) -> int:
             click.echo("values equal to the reference" if exact else "values WRONG")
         click.echo("legal" if ok else "NOT legal")
     return 0 if ok else 1
-
-
-def _values_agree(design: Design) -> bool:
-    """Whether a design computes the GEMM it says it does."""
-    import numpy as np
-
-    from tilewright.targets.xdna.gemm import gemm_behind, run_gemm
-    from tilewright.targets.xdna.host import reference
-    from tilewright.targets.xdna.report import random_operands
-
-    a, b = random_operands(design, 0)
-    product = run_gemm(design, a, b)
-    expected = reference(gemm_behind(design), a, b)
-    return np.array_equal(product.view(np.uint8), expected.view(np.uint8))

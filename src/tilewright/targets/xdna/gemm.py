@@ -11,7 +11,8 @@ from tilewright.targets.xdna.design import Design
 from tilewright.targets.xdna.device import ArrayDevice, load_device
 from tilewright.targets.xdna.host import host_buffers, result_of
 from tilewright.targets.xdna.mapper import design_of
-from tilewright.targets.xdna.problem import Gemm, gemm_of
+from tilewright.targets.xdna.problem import Gemm
+from tilewright.targets.xdna.request import gemm_of
 from tilewright.targets.xdna.values import simulate_values
 
 

@@ -36,14 +36,8 @@ from tilewright.targets.xdna.device import ArrayDevice, load_device
 from tilewright.targets.xdna.mlir_emit import memref, replay_pushes
 from tilewright.targets.xdna.mlir_parse_core import CoreBody
 from tilewright.targets.xdna.mlir_tokens import Tokens
-from tilewright.targets.xdna.problem import (
-    OUTPUTS,
-    ROUNDINGS,
-    WEIGHT_BITS,
-    Gemm,
-    gemm_of,
-    granules,
-)
+from tilewright.targets.xdna.problem import OUTPUTS, ROUNDINGS, WEIGHT_BITS, Gemm, granules
+from tilewright.targets.xdna.request import gemm_of
 
 MAX_TEXT = 1 << 26
 DEFAULT_STACK = 1024

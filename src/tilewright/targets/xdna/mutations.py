@@ -11,17 +11,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tilewright.errors import TilewrightError
 from tilewright.targets.xdna.checker import check_design
 from tilewright.targets.xdna.descriptors import Descriptor
 from tilewright.targets.xdna.design import Await, Design, Dimensions, Fifo, Replay, Step, Transfer
-from tilewright.targets.xdna.gemm import gemm_behind, run_gemm
-from tilewright.targets.xdna.host import reference
 from tilewright.targets.xdna.lowering import DmaEnd, Lowering, lower
 from tilewright.targets.xdna.patterns import Pattern
-from tilewright.targets.xdna.report import random_operands
+from tilewright.targets.xdna.report import values_agree
 
 
 @dataclass(frozen=True)
@@ -266,9 +262,6 @@ def caught(mutant: Mutant, seed: int = 0) -> str | None:
     if mutant.lowering is not None and mutant.kind != "depth":
         return None
     try:
-        a, b = random_operands(mutant.design, seed)
-        product = run_gemm(mutant.design, a, b)
+        return None if values_agree(mutant.design, seed) else "values"
     except TilewrightError as error:
         return f"error {error.code}"
-    expected = reference(gemm_behind(mutant.design), a, b)
-    return None if np.array_equal(product.view(np.uint8), expected.view(np.uint8)) else "values"

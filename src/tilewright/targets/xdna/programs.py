@@ -106,6 +106,7 @@ def trace_core(design: Design, core: CoreProgram) -> CoreTrace:
     """Run a core's program; objects it uses without holding them are errors."""
     trace = CoreTrace(core.tile)
     held: dict[str, int] = defaultdict(int)
+    cleared: set[tuple[str, int]] = set()
     produced = {f.name for f in design.fifos if f.producer == core.tile}
     consumed = {f.name for f in design.fifos if core.tile in f.consumers}
 
@@ -144,6 +145,14 @@ def trace_core(design: Design, core: CoreProgram) -> CoreTrace:
                 if position >= held[name]:
                     raise wrong(f"@{statement.kernel} uses an object of @{name} that is not held")
                 objects.append(trace.released[name] + position)
+            kernel = design.kernel_by_name.get(statement.kernel)
+            if kernel is not None and kernel.kind != "opaque":
+                target = (fifos[-1], objects[-1])
+                if kernel.kind == "multiply" and target not in cleared:
+                    raise wrong(
+                        f"@{statement.kernel} adds to an object of @{fifos[-1]} never cleared"
+                    )
+                cleared.add(target)
             trace.invocations.append(
                 Invocation(statement.kernel, tuple(objects), fifos, statement.last_step and last)
             )

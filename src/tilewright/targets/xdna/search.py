@@ -21,16 +21,8 @@ from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.events import TimeResult, simulate_time
 from tilewright.targets.xdna.lowering import lower
 from tilewright.targets.xdna.mapper import design_of
-from tilewright.targets.xdna.problem import (
-    POLICIES,
-    Gemm,
-    default_k_mt,
-    gemm_of,
-    granules,
-    refuse,
-    round_up,
-    with_batch,
-)
+from tilewright.targets.xdna.problem import POLICIES, Gemm, granules, refuse, round_up
+from tilewright.targets.xdna.request import default_k_mt, gemm_of, with_batch
 
 SIMULATED = 6  # best candidates by estimate that are simulated, besides the best of each policy
 KEPT = 64  # candidates kept for the case that the first ones do not fit

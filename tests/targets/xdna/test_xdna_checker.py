@@ -91,7 +91,8 @@ def test_descriptors_by_parity(columns: int, even: int, odd: int, leaving: int) 
     ],
 )
 def test_published_memory_totals(dtype, out, tile, shape, k_mt, l1, l2) -> None:
-    gemm = gemm_of(*shape, tile, "wide_k", NPU2, dtype=dtype, out=out)
+    M, K, N = shape
+    gemm = gemm_of(M, K, N, tile, "wide_k", NPU2, dtype=dtype, out=out)
     assert gemm.k_mt == k_mt and gemm.padded == shape
     assert (gemm.l1_bytes - 1024) / 1024 == l1 and gemm.l2_bytes / 1024 == l2
 

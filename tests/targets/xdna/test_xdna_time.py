@@ -23,7 +23,8 @@ NPU2 = load_device("npu2")
 
 def kernel(weights: str = "i8", out: str = "i32", tile=(64, 64, 64), device=NPU2, **more) -> Kernel:
     inputs = "bf16" if weights == "bf16" else "i8"
-    return Kernel("", "multiply", *tile, device.mac[inputs].shape, inputs, weights, out, **more)
+    m, k, n = tile
+    return Kernel("", "multiply", m, k, n, device.mac[inputs].shape, inputs, weights, out, **more)
 
 
 def tops(shape, tile, policy="wide_k", rate=None, device="npu2", **options) -> float:

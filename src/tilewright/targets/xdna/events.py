@@ -8,12 +8,8 @@ channels round robin, a quarter of an object at a time (an eighth on the way out
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Generator
-from dataclasses import dataclass, field
 
-from tilewright.errors import TilewrightError
 from tilewright.targets.xdna.bandwidth import call_cycles, transfer_rates
 from tilewright.targets.xdna.design import (
     Acquire,
@@ -31,54 +27,18 @@ from tilewright.targets.xdna.design import (
     Transfer,
 )
 from tilewright.targets.xdna.device import SHIM_ROW, ArrayDevice
+from tilewright.targets.xdna.event_engine import (
+    Deadlock,
+    Dram,
+    Engine,
+    Interval,
+    Lock,
+    Process,
+    TimeResult,
+)
 from tilewright.targets.xdna.programs import flat, parameters_of
 
 READ_PIECES, WRITE_PIECES = 4, 8  # requests to DRAM per object
-_Process = Generator["float | Lock", None, None]
-
-
-class Lock:
-    """A counting lock; waiting processes get units in order."""
-
-    __slots__ = ("name", "value", "waiting")
-
-    def __init__(self, name: str, value: int = 0) -> None:
-        self.name = name
-        self.value = value
-        self.waiting: deque[_Process] = deque()
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Something busy on a resource, in cycles."""
-
-    resource: str
-    start: float
-    end: float
-    label: str
-
-
-@dataclass
-class TimeResult:
-    """Time of a design and what was busy in it."""
-
-    cycles: float
-    seconds: float
-    busy: dict[str, float]  # resource -> cycles
-    bytes: dict[str, int]  # FIFO -> bytes moved
-    dram_bytes: dict[str, int]
-    intervals: list[Interval] = field(default_factory=list)
-
-    @property
-    def critical(self) -> str:
-        return max(self.busy, key=lambda name: self.busy[name])
-
-    def stall(self, resource: str) -> float:
-        return self.cycles - self.busy[resource]
-
-
-class Deadlock(TilewrightError):
-    """Nothing can move and not everything is done."""
 
 
 def simulate_time(
@@ -92,7 +52,7 @@ def simulate_time(
     return _Machine(design, device or design.device, kernel_rate, controller_blocks, record).run()
 
 
-class _Machine:
+class _Machine(Engine):
     def __init__(
         self,
         design: Design,
@@ -101,13 +61,10 @@ class _Machine:
         controller_blocks: bool,
         record: int,
     ) -> None:
+        super().__init__()
         self.design, self.device = design, device
         self.controller_blocks = controller_blocks
         self.record = record
-        self.now = 0.0
-        self.heap: list[tuple[float, int, _Process]] = []
-        self.ready: deque[_Process] = deque()
-        self.sequence = 0
         self.busy: dict[str, float] = {}
         self.moved: dict[str, int] = {}
         self.intervals: list[Interval] = []
@@ -122,45 +79,17 @@ class _Machine:
         self.barriers = {c.tile: Lock(f"the barrier of core {c.tile}") for c in design.cores}
         rates = transfer_rates(design, device)
         self.service = {m: device.clock_hz / rate for m, rate in rates.items()}  # cycles per byte
-        self.dram = _Dram(self)
+        self.dram = Dram(self)
         self.names: dict[int, str] = {}
 
-    # -- engine -------------------------------------------------------------------------------
-
-    def start(self, name: str, process: _Process) -> None:
+    def start(self, name: str, process: Process) -> None:
         self.names[id(process)] = name
         self.ready.append(process)
 
-    def give(self, lock: Lock, units: int = 1) -> None:
-        while units and lock.waiting:
-            self.ready.append(lock.waiting.popleft())
-            units -= 1
-        lock.value += units
-
-    def later(self, delay: float, process: _Process) -> None:
-        self.sequence += 1
-        heapq.heappush(self.heap, (self.now + delay, self.sequence, process))
-
     def run(self) -> TimeResult:
-        processes = self._processes()
-        ready, heap = self.ready, self.heap
-        unfinished = {id(process): process for process in processes}
-        while ready or heap:
-            if ready:
-                process = ready.popleft()
-            else:
-                self.now, _, process = heapq.heappop(heap)
-            try:
-                wanted = process.send(None)
-            except StopIteration:
-                unfinished.pop(id(process), None)
-                continue
-            if wanted.__class__ is float:
-                self.sequence += 1
-                heapq.heappush(heap, (self.now + wanted, self.sequence, process))  # pyright: ignore[reportOperatorIssue]
-            else:
-                wanted.waiting.append(process)  # pyright: ignore[reportAttributeAccessIssue]
-        self._check_finished(set(unfinished))
+        finite = self._processes()
+        ended = self.run_all()
+        self._check_finished({id(process) for process in finite} - ended)
         dram: dict[str, int] = {}
         for move in (s for s in self.design.runtime if isinstance(s, Transfer)):
             size = move.pattern.count * self.design.fifo(move.fifo).object.element_bytes
@@ -170,9 +99,9 @@ class _Machine:
             self.now, self.now / self.device.clock_hz, self.busy, self.moved, dram, self.intervals
         )
 
-    def _processes(self) -> list[_Process]:
+    def _processes(self) -> list[Process]:
         """All processes; those that serve queues for ever are not waited for."""
-        finite: list[_Process] = []
+        finite: list[Process] = []
         for fifo in self.design.fifos:
             self._make_locks(fifo)
         for fifo in self.design.fifos:
@@ -237,7 +166,7 @@ class _Machine:
 
     # -- processes ----------------------------------------------------------------------------
 
-    def _fifo(self, fifo: Fifo) -> _Process:
+    def _fifo(self, fifo: Fifo) -> Process:
         """Move pieces as long as both ends have any."""
         size = fifo.object.element_bytes
         source = self._source(fifo)
@@ -393,7 +322,7 @@ class _Machine:
                     None,
                 )
 
-    def _core(self, core: CoreProgram) -> _Process:
+    def _core(self, core: CoreProgram) -> Process:
         resource = f"core {core.tile}"
         busy = 0.0
         take: dict[str, Lock] = {}
@@ -431,7 +360,7 @@ class _Machine:
                 else:
                     yield lock
 
-    def _controller(self) -> _Process:
+    def _controller(self) -> Process:
         """The runtime sequence, one step after the other."""
         clock = self.device.clock_hz
         push = self.device.controller.push_seconds * clock
@@ -466,27 +395,3 @@ class _Machine:
                 yield token
             elif isinstance(step, Start):
                 self.give(self.barriers[step.tile])
-
-
-class _Dram:
-    """One server; channels with a request wait their turn round robin."""
-
-    def __init__(self, machine: _Machine) -> None:
-        self.machine = machine
-        self.busy = 0.0
-        self.idle = True
-        self.waiting: deque[Lock] = deque()
-
-    def serve(self, name: str, cycles: float) -> _Process:
-        """Wait for the turn, then for the service."""
-        if not self.idle:
-            turn = Lock(name)
-            self.waiting.append(turn)
-            yield turn
-        self.idle = False
-        yield cycles
-        self.busy += cycles
-        if self.waiting:
-            self.machine.give(self.waiting.popleft())
-        else:
-            self.idle = True

@@ -15,7 +15,6 @@ from tilewright.targets.xdna.numerics import INTEGER, bf16_bits, bf16_values, bf
 from tilewright.targets.xdna.packing import check_crumbs, nibbles_of, unpack_int4
 
 NUMPY = {**INTEGER, "bf16": np.uint16, "f32": np.float32}
-POISON = 0x5B  # every byte of memory nobody has written
 
 
 def a_operand(kernel: Kernel, objects: np.ndarray) -> np.ndarray:
@@ -67,11 +66,10 @@ def c_object(kernel: Kernel, c: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(blocks.transpose(2, 0, 3, 1)).reshape(-1)
 
 
-def unwritten(kernel: Kernel) -> np.ndarray:
-    """C before anybody clears it."""
-    dtype = np.dtype(NUMPY[kernel.output])
-    data = np.full(kernel.m * kernel.n * dtype.itemsize, POISON, np.uint8)
-    return data.view(dtype).reshape(kernel.m, kernel.n)
+def cleared(kernel: Kernel) -> np.ndarray:
+    """C after the clearing kernel; f32 where sums stay wide until the last step."""
+    kind = np.float32 if kernel.wide_sum else NUMPY[kernel.output]
+    return np.zeros((kernel.m, kernel.n), kind)
 
 
 def multiplier_form(kernel: Kernel, matrices: np.ndarray, k_axis: int) -> np.ndarray:
@@ -137,8 +135,8 @@ def _accumulate_float(
             total += column[:, None] * row
         if narrow_c and (not kernel.wide_sum or last[i]):
             total = bf16_values(bf16_bits(total))
-            if kernel.wide_sum:
-                return bf16_bits(total)
-    if narrow_c and not kernel.wide_sum:
-        return bf16_bits(total)
-    return total
+            if kernel.wide_sum and i + 1 < len(a):
+                raise TilewrightError(
+                    "TW8042", "a multiply goes on after it was told to be the last"
+                )
+    return bf16_bits(total) if narrow_c and (not kernel.wide_sum or last[-1]) else total

@@ -219,6 +219,12 @@ def _check_policy(gemm: Gemm, device: ArrayDevice) -> None:
                 f"resident_a sends a panel of A at least twice; N = {gemm.N} is one sweep",
                 "use wide_k, or a smaller n",
             )
+    if gemm.policy.startswith("resident") and gemm.sweeps - 2 > device.max_repeat:
+        raise refuse(
+            f"{gemm.policy} would send a panel {gemm.sweeps} times; a task repeats"
+            f" {device.max_repeat} times at most",
+            f"use a larger {'m' if gemm.policy == 'resident_b' else 'n'}, or wide_k",
+        )
     if gemm.policy == "resident_b" and gemm.row_tiles < 2:
         raise refuse(
             f"resident_b sends a panel of B at least twice; M = {gemm.M} is one sweep",

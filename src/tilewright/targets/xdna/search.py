@@ -229,4 +229,6 @@ def _possible(gemm: Gemm, device: ArrayDevice) -> bool:
         return False
     if gemm.policy == "resident_a" and gemm.column_tiles < 2:
         return False
+    if gemm.policy.startswith("resident") and gemm.sweeps - 2 > device.max_repeat:
+        return False
     return gemm.l2_bytes <= device.tile["memory"].memory_bytes * gemm.columns

@@ -198,4 +198,6 @@ def _step_problems(design: Design) -> list[str]:
             link = design.link_out_of.get(step.fifo)
             if link is None or link.residency is None or link.residency.sweeps != step.sweeps:
                 problems.append(f"@{step.fifo} has no panel to send {step.sweeps} times")
+            elif step.sweeps - 2 > design.device.max_repeat:
+                problems.append(f"@{step.fifo} repeats a task {step.sweeps - 2} times")
     return problems

@@ -17,8 +17,8 @@ from tilewright.targets.xdna.core_kernels import (
     accumulate,
     b_operand,
     c_object,
+    cleared,
     multiplier_form,
-    unwritten,
 )
 from tilewright.targets.xdna.design import (
     CoreProgram,
@@ -218,8 +218,7 @@ class _Values:
                 continue
             self._finish(core, run, results)
             if kernel.kind == "zero":
-                blank = np.zeros_like(unwritten(kernel))
-                results[target][index] = blank
+                results[target][index] = cleared(kernel)
             elif kernel.kind == "multiply":
                 run = _Run(kernel, call)
             else:
@@ -250,12 +249,9 @@ class _Values:
         a = self._operand(kernel, design.fifo(run.fifos[0]), core.tile, "a")
         b = self._operand(kernel, design.fifo(run.fifos[1]), core.tile, "b")
         target = results[run.fifos[2]]
-        c = target.get(run.c, None)
-        if c is None:
-            c = unwritten(kernel)
-        if kernel.wide_sum and kernel.output == "bf16":
-            c = np.zeros((kernel.m, kernel.n), np.float32) if not c.any() else c
-        target[run.c] = accumulate(kernel, c, a[run.a_slice()], b[run.b_slice()], run.last)
+        target[run.c] = accumulate(
+            kernel, target[run.c], a[run.a_slice()], b[run.b_slice()], run.last
+        )
         run.kernel = None
 
     def _produced(

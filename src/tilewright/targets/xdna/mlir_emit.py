@@ -108,7 +108,7 @@ class _Emitter:
         for link in design.links:
             yield f"    {self._link(link)}"
         for core in design.cores:
-            yield from (f"    {line}" for line in _CoreText(design, core).lines())
+            yield from (f"    {line}" for line in _CoreText(design, core, self.new).lines())
         yield from (f"    {line}" for line in self._sequence())
         yield "  }"
         yield "}"
@@ -216,8 +216,8 @@ class _Emitter:
         length = step.pattern.count // step.sizes[0]
         yield f"{task} = aiex.dma_configure_task_for @{step.fifo} {{"
         yield (
-            f"  aie.dma_bd(%{step.buffer} : {kind}, offset = {step.offset}, len = {length},"
-            f" sizes = [{sizes}], strides = [{strides}]) {{bd_id = {step.descriptor} : i32}}"
+            f"  aie.dma_bd(%{step.buffer} : {kind} offset = {step.offset} len = {length}"
+            f" sizes = [{sizes}] strides = [{strides}]) {{bd_id = {step.descriptor} : i32}}"
         )
         yield "  aie.end"
         yield f"}} {{issue_token = {token}, repeat_count = {step.sizes[0] - 1} : i32}}"
@@ -278,8 +278,8 @@ def _signature(design: Design, kernel: Kernel) -> list[str]:
 class _CoreText:
     """The body of one core."""
 
-    def __init__(self, design: Design, core: CoreProgram) -> None:
-        self.design, self.core = design, core
+    def __init__(self, design: Design, core: CoreProgram, new: bool) -> None:
+        self.design, self.core, self.new = design, core, new
         self.number = 0
         self.held: dict[str, str] = {}
 
@@ -294,7 +294,8 @@ class _CoreText:
         yield "  %one = arith.constant 1 : index"
         yield from (f"  {line}" for line in self._body(self.core.body, None))
         yield "  aie.end"
-        yield f'}} {{link_with = "kernels.o", stack_size = {self.core.stack_bytes} : i32}}'
+        link = "" if self.new else 'link_with = "kernels.o", '
+        yield f"}} {{{link}stack_size = {self.core.stack_bytes} : i32}}"
 
     def _body(self, body: tuple[Statement, ...], loop: tuple[str, str] | None) -> Iterator[str]:
         for statement in body:

@@ -177,6 +177,11 @@ class Sequence:
             raise self.tokens.wrong(f"there is no buffer %{buffer}")
         return Transfer(fifo, buffer, offset, sizes, strides, descriptor, bool(token))
 
+    def _field(self, name: str) -> None:
+        """`name =`, after a comma or not: both are written."""
+        self.tokens.accept(",")
+        self.tokens.expect(name, "=")
+
     def _task(self) -> Transfer:
         tokens = self.tokens
         fifo = tokens.symbol()
@@ -184,13 +189,13 @@ class Sequence:
         buffer = tokens.value()[1:]
         tokens.expect(":")
         self._buffer_type(buffer)
-        tokens.expect(",", "offset", "=")
+        self._field("offset")
         offset = tokens.integer()
-        tokens.expect(",", "len", "=")
+        self._field("len")
         length = tokens.integer()
-        tokens.expect(",", "sizes", "=")
+        self._field("sizes")
         sizes = tokens.integers()
-        tokens.expect(",", "strides", "=")
+        self._field("strides")
         walk_sizes, walk_strides = self._walk(sizes, tokens.integers())
         tokens.expect(")")
         descriptor = tokens.attributes().get("bd_id")

@@ -94,6 +94,13 @@ def accumulate(
         return total.astype(np.int32)
     if kernel.weights == "ternary":
         return _accumulate_ternary(kernel, c, products, last)
+    if kernel.shift == 0 and kernel.saturate:
+        limits = np.iinfo(NUMPY[kernel.output])
+        total = c.astype(products.dtype)  # sums of integers, still exact as floats
+        for product in products:
+            total += product
+            np.clip(total, limits.min, limits.max, out=total)
+        return total.astype(NUMPY[kernel.output])
     for product in products:
         accumulator = (c.astype(np.int32) << kernel.shift) + product.astype(np.int32)
         c = narrow(accumulator, kernel.output, kernel.shift, kernel.rounding, kernel.saturate)

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.xdna.numerics import bf16_bits, bf16_values, bfp16, narrow
+from tilewright.targets.xdna.numerics import bf16_bits, bf16_values, bfp16, shift_round
 from tilewright.targets.xdna.packing import pack_int4, pack_ternary
 from tilewright.targets.xdna.problem import Gemm
 
@@ -99,15 +99,22 @@ def reference(gemm: Gemm, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a, b = checked_operands(gemm, a, b)
     if gemm.inputs == "bf16":
         return _float_reference(gemm, a, b)
-    left, right = a.astype(np.float64), b.astype(np.float64)
     if gemm.output == "i32":
-        return (left @ right).astype(np.int64).astype(np.int32)
-    c = np.zeros((gemm.M, gemm.N), np.int64)
+        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(np.int32)
+    # One step of k: k products of at most 2^14 stay below the mantissa of f32 up to k = 1024.
+    kind = np.float32 if gemm.k <= 1024 else np.float64
+    left, right = a.astype(kind), b.astype(kind)
+    limits = np.iinfo({"i8": np.int8, "i16": np.int16}[gemm.output])
+    c = np.zeros((gemm.M, gemm.N), np.int32)
     for start in range(0, gemm.padded[1], gemm.k):
-        part = (left[:, start : start + gemm.k] @ right[start : start + gemm.k]).astype(np.int64)
-        total = (c << gemm.shift) + part
-        c = narrow(total, gemm.output, gemm.shift, gemm.rounding, gemm.saturate).astype(np.int64)
-    return c.astype({"i8": np.int8, "i16": np.int16}[gemm.output])
+        part = (left[:, start : start + gemm.k] @ right[start : start + gemm.k]).astype(np.int32)
+        part += c << gemm.shift
+        rounded = shift_round(part, gemm.shift, gemm.rounding)
+        if gemm.saturate:
+            c = np.clip(rounded, limits.min, limits.max).astype(np.int32)
+        else:
+            c = rounded.astype(limits.dtype).astype(np.int32)
+    return c.astype(limits.dtype)
 
 
 def _float_reference(gemm: Gemm, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ checked to fit the memory tiles, and run in time; the fastest run wins.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -103,18 +102,18 @@ def _fitting(
     )
     chosen: list[tuple[Candidate, Design]] = []
     seen: set[str] = set()
-    alike: Counter[tuple[str, int, int, int]] = Counter()
+    alike: set[tuple[str, int, int]] = set()  # tiles that differ in k alone run alike
     for candidate in everything:
         gemm = candidate.gemm
         policy = gemm.policy
-        key = (policy, gemm.m, gemm.n, gemm.c_depth)
-        if policy in seen and (len(chosen) >= many or alike[key]):
+        key = (policy, gemm.m, gemm.n)
+        if key in alike or (policy in seen and len(chosen) >= many):
             continue
-        alike[key] += 1
         design = placed(gemm, device)
         if design is not None:
             chosen.append((candidate, design))
             seen.add(policy)
+            alike.add(key)
     return chosen
 
 

@@ -24,7 +24,7 @@ from tilewright.targets.xdna.problem import POLICIES, Gemm, granules, refuse, ro
 from tilewright.targets.xdna.request import default_k_mt, gemm_of, with_batch
 
 SIMULATED = 6  # best candidates by estimate that are simulated, besides the best of each policy
-KEPT = 64  # candidates kept for the case that the first ones do not fit
+KEPT = 500  # candidates kept: many share m and n, and the first ones may not fit
 MAX_CALLS = 600_000  # kernel calls of one simulated candidate; larger problems trust the estimate
 
 

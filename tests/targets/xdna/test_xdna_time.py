@@ -14,7 +14,7 @@ from tilewright.targets.xdna.design import Kernel, Transfer
 from tilewright.targets.xdna.device import device_names, load_device
 from tilewright.targets.xdna.events import simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, plan_gemm
-from tilewright.targets.xdna.kernel_time import kernel_time
+from tilewright.targets.xdna.kernel_time import inner_loop, kernel_time
 from tilewright.targets.xdna.modulo import Dependence, Operation, modulo_schedule
 from tilewright.targets.xdna.search import search
 
@@ -71,6 +71,35 @@ def test_a_longer_recurrence_or_fewer_registers_raise_the_interval() -> None:
         modulo_schedule(operations, edges, 3)
     slow = (*edges, Dependence("mac0", "mac0", 6, 1, value=False))
     assert modulo_schedule(operations, slow, 12).interval == 6
+
+
+@pytest.mark.parametrize("weights", ["i8", "ternary", "int4", "bf16"])
+@pytest.mark.parametrize("device", ["npu2", "npu1"])
+def test_schedules_of_kernels_hold(weights: str, device: str) -> None:
+    """Laid out for several iterations: no slot issues twice, no value is read before it is there."""
+    array = load_device(device)
+    mode = "bf16" if weights == "bf16" else "i8"
+    for layout in ("row", "col"):
+        operations, edges, constants, _ = inner_loop(
+            array.core, array.mac[mode], mode, weights, layout
+        )
+        made = modulo_schedule(operations, edges, array.core.vector_registers - constants)
+        busy = set()
+        for i in range(5):
+            for operation in operations:
+                assert made.slots[operation.name] in operation.slots
+                for cycle in range(operation.occupancy):
+                    at = (
+                        made.slots[operation.name],
+                        made.times[operation.name] + i * made.interval + cycle,
+                    )
+                    assert at not in busy
+                    busy.add(at)
+        for edge in edges:
+            ready = made.times[edge.source] + edge.latency
+            assert made.times[edge.target] + edge.distance * made.interval >= ready
+        assert made.interval >= max(made.resource_bound, made.recurrence_bound)
+        assert made.live + constants <= array.core.vector_registers
 
 
 def test_kernels_keep_the_interval_of_int8() -> None:

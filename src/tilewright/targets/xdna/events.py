@@ -283,7 +283,8 @@ class _Machine(Engine):
                         objects * count,
                         None,
                     )
-            self._task_done(fifo, task)
+                if sweep in (0, task.sweeps - 2, task.sweeps - 1):  # first, middle and last task
+                    self._task_done(fifo, task)
 
     def _sinks(self, fifo: Fifo):
         """(locks to wait for, locks to give, elements, task) of each piece that arrives."""
@@ -371,7 +372,7 @@ class _Machine(Engine):
                 tasks = 1 if isinstance(step, Transfer) else min(3, step.sweeps)
                 self.busy["controller"] += push * tasks
                 yield push * tasks
-                while self.outstanding[step.fifo] >= self.device.outstanding:
+                while self.outstanding[step.fifo] + tasks > self.device.outstanding:
                     if not self.controller_blocks:
                         raise Deadlock(
                             "TW8045",
@@ -382,7 +383,7 @@ class _Machine(Engine):
                     room = self.room[step.fifo]
                     room.value = 0
                     yield room
-                self.outstanding[step.fifo] += 1
+                self.outstanding[step.fifo] += tasks
                 self.tasks[step.fifo].append(step)
                 self.give(self.queued[step.fifo])
             elif isinstance(step, Await):

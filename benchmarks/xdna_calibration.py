@@ -13,6 +13,7 @@ import argparse
 import datetime
 import platform
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,6 @@ def searches(bandwidth: float, shapes: tuple[Tile, ...]) -> list[str]:
                 f" {best['wide_k'][0]:.2f} | {rate:.2f} | {gemm.policy} {gemm.m}x{gemm.k}x{gemm.n} |"
                 f" {percent(rate, other)} |"
             )
-            print(lines[-1], flush=True)
     return lines
 
 
@@ -214,13 +214,14 @@ def bitnet() -> list[str]:
             rate = gemm.operations / found.time.seconds / 1e12
             cells.append(f"{rate:.1f} | {gemm.policy} {gemm.m}x{gemm.k}x{gemm.n}")
         lines.append(f"| {name} | {inner}x{columns} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
     return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--search", action="store_true", help="also search designs")
+    parser.add_argument("--shapes", type=int, default=len(SEARCHED), help="shapes searched")
+    parser.add_argument("--append", action="store_true", help="only the search, added to the file")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     arguments = parser.parse_args()
     lines = [
@@ -229,20 +230,25 @@ def main() -> None:
         f"`python benchmarks/xdna_calibration.py{' --search' if arguments.search else ''} --write`,"
         f" {platform.machine()}, {datetime.date.today()}. Nothing here was run on hardware.",
     ]
-    sections: list[tuple[str, list[str]]] = [
-        ("Kernel rates from the slot scheduler", kernel_rows()),
-        ("Whole GEMMs on npu2, event simulation, 58 GB/s, wide_k", array_rows()),
-        ("Ablations", ablations()),
+    sections: list[tuple[str, Callable[[], list[str]]]] = [
+        ("Kernel rates from the slot scheduler", kernel_rows),
+        ("Whole GEMMs on npu2, event simulation, 58 GB/s, wide_k", array_rows),
+        ("Ablations", ablations),
     ]
-    for title, rows in sections:
-        print(title, *rows, sep="\n", flush=True)
     if arguments.search:
-        sections.append(("Search against the published policies", searches(58, SEARCHED)))
-        sections.append(("BitNet 2B-4T layers", bitnet()))
-    for title, rows in sections:
+        sections.append(("BitNet 2B-4T layers", bitnet))
+        shapes = SEARCHED[-arguments.shapes :]
+        sections.append(("Search against the published policies", lambda: searches(58, shapes)))
+    if arguments.append:
+        sections = sections[-1:]
+        lines = RESULTS.read_text(encoding="utf-8").rstrip().splitlines()
+    for title, rows_of in sections:
+        print(title, flush=True)
+        rows = rows_of()
+        print(*rows, sep="\n", flush=True)
         lines += ["", f"## {title}", "", *rows]
-    if arguments.write:
-        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if arguments.write:  # what there is so far: the searches take long
+            RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

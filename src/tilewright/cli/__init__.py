@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "disasm": ("disasm", "print a program as assembly"),
     "lint": ("lint", "find hazards in a program without running it"),
     "sim": ("sim", "run a program on the simulated machine"),
+    "coral": ("coral", "run and list programs of the Coral NPU"),
     "kernels": ("kernels", "list, show, measure and check the kernel library"),
     "isa": ("isa", "look up instructions and machine profiles"),
     "import": ("import_model", "read a model into MLIR and a file of weights"),

@@ -1,0 +1,174 @@
+"""`tilewright coral`: programs of the Coral core on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from tilewright.errors import Location, TilewrightError
+from tilewright.targets.coral.machines import DDR, EXTERNAL, MACHINES
+
+
+@click.group()
+def command() -> None:
+    """Programs of the Coral NPU: run any ELF, list it."""
+
+
+def _assignments(values: tuple[str, ...], option: str) -> list[tuple[str, Path]]:
+    pairs = []
+    for value in values:
+        symbol, separator, file = value.partition("=")
+        if not separator or not symbol or not file:
+            raise TilewrightError("TW1707", f"{option} {value} is not SYMBOL=FILE")
+        pairs.append((symbol, Path(file)))
+    return pairs
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        if path.suffix == ".npy":
+            return np.ascontiguousarray(np.load(path, allow_pickle=False)).tobytes()
+        return path.read_bytes()
+    except (OSError, ValueError, EOFError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise TilewrightError("TW0010", f"cannot read the file: {said}", Location(str(path))) from None
+
+
+@command.command("sim")
+@click.argument("program", type=click.Path(dir_okay=False))
+@click.option("--in", "inputs", multiple=True, metavar="SYMBOL=FILE", help=".npy or raw bytes")
+@click.option("--out", "outputs", multiple=True, metavar="SYMBOL=FILE", help=".npy (bytes) or raw")
+@click.option("--machine", default="coral", show_default=True, help=f"one of {', '.join(MACHINES)}")
+@click.option("--max-instructions", type=click.IntRange(1), default=2_000_000_000, show_default=True)
+@click.option("--profile-pc", is_flag=True, help="counts and estimated cycles of every instruction")
+@click.option("--no-cycles", is_flag=True, help="without the cycle model, ten times faster")
+@click.option("--trap", type=click.Choice(["stop", "vector"]), default="stop", show_default=True)
+@click.option("--agnostic-ones", is_flag=True, help="agnostic vector elements become ones")
+@click.option("--check", "checks", multiple=True, type=click.Choice(["uninitialised", "readonly", "fused"]))
+@click.option("--external-memory", is_flag=True, help="EXTMEM and DDR answer (cycles are not estimated)")
+@click.option("--json", "as_json", is_flag=True, help="one JSON document")
+def sim(
+    program: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    machine: str,
+    max_instructions: int,
+    profile_pc: bool,
+    no_cycles: bool,
+    trap: str,
+    agnostic_ones: bool,
+    checks: tuple[str, ...],
+    external_memory: bool,
+    as_json: bool,
+) -> int:
+    """Run PROGRAM, an ELF file, until the core halts or faults.
+
+    Exit code 0: halted without fault and main returned 0; 1: anything else; 2: bad input.
+    """
+    from tilewright.targets.coral.simulator import CoralSimulator, RunOptions
+
+    options = RunOptions(
+        timing=not no_cycles,
+        trap=trap,
+        agnostic_ones=agnostic_ones,
+        check_uninitialised="uninitialised" in checks,
+        check_readonly="readonly" in checks,
+        check_fused="fused" in checks,
+        external=(EXTERNAL, DDR) if external_memory else (),
+    )
+    simulator = CoralSimulator.load(program, machine, options)
+    for symbol, path in _assignments(inputs, "--in"):
+        simulator.write(symbol, _bytes_of(path))
+    wanted = _assignments(outputs, "--out")
+    for symbol, _ in wanted:
+        simulator.elf.symbol(symbol)
+    outcome = simulator.run(max_instructions)
+    for symbol, path in wanted:
+        value = simulator.read(symbol)
+        try:
+            if path.suffix == ".npy":
+                np.save(path, value)
+            else:
+                path.write_bytes(value.tobytes())
+        except OSError as error:
+            raise TilewrightError(
+                "TW0011", f"cannot write the file: {error.strerror or error}", Location(str(path))
+            ) from None
+    profile = _profile(simulator) if profile_pc else None
+    if as_json:
+        document: dict[str, Any] = {"program": program, "machine": machine, **outcome.to_json()}
+        if outcome.fault:
+            document["recent_pcs"] = simulator.core.recent_pcs()
+        if profile is not None:
+            document["profile"] = profile
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _print(outcome, profile)
+    return 0 if outcome.ok else 1
+
+
+def _profile(simulator: Any) -> list[dict[str, Any]]:
+    from tilewright.targets.coral.disassembly import listing
+
+    lines = {line.address: line for line in listing(simulator.elf)}
+    made = []
+    for pc, count, cycles in simulator.profile():
+        line = lines.get(pc)
+        made.append(
+            {
+                "pc": pc,
+                "count": count,
+                "cycles": cycles,
+                "text": line.text if line else None,
+                "function": line.function if line else None,
+            }
+        )
+    return made
+
+
+def _print(outcome: Any, profile: list[dict[str, Any]] | None) -> None:
+    from tilewright.targets.coral.simulator import NEVER_RETURNED, TIMING_TABLE
+
+    verdict = "ok" if outcome.ok else "failed"
+    if outcome.fault:
+        verdict = f"fault: {outcome.fault}"
+    click.echo(f"{verdict}")
+    if outcome.ret is not None:
+        note = " (main did not return)" if outcome.ret == NEVER_RETURNED else ""
+        click.echo(f"ret           {outcome.ret:#x}{note}")
+    click.echo(f"instructions  {outcome.instructions:,}")
+    if outcome.cycles is not None:
+        click.echo(f"cycles        {outcome.cycles:,} estimated (table {TIMING_TABLE})")
+    if outcome.region_instructions is not None and outcome.ok:
+        cycles = f", {outcome.region_cycles:,} cycles" if outcome.region_cycles else ""
+        click.echo(f"main          {outcome.region_instructions:,} instructions{cycles}")
+    if outcome.stack_low is not None:
+        click.echo(f"lowest stack  {outcome.stack_low:#x}")
+    for name, (read, written) in outcome.traffic.items():
+        if read or written:
+            click.echo(f"{name:<13} {read:,} bytes read, {written:,} written")
+    for name, (instructions, cycles) in outcome.steps.items():
+        click.echo(f"  {name:<28} {instructions:>12,} instructions {cycles:>12,} cycles")
+    for row in profile or ():
+        click.echo(
+            f"{row['pc']:8x} {row['count']:>12,} {row['cycles']:>12,}  {row['function'] or '':<20} {row['text']}"
+        )
+
+
+@command.command("disasm")
+@click.argument("program", type=click.Path(dir_okay=False))
+def disasm(program: str) -> None:
+    """List the instructions of PROGRAM, an ELF file."""
+    from tilewright.targets.coral.disassembly import listing
+    from tilewright.targets.coral.elf import read_elf
+
+    function = None
+    for line in listing(read_elf(program)):
+        if line.function != function:
+            function = line.function
+            click.echo(f"\n{line.address:08x} <{function}>:")
+        click.echo(f"{line.address:8x}: {line.word:08x}  {line.text}")

@@ -23,7 +23,7 @@ def _assignments(values: tuple[str, ...], option: str) -> list[tuple[str, Path]]
     for value in values:
         symbol, separator, file = value.partition("=")
         if not separator or not symbol or not file:
-            raise TilewrightError("TW1707", f"{option} {value} is not SYMBOL=FILE")
+            raise TilewrightError("TW5007", f"{option} {value} is not SYMBOL=FILE")
         pairs.append((symbol, Path(file)))
     return pairs
 

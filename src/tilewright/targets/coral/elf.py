@@ -1,7 +1,7 @@
 """ELF files of the core: ELF32, little endian, RISC-V. Anything in them may be damaged.
 
-Error codes: TW1702 not an ELF file this core runs, TW1703 damaged, TW1704 outside of the memory
-map, TW1705 a symbol that is missing or has another size.
+Error codes: TW5002 not an ELF file this core runs, TW5003 damaged, TW5004 outside of the memory
+map, TW5005 a symbol that is missing or has another size.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Elf:
             near = [n for n in self.symbols if n.startswith(("input_", "output_"))]
             hint = f"it has {', '.join(sorted(near)[:8])}" if near else "it has no input_N, output_N"
             raise TilewrightError(
-                "TW1705", f"the program has no symbol {name}", Location(self.source), hint
+                "TW5005", f"the program has no symbol {name}", Location(self.source), hint
             )
         return found
 
@@ -105,7 +105,7 @@ class _Reader:
         self.source = source
         self.data = data
 
-    def fail(self, message: str, code: str = "TW1703", hint: str | None = None) -> TilewrightError:
+    def fail(self, message: str, code: str = "TW5003", hint: str | None = None) -> TilewrightError:
         return TilewrightError(code, message, Location(self.source), hint)
 
     def part(self, offset: int, size: int, what: str) -> bytes:
@@ -123,7 +123,7 @@ def read_elf(path: str | Path) -> Elf:
         size = Path(path).stat().st_size
         if size > MOST_BYTES:
             raise TilewrightError(
-                "TW1702", f"the file has {size} bytes, programs have at most {MOST_BYTES}", Location(str(path))
+                "TW5002", f"the file has {size} bytes, programs have at most {MOST_BYTES}", Location(str(path))
             )
         data = Path(path).read_bytes()
     except OSError as error:
@@ -137,7 +137,7 @@ def parse_elf(data: bytes, source: str = "program") -> Elf:
     """The program in bytes."""
     reader = _Reader(source, data)
     if data[:4] != b"\x7fELF":
-        raise reader.fail("this is not an ELF file", "TW1702")
+        raise reader.fail("this is not an ELF file", "TW5002")
     if len(data) < 52:
         raise reader.fail("the ELF file is damaged: its header is cut off")
     if data[4] != 1 or data[5] != 1:
@@ -145,23 +145,23 @@ def parse_elf(data: bytes, source: str = "program") -> Elf:
         what = kind.get((data[4], data[5]), "unknown")
         raise reader.fail(
             f"the ELF file is {what}, the core runs 32-bit little-endian programs",
-            "TW1702",
+            "TW5002",
             "compile for riscv32",
         )
     header = reader.unpack("<HHIIIIIHHHHHH", 16, "the header")
     kind, machine, _, entry, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, shstrndx = header
     if machine != MACHINE_RISCV:
         raise reader.fail(
-            f"the ELF file is for machine {machine}, not RISC-V ({MACHINE_RISCV})", "TW1702"
+            f"the ELF file is for machine {machine}, not RISC-V ({MACHINE_RISCV})", "TW5002"
         )
     if kind != 2:
         raise reader.fail(
-            "the ELF file is not an executable", "TW1702", "link it with a start-up file and a script"
+            "the ELF file is not an executable", "TW5002", "link it with a start-up file and a script"
         )
     if flags & FLAG_COMPRESSED:
         raise reader.fail(
             "the program uses compressed instructions, which the core lacks",
-            "TW1702",
+            "TW5002",
             "compile without the C extension",
         )
     segments = _segments(reader, phoff, phentsize, phnum)
@@ -184,7 +184,7 @@ def _segments(reader: _Reader, phoff: int, phentsize: int, phnum: int) -> list[S
         content = reader.part(offset, filesz, f"segment {k}")
         made.append(Segment(vaddr, content, memsz, bool(flags & 1)))
     if not made:
-        raise reader.fail("the ELF file has nothing to load", "TW1702")
+        raise reader.fail("the ELF file has nothing to load", "TW5002")
     return made
 
 
@@ -252,7 +252,7 @@ def check_loadable(elf: Elf, machine: CoralMachine, memories: tuple[Memory, ...]
             if end <= 0x20_0000 and not machine.high_memory:
                 hint += "; a program linked for high memory runs on coral-highmem"
             raise TilewrightError(
-                "TW1704",
+                "TW5004",
                 f"a segment of the program at {segment.address:#x}..{end:#x} lies outside of the "
                 "memory map",
                 place,
@@ -260,5 +260,5 @@ def check_loadable(elf: Elf, machine: CoralMachine, memories: tuple[Memory, ...]
             )
     if not 0 <= elf.entry - machine.code.base < machine.code.size or elf.entry % 4:
         raise TilewrightError(
-            "TW1704", f"the entry point {elf.entry:#x} is not in instruction memory", place
+            "TW5004", f"the entry point {elf.entry:#x} is not in instruction memory", place
         )

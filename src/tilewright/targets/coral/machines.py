@@ -90,6 +90,6 @@ def machine_named(name: str) -> CoralMachine:
     hint = f"choose one of {', '.join(MACHINES)}"
     if "vme" in name.lower():
         raise TilewrightError(
-            "TW1701", f"{name}: matrix tiles (VME) are experimental and unsupported", hint=hint
+            "TW5001", f"{name}: matrix tiles (VME) are experimental and unsupported", hint=hint
         )
-    raise TilewrightError("TW1701", f"there is no Coral machine {name}", hint=hint)
+    raise TilewrightError("TW5001", f"there is no Coral machine {name}", hint=hint)

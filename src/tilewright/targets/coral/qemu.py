@@ -53,7 +53,7 @@ class Qemu:
     def __init__(self, zba: bool = False, agnostic_ones: bool = False) -> None:
         missing = qemu_missing()
         if missing:
-            raise TilewrightError("TW1715", missing)
+            raise TilewrightError("TW5015", missing)
         self._scratch = tempfile.TemporaryDirectory(prefix="tilewright-qemu-")
         path = str(Path(self._scratch.name) / "gdb")
         ones = ",rvv_ta_all_1s=true,rvv_ma_all_1s=true" if agnostic_ones else ""
@@ -88,9 +88,9 @@ class Qemu:
             except OSError:
                 if self._process.poll() is not None:
                     said = self._process.stderr.read().decode() if self._process.stderr else ""
-                    raise TilewrightError("TW1715", f"QEMU does not start: {said[:200]}") from None
+                    raise TilewrightError("TW5015", f"QEMU does not start: {said[:200]}") from None
                 time.sleep(0.01)
-        raise TilewrightError("TW1715", "QEMU does not answer")
+        raise TilewrightError("TW5015", "QEMU does not answer")
 
     def _send(self, text: str) -> None:
         body = text.encode()
@@ -109,7 +109,7 @@ class Qemu:
             if not more:
                 self._process.wait(5)
                 said = self._process.stderr.read().decode() if self._process.stderr else ""
-                raise TilewrightError("TW1715", f"QEMU ended: {said[-300:]}")
+                raise TilewrightError("TW5015", f"QEMU ended: {said[-300:]}")
             self._buffer += more
 
     def _ask(self, text: str) -> str:
@@ -121,7 +121,7 @@ class Qemu:
             piece = data[offset : offset + PIECE]
             answer = self._ask(f"M{address + offset:x},{len(piece):x}:{piece.hex()}")
             if answer != "OK":
-                raise TilewrightError("TW1715", f"QEMU refuses a write: {answer}")
+                raise TilewrightError("TW5015", f"QEMU refuses a write: {answer}")
 
     def read(self, address: int, size: int) -> bytes:
         parts = []

@@ -141,6 +141,7 @@ class _Writer:
         mode = rng.choice([0, 0, 0, 1, 2, 3, 4])
         self.words += _li(TEMPORARY, mode << 5)
         add(_csrw(0x003, TEMPORARY))
+        add(_csrw(0x340, 0))
         self.words += _li(TEMPORARY, rng.randrange(8))
         add(_csrw(0x00F, TEMPORARY))
         self.words += _li(LOG, result + 0x380)
@@ -187,9 +188,9 @@ class _Writer:
             word = word & ~(31 << 15) | BASE << 15
         if kind == "csr":
             word = word & 0xFFFFF | rng.choice(CSRS) << 20
-            # Only read: of some the emulator keeps bits that do not exist, and a reserved rounding
-            # mode ends it.
-            if word >> 20 in (0x002, 0x003, 0x009, 0x00A):
+            # Only read: of some the emulator keeps bits that do not exist, a reserved rounding mode
+            # ends it, and writing nothing to a read-only one passes there.
+            if word >> 20 in (0x002, 0x003, 0x009, 0x00A, 0xC20, 0xC21, 0xC22):
                 word = word & ~(7 << 12) & ~(31 << 15) | 2 << 12
         if kind == "branch":
             # Over the next instruction. (Of a target that is no word the emulator tells another

@@ -115,7 +115,7 @@ class CoralSimulator:
         self.options = options or RunOptions()
         if self.options.trap not in ("stop", "vector"):
             raise TilewrightError(
-                "TW1706", f"there is no trap mode {self.options.trap}", hint="stop or vector"
+                "TW5006", f"there is no trap mode {self.options.trap}", hint="stop or vector"
             )
         self.memories = (*self.machine.memories, *self.options.external)
         check_loadable(elf, self.machine, self.memories)
@@ -197,7 +197,7 @@ class CoralSimulator:
         place = self._extent(self.elf.symbol(symbol))
         if len(data) != place.size:
             raise TilewrightError(
-                "TW1705",
+                "TW5005",
                 f"{symbol} has {place.size} bytes, {len(data)} were given",
                 Location(self.elf.source),
             )
@@ -209,7 +209,7 @@ class CoralSimulator:
             if inside and symbol.address + symbol.size <= memory.base + memory.size:
                 return symbol
         raise TilewrightError(
-            "TW1704",
+            "TW5004",
             f"{symbol.name} lies outside of the memory map",
             Location(self.elf.source),
         )
@@ -283,7 +283,7 @@ class CoralNPUV2Simulator:
 
     def _loaded(self) -> CoralSimulator:
         if self._simulator is None:
-            raise TilewrightError("TW1706", "no program is loaded", hint="call load_program first")
+            raise TilewrightError("TW5006", "no program is loaded", hint="call load_program first")
         return self._simulator
 
     def get_elf_entry_and_symbol(

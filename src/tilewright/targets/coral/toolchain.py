@@ -1,7 +1,7 @@
 """C to ELF with the `ziglang` wheel: clang, lld, our start-up code, one linker script per map.
 
-Error codes: TW1710 the toolchain is missing, TW1711 it refused the source, TW1712 a memory is too
-small, TW1713 the program contains instructions the core lacks.
+Error codes: TW5010 the toolchain is missing, TW5011 it refused the source, TW5012 a memory is too
+small, TW5013 the program contains instructions the core lacks.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _environment(directory: Path) -> dict[str, str]:
 def _run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
     missing = toolchain_missing()
     if missing:
-        raise TilewrightError("TW1710", missing)
+        raise TilewrightError("TW5010", missing)
     try:
         return subprocess.run(
             [sys.executable, "-m", "ziglang", *arguments],
@@ -116,7 +116,7 @@ def _run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[s
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TilewrightError("TW1710", f"the RISC-V toolchain does not run: {error}") from None
+        raise TilewrightError("TW5010", f"the RISC-V toolchain does not run: {error}") from None
 
 
 def compile_c(
@@ -143,7 +143,7 @@ def compile_c(
             done = _run(["cc", *target, *FLAGS, *own, "-c", part, "-o", made], directory)
             if done.returncode:
                 raise TilewrightError(
-                    "TW1711", f"the C compiler refused {part}: {_first_error(done.stderr)}"
+                    "TW5011", f"the C compiler refused {part}: {_first_error(done.stderr)}"
                 )
             objects.append(made)
         (directory / "tcm.ld").write_text(linker_script(machine, constants_in_code))
@@ -158,7 +158,7 @@ def compile_c(
         if findings:
             shown = "; ".join(str(f) for f in findings[:3])
             raise TilewrightError(
-                "TW1713", f"the program contains what {machine.name} lacks: {shown}"
+                "TW5013", f"the program contains what {machine.name} lacks: {shown}"
             )
     return build
 
@@ -171,7 +171,7 @@ def assembly(source: str, machine: CoralMachine, flags: tuple[str, ...] = ()) ->
         target = ["-target", "riscv32-freestanding-none", f"-mcpu={machine.cpu}", "-mabi=ilp32"]
         done = _run(["cc", *target, *FLAGS, *flags, "-S", "model.c", "-o", "model.s"], directory)
         if done.returncode:
-            raise TilewrightError("TW1711", f"the C compiler refused it: {_first_error(done.stderr)}")
+            raise TilewrightError("TW5011", f"the C compiler refused it: {_first_error(done.stderr)}")
         return (directory / "model.s").read_text()
 
 
@@ -194,12 +194,12 @@ def _first_error(text: str) -> str:
 def _link_error(text: str, machine: CoralMachine) -> TilewrightError:
     over = re.findall(r"section '([^']+)' will not fit in region '(\w+)': overflowed by (\d+) bytes", text)
     if not over:
-        return TilewrightError("TW1711", f"the linker refused the program: {_first_error(text)}")
+        return TilewrightError("TW5011", f"the linker refused the program: {_first_error(text)}")
     section, region, missing = max(over, key=lambda item: int(item[2]))
     memory = machine.code if region == "ITCM" else machine.data
     hint = "build for coral-highmem, with 1 MB of each" if not machine.high_memory else None
     return TilewrightError(
-        "TW1712",
+        "TW5012",
         f"{section} does not fit {region} of {machine.name}: {missing} bytes more than the "
         f"{memory.size} there are",
         hint=hint,

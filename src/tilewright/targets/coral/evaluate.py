@@ -173,6 +173,8 @@ def windows(x: Array, node: Node, kernel: tuple[int, int], fill: float) -> tuple
 def conv(node: Node, x: Array, w: Array, bias: Array | None = None) -> Array:
     groups = node.attributes["groups"]
     kh, kw, depth, filters = w.shape
+    if "order" in node.attributes:
+        x = x.transpose(node.attributes["order"])
     view, inside = windows(x, node, (kh, kw), 0)
     per_group = filters // groups
     if x.dtype != F:

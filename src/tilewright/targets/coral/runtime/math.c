@@ -97,3 +97,8 @@ static inline int32_t tw_requantise(int32_t acc, int32_t m, int32_t r, int32_t z
   q = tw_clip(q + zero, -32768, 32767);
   return tw_clip(tw_clip(q, lower, 32767), -128, upper);
 }
+//@ quantise
+static inline int8_t tw_quantise(float q) {  /* q is whole, or NaN */
+  int32_t i = q != q ? 0 : tw_to_int_even(q);
+  return (int8_t)(i < -128 ? -128 : i > 127 ? 127 : i);
+}

@@ -1,0 +1,3 @@
+"""placeholder"""
+def choose_emitter(e, group, index, vector):
+    return None

@@ -257,7 +257,7 @@ def compile_model(
     phases["4-model.c"] = source
     check_budget(program, storage, groups, names, target, chosen.stack, chosen.constants_in_code)
     say("build")
-    build = compile_c(source, target, chosen.stack, chosen.constants_in_code)
+    build = compile_c(source, target, chosen.stack, chosen.constants_in_code, ("-fno-unroll-loops",))
     budget = budget_of(build, program, storage, groups, names, target)
     return CoralModel(
         program, target, chosen, groups, names, storage, source, build, budget, sqnr, phases, float_program

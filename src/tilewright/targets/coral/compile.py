@@ -45,6 +45,10 @@ class CoralOptions:
     fuse: bool = True
     stack: int = DEFAULT_STACK
     constants_in_code: bool = False
+    unroll: bool | None = None  # None: as code memory allows
+
+
+ROOM_FOR_UNROLLING = 0.95  # of code memory
 
 
 @dataclass
@@ -257,11 +261,27 @@ def compile_model(
     phases["4-model.c"] = source
     check_budget(program, storage, groups, names, target, chosen.stack, chosen.constants_in_code)
     say("build")
-    build = compile_c(source, target, chosen.stack, chosen.constants_in_code, ("-fno-unroll-loops",))
+    build = build_within(source, target, chosen)
     budget = budget_of(build, program, storage, groups, names, target)
     return CoralModel(
         program, target, chosen, groups, names, storage, source, build, budget, sqnr, phases, float_program
     )
+
+
+def build_within(source: str, machine: CoralMachine, options: CoralOptions) -> Build:
+    """Loops unrolled by the compiler where the code memory has the room, rolled otherwise."""
+    rolled = ("-fno-unroll-loops",)
+    if options.unroll is not False:
+        try:
+            build = compile_c(source, machine, options.stack, options.constants_in_code)
+        except TilewrightError as error:
+            if error.code != "TW5012" or options.unroll:
+                raise
+        else:
+            text = sum(s.size for s in build.program.sections if s.name == ".text")
+            if options.unroll or text <= ROOM_FOR_UNROLLING * machine.code.size:
+                return build
+    return compile_c(source, machine, options.stack, options.constants_in_code, rolled)
 
 
 def signal_to_noise(

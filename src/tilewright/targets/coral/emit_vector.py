@@ -117,6 +117,20 @@ def scale_text(e: Emitter, node: Node, index: int | str) -> str:
     return name
 
 
+def packed_weights(e: Emitter, node: Node, index: int) -> str:
+    """Weights [k, n] in blocks of sixteen columns, each block's rows together."""
+    data = node.inputs[1].data
+    assert data is not None
+    matrix = data.reshape(-1, data.shape[-1])
+    blocks = [matrix[:, f : f + TILE_COLUMNS].reshape(-1) for f in range(0, matrix.shape[1], TILE_COLUMNS)]
+    name = f"weights_{index}"
+    e.extra.append(
+        f"static const int8_t {name}[{matrix.size}] __attribute__((aligned(16))) = "
+        f"{initialiser(np.concatenate(blocks), 'i8')};  /* {matrix.shape[0]}x{matrix.shape[1]} in blocks */"
+    )
+    return name
+
+
 def _window(e: Emitter, node: Node, index: int, zero: int) -> str:
     kh, kw, depth, _ = node.inputs[1].shape
     _, height, width, channels = image_shape(node)
@@ -179,7 +193,7 @@ def emit_gemm(e: Emitter, group: Group, name: str, index: int) -> list[str]:
             writer.line(f"int8_t *y{p} = {y} + {at} * {n};")
         e.extra.append(f"static const int size_{index}[3] = {{{k}, {n}, {aligned}}};  /* k, columns, aligned rows */")
         writer.line("int8_t *const y[4] = {y0, y1, y2, y3};")
-        writer.line(f"k_gemm_i8(a0, a1, a2, a3, {e.name(node.inputs[1])}, y, size_{index}, &{scale});")
+        writer.line(f"k_gemm_i8(a0, a1, a2, a3, {packed_weights(e, node, index)}, y, size_{index}, &{scale});")
     footer(writer)
     return writer.lines
 
@@ -206,14 +220,17 @@ def emit_gemm_sum(e: Emitter, group: Group, name: str, index: int) -> list[str]:
         k, aligned, _ = _rows(e, writer, node, index, 0)
         with writer.block(f"for (int f = 0; f < {n}; f += {TILE_COLUMNS})"):
             writer.line(f"const int columns = {n} - f < {TILE_COLUMNS} ? {n} - f : {TILE_COLUMNS};")
-            writer.line(f"const int size[4] = {{{k}, {n}, {aligned}, columns}};")
+            stride = str(n) if node.inputs[1].data is None else "columns"
+            writer.line(f"const int size[4] = {{{k}, {stride}, {aligned}, columns}};")
             if plain:
                 y = e.name(node.output)
                 rows = [f"{y} + {'i' if p == 0 else f'(i + {p} < {pixels} ? i + {p} : {pixels - 1})'} * {n} + f" for p in range(4)]
             else:
                 rows = [f"(int32_t *)tile_{index} + {p * TILE_COLUMNS}" for p in range(4)]
             writer.line(f"int32_t *const y[4] = {{{', '.join(rows)}}};")
-            writer.line(f"k_gemm_i32(a0, a1, a2, a3, {e.name(node.inputs[1])} + f, y, size);")
+            constant = node.inputs[1].data is not None
+            b = f"{packed_weights(e, node, index)} + f * {k}" if constant else f"{e.name(node.inputs[1])} + f"
+            writer.line(f"k_gemm_i32(a0, a1, a2, a3, {b}, y, size);")
             if finish is not None:
                 writer.line(f"const int count = {pixels} - i < 4 ? {pixels} - i : 4;")
                 with writer.block("for (int p = 0; p < count; p++)"), writer.block("for (int j = 0; j < columns; j++)"):

@@ -170,15 +170,16 @@ class _Quantiser:
         if kind == "pool" and node.attributes["reduce"] == "max" and node.inputs[0] in self.narrow:
             # Outside of the image counts as the lowest number either way.
             return self.move(node)
+        if kind == "reduce" and node.attributes["reduce"] in ("max", "min") and node.inputs[0] in self.narrow:
+            return self.move(node)
         if kind == "reduce" and node.attributes["reduce"] in ("mean", "sum") and self.mean(node):
             return None
-        if kind == "pool" and self.window_mean(node):
-            return None
-        if kind == "add" and self.sum(node):
-            return None
-        if kind in TABLES | CLAMPS and self.table(node):
-            return None
-        return self.keep(node)
+        handled = (
+            (kind == "pool" and self.window_mean(node))
+            or (kind == "add" and self.sum(node))
+            or (kind in TABLES | CLAMPS and self.table(node))
+        )
+        return None if handled else self.keep(node)
 
     def keep(self, node: Node) -> None:
         """The node as it is, on f32 operands."""

@@ -1,9 +1,9 @@
 //@ gemm
-/* Sixteen columns (or fewer: n) of four rows: r[p] = start + sum over k of a[p][k] * b[k].
-   A is read in words where rows are aligned, since a load costs the same for any width. */
-#define TW_STEP(shift)                                                            \
-  { vint16m2_t w = __riscv_vsext_vf2_i16m2(__riscv_vle8_v_i8m1(b, n), n);         \
-    b += ldb;                                                                     \
+/* Columns of four rows: r[p] = start + sum over k of a[p][k] * b[k], n columns, at most sixteen.
+   A load costs the same for any width: A is read in words where its rows are aligned, and four
+   rows of B at once where they are sixteen bytes and lie together. */
+#define TW_STEP(bytes, shift)                                                     \
+  { vint16m2_t w = __riscv_vsext_vf2_i16m2(bytes, n);                             \
     r0 = __riscv_vwmacc_vx_i32m4(r0, (int8_t)(w0 >> shift), w, n);                \
     r1 = __riscv_vwmacc_vx_i32m4(r1, (int8_t)(w1 >> shift), w, n);                \
     r2 = __riscv_vwmacc_vx_i32m4(r2, (int8_t)(w2 >> shift), w, n);                \
@@ -11,15 +11,29 @@
 #define TW_GEMM_BODY(start)                                                       \
   vint32m4_t r0 = start, r1 = r0, r2 = r0, r3 = r0;                               \
   int i = 0;                                                                      \
-  if (aligned)                                                                    \
+  if (aligned && ldb == 16)                                                       \
     for (; i + 4 <= k; i += 4) {                                                  \
-      uint32_t w0 = *(const uint32_t *)(a0 + i), w1 = *(const uint32_t *)(a1 + i);\
-      uint32_t w2 = *(const uint32_t *)(a2 + i), w3 = *(const uint32_t *)(a3 + i);\
-      TW_STEP(0) TW_STEP(8) TW_STEP(16) TW_STEP(24)                               \
+      const uint32_t w0 = *(const uint32_t *)(a0 + i), w1 = *(const uint32_t *)(a1 + i); \
+      const uint32_t w2 = *(const uint32_t *)(a2 + i), w3 = *(const uint32_t *)(a3 + i); \
+      vint8m4_t rows = __riscv_vle8_v_i8m4(b, 64);                                \
+      b += 64;                                                                    \
+      TW_STEP(__riscv_vget_v_i8m4_i8m1(rows, 0), 0)                               \
+      TW_STEP(__riscv_vget_v_i8m4_i8m1(rows, 1), 8)                               \
+      TW_STEP(__riscv_vget_v_i8m4_i8m1(rows, 2), 16)                              \
+      TW_STEP(__riscv_vget_v_i8m4_i8m1(rows, 3), 24)                              \
     }                                                                             \
-  for (; i < k; i++) {                                                            \
-    int8_t w0 = a0[i], w1 = a1[i], w2 = a2[i], w3 = a3[i];                        \
-    TW_STEP(0)                                                                    \
+  else if (aligned)                                                               \
+    for (; i + 4 <= k; i += 4, b += 4 * ldb) {                                    \
+      const uint32_t w0 = *(const uint32_t *)(a0 + i), w1 = *(const uint32_t *)(a1 + i); \
+      const uint32_t w2 = *(const uint32_t *)(a2 + i), w3 = *(const uint32_t *)(a3 + i); \
+      TW_STEP(__riscv_vle8_v_i8m1(b, n), 0)                                       \
+      TW_STEP(__riscv_vle8_v_i8m1(b + ldb, n), 8)                                 \
+      TW_STEP(__riscv_vle8_v_i8m1(b + 2 * ldb, n), 16)                            \
+      TW_STEP(__riscv_vle8_v_i8m1(b + 3 * ldb, n), 24)                            \
+    }                                                                             \
+  for (; i < k; i++, b += ldb) {                                                  \
+    const int8_t w0 = a0[i], w1 = a1[i], w2 = a2[i], w3 = a3[i];                  \
+    TW_STEP(__riscv_vle8_v_i8m1(b, n), 0)                                         \
   }
 //@ gemm_i32
 /* Int8 products summed in 32 bits; y has rows of ldy elements. */
@@ -46,10 +60,11 @@ static inline void tw_finish(int8_t *y, vint32m4_t r, vint32m4_t m, vuint16m2_t 
 static __attribute__((noinline)) void k_gemm_i8(const int8_t *a0, const int8_t *a1, const int8_t *a2, const int8_t *a3,
                                                 const int8_t *weights, int8_t *const y[4], const int *size,
                                                 const struct tw_scale *q) {
-  const int k = size[0], ldb = size[1], aligned = size[2];
-  for (int f = 0; f < ldb; f += 16) {
-    const size_t n = (size_t)(ldb - f < 16 ? ldb - f : 16);
-    const int8_t *b = weights + f;
+  const int k = size[0], columns = size[1], aligned = size[2];
+  for (int f = 0; f < columns; f += 16) {  /* weights lie in blocks of sixteen columns */
+    const int ldb = columns - f < 16 ? columns - f : 16;
+    const size_t n = (size_t)ldb;
+    const int8_t *b = weights + f * k;
     TW_GEMM_BODY(__riscv_vle32_v_i32m4(q->bias + f, n))
     vint32m4_t m = __riscv_vle32_v_i32m4(q->multiplier + f, n);
     vuint16m2_t s = __riscv_vle16_v_u16m2((const uint16_t *)q->shift + f, n);

@@ -22,7 +22,7 @@ TILE_ROWS, TILE_COLUMNS = 4, 16
 def vector_cost(rows: int, k: int, n: int) -> float:
     """Tiles of four rows and sixteen columns; each step of k costs 2 cycles per row and a load."""
     tiles = -(-rows // TILE_ROWS) * -(-n // TILE_COLUMNS)
-    return tiles * (k * 10.5 + 120)
+    return tiles * (k * 10.5 + 240)
 
 
 def scalar_cost(rows: int, k: int, n: int) -> float:

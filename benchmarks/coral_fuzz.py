@@ -26,7 +26,7 @@ from tilewright.targets.coral.random_programs import (
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="random programs on the simulator and on QEMU")
     parser.add_argument("--programs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--length", type=int, default=16, help="random instructions per program")

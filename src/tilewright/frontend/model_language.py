@@ -201,12 +201,15 @@ class Tensor:
         if self.shape == shape:
             return self
         skipped = len(shape) - len(self.shape)
-        if skipped < 0 or any(a not in (1, b) for a, b in zip(self.shape, shape[skipped:], strict=True)):
+        if skipped < 0 or any(
+            a not in (1, b) for a, b in zip(self.shape, shape[skipped:], strict=True)
+        ):
             raise _fail(f"{self.shape} does not fit {shape}")
         dims = _integers(range(skipped, len(shape)))
         result = TensorType(self.dtype, shape)
         return self.tape.add(
-            f"stablehlo.broadcast_in_dim {self.name}, dims = [{dims}] : ({self.type}) -> {result}", result
+            f"stablehlo.broadcast_in_dim {self.name}, dims = [{dims}] : ({self.type}) -> {result}",
+            result,
         )
 
     # Products and sums
@@ -235,7 +238,9 @@ class Tensor:
         """Weights are HWIO for NHWC images, OIHW for NCHW ones."""
         w = _tensor(weights, self.dtype)
         if len(self.shape) != 4 or len(w.shape) != 4:
-            raise _fail(f"an image and weights have four dimensions, not {self.shape} and {w.shape}")
+            raise _fail(
+                f"an image and weights have four dimensions, not {self.shape} and {w.shape}"
+            )
         last = layout == "NHWC"
         space = (1, 2) if last else (2, 3)
         taps = w.shape[:2] if last else w.shape[2:]
@@ -245,19 +250,25 @@ class Tensor:
             raise _fail(f"{channels} channels in {groups} groups do not fit weights {w.shape}")
         sizes = [self.shape[k] for k in space]
         if padding == "same":
-            pads = []
+            pads: list[tuple[int, int]] = []
             for size, tap, stride in zip(sizes, taps, strides, strict=True):
                 total = max((-(-size // stride) - 1) * stride + tap - size, 0)
                 pads.append((total // 2, total - total // 2))
         elif padding == "valid":
             pads = [(0, 0), (0, 0)]
         else:
-            pads = [tuple(p) for p in padding]  # pyright: ignore[reportArgumentType]
-        out = [(n + sum(p) - t) // s + 1 for n, p, t, s in zip(sizes, pads, taps, strides, strict=True)]
+            pads = [(int(low), int(high)) for low, high in padding]
+        out = [
+            (n + sum(p) - t) // s + 1 for n, p, t, s in zip(sizes, pads, taps, strides, strict=True)
+        ]
         if min(out) < 1:
             raise _fail(f"windows {taps} are larger than the image {tuple(sizes)}")
         shape = (self.shape[0], *out, filters) if last else (self.shape[0], filters, *out)
-        numbers = "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]" if last else "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"
+        numbers = (
+            "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
+            if last
+            else "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"
+        )
         result = TensorType("i32" if self.dtype == "i8" else self.dtype, shape)
         window = f"stride = [{_integers(strides)}], pad = [[{_integers(pads[0])}], [{_integers(pads[1])}]]"
         return self.tape.add(
@@ -345,7 +356,9 @@ class Model:
         tape = Tape([])
         _tapes.append(tape)
         try:
-            values = [Tensor(tape, f"%{n}", t) for n, t in zip(self.names, self.inputs, strict=True)]
+            values = [
+                Tensor(tape, f"%{n}", t) for n, t in zip(self.names, self.inputs, strict=True)
+            ]
             returned = self.function(*values)
         finally:
             _tapes.pop()

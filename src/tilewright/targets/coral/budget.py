@@ -85,13 +85,27 @@ def check_budget(
         owner = names[storage.owners[buffer.name]]
         live = f"steps {buffer.lower}..{buffer.upper - 1}"
         rows.append((buffer.size, f"{buffer.name}: {buffer.size:,} bytes, {live}, made by {owner}"))
-    readers = {v: name for group, name in zip(groups, names, strict=True) for n in group.nodes for v in n.inputs}
+    readers = {
+        v: name
+        for group, name in zip(groups, names, strict=True)
+        for n in group.nodes
+        for v in n.inputs
+    }
     for value in storage.constants:
         if value.elements > 1:
-            rows.append((value.bytes, f"{value.name}: {value.bytes:,} bytes, constant of {readers.get(value, '?')}"))
+            rows.append(
+                (
+                    value.bytes,
+                    f"{value.name}: {value.bytes:,} bytes, constant of {readers.get(value, '?')}",
+                )
+            )
     rows.sort(key=lambda row: -row[0])
     table = "".join(f"\n          {text}" for _, text in rows[:12])
-    hint = "smaller weights, int8, or coral-highmem with 1 MB of data" if not machine.high_memory else None
+    hint = (
+        "smaller weights, int8, or coral-highmem with 1 MB of data"
+        if not machine.high_memory
+        else None
+    )
     raise TilewrightError(
         "TW5030",
         f"the model needs {used:,} bytes of data memory, {used - machine.data.size:,} more than the "
@@ -130,4 +144,6 @@ def budget_of(
 
 
 def _in_code(elf, machine: CoralMachine) -> bool:
-    return any(s.name == ".rodata" and s.size and s.address < machine.data.base for s in elf.sections)
+    return any(
+        s.name == ".rodata" and s.size and s.address < machine.data.base for s in elf.sections
+    )

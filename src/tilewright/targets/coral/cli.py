@@ -35,7 +35,9 @@ def _bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except (OSError, ValueError, EOFError) as error:
         said = getattr(error, "strerror", None) or error
-        raise TilewrightError("TW0010", f"cannot read the file: {said}", Location(str(path))) from None
+        raise TilewrightError(
+            "TW0010", f"cannot read the file: {said}", Location(str(path))
+        ) from None
 
 
 @command.command("sim")
@@ -43,13 +45,19 @@ def _bytes_of(path: Path) -> bytes:
 @click.option("--in", "inputs", multiple=True, metavar="SYMBOL=FILE", help=".npy or raw bytes")
 @click.option("--out", "outputs", multiple=True, metavar="SYMBOL=FILE", help=".npy (bytes) or raw")
 @click.option("--machine", default="coral", show_default=True, help=f"one of {', '.join(MACHINES)}")
-@click.option("--max-instructions", type=click.IntRange(1), default=2_000_000_000, show_default=True)
+@click.option(
+    "--max-instructions", type=click.IntRange(1), default=2_000_000_000, show_default=True
+)
 @click.option("--profile-pc", is_flag=True, help="counts and estimated cycles of every instruction")
 @click.option("--no-cycles", is_flag=True, help="without the cycle model, ten times faster")
 @click.option("--trap", type=click.Choice(["stop", "vector"]), default="stop", show_default=True)
 @click.option("--agnostic-ones", is_flag=True, help="agnostic vector elements become ones")
-@click.option("--check", "checks", multiple=True, type=click.Choice(["uninitialised", "readonly", "fused"]))
-@click.option("--external-memory", is_flag=True, help="EXTMEM and DDR answer (cycles are not estimated)")
+@click.option(
+    "--check", "checks", multiple=True, type=click.Choice(["uninitialised", "readonly", "fused"])
+)
+@click.option(
+    "--external-memory", is_flag=True, help="EXTMEM and DDR answer (cycles are not estimated)"
+)
 @click.option("--json", "as_json", is_flag=True, help="one JSON document")
 def sim(
     program: str,

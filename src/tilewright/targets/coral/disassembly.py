@@ -8,10 +8,40 @@ from dataclasses import dataclass
 from tilewright.targets.coral import _coral
 from tilewright.targets.coral.elf import Elf
 
-X = (
-    "zero ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 "
-    "t3 t4 t5 t6"
-).split()
+X = [
+    "zero",
+    "ra",
+    "sp",
+    "gp",
+    "tp",
+    "t0",
+    "t1",
+    "t2",
+    "s0",
+    "s1",
+    "a0",
+    "a1",
+    "a2",
+    "a3",
+    "a4",
+    "a5",
+    "a6",
+    "a7",
+    "s2",
+    "s3",
+    "s4",
+    "s5",
+    "s6",
+    "s7",
+    "s8",
+    "s9",
+    "s10",
+    "s11",
+    "t3",
+    "t4",
+    "t5",
+    "t6",
+]
 F = (
     [f"ft{k}" for k in range(8)]
     + ["fs0", "fs1"]
@@ -20,11 +50,33 @@ F = (
     + [f"ft{k}" for k in range(8, 12)]
 )
 # In the order of Format in native/coral/instructions.hpp.
-FORMATS = (
-    "r i load store branch upper jump shift unary csr csr_immediate none float_r float_r4 "
-    "float_unary float_load float_store float_compare float_to_x x_to_float vsetvli vsetivli "
-    "vsetvl vector vector_memory"
-).split()
+FORMATS = [
+    "r",
+    "i",
+    "load",
+    "store",
+    "branch",
+    "upper",
+    "jump",
+    "shift",
+    "unary",
+    "csr",
+    "csr_immediate",
+    "none",
+    "float_r",
+    "float_r4",
+    "float_unary",
+    "float_load",
+    "float_store",
+    "float_compare",
+    "float_to_x",
+    "x_to_float",
+    "vsetvli",
+    "vsetivli",
+    "vsetvl",
+    "vector",
+    "vector_memory",
+]
 CSR_NAMES = {
     0x001: "fflags",
     0x002: "frm",
@@ -71,7 +123,15 @@ def _vtype(value: int) -> str:
 def _vector(name: str, w: int) -> str:
     vd, vs1, vs2, kind = w >> 7 & 31, w >> 15 & 31, w >> 20 & 31, w >> 12 & 7
     mask = "" if w >> 25 & 1 else ", v0.t"
-    second = {0: f"v{vs1}", 1: f"v{vs1}", 2: f"v{vs1}", 3: str(_signed(vs1, 5)), 4: X[vs1], 5: F[vs1], 6: X[vs1]}[kind]
+    second = {
+        0: f"v{vs1}",
+        1: f"v{vs1}",
+        2: f"v{vs1}",
+        3: str(_signed(vs1, 5)),
+        4: X[vs1],
+        5: F[vs1],
+        6: X[vs1],
+    }[kind]
     suffix = {0: "v", 1: "v", 2: "v", 3: "i", 4: "x", 5: "f", 6: "x"}[kind]
     if name == "vmv.x.s":
         return f"{name} {X[vd]}, v{vs2}"
@@ -87,7 +147,7 @@ def _vector(name: str, w: int) -> str:
         return f"{name}.v v{vd}, v{vs2}"
     if name == "vid.v":
         return f"{name} v{vd}{mask}"
-    unary = ".vf" in name or name.endswith((".v", ".w")) and not name.startswith("vw")
+    unary = ".vf" in name or (name.endswith((".v", ".w")) and not name.startswith("vw"))
     if unary or name in ("vmsbf.m", "vmsof.m", "vmsif.m", "viota.m"):
         return f"{name} v{vd}, v{vs2}{mask}"
     if name.endswith(".m"):
@@ -112,8 +172,10 @@ def _vector_memory(name: str, w: int) -> str:
     if name.startswith(("vl1r", "vs1r")):
         return f"{name.replace('1r', f'{fields}r', 1)}.v v{vd}, ({X[rs1]})"
     if fields > 1:
-        name = name.replace("e", f"seg{fields}e", 1) if not name.startswith(("vlse", "vsse")) else (
-            name.replace("se", f"sseg{fields}e", 1)
+        name = (
+            name.replace("e", f"seg{fields}e", 1)
+            if not name.startswith(("vlse", "vsse"))
+            else (name.replace("se", f"sseg{fields}e", 1))
         )
     extra = f", {X[rs2]}" if "vlse" in name or "vsse" in name or "sseg" in name else ""
     if "xei" in name or "xseg" in name:
@@ -121,7 +183,9 @@ def _vector_memory(name: str, w: int) -> str:
     return f"{name}.v v{vd}, ({X[rs1]}){extra}{mask}"
 
 
-def instruction_text(word: int, address: int = 0, labels: Callable[[int], str | None] | None = None) -> str:
+def instruction_text(
+    word: int, address: int = 0, labels: Callable[[int], str | None] | None = None
+) -> str:
     """One instruction as an assembler writes it."""
     row = _coral.decode(word)
     if row is None:
@@ -137,11 +201,21 @@ def instruction_text(word: int, address: int = 0, labels: Callable[[int], str | 
         return f"{target:#x}" + (f" <{label}>" if label else "")
 
     def jump() -> str:
-        value = (word >> 31) << 20 | (word >> 12 & 255) << 12 | (word >> 20 & 1) << 11 | (word >> 21 & 1023) << 1
+        value = (
+            (word >> 31) << 20
+            | (word >> 12 & 255) << 12
+            | (word >> 20 & 1) << 11
+            | (word >> 21 & 1023) << 1
+        )
         return place(_signed(value, 21))
 
     def branch() -> str:
-        value = (word >> 31) << 12 | (word >> 7 & 1) << 11 | (word >> 25 & 63) << 5 | (word >> 8 & 15) << 1
+        value = (
+            (word >> 31) << 12
+            | (word >> 7 & 1) << 11
+            | (word >> 25 & 63) << 5
+            | (word >> 8 & 15) << 1
+        )
         return place(_signed(value, 13))
 
     csr = CSR_NAMES.get(word >> 20, f"{word >> 20:#x}")

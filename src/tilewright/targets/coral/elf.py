@@ -68,7 +68,9 @@ class Elf:
         found = self.symbols.get(name)
         if found is None:
             near = [n for n in self.symbols if n.startswith(("input_", "output_"))]
-            hint = f"it has {', '.join(sorted(near)[:8])}" if near else "it has no input_N, output_N"
+            hint = (
+                f"it has {', '.join(sorted(near)[:8])}" if near else "it has no input_N, output_N"
+            )
             raise TilewrightError(
                 "TW5005", f"the program has no symbol {name}", Location(self.source), hint
             )
@@ -123,7 +125,9 @@ def read_elf(path: str | Path) -> Elf:
         size = Path(path).stat().st_size
         if size > MOST_BYTES:
             raise TilewrightError(
-                "TW5002", f"the file has {size} bytes, programs have at most {MOST_BYTES}", Location(str(path))
+                "TW5002",
+                f"the file has {size} bytes, programs have at most {MOST_BYTES}",
+                Location(str(path)),
             )
         data = Path(path).read_bytes()
     except OSError as error:
@@ -149,14 +153,30 @@ def parse_elf(data: bytes, source: str = "program") -> Elf:
             "compile for riscv32",
         )
     header = reader.unpack("<HHIIIIIHHHHHH", 16, "the header")
-    kind, machine, _, entry, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, shstrndx = header
+    (
+        kind,
+        machine,
+        _,
+        entry,
+        phoff,
+        shoff,
+        flags,
+        _,
+        phentsize,
+        phnum,
+        shentsize,
+        shnum,
+        shstrndx,
+    ) = header
     if machine != MACHINE_RISCV:
         raise reader.fail(
             f"the ELF file is for machine {machine}, not RISC-V ({MACHINE_RISCV})", "TW5002"
         )
     if kind != 2:
         raise reader.fail(
-            "the ELF file is not an executable", "TW5002", "link it with a start-up file and a script"
+            "the ELF file is not an executable",
+            "TW5002",
+            "link it with a start-up file and a script",
         )
     if flags & FLAG_COMPRESSED:
         raise reader.fail(
@@ -188,7 +208,9 @@ def _segments(reader: _Reader, phoff: int, phentsize: int, phnum: int) -> list[S
     return made
 
 
-def _section_headers(reader: _Reader, shoff: int, shentsize: int, shnum: int) -> list[tuple[int, ...]]:
+def _section_headers(
+    reader: _Reader, shoff: int, shentsize: int, shnum: int
+) -> list[tuple[int, ...]]:
     if not shnum:
         return []
     if shentsize < 40:

@@ -105,12 +105,20 @@ class Emitter:
 
     # Elementwise statements
 
-    def statements(self, writer: Writer, nodes: Sequence[Node], known: dict[Value, str], loops: Sequence[str], stored: Sequence[Value]) -> None:
+    def statements(
+        self,
+        writer: Writer,
+        nodes: Sequence[Node],
+        known: dict[Value, str],
+        loops: Sequence[str],
+        stored: Sequence[Value],
+    ) -> None:
         """One statement per node at the current index, then what is kept."""
         for node in nodes:
             self.need_math(*PARTS.get(node.kind, ()))
             operands = [
-                self.element(v, a, known, loops) for v, a in zip(node.inputs, node.accesses, strict=True)
+                self.element(v, a, known, loops)
+                for v, a in zip(node.inputs, node.accesses, strict=True)
             ]
             # A name for what an expression may use twice.
             named = []
@@ -122,13 +130,17 @@ class Emitter:
                 else:
                     named.append(text)
             variable = f"v{len(known)}"
-            writer.line(f"const {C_TYPES[node.output.dtype]} {variable} = {expression(node, named)};")
+            writer.line(
+                f"const {C_TYPES[node.output.dtype]} {variable} = {expression(node, named)};"
+            )
             known[node.output] = variable
         for value in stored:
             index = index_text(value, identity(len(value.shape)), loops)
             writer.line(f"{self.name(value)}[{index}] = {known[value]};")
 
-    def element(self, value: Value, access: Access, known: dict[Value, str], loops: Sequence[str]) -> str:
+    def element(
+        self, value: Value, access: Access, known: dict[Value, str], loops: Sequence[str]
+    ) -> str:
         if value in known:
             return known[value]
         if value.data is not None and value.elements == 1:
@@ -152,8 +164,13 @@ class Emitter:
                     f"{C_TYPES[value.dtype]} {stem}_{index}[{value.elements}] DTCM_IO;  /* {shape} {value.dtype}{scale} */"
                 )
         if storage.arena:
-            out += ["", "/* Intermediate values; live ranges and offsets come from the memory planner. */"]
-            out.append(f'static uint8_t arena[{storage.arena}] __attribute__((section(".arena"), aligned(16)));')
+            out += [
+                "",
+                "/* Intermediate values; live ranges and offsets come from the memory planner. */",
+            ]
+            out.append(
+                f'static uint8_t arena[{storage.arena}] __attribute__((section(".arena"), aligned(16)));'
+            )
             kinds = {name: value for value, name in storage.names.items()}
             for buffer in storage.buffers():
                 value = kinds.get(buffer.name)
@@ -166,7 +183,13 @@ class Emitter:
         used = "\n".join(line for _, lines in bodies for line in lines) + "\n".join(self.extra)
         out.append("")
         for value, name in storage.constants.items():
-            if f"{name}[" not in used and f"{name} " not in used and f"{name}," not in used and f"{name};" not in used and f"{name})" not in used:
+            if (
+                f"{name}[" not in used
+                and f"{name} " not in used
+                and f"{name}," not in used
+                and f"{name};" not in used
+                and f"{name})" not in used
+            ):
                 continue
             assert value.data is not None
             shape = "x".join(map(str, value.shape)) or "scalar"

@@ -55,7 +55,10 @@ def emit_elementwise(e: Emitter, group: Group, name: str) -> list[str]:
     shape = group.root.output.shape
     inner = group.members
     accesses = [
-        (v, a) for n in group.nodes for v, a in zip(n.inputs, n.accesses, strict=True) if v not in inner and v.elements > 1
+        (v, a)
+        for n in group.nodes
+        for v, a in zip(n.inputs, n.accesses, strict=True)
+        if v not in inner and v.elements > 1
     ]
     if not shape:
         e.statements(writer, group.nodes, {}, [], group.stored)
@@ -77,7 +80,9 @@ def emit_elementwise(e: Emitter, group: Group, name: str) -> list[str]:
     return writer.lines
 
 
-def finisher(e: Emitter, writer: Writer, group: Group, name: str) -> Callable[[str, list[str]], str]:
+def finisher(
+    e: Emitter, writer: Writer, group: Group, name: str
+) -> Callable[[str, list[str]], str]:
     """A function for what follows a group's root at one index; the call with a value and an index."""
     root = group.root
     rank = len(root.output.shape)
@@ -131,7 +136,11 @@ def emit_conv(e: Emitter, group: Group, name: str) -> list[str]:
     xn, wn = e.name(x), e.name(w)
     accumulators = [f"a{j}" for j in range(wide)]
     with nest(writer, [("n", images), ("oy", oh), ("ox", ow)]):
-        n, oy, ox = ("n" if images > 1 else "0"), ("oy" if oh > 1 else "0"), ("ox" if ow > 1 else "0")
+        n, oy, ox = (
+            ("n" if images > 1 else "0"),
+            ("oy" if oh > 1 else "0"),
+            ("ox" if ow > 1 else "0"),
+        )
         step = f"f += {wide}" if wide > 1 else "f++"
         writer.line(f"for (int f = 0; f < {filters}; {step}) {{")
         writer.depth += 1
@@ -139,13 +148,23 @@ def emit_conv(e: Emitter, group: Group, name: str) -> list[str]:
         writer.line(f"{kind} " + ", ".join(f"{a} = {zero}" for a in accumulators) + ";")
         opened = 0
         for axis, (size, o, s, d, before, limit) in enumerate(
-            ((kh, oy, strides[0], dilations[0], top, height), (kw, ox, strides[1], dilations[1], left, width))
+            (
+                (kh, oy, strides[0], dilations[0], top, height),
+                (kw, ox, strides[1], dilations[1], left, width),
+            )
         ):
             letter = "yx"[axis]
             out_size = (oh, ow)[axis]
             low = -before
             high = (out_size - 1) * s + (size - 1) * d - before
-            terms = [t for t in (f"{o} * {s}" if o != "0" and s != 1 else o, f"k{letter} * {d}" if d != 1 else f"k{letter}") if t != "0"]
+            terms = [
+                t
+                for t in (
+                    f"{o} * {s}" if o != "0" and s != 1 else o,
+                    f"k{letter} * {d}" if d != 1 else f"k{letter}",
+                )
+                if t != "0"
+            ]
             if size > 1:
                 writer.line(f"for (int k{letter} = 0; k{letter} < {size}; k{letter}++) {{")
                 writer.depth += 1
@@ -157,15 +176,35 @@ def emit_conv(e: Emitter, group: Group, name: str) -> list[str]:
             if low < 0 or high >= limit:
                 skip = "continue" if size > 1 else None
                 if skip:
-                    writer.line(f"if ({letter} < 0 || {letter} >= {limit}) continue;  /* padding */")
+                    writer.line(
+                        f"if ({letter} < 0 || {letter} >= {limit}) continue;  /* padding */"
+                    )
                 else:
                     writer.line(f"if ({letter} >= 0 && {letter} < {limit}) {{")
                     writer.depth += 1
                     opened += 1
-        group_offset = "" if groups == 1 else (f" + f * {sc}" if per_group == 1 and depth == 1 else f" + (f / {per_group}) * {depth * sc}")
-        base = " + ".join(t for t in (f"{n} * {sn}" if n != "0" else "", f"y * {sy}", f"x * {sx}") if t)
+        group_offset = (
+            ""
+            if groups == 1
+            else (
+                f" + f * {sc}"
+                if per_group == 1 and depth == 1
+                else f" + (f / {per_group}) * {depth * sc}"
+            )
+        )
+        base = " + ".join(
+            t for t in (f"{n} * {sn}" if n != "0" else "", f"y * {sy}", f"x * {sx}") if t
+        )
         writer.line(f"const {element} *p = {xn} + {base}{group_offset};")
-        tap = " + ".join(t for t in (f"ky * {kw * depth * filters}" if kh > 1 else "", f"kx * {depth * filters}" if kw > 1 else "", "f") if t)
+        tap = " + ".join(
+            t
+            for t in (
+                f"ky * {kw * depth * filters}" if kh > 1 else "",
+                f"kx * {depth * filters}" if kw > 1 else "",
+                "f",
+            )
+            if t
+        )
         writer.line(f"const {element} *q = {wn} + {tap};")
         if depth > 1:
             writer.line(f"for (int c = 0; c < {depth}; c++, q += {filters}) {{")
@@ -201,20 +240,32 @@ def emit_pool(e: Emitter, group: Group, name: str) -> list[str]:
     _, height, width, _ = x.shape
     kh, kw = node.attributes["kernel"]
     (top, left, _, _), strides = node.attributes["padding"], node.attributes["strides"]
-    dilations, how, dtype = node.attributes["dilations"], node.attributes["reduce"], node.output.dtype
+    dilations, how, dtype = (
+        node.attributes["dilations"],
+        node.attributes["reduce"],
+        node.output.dtype,
+    )
     kind = C_TYPES[dtype]
     with nest(writer, [("n", images), ("oy", oh), ("ox", ow), ("c", channels)]):
-        index = [t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow), ("c", channels))]
+        index = [
+            t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow), ("c", channels))
+        ]
         start = LOWEST[dtype] if how == "max" else ("0.0f" if dtype == "f32" else "0")
         writer.line(f"{kind} r = {start};")
         writer.line("int count = 0;") if how == "avg" else None
         with nest(writer, [("ky", kh), ("kx", kw)]):
             ky, kx = ("ky" if kh > 1 else "0"), ("kx" if kw > 1 else "0")
             writer.line(f"const int y = {index[1]} * {strides[0]} + {ky} * {dilations[0]} - {top};")
-            writer.line(f"const int x = {index[2]} * {strides[1]} + {kx} * {dilations[1]} - {left};")
-            writer.line(f"if (y >= 0 && y < {height} && x >= 0 && x < {width}) {{  /* inside of the image */")
+            writer.line(
+                f"const int x = {index[2]} * {strides[1]} + {kx} * {dilations[1]} - {left};"
+            )
+            writer.line(
+                f"if (y >= 0 && y < {height} && x >= 0 && x < {width}) {{  /* inside of the image */"
+            )
             writer.depth += 1
-            writer.line(f"const {kind} v = {e.name(x)}[(({index[0]} * {height} + y) * {width} + x) * {channels} + {index[3]}];")
+            writer.line(
+                f"const {kind} v = {e.name(x)}[(({index[0]} * {height} + y) * {width} + x) * {channels} + {index[3]}];"
+            )
             if how == "max":
                 writer.line("r = tw_max(r, v);" if dtype == "f32" else "r = v > r ? v : r;")
             else:
@@ -224,7 +275,11 @@ def emit_pool(e: Emitter, group: Group, name: str) -> list[str]:
             writer.line("}")
         value = "r"
         if how == "avg":
-            count = literal(float(kh * kw), "f32") if node.attributes["count_include_pad"] else "(float)count"
+            count = (
+                literal(float(kh * kw), "f32")
+                if node.attributes["count_include_pad"]
+                else "(float)count"
+            )
             writer.line("(void)count;")
             value = f"r / {count}"
         writer.line(finish(value, index))
@@ -252,15 +307,26 @@ def emit_reduce(e: Emitter, group: Group, name: str) -> list[str]:
             start = f"{e.name(x)}[{index_text(x, identity(len(x.shape)), first)}]"
         writer.line(f"{C_TYPES[dtype]} r = {start};")
         with nest(writer, [(names[k], x.shape[k]) for k in axes]):
-            writer.line(f"const {C_TYPES[dtype]} v = {e.name(x)}[{index_text(x, identity(len(x.shape)), loops)}];")
+            writer.line(
+                f"const {C_TYPES[dtype]} v = {e.name(x)}[{index_text(x, identity(len(x.shape)), loops)}];"
+            )
             if how in ("max", "min"):
                 sign = ">" if how == "max" else "<"
-                writer.line(f"r = tw_{how}(r, v);" if dtype == "f32" else f"r = v {sign} r ? v : r;")
+                writer.line(
+                    f"r = tw_{how}(r, v);" if dtype == "f32" else f"r = v {sign} r ? v : r;"
+                )
             else:
                 operation = "*" if how == "prod" else "+"
-                writer.line(f"r = {'' if dtype == 'f32' else f'({C_TYPES[dtype]})'}(r {operation} v);")
+                writer.line(
+                    f"r = {'' if dtype == 'f32' else f'({C_TYPES[dtype]})'}(r {operation} v);"
+                )
         count = prod(x.shape[k] for k in axes)
-        writer.line(finish(f"r / {literal(float(count), 'f32')}" if how == "mean" else "r", [loops[k] for k in kept]))
+        writer.line(
+            finish(
+                f"r / {literal(float(count), 'f32')}" if how == "mean" else "r",
+                [loops[k] for k in kept],
+            )
+        )
     footer(writer)
     return writer.lines
 
@@ -311,7 +377,9 @@ def emit_rows(e: Emitter, group: Group, name: str) -> list[str]:
             if node.kind == "layer_norm":
                 writer.line(f"{each} sum += p[i];")
                 writer.line(f"const float mean = sum / {count};")
-                writer.line(f"{each} {{ const float v = p[i] - mean; q[i] = v; squares += v * v; }}")
+                writer.line(
+                    f"{each} {{ const float v = p[i] - mean; q[i] = v; squares += v * v; }}"
+                )
             else:
                 writer.line(f"{each} {{ const float v = p[i]; q[i] = v; squares += v * v; }}")
                 writer.line("(void)sum;")
@@ -336,14 +404,19 @@ def emit_movement(e: Emitter, group: Group, name: str) -> list[str]:
     def copy(shape: tuple[int, ...], to: list[str], source: Value, at: list[str]) -> None:
         with nest(writer, [(f"i{k}", n) for k, n in enumerate(shape)]):
             left = index_text(y, identity(rank), [f"({t})" if " " in t else t for t in to])
-            right = index_text(source, identity(len(source.shape)), [f"({t})" if " " in t else t for t in at])
+            right = index_text(
+                source, identity(len(source.shape)), [f"({t})" if " " in t else t for t in at]
+            )
             writer.line(f"{e.name(y)}[{left}] = {e.name(source)}[{right}];")
 
     def variables(shape: tuple[int, ...]) -> list[str]:
         return [f"i{k}" if n > 1 else "0" for k, n in enumerate(shape)]
 
     def moved(names: list[str], offsets: tuple[int, ...], strides: tuple[int, ...]) -> list[str]:
-        return [str(o) if n == "0" else f"{n} * {s} + {o}" for n, o, s in zip(names, offsets, strides, strict=True)]
+        return [
+            str(o) if n == "0" else f"{n} * {s} + {o}"
+            for n, o, s in zip(names, offsets, strides, strict=True)
+        ]
 
     x = node.inputs[0]
     if node.kind == "transpose":
@@ -352,16 +425,25 @@ def emit_movement(e: Emitter, group: Group, name: str) -> list[str]:
         copy(y.shape, names, x, [names[order.index(k)] for k in range(rank)])
     elif node.kind == "slice":
         names = variables(y.shape)
-        copy(y.shape, names, x, moved(names, node.attributes["offsets"], node.attributes["strides"]))
+        copy(
+            y.shape, names, x, moved(names, node.attributes["offsets"], node.attributes["strides"])
+        )
     elif node.kind == "pad":
-        writer.line(f"for (int i = 0; i < {y.elements}; i++) {e.name(y)}[i] = {literal(node.attributes['value'], y.dtype)};")
+        writer.line(
+            f"for (int i = 0; i < {y.elements}; i++) {e.name(y)}[i] = {literal(node.attributes['value'], y.dtype)};"
+        )
         names = variables(x.shape)
         copy(x.shape, moved(names, node.attributes["low"], (1,) * rank), x, names)
     elif node.kind == "insert":
         part = node.inputs[1]
         writer.line(f"for (int i = 0; i < {y.elements}; i++) {e.name(y)}[i] = {e.name(x)}[i];")
         names = variables(part.shape)
-        copy(part.shape, moved(names, node.attributes["offsets"], node.attributes["strides"]), part, names)
+        copy(
+            part.shape,
+            moved(names, node.attributes["offsets"], node.attributes["strides"]),
+            part,
+            names,
+        )
     elif node.kind == "concat":
         start, axis = 0, node.attributes["axis"]
         for part in node.inputs:
@@ -374,10 +456,15 @@ def emit_movement(e: Emitter, group: Group, name: str) -> list[str]:
         outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
         size = x.shape[axis]
         with nest(writer, [("i", outer), ("j", indices.elements), ("k", inner)]):
-            i, j, k = (t if n > 1 else "0" for t, n in (("i", outer), ("j", indices.elements), ("k", inner)))
+            i, j, k = (
+                t if n > 1 else "0"
+                for t, n in (("i", outer), ("j", indices.elements), ("k", inner))
+            )
             writer.line(f"int32_t at = {e.name(indices)}[{j}];")
             writer.line(f"at = at < 0 ? 0 : at >= {size} ? {size - 1} : at;")
-            writer.line(f"{e.name(y)}[({i} * {indices.elements} + {j}) * {inner} + {k}] = {e.name(x)}[({i} * {size} + at) * {inner} + {k}];")
+            writer.line(
+                f"{e.name(y)}[({i} * {indices.elements} + {j}) * {inner} + {k}] = {e.name(x)}[({i} * {size} + at) * {inner} + {k}];"
+            )
     footer(writer)
     return writer.lines
 

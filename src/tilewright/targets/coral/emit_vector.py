@@ -38,7 +38,11 @@ def is_depthwise(node: Node) -> bool:
 def is_rows(node: Node) -> bool:
     """A product of rows: every output pixel reads the pixel at its own place."""
     kh, kw = node.inputs[1].shape[:2]
-    return (kh, kw) == (1, 1) and tuple(node.attributes["strides"]) == (1, 1) and not any(node.attributes["padding"])
+    return (
+        (kh, kw) == (1, 1)
+        and tuple(node.attributes["strides"]) == (1, 1)
+        and not any(node.attributes["padding"])
+    )
 
 
 def choose_emitter(e: Emitter, group: Group, index: int, vector: bool) -> Emit | None:
@@ -64,16 +68,22 @@ def choose_emitter(e: Emitter, group: Group, index: int, vector: bool) -> Emit |
             _patches(e, node, index)
             return lambda e, g, n: emit_gemm(e, g, n, index)
         return emit_q_conv
-    if node.kind == "conv" and node.inputs[0].dtype == "i8" and vector and node.attributes["groups"] == 1:
-        if _prefers_vector(node) and "order" not in node.attributes:
-            _patches(e, node, index)
-            if not _plain_sum(group):
-                e.need_scratch("tile", 4 * TILE_ROWS * TILE_COLUMNS, index)
-            return lambda e, g, n: emit_gemm_sum(e, g, n, index)
-    if node.kind == "conv" and node.output.dtype == "f32" and vector and e.machine.vector_float:
-        if node.attributes["groups"] == 1 and node.output.shape[-1] >= 4 and "order" not in node.attributes:
+    if (
+        node.kind == "conv"
+        and node.inputs[0].dtype == "i8"
+        and vector
+        and node.attributes["groups"] == 1
+    ) and _prefers_vector(node) and "order" not in node.attributes:
+        _patches(e, node, index)
+        if not _plain_sum(group):
+            e.need_scratch("tile", 4 * TILE_ROWS * TILE_COLUMNS, index)
+        return lambda e, g, n: emit_gemm_sum(e, g, n, index)
+    floats = node.kind == "conv" and node.output.dtype == "f32" and vector and e.machine.vector_float
+    if floats and node.attributes["groups"] == 1 and node.output.shape[-1] >= 4:
+        if "order" not in node.attributes:
             e.need_scratch("row", 4 * node.output.shape[-1], index)
             return lambda e, g, n: emit_conv_f32(e, g, n, index)
+        return None
     return None
 
 
@@ -122,7 +132,9 @@ def packed_weights(e: Emitter, node: Node, index: int) -> str:
     data = node.inputs[1].data
     assert data is not None
     matrix = data.reshape(-1, data.shape[-1])
-    blocks = [matrix[:, f : f + TILE_COLUMNS].reshape(-1) for f in range(0, matrix.shape[1], TILE_COLUMNS)]
+    blocks = [
+        matrix[:, f : f + TILE_COLUMNS].reshape(-1) for f in range(0, matrix.shape[1], TILE_COLUMNS)
+    ]
     name = f"weights_{index}"
     e.extra.append(
         f"static const int8_t {name}[{matrix.size}] __attribute__((aligned(16))) = "
@@ -132,7 +144,7 @@ def packed_weights(e: Emitter, node: Node, index: int) -> str:
 
 
 def _window(e: Emitter, node: Node, index: int, zero: int) -> str:
-    kh, kw, depth, _ = node.inputs[1].shape
+    kh, kw, _depth, _ = node.inputs[1].shape
     _, height, width, channels = image_shape(node)
     dilations = node.attributes["dilations"]
     name = f"window_{index}"
@@ -150,7 +162,7 @@ def _rows(e: Emitter, writer: Writer, node: Node, index: int, zero: int) -> tupl
     Past the last pixel the last one is computed again, so that there is one kernel.
     """
     kh, kw, depth, _ = node.inputs[1].shape
-    images, oh, ow, n = node.output.shape
+    images, oh, ow, _n = node.output.shape
     pixels = images * oh * ow
     k = kh * kw * depth
     x = e.name(node.inputs[0])
@@ -191,9 +203,13 @@ def emit_gemm(e: Emitter, group: Group, name: str, index: int) -> list[str]:
         for p in range(TILE_ROWS):
             at = "i" if p == 0 else f"(i + {p} < {pixels} ? i + {p} : {pixels - 1})"
             writer.line(f"int8_t *y{p} = {y} + {at} * {n};")
-        e.extra.append(f"static const int size_{index}[3] = {{{k}, {n}, {aligned}}};  /* k, columns, aligned rows */")
+        e.extra.append(
+            f"static const int size_{index}[3] = {{{k}, {n}, {aligned}}};  /* k, columns, aligned rows */"
+        )
         writer.line("int8_t *const y[4] = {y0, y1, y2, y3};")
-        writer.line(f"k_gemm_i8(a0, a1, a2, a3, {packed_weights(e, node, index)}, y, size_{index}, &{scale});")
+        writer.line(
+            f"k_gemm_i8(a0, a1, a2, a3, {packed_weights(e, node, index)}, y, size_{index}, &{scale});"
+        )
     footer(writer)
     return writer.lines
 
@@ -224,20 +240,35 @@ def emit_gemm_sum(e: Emitter, group: Group, name: str, index: int) -> list[str]:
             writer.line(f"const int size[4] = {{{k}, {stride}, {aligned}, columns}};")
             if plain:
                 y = e.name(node.output)
-                rows = [f"{y} + {'i' if p == 0 else f'(i + {p} < {pixels} ? i + {p} : {pixels - 1})'} * {n} + f" for p in range(4)]
+                rows = [
+                    f"{y} + {'i' if p == 0 else f'(i + {p} < {pixels} ? i + {p} : {pixels - 1})'} * {n} + f"
+                    for p in range(4)
+                ]
             else:
                 rows = [f"(int32_t *)tile_{index} + {p * TILE_COLUMNS}" for p in range(4)]
             writer.line(f"int32_t *const y[4] = {{{', '.join(rows)}}};")
             constant = node.inputs[1].data is not None
-            b = f"{packed_weights(e, node, index)} + f * {k}" if constant else f"{e.name(node.inputs[1])} + f"
+            b = (
+                f"{packed_weights(e, node, index)} + f * {k}"
+                if constant
+                else f"{e.name(node.inputs[1])} + f"
+            )
             writer.line(f"k_gemm_i32(a0, a1, a2, a3, {b}, y, size);")
             if finish is not None:
                 writer.line(f"const int count = {pixels} - i < 4 ? {pixels} - i : 4;")
-                with writer.block("for (int p = 0; p < count; p++)"), writer.block("for (int j = 0; j < columns; j++)"):
+                with (
+                    writer.block("for (int p = 0; p < count; p++)"),
+                    writer.block("for (int j = 0; j < columns; j++)"),
+                ):
                     value = f"((const int32_t *)tile_{index})[p * {TILE_COLUMNS} + j]"
                     if len(node.inputs) > 2:
                         value += f" + {e.name(node.inputs[2])}[f + j]"
-                    where = [f"(i + p) / {oh * ow}", f"(i + p) / {ow} % {oh}", f"(i + p) % {ow}", "f + j"]
+                    where = [
+                        f"(i + p) / {oh * ow}",
+                        f"(i + p) / {ow} % {oh}",
+                        f"(i + p) % {ow}",
+                        "f + j",
+                    ]
                     writer.line(finish(value, where))
     footer(writer)
     return writer.lines
@@ -263,9 +294,13 @@ def emit_depthwise(e: Emitter, group: Group, name: str, index: int) -> list[str]
         writer.line("int t = 0;")
         with nest(writer, [("ky", kh), ("kx", kw)]):
             ky, kx = ("ky" if kh > 1 else "0"), ("kx" if kw > 1 else "0")
-            writer.line(f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};")
+            writer.line(
+                f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};"
+            )
             writer.line(f"const int inside = y >= 0 && y < {height} && x >= 0 && x < {width};")
-            writer.line(f"taps[t++] = inside ? {e.name(x)} + (({n} * {height} + y) * {width} + x) * {channels} : pad_{index};")
+            writer.line(
+                f"taps[t++] = inside ? {e.name(x)} + (({n} * {height} + y) * {width} + x) * {channels} : pad_{index};"
+            )
         writer.line(f"k_depthwise_i8(taps, {e.name(w)}, to, {kh * kw}, {channels}, &{scale});")
         writer.line(f"to += {channels};")
     footer(writer)
@@ -286,15 +321,21 @@ def emit_q_conv(e: Emitter, group: Group, name: str) -> list[str]:
     (top, left, _, _), (sy, sx), (dy, dx) = at["padding"], at["strides"], at["dilations"]
     per_group = filters // at["groups"]
     with nest(writer, [("n", images), ("oy", oh), ("ox", ow), ("f", filters)]):
-        n, oy, ox, f = (t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow), ("f", filters)))
+        n, oy, ox, f = (
+            t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow), ("f", filters))
+        )
         writer.line(f"int32_t acc = {e.name(bias)}[{f}];")
         with nest(writer, [("ky", kh), ("kx", kw), ("c", depth)]):
             ky, kx, c = (t if s > 1 else "0" for t, s in (("ky", kh), ("kx", kw), ("c", depth)))
-            writer.line(f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};")
+            writer.line(
+                f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};"
+            )
             writer.line(f"const int inside = y >= 0 && y < {height} && x >= 0 && x < {width};")
             where = f"(({n} * {height} + y) * {width} + x) * {channels} + {f} / {per_group} * {depth} + {c}"
             writer.line(f"const int32_t v = inside ? {e.name(x)}[{where}] : {at['zero_x']};")
-            writer.line(f"acc += v * {e.name(w)}[(({ky} * {kw} + {kx}) * {depth} + {c}) * {filters} + {f}];")
+            writer.line(
+                f"acc += v * {e.name(w)}[(({ky} * {kw} + {kx}) * {depth} + {c}) * {filters} + {f}];"
+            )
         left_shift = f" << {at['left']}" if at["left"] else ""
         writer.line(
             f"{e.name(node.output)}[{index_text(node.output, identity(4), [n, oy, ox, f])}] = (int8_t)tw_requantise("
@@ -317,7 +358,9 @@ def emit_mean(e: Emitter, group: Group, name: str) -> list[str]:
     with nest(writer, [(f"i{k}", x.shape[k]) for k in kept]):
         writer.line("int32_t acc = 0;")
         with nest(writer, [(f"i{k}", x.shape[k]) for k in axes]):
-            writer.line(f"acc += {e.name(x)}[{index_text(x, identity(len(x.shape)), loops)}] - {at['zero_x']};")
+            writer.line(
+                f"acc += {e.name(x)}[{index_text(x, identity(len(x.shape)), loops)}] - {at['zero_x']};"
+            )
         left_shift = f" << {at['left']}" if at["left"] else ""
         target = index_text(node.output, identity(len(kept)), [loops[k] for k in kept])
         writer.line(
@@ -341,7 +384,9 @@ def emit_add(e: Emitter, group: Group, name: str) -> list[str]:
             f"({b}[i] - {at['zero_b']}) * {at['multiplier_b']};"
         )
         writer.line(f"const int32_t q = tw_shift_even(acc, 20) + {at['zero_y']};")
-        writer.line(f"{e.name(node.output)}[i] = (int8_t)tw_clip(tw_clip(q, {at['lower']}, 32767), -128, {at['upper']});")
+        writer.line(
+            f"{e.name(node.output)}[i] = (int8_t)tw_clip(tw_clip(q, {at['lower']}, 32767), -128, {at['upper']});"
+        )
     footer(writer)
     return writer.lines
 
@@ -395,7 +440,9 @@ def emit_conv_f32(e: Emitter, group: Group, name: str, index: int) -> list[str]:
         writer.line("int first = 1;")
         with nest(writer, [("ky", kh), ("kx", kw)]):
             ky, kx = ("ky" if kh > 1 else "0"), ("kx" if kw > 1 else "0")
-            writer.line(f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};")
+            writer.line(
+                f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};"
+            )
             with writer.block(f"if (y >= 0 && y < {height} && x >= 0 && x < {width})"):
                 writer.line(
                     f"k_row_f32(r, {e.name(x)} + (({n} * {height} + y) * {width} + x) * {channels}, "

@@ -159,7 +159,7 @@ def windows(x: Array, node: Node, kernel: tuple[int, int], fill: float) -> tuple
     """[n, oh, ow, kh, kw, c] and which of its elements are inside of the image."""
     top, left, _, _ = node.attributes["padding"]
     (sy, sx), (dy, dx) = node.attributes["strides"], node.attributes["dilations"]
-    n, height, width, channels = x.shape
+    _, height, width, _ = x.shape
     _, oh, ow, _ = node.output.shape
     rows = np.arange(oh)[:, None] * sy + np.arange(kernel[0])[None] * dy - top
     columns = np.arange(ow)[:, None] * sx + np.arange(kernel[1])[None] * dx - left
@@ -182,7 +182,9 @@ def conv(node: Node, x: Array, w: Array, bias: Array | None = None) -> Array:
         for g in range(groups):
             part = view[..., g * depth : (g + 1) * depth].astype(np.int64)
             weights = w[..., g * per_group : (g + 1) * per_group].astype(np.int64)
-            acc[..., g * per_group : (g + 1) * per_group] = np.einsum("nhwabc,abcf->nhwf", part, weights)
+            acc[..., g * per_group : (g + 1) * per_group] = np.einsum(
+                "nhwabc,abcf->nhwf", part, weights
+            )
         if bias is not None:
             acc = acc + bias
         return acc.astype(np.int32)
@@ -192,7 +194,11 @@ def conv(node: Node, x: Array, w: Array, bias: Array | None = None) -> Array:
             ok = inside[None, :, :, ky, kx, None]
             for c in range(depth):
                 # Channel c of every group, spread over the group's filters.
-                taps = view[:, :, :, ky, kx, c::depth] if groups > 1 else view[:, :, :, ky, kx, c : c + 1]
+                taps = (
+                    view[:, :, :, ky, kx, c::depth]
+                    if groups > 1
+                    else view[:, :, :, ky, kx, c : c + 1]
+                )
                 values = np.repeat(taps, per_group, axis=-1) if groups > 1 else taps
                 acc = np.where(ok, acc + values * w[ky, kx, c], acc)
     return acc if bias is None else acc + bias
@@ -209,7 +215,9 @@ def pool(node: Node, x: Array) -> Array:
             tap, here = view[:, :, :, ky, kx], ok[:, :, :, ky, kx]
             if kind == "max":
                 lowest = F(-np.inf) if x.dtype == F else np.iinfo(x.dtype).min
-                start = np.full(node.output.shape, lowest, dtype=x.dtype) if start is None else start
+                start = (
+                    np.full(node.output.shape, lowest, dtype=x.dtype) if start is None else start
+                )
                 start = np.where(here, maximum(start, tap), start)
             else:
                 total = np.where(here, total + tap, total)
@@ -218,7 +226,9 @@ def pool(node: Node, x: Array) -> Array:
         return start
     if kind == "avg":
         count = prod(kernel) if node.attributes["count_include_pad"] else inside.sum((2, 3))
-        return total / np.asarray(count, dtype=F).reshape((1, *np.shape(count), 1) if np.ndim(count) else ())
+        return total / np.asarray(count, dtype=F).reshape(
+            (1, *np.shape(count), 1) if np.ndim(count) else ()
+        )
     return total.astype(np.int32) if x.dtype != F else total
 
 
@@ -281,13 +291,23 @@ def batch_matmul(_: Node, a: Array, b: Array) -> Array:
 def strided(node: Node, x: Array) -> Array:
     offsets, strides = node.attributes["offsets"], node.attributes["strides"]
     sizes = node.output.shape
-    return x[tuple(slice(o, o + (n - 1) * s + 1, s) for o, s, n in zip(offsets, strides, sizes, strict=True))]
+    return x[
+        tuple(
+            slice(o, o + (n - 1) * s + 1, s)
+            for o, s, n in zip(offsets, strides, sizes, strict=True)
+        )
+    ]
 
 
 def insert(node: Node, into: Array, x: Array) -> Array:
     offsets, strides = node.attributes["offsets"], node.attributes["strides"]
     result = into.copy()
-    result[tuple(slice(o, o + (n - 1) * s + 1, s) for o, s, n in zip(offsets, strides, x.shape, strict=True))] = x
+    result[
+        tuple(
+            slice(o, o + (n - 1) * s + 1, s)
+            for o, s, n in zip(offsets, strides, x.shape, strict=True)
+        )
+    ] = x
     return result
 
 
@@ -405,7 +425,9 @@ NODES: dict[str, Callable[..., Array]] = {
     "insert": insert,
     "pad": pad,
     "concat": lambda node, *xs: np.concatenate(xs, node.attributes["axis"]),
-    "gather": lambda node, x, i: np.take(x, np.clip(i, 0, x.shape[node.attributes["axis"]] - 1), axis=node.attributes["axis"]),
+    "gather": lambda node, x, i: np.take(
+        x, np.clip(i, 0, x.shape[node.attributes["axis"]] - 1), axis=node.attributes["axis"]
+    ),
     "q_conv": q_conv,
     "q_add": q_add,
     "q_table": q_table,

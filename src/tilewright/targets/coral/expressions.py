@@ -9,7 +9,9 @@ import numpy as np
 
 from tilewright.targets.coral.program import C_TYPES, Access, Node, Value
 
-PARTS: dict[str, tuple[str, ...]] = {  # helper functions a statement needs, by the marks of runtime/math.c
+PARTS: dict[
+    str, tuple[str, ...]
+] = {  # helper functions a statement needs, by the marks of runtime/math.c
     "exp": ("exp",),
     "log": ("log",),
     "tanh": ("exp", "tanh"),
@@ -71,7 +73,11 @@ def initialiser(array: np.ndarray, dtype: str) -> str:
 def _short_float(value: np.float32) -> str:
     if np.isnan(value) or np.isinf(value):
         # No literal: as bits through a hexadecimal float is not possible either.
-        return "__builtin_nanf(\"\")" if np.isnan(value) else ("-" if value < 0 else "") + "__builtin_inff()"
+        return (
+            '__builtin_nanf("")'
+            if np.isnan(value)
+            else ("-" if value < 0 else "") + "__builtin_inff()"
+        )
     text = np.format_float_scientific(value, unique=True, trim="-", exp_digits=1)
     plain = np.format_float_positional(value, unique=True, trim="0")
     text = plain if len(plain) <= len(text) else text
@@ -117,7 +123,13 @@ def _compare(node: Node, a: str, b: str) -> str:
             return f"({a} < {b} || {a} > {b})"
         return f"({unordered} || {a} {symbols[predicate[1:]]} {b})"
     if predicate.startswith("u"):
-        kind = {"i8": "uint8_t", "ui8": "uint8_t", "i1": "uint8_t", "i16": "uint16_t", "i32": "uint32_t"}[dtype]
+        kind = {
+            "i8": "uint8_t",
+            "ui8": "uint8_t",
+            "i1": "uint8_t",
+            "i16": "uint16_t",
+            "i32": "uint32_t",
+        }[dtype]
         return f"(({kind}){a} {symbols[predicate[1:]]} ({kind}){b})"
     return f"({a} {symbols[predicate]} {b})"
 
@@ -196,7 +208,10 @@ def expression(node: Node, operands: Sequence[str]) -> str:
 
 
 def _quantise(node: Node, x: str) -> str:
-    scale, zero = literal(node.attributes["scale"], "f32"), literal(float(node.attributes["zero"]), "f32")
+    scale, zero = (
+        literal(node.attributes["scale"], "f32"),
+        literal(float(node.attributes["zero"]), "f32"),
+    )
     return f"tw_quantise(tw_round({x} / {scale}) + {zero})"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.npu_kernel import Contraction
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.frontend.imported import Imported
 from tilewright.graph.capture import Graph, capture, dtype_of, shape_of
@@ -141,7 +142,9 @@ class _Adapter:
             maps = dict(zip(call.role_names(), call.operand_maps(), strict=True))
         inputs: list[Value] = []
         accesses: list[Access] = []
-        other = next((self.operand(r).dtype for r in roles if r in node.inputs and r != "cond"), dtype)
+        other = next(
+            (self.operand(r).dtype for r in roles if r in node.inputs and r != "cond"), dtype
+        )
         for role in roles:
             if role in node.inputs:
                 value = self.operand(role)
@@ -228,7 +231,16 @@ class _Adapter:
             x, shape = self.transposed(x, TO_LAST), tuple(shape[p] for p in TO_LAST)
         kernel = node.call.integers("kernel")
         counts = node.call.flag("count_include_pad")
-        out = self.emit("pool", [x], shape, dtype, reduce=kind, kernel=kernel, count_include_pad=counts, **self.window())
+        out = self.emit(
+            "pool",
+            [x],
+            shape,
+            dtype,
+            reduce=kind,
+            kernel=kernel,
+            count_include_pad=counts,
+            **self.window(),
+        )
         return self.transposed(out, TO_FIRST) if first else out
 
     def on_matmul(self) -> Value:
@@ -241,14 +253,17 @@ class _Adapter:
             raise self.fail(f"of {lhs.dtype} and {rhs.dtype} to {dtype} is not compiled for Coral")
         if "acc" in node.inputs:
             raise self.fail("with an accumulator is not compiled for Coral")
-        left, right = node.op.transposes() if hasattr(node.op, "transposes") else (
-            node.call.flag("transpose_lhs"),
-            node.call.flag("transpose_rhs"),
-        )
+        left, right = node.call.flag("transpose_lhs"), node.call.flag("transpose_rhs")
+        if isinstance(node.op, Contraction):
+            left, right = node.op.transposes()
         if left:
-            lhs = self.transposed(lhs, (*range(len(lhs.shape) - 2), len(lhs.shape) - 1, len(lhs.shape) - 2))
+            lhs = self.transposed(
+                lhs, (*range(len(lhs.shape) - 2), len(lhs.shape) - 1, len(lhs.shape) - 2)
+            )
         if right:
-            rhs = self.transposed(rhs, (*range(len(rhs.shape) - 2), len(rhs.shape) - 1, len(rhs.shape) - 2))
+            rhs = self.transposed(
+                rhs, (*range(len(rhs.shape) - 2), len(rhs.shape) - 1, len(rhs.shape) - 2)
+            )
         k, n = rhs.shape[-2:]
         if lhs.shape[-1] != k or len(lhs.shape) < 2:
             raise self.fail(f"shapes {lhs.shape} and {rhs.shape} do not fit")
@@ -256,7 +271,16 @@ class _Adapter:
             rows = lhs.elements // k
             x = self.reshaped(lhs, (1, 1, rows, k))
             w = self.reshaped(rhs, (1, 1, k, n))
-            out = self.emit("conv", [x, w], (1, 1, rows, n), dtype, groups=1, strides=(1, 1), padding=(0, 0, 0, 0), dilations=(1, 1))
+            out = self.emit(
+                "conv",
+                [x, w],
+                (1, 1, rows, n),
+                dtype,
+                groups=1,
+                strides=(1, 1),
+                padding=(0, 0, 0, 0),
+                dilations=(1, 1),
+            )
             return self.reshaped(out, shape)
         batch = int(np.prod(shape[:-2]))
         if lhs.elements // (lhs.shape[-2] * k) != batch or rhs.elements // (k * n) != batch:
@@ -323,7 +347,9 @@ class _Adapter:
                     raise self.fail(f"{role} has shape {value.shape}")
                 more.append(value)
                 roles.append(role)
-        return self.rows(kind, x, axis, more, epsilon=node.call.floating("epsilon"), roles=tuple(roles))
+        return self.rows(
+            kind, x, axis, more, epsilon=node.call.floating("epsilon"), roles=tuple(roles)
+        )
 
     # Movement
 
@@ -341,7 +367,9 @@ class _Adapter:
         x = self.operand("x")
         offsets = node.call.integers("offsets") or ()
         strides = node.call.integers("strides") or (1,) * len(x.shape)
-        return self.emit("slice", [x], shape_of(node.result), x.dtype, offsets=offsets, strides=strides)
+        return self.emit(
+            "slice", [x], shape_of(node.result), x.dtype, offsets=offsets, strides=strides
+        )
 
     def on_insert_slice(self) -> Value:
         node = self.node
@@ -351,7 +379,9 @@ class _Adapter:
         sizes = node.call.integers("sizes") or ()
         strides = node.call.integers("strides") or (1,) * len(into.shape)
         part = self.reshaped(x, sizes) if x.shape != sizes else x
-        return self.emit("insert", [into, part], into.shape, into.dtype, offsets=offsets, strides=strides)
+        return self.emit(
+            "insert", [into, part], into.shape, into.dtype, offsets=offsets, strides=strides
+        )
 
     def on_concat(self) -> Value:
         node = self.node
@@ -367,7 +397,9 @@ class _Adapter:
         low, high = node.call.integers("low") or (), node.call.integers("high") or ()
         if min((*low, *high), default=0) < 0:
             raise self.fail("negative padding is not compiled for Coral")
-        return self.emit("pad", [x], shape_of(node.result), x.dtype, low=low, value=node.call.value("value"))
+        return self.emit(
+            "pad", [x], shape_of(node.result), x.dtype, low=low, value=node.call.value("value")
+        )
 
     def on_fill(self) -> Value:
         node = self.node

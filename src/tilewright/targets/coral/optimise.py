@@ -79,7 +79,9 @@ class _Rewriter:
         self.made.append(node)
         self.definitions[node.output] = node
 
-    def new(self, node: Node, kind: str, inputs: list[Value], shape: Shape, **attributes: object) -> Value:
+    def new(
+        self, node: Node, kind: str, inputs: list[Value], shape: Shape, **attributes: object
+    ) -> Value:
         self.count += 1
         name = f"{node.output.name}_{kind}{self.count}"
         output = Value(name, shape, inputs[0].dtype)
@@ -93,7 +95,14 @@ class _Rewriter:
         self.changed = True
 
     def visit(self, node: Node) -> None:
-        rules = (self.trivial, self.compose, self.sink, self.reduce_through, self.fold, self.narrow_sum)
+        rules = (
+            self.trivial,
+            self.compose,
+            self.sink,
+            self.reduce_through,
+            self.fold,
+            self.narrow_sum,
+        )
         if not any(rule(node) for rule in rules):
             self.keep(node)
 
@@ -142,7 +151,9 @@ class _Rewriter:
             for v, access in zip(node.inputs, node.accesses, strict=True)
             if access == full and v.data is None
         ]
-        first = next((m for m in movers if m is not None and m.kind in ("transpose", "reshape")), None)
+        first = next(
+            (m for m in movers if m is not None and m.kind in ("transpose", "reshape")), None
+        )
         if first is None or first.inputs[0].data is not None:
             return False
         source = first.inputs[0]
@@ -154,13 +165,22 @@ class _Rewriter:
                 return False
         else:
             order = first.attributes["permutation"]
-            if not all(m is not None and m.kind == "transpose" and m.attributes["permutation"] == order for m in movers):
+            if not all(
+                m is not None and m.kind == "transpose" and m.attributes["permutation"] == order
+                for m in movers
+            ):
                 return False
             where = {d: order[d] for d in range(len(shape))}
         inputs, accesses = [], []
         for value, access in zip(node.inputs, node.accesses, strict=True):
             mover = self.definitions.get(value)
-            if access == full and value.data is None and mover is not None and mover.kind == first.kind and mover.inputs[0].shape == source.shape:
+            if (
+                access == full
+                and value.data is None
+                and mover is not None
+                and mover.kind == first.kind
+                and mover.inputs[0].shape == source.shape
+            ):
                 inputs.append(mover.inputs[0])
                 accesses.append(identity(len(source.shape)))
             elif access == full and value.data is None:

@@ -37,11 +37,45 @@ C_TYPES = {
 }
 
 UNARY = frozenset(
-    "neg abs exp log sqrt rsqrt recip tanh relu sigmoid square cube floor ceil round silu "
-    "gelu_tanh cast logical_not clamp requant copy".split()
+    [
+        "neg",
+        "abs",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "recip",
+        "tanh",
+        "relu",
+        "sigmoid",
+        "square",
+        "cube",
+        "floor",
+        "ceil",
+        "round",
+        "silu",
+        "gelu_tanh",
+        "cast",
+        "logical_not",
+        "clamp",
+        "requant",
+        "copy",
+    ]
 )
 BINARY = frozenset(
-    "add sub mul div max min compare logical_and logical_or logical_xor silu_gate".split()
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "max",
+        "min",
+        "compare",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "silu_gate",
+    ]
 )
 # Integer nodes of quantised programs that work element by element.
 QUANTISED = frozenset(["q_add", "q_table", "q_quantise", "q_dequantise"])
@@ -133,7 +167,9 @@ def identity(rank: int) -> Access:
     return tuple(range(rank))
 
 
-def refuse(message: str, location: Location | None = None, hint: str | None = None) -> TilewrightError:
+def refuse(
+    message: str, location: Location | None = None, hint: str | None = None
+) -> TilewrightError:
     """An operation this target does not compile."""
     return TilewrightError("TW5020", message, location, hint)
 

@@ -32,7 +32,9 @@ def qemu_missing() -> str | None:
     """None when the oracle can be asked, else why not."""
     if shutil.which(COMMAND) is None:
         return f"{COMMAND} is not installed (apt-get install qemu-system-misc)"
-    text = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=False).stdout
+    text = subprocess.run(
+        [COMMAND, "--version"], capture_output=True, text=True, check=False
+    ).stdout
     if "version 7.2" not in text:
         return f"the options are those of QEMU 7.2, this is {text.split(chr(10))[0]}"
     return None
@@ -149,7 +151,14 @@ class Qemu:
     ) -> QemuOutcome:
         """Load a linked program, write inputs, run it to its end."""
         for memory in machine.memories:
-            used = max((s.address + s.size for s in elf.segments if s.address >= memory.base and s.address < memory.base + memory.size), default=memory.base)
+            used = max(
+                (
+                    s.address + s.size
+                    for s in elf.segments
+                    if s.address >= memory.base and s.address < memory.base + memory.size
+                ),
+                default=memory.base,
+            )
             self.write(memory.base, bytes(min(used - memory.base, memory.size)))
         for segment in elf.segments:
             self.write(segment.address, segment.data)

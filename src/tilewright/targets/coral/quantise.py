@@ -22,7 +22,24 @@ from tilewright.targets.coral.program import Node, Program, Shape, Value, identi
 
 MOVES = frozenset(["reshape", "transpose", "slice", "pad", "gather", "copy"])
 TABLES = frozenset(
-    "neg abs exp log sqrt rsqrt recip tanh sigmoid square cube floor ceil round silu gelu_tanh".split()
+    [
+        "neg",
+        "abs",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "recip",
+        "tanh",
+        "sigmoid",
+        "square",
+        "cube",
+        "floor",
+        "ceil",
+        "round",
+        "silu",
+        "gelu_tanh",
+    ]
 )
 CLAMPS = frozenset(["relu", "clamp", "max", "min"])
 
@@ -145,7 +162,9 @@ class _Quantiser:
         if value not in self.narrow:
             source = self.as_wide(value)
             made = self.value(value.shape, "i8", value)
-            self.narrow[value] = self.add("q_quantise", [source], made, scale=made.scale, zero=made.zero)
+            self.narrow[value] = self.add(
+                "q_quantise", [source], made, scale=made.scale, zero=made.zero
+            )
         return self.narrow[value]
 
     def as_wide(self, value: Value) -> Value:
@@ -154,7 +173,9 @@ class _Quantiser:
             return self.wide.get(value, value)
         source = self.narrow[value]
         made = self.value(value.shape, "f32")
-        self.wide[value] = self.add("q_dequantise", [source], made, scale=source.scale, zero=source.zero)
+        self.wide[value] = self.add(
+            "q_dequantise", [source], made, scale=source.scale, zero=source.zero
+        )
         return made
 
     # Converting
@@ -170,7 +191,11 @@ class _Quantiser:
         if kind == "pool" and node.attributes["reduce"] == "max" and node.inputs[0] in self.narrow:
             # Outside of the image counts as the lowest number either way.
             return self.move(node)
-        if kind == "reduce" and node.attributes["reduce"] in ("max", "min") and node.inputs[0] in self.narrow:
+        if (
+            kind == "reduce"
+            and node.attributes["reduce"] in ("max", "min")
+            and node.inputs[0] in self.narrow
+        ):
             return self.move(node)
         if kind == "reduce" and node.attributes["reduce"] in ("mean", "sum") and self.mean(node):
             return None
@@ -185,7 +210,9 @@ class _Quantiser:
         """The node as it is, on f32 operands."""
         inputs = [self.as_wide(v) for v in node.inputs]
         output = self.value(node.output.shape, node.output.dtype)
-        self.nodes.append(Node(node.kind, inputs, output, node.attributes, node.accesses, node.location))
+        self.nodes.append(
+            Node(node.kind, inputs, output, node.attributes, node.accesses, node.location)
+        )
         self.wide[node.output] = output
 
     def move(self, node: Node) -> None:
@@ -198,7 +225,9 @@ class _Quantiser:
             level = np.rint(float(attributes["value"]) / (source.scale or 1.0)) + source.zero
             attributes["value"] = int(np.clip(level, -128, 127))
         rest = [self.wide.get(v, v) for v in node.inputs[1:]]
-        self.nodes.append(Node(node.kind, [source, *rest], output, attributes, node.accesses, node.location))
+        self.nodes.append(
+            Node(node.kind, [source, *rest], output, attributes, node.accesses, node.location)
+        )
         self.narrow[node.output] = output
 
     def activation(self, node: Node) -> tuple[Node, float | None, float | None]:
@@ -216,14 +245,20 @@ class _Quantiser:
             return clamp, low, None if high is None else float(high)
         if clamp.kind == "max" and clamp.inputs[0] is node.output:
             other = clamp.inputs[1]
-            if other.data is not None and other.elements == 1 and float(other.data.reshape(-1)[0]) == 0.0:
+            if (
+                other.data is not None
+                and other.elements == 1
+                and float(other.data.reshape(-1)[0]) == 0.0
+            ):
                 return clamp, 0.0, None
         return node, None, None
 
     def bounds(self, output: Value, low: float | None, high: float | None) -> dict[str, int]:
         scale = output.scale or 1.0
         lower = -128 if low is None else int(np.clip(np.rint(low / scale) + output.zero, -128, 127))
-        upper = 127 if high is None else int(np.clip(np.rint(high / scale) + output.zero, -128, 127))
+        upper = (
+            127 if high is None else int(np.clip(np.rint(high / scale) + output.zero, -128, 127))
+        )
         return {"lower": lower, "upper": upper}
 
     def fail(self, why: str) -> TilewrightError:
@@ -264,8 +299,19 @@ class _Quantiser:
         assert output.scale is not None
         multiplier, shift, left = self.scaling(x.scale * scales / output.scale, largest)
         attributes = {k: v for k, v in node.attributes.items() if k != "order"}
-        attributes |= {"zero_x": x.zero, "zero_y": output.zero, "left": left, **self.bounds(output, low, high)}
-        inputs = [x, self.constant(q, "i8"), self.constant(offset.astype(np.int32), "i32"), multiplier, shift]
+        attributes |= {
+            "zero_x": x.zero,
+            "zero_y": output.zero,
+            "left": left,
+            **self.bounds(output, low, high),
+        }
+        inputs = [
+            x,
+            self.constant(q, "i8"),
+            self.constant(offset.astype(np.int32), "i32"),
+            multiplier,
+            shift,
+        ]
         self.nodes.append(Node("q_conv", inputs, output, attributes, [], node.location))
         self.narrow[kept.output] = output
         if kept is not node:
@@ -280,12 +326,21 @@ class _Quantiser:
         self.averaged(node, x, axes, count if node.attributes["reduce"] == "mean" else 1, count)
         return True
 
-    def averaged(self, node: Node, x: Value, axes: tuple[int, ...], divisor: int, count: int) -> None:
+    def averaged(
+        self, node: Node, x: Value, axes: tuple[int, ...], divisor: int, count: int
+    ) -> None:
         output = self.value(node.output.shape, "i8", node.output)
         assert x.scale is not None and output.scale is not None
         factor = np.array([x.scale / (divisor * output.scale)])
         multiplier, shift, left = self.scaling(factor, np.array([255.0 * count]))
-        at = {"axes": axes, "zero_x": x.zero, "zero_y": output.zero, "left": left, "lower": -128, "upper": 127}
+        at = {
+            "axes": axes,
+            "zero_x": x.zero,
+            "zero_y": output.zero,
+            "left": left,
+            "lower": -128,
+            "upper": 127,
+        }
         self.nodes.append(Node("q_mean", [x, multiplier, shift], output, at, [], node.location))
         self.narrow[node.output] = output
 
@@ -298,9 +353,15 @@ class _Quantiser:
         (kh, kw), strides = at["kernel"], tuple(at["strides"])
         n, height, width, channels = x.shape
         _, oh, ow, _ = node.output.shape
-        if any(at["padding"]) or (strides != (kh, kw) and (oh, ow) != (1, 1)) or (oh * kh, ow * kw) != (height, width):
+        if (
+            any(at["padding"])
+            or (strides != (kh, kw) and (oh, ow) != (1, 1))
+            or (oh * kh, ow * kw) != (height, width)
+        ):
             return False
-        split = Value(f"{x.name}_w", (n, oh, kh, ow, kw, channels), "i8", scale=x.scale, zero=x.zero)
+        split = Value(
+            f"{x.name}_w", (n, oh, kh, ow, kw, channels), "i8", scale=x.scale, zero=x.zero
+        )
         self.nodes.append(Node("reshape", [x], split, {}, [], node.location))
         self.averaged(node, split, (2, 4), kh * kw if at["reduce"] == "avg" else 1, kh * kw)
         return True
@@ -308,7 +369,10 @@ class _Quantiser:
     def sum(self, node: Node) -> bool:
         """a + b of two activations of one shape."""
         full = identity(len(node.output.shape))
-        if any(v.data is not None or v.dtype != "f32" for v in node.inputs) or node.accesses != [full, full]:
+        if any(v.data is not None or v.dtype != "f32" for v in node.inputs) or node.accesses != [
+            full,
+            full,
+        ]:
             return False
         a, b = (self.as_narrow(v) for v in node.inputs)
         kept, low, high = self.activation(node)
@@ -351,7 +415,10 @@ class _Quantiser:
         output = self.value(node.output.shape, "i8", node.output)
         assert output.scale is not None
         with np.errstate(all="ignore"):
-            steps = np.rint(np.nan_to_num(result / output.scale, nan=0.0, posinf=1e9, neginf=-1e9)) + output.zero
+            steps = (
+                np.rint(np.nan_to_num(result / output.scale, nan=0.0, posinf=1e9, neginf=-1e9))
+                + output.zero
+            )
         table = np.clip(steps, -128, 127).astype(np.int8)
         self.narrow[node.output] = self.add("q_table", [x], output, table=table)
         return True
@@ -359,7 +426,7 @@ class _Quantiser:
 
 def _function(node: Node) -> Callable[[np.ndarray], np.ndarray]:
     """A unary node in float64, for its table."""
-    others = [v.data for v in node.inputs[1:]]
+    others = [v.data.reshape(-1)[0] for v in node.inputs[1:] if v.data is not None]
 
     def gelu(x: np.ndarray) -> np.ndarray:
         return 0.5 * x * (1 + np.tanh(node.attributes["inner_scale"] * (x + 0.044715 * x**3)))
@@ -390,8 +457,8 @@ def _function(node: Node) -> Callable[[np.ndarray], np.ndarray]:
         "gelu_tanh": gelu,
         "relu": lambda x: np.maximum(x, 0),
         "clamp": bounded,
-        "max": lambda x: np.maximum(x, others[0].reshape(-1)[0]),
-        "min": lambda x: np.minimum(x, others[0].reshape(-1)[0]),
+        "max": lambda x: np.maximum(x, others[0]),
+        "min": lambda x: np.minimum(x, others[0]),
     }
 
     def run(x: np.ndarray) -> np.ndarray:

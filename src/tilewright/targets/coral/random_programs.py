@@ -137,7 +137,9 @@ class _Writer:
             add(_i(0x13, 0, LOG, LOG, 128))
         self.words += _li(BASE, SCRATCH + SCRATCH_SIZE // 2 + rng.randrange(64))
         self.words += _li(INDEX, INDICES + rng.randrange(0, 4096, 4))
-        self.words += _li(STRIDE, rng.choice([0, 1, -1, 2, 3, 4, -7, 8, 16, 17, 64, -128]) & 0xFFFFFFFF)
+        self.words += _li(
+            STRIDE, rng.choice([0, 1, -1, 2, 3, 4, -7, 8, 16, 17, 64, -128]) & 0xFFFFFFFF
+        )
         mode = rng.choice([0, 0, 0, 1, 2, 3, 4])
         self.words += _li(TEMPORARY, mode << 5)
         add(_csrw(0x003, TEMPORARY))
@@ -276,7 +278,12 @@ def make_batch(seed: int, programs: int, length: int = 16) -> Batch:
         raise ValueError(f"a batch has 1 to {MOST_PROGRAMS} programs")
     rng = random.Random(seed)
     words = _handler()
-    prologue = [*_li(TEMPORARY, 0), _csrw(0x305, TEMPORARY), *_li(TEMPORARY, 0x2200), _i(0x73, 2, 0, TEMPORARY, 0x300)]
+    prologue = [
+        *_li(TEMPORARY, 0),
+        _csrw(0x305, TEMPORARY),
+        *_li(TEMPORARY, 0x2200),
+        _i(0x73, 2, 0, TEMPORARY, 0x300),
+    ]
     entry = 4 * len(words)
     words = words + prologue
     starts = []
@@ -302,10 +309,14 @@ def make_batch(seed: int, programs: int, length: int = 16) -> Batch:
     states = np.where(chosen > 0.85, small, states)
     indices = arrays.integers(0, 1 << 16, 0x2000, dtype=np.uint32)
     scratch = arrays.integers(0, 256, SCRATCH_SIZE, dtype=np.uint8)
-    return Batch(tuple(words), (entry, *starts[1:]), states.tobytes(), indices.tobytes(), scratch.tobytes())
+    return Batch(
+        tuple(words), (entry, *starts[1:]), states.tobytes(), indices.tobytes(), scratch.tobytes()
+    )
 
 
-def run_here(batch: Batch, agnostic_ones: bool = False, timing: bool = False) -> tuple[bytes, bytes]:
+def run_here(
+    batch: Batch, agnostic_ones: bool = False, timing: bool = False
+) -> tuple[bytes, bytes]:
     """Results and scratch memory after a run on our simulator."""
     machine = FUZZ_MACHINE
     core = _coral.Machine(
@@ -346,5 +357,6 @@ def differing(batch: Batch, here: bytes, there: bytes) -> list[int]:
     return [
         k
         for k in range(len(batch.starts))
-        if here[k * RESULT_SIZE : (k + 1) * RESULT_SIZE] != there[k * RESULT_SIZE : (k + 1) * RESULT_SIZE]
+        if here[k * RESULT_SIZE : (k + 1) * RESULT_SIZE]
+        != there[k * RESULT_SIZE : (k + 1) * RESULT_SIZE]
     ]

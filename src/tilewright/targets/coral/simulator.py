@@ -44,7 +44,9 @@ class Fault:
 
     def __str__(self) -> str:
         where = f"at {self.pc:#x}" + (f" in {self.function}" if self.function else "")
-        what = f" address {self.address:#x}" if self.kind.endswith(("bounds", "read", "write")) else ""
+        what = (
+            f" address {self.address:#x}" if self.kind.endswith(("bounds", "read", "write")) else ""
+        )
         near = f" ({self.symbol})" if self.symbol and what else ""
         return f"{self.kind}{what}{near} {where}"
 
@@ -214,7 +216,9 @@ class CoralSimulator:
             Location(self.elf.source),
         )
 
-    def read(self, symbol: str, dtype: Any = None, shape: Iterable[int] | None = None) -> np.ndarray:
+    def read(
+        self, symbol: str, dtype: Any = None, shape: Iterable[int] | None = None
+    ) -> np.ndarray:
         """An output as an array, by default of bytes."""
         place = self._extent(self.elf.symbol(symbol))
         data = self.core.read(place.address, place.size)

@@ -28,11 +28,22 @@ DEFAULT_STACK = 2048
 # No contraction (a fused operation reads a stale register on the measured core, and f32 results
 # follow a reference without it); wrapping integers and freely reused buffers; no auto-vectoriser,
 # which prefers strided loads.
-FLAGS = (
-    "-O2 -g -ffreestanding -ffunction-sections -fdata-sections -fno-sanitize=all -ffp-contract=off "
-    "-fno-math-errno -fwrapv -fno-strict-aliasing -fomit-frame-pointer -fno-vectorize "
-    "-fno-slp-vectorize -falign-functions=16"
-).split()
+FLAGS = [
+    "-O2",
+    "-g",
+    "-ffreestanding",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-sanitize=all",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fomit-frame-pointer",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    "-falign-functions=16",
+]
 
 SCRIPT = """\
 MEMORY {{ ITCM (rx) : ORIGIN = {code_base:#010x}, LENGTH = {code_size}
@@ -152,7 +163,9 @@ def compile_c(
         done = _run([*link, *sizes, *objects, "-o", "model.elf"], directory)
         if done.returncode:
             raise _link_error(done.stderr, machine)
-        build = Build((directory / "model.elf").read_bytes(), (directory / "model.map").read_text(), stack)
+        build = Build(
+            (directory / "model.elf").read_bytes(), (directory / "model.map").read_text(), stack
+        )
     if check:
         findings = scan(build.program, machine)
         if findings:
@@ -171,7 +184,9 @@ def assembly(source: str, machine: CoralMachine, flags: tuple[str, ...] = ()) ->
         target = ["-target", "riscv32-freestanding-none", f"-mcpu={machine.cpu}", "-mabi=ilp32"]
         done = _run(["cc", *target, *FLAGS, *flags, "-S", "model.c", "-o", "model.s"], directory)
         if done.returncode:
-            raise TilewrightError("TW5011", f"the C compiler refused it: {_first_error(done.stderr)}")
+            raise TilewrightError(
+                "TW5011", f"the C compiler refused it: {_first_error(done.stderr)}"
+            )
         return (directory / "model.s").read_text()
 
 
@@ -192,7 +207,9 @@ def _first_error(text: str) -> str:
 
 
 def _link_error(text: str, machine: CoralMachine) -> TilewrightError:
-    over = re.findall(r"section '([^']+)' will not fit in region '(\w+)': overflowed by (\d+) bytes", text)
+    over = re.findall(
+        r"section '([^']+)' will not fit in region '(\w+)': overflowed by (\d+) bytes", text
+    )
     if not over:
         return TilewrightError("TW5011", f"the linker refused the program: {_first_error(text)}")
     section, region, missing = max(over, key=lambda item: int(item[2]))

@@ -182,7 +182,10 @@ class CoralSimulator:
             names.append(symbol.name)
         start = self.elf.symbols.get("_start")
         if start is not None and names and start.address // 4 < self.machine.code.size // 4:
-            words.setdefault(start.address // 4, len(names))
+            # Start-up code states no size; it ends where the next function begins.
+            later = [f.address for f in self.elf.functions() if f.address > start.address]
+            for word in range(start.address // 4, min(later, default=start.address + 4) // 4):
+                words.setdefault(word, len(names))
             names.append("_start")
         owners = [-1] * (max(words, default=-1) + 1)
         for word, owner in words.items():

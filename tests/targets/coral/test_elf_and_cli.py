@@ -65,10 +65,22 @@ def test_the_vendor_names(tmp_path):
         (lambda d: d[:18] + struct.pack("<H", 62) + d[20:], "TW5002", "machine 62"),
         (lambda d: d[:16] + struct.pack("<H", 1) + d[18:], "TW5002", "not an executable"),
         (lambda d: d[:36] + struct.pack("<I", 1) + d[40:], "TW5002", "compressed"),
-        (lambda d: d[:60] + struct.pack("<I", 0x50000) + d[64:], "TW5004", "outside of the memory map"),
-        (lambda d: d[:56] + struct.pack("<I", 0xFFFFFF00) + d[60:], "TW5003", "outside of the file"),
+        (
+            lambda d: d[:60] + struct.pack("<I", 0x50000) + d[64:],
+            "TW5004",
+            "outside of the memory map",
+        ),
+        (
+            lambda d: d[:56] + struct.pack("<I", 0xFFFFFF00) + d[60:],
+            "TW5003",
+            "outside of the file",
+        ),
         (lambda d: d[:24] + struct.pack("<I", 0x10000) + d[28:], "TW5004", "entry point"),
-        (lambda d: d[:32] + struct.pack("<I", 0xFFFFFFF0) + d[36:], "TW5003", "outside of the file"),
+        (
+            lambda d: d[:32] + struct.pack("<I", 0xFFFFFFF0) + d[36:],
+            "TW5003",
+            "outside of the file",
+        ),
     ],
 )
 def test_foreign_and_damaged_files(change, code, says):
@@ -119,10 +131,14 @@ def test_machines():
 
 def test_scan_finds_what_the_core_lacks():
     fused, float_vector, sh2add, double = 0x7107F743, 0x02009057, 0x2062C333, 0x02B57553
-    elf = parse_elf(elf_file([fused, float_vector, sh2add, double, 0x00004501, 0, MPAUSE, addi(1, 1, 1)]))
+    elf = parse_elf(
+        elf_file([fused, float_vector, sh2add, double, 0x00004501, 0, MPAUSE, addi(1, 1, 1)])
+    )
     reasons = [f.reason for f in scan(elf, MACHINES["coral"])]
     assert len(reasons) == 5
-    for reason, word in zip(reasons, ("E1", "hang", "Zba", "no instruction", "compressed"), strict=True):
+    for reason, word in zip(
+        reasons, ("E1", "hang", "Zba", "no instruction", "compressed"), strict=True
+    ):
         assert word in reason
     assert [f.address for f in scan(elf, MACHINES["coral-zve32f"])] == [12, 16]
 
@@ -156,11 +172,22 @@ def test_sim_command(tmp_path, capsys):
     path.write_bytes(program())
     np.save(given, np.array([9], dtype=np.int32))
     status, out, _ = command(
-        capsys, "coral", "sim", str(path), "--in", f"input_0={given}", "--out", f"output_0={wanted}", "--json", "--profile-pc"
+        capsys,
+        "coral",
+        "sim",
+        str(path),
+        "--in",
+        f"input_0={given}",
+        "--out",
+        f"output_0={wanted}",
+        "--json",
+        "--profile-pc",
     )
     document = json.loads(out)
     assert status == 0 and struct.unpack("<i", wanted.read_bytes()) == (10,)
-    assert {"instructions", "cycles", "halted", "fault", "ret", "stack_low", "bytes"} <= set(document)
+    assert {"instructions", "cycles", "halted", "fault", "ret", "stack_low", "bytes"} <= set(
+        document
+    )
     assert document["halted"] and document["ret"] == 0 and document["instructions"] == 6
     assert sum(row["count"] for row in document["profile"]) == 6
     assert "estimated" in document["cycles_are"]
@@ -179,7 +206,9 @@ def test_sim_command_faults(tmp_path, capsys):
     path.write_bytes(elf_file([EBREAK]))
     assert command(capsys, "coral", "sim", str(path))[0] == 1
     path.write_bytes(elf_file([jal(0, 0)]))
-    status, out, _ = command(capsys, "coral", "sim", str(path), "--max-instructions", "100", "--json")
+    status, out, _ = command(
+        capsys, "coral", "sim", str(path), "--max-instructions", "100", "--json"
+    )
     assert status == 1 and json.loads(out)["fault"]["kind"] == "max_instructions"
 
 

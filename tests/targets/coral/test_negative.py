@@ -73,7 +73,9 @@ def test_n03_unknown_operations():
     body = "  %y = stablehlo.not_an_op %x : tensor<4xf32>\n  return %y : tensor<4xf32>"
     with pytest.raises(TilewrightError) as error:
         compiled(function("%x: tensor<4xf32>", "tensor<4xf32>", body))
-    assert "not_an_op" in str(error.value) and error.value.location and error.value.location.line == 2
+    assert (
+        "not_an_op" in str(error.value) and error.value.location and error.value.location.line == 2
+    )
     body = "  %y = stablehlo.sine %x : tensor<4xf32>\n  return %y : tensor<4xf32>"
     with pytest.raises(TilewrightError) as error:
         compiled(function("%x: tensor<4xf32>", "tensor<4xf32>", body))
@@ -108,7 +110,9 @@ def test_n07_n09_groups_and_batch():
 
     @model
     def network(x: Tensor["f32", 2, 5, 5, 6]) -> Tensor:
-        return x.conv2d(w(3, 3, 2, 9), groups=3).conv2d(w(1, 1, 9, 4)).conv2d(w(3, 3, 1, 4), groups=4)
+        return (
+            x.conv2d(w(3, 3, 2, 9), groups=3).conv2d(w(1, 1, 9, 4)).conv2d(w(3, 3, 1, 4), groups=4)
+        )
 
     made = compile_model(network.imported())
     assert made.verify(2).ok
@@ -164,7 +168,10 @@ def test_n14_dilation_and_reversal(window):
         k = k[::-1, ::-1]
     step = 2 if "rhs" in window else 1
     wanted = [
-        [sum(x[i + a * step, j + b * step] * k[a, b] for a in range(3) for b in range(3)) for j in range(out)]
+        [
+            sum(x[i + a * step, j + b * step] * k[a, b] for a in range(3) for b in range(3))
+            for j in range(out)
+        ]
         for i in range(out)
     ]
     try:
@@ -239,7 +246,12 @@ def test_n20_dynamic_shapes_are_refused():
 
 
 def test_malformed_text():
-    for text in ("func.func @main(", "module {", "", "func.func @main() { return %0 : tensor<f32> }"):
+    for text in (
+        "func.func @main(",
+        "module {",
+        "",
+        "func.func @main() { return %0 : tensor<f32> }",
+    ):
         with pytest.raises(TilewrightError):
             compiled(text)
 

@@ -69,16 +69,22 @@ def choose_emitter(e: Emitter, group: Group, index: int, vector: bool) -> Emit |
             return lambda e, g, n: emit_gemm(e, g, n, index)
         return emit_q_conv
     if (
-        node.kind == "conv"
-        and node.inputs[0].dtype == "i8"
-        and vector
-        and node.attributes["groups"] == 1
-    ) and _prefers_vector(node) and "order" not in node.attributes:
+        (
+            node.kind == "conv"
+            and node.inputs[0].dtype == "i8"
+            and vector
+            and node.attributes["groups"] == 1
+        )
+        and _prefers_vector(node)
+        and "order" not in node.attributes
+    ):
         _patches(e, node, index)
         if not _plain_sum(group):
             e.need_scratch("tile", 4 * TILE_ROWS * TILE_COLUMNS, index)
         return lambda e, g, n: emit_gemm_sum(e, g, n, index)
-    floats = node.kind == "conv" and node.output.dtype == "f32" and vector and e.machine.vector_float
+    floats = (
+        node.kind == "conv" and node.output.dtype == "f32" and vector and e.machine.vector_float
+    )
     if floats and node.attributes["groups"] == 1 and node.output.shape[-1] >= 4:
         if "order" not in node.attributes:
             e.need_scratch("row", 4 * node.output.shape[-1], index)

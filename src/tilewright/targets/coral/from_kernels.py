@@ -117,6 +117,8 @@ class _Adapter:
 
     def convert(self, node: KernelNode) -> Value:
         family = node.family.removeprefix("elementwise_")
+        if family == "dequant" or (family == "requant" and self.scale()):
+            return self.scaled(family)
         if family in UNARY | BINARY or family == "select":
             return self.elementwise(family)
         method = getattr(self, f"on_{node.family}", None)
@@ -167,17 +169,56 @@ class _Adapter:
             attributes["predicate"] = call.string("predicate")
         if kind == "clamp":
             attributes |= {"min": call.value("min"), "max": call.value("max")}
-        if kind == "requant":
-            if "scale" in node.inputs or call.value("scale") is not None:
-                raise self.fail("with a scale is not compiled for Coral")
-            if inputs[0].dtype != "f32" or dtype not in ("i8", "ui8", "i16", "i32"):
-                raise self.fail(f"to {dtype} is not compiled for Coral")
+        if kind == "requant" and (
+            inputs[0].dtype != "f32" or dtype not in ("i8", "ui8", "i16", "i32")
+        ):
+            raise self.fail(f"of {inputs[0].dtype} to {dtype} is not compiled for Coral")
         if kind == "gelu_tanh":
             attributes["inner_scale"] = call.floating("inner_scale")
         floats = {"exp", "log", "sqrt", "rsqrt", "recip", "tanh", "sigmoid", "silu", "gelu_tanh"}
         if kind in floats | {"floor", "ceil", "round", "silu_gate"} and dtype != "f32":
             raise self.fail(f"on {dtype} is not compiled for Coral")
         return self.emit(kind, inputs, shape, dtype, accesses, **attributes)
+
+    def scale(self) -> tuple[Value, Access] | None:
+        """The scale of a quantisation, and how the result indexes it."""
+        node = self.node
+        assert node is not None
+        call = node.call
+        if "scale" in node.inputs:
+            if call.attributes.get("block") is not None or "scale_encoding" in call.attributes:
+                raise self.fail("scales of blocks are not compiled for Coral")
+            value = self.operand("scale")
+            if "operand_maps" not in call.attributes:
+                if value.elements != 1:
+                    raise self.fail(f"the scale has shape {value.shape}")
+                return value, (None,) * len(value.shape)
+            maps = dict(zip(call.role_names(), call.operand_maps(), strict=True))
+            return value, tuple(getattr(e, "position", None) for e in maps["scale"].results)
+        factor = call.floating("scale")
+        return None if factor is None else (self.constant(np.asarray(factor), "f32"), ())
+
+    def scaled(self, family: str) -> Value:
+        """dequant is x * scale in f32; requant divides by the scale and rounds."""
+        node = self.node
+        assert node is not None
+        x, found = self.operand("x"), self.scale()
+        shape, dtype = shape_of(node.result), dtype_of(node.result)
+        if x.shape != shape or (dtype if family == "dequant" else x.dtype) != "f32":
+            raise self.fail(f"of {x.dtype} to {dtype} is not compiled for Coral")
+        full = identity(len(shape))
+        if "operand_maps" in node.call.attributes:
+            maps = dict(zip(node.call.role_names(), node.call.operand_maps(), strict=True))
+            if tuple(getattr(e, "position", None) for e in maps["x"].results) != full:
+                raise self.fail("a quantisation that moves elements is not compiled for Coral")
+        if family == "dequant":
+            wide = x if x.dtype == "f32" else self.emit("cast", [x], shape, "f32", [full])
+            if found is None:
+                return wide
+            return self.emit("mul", [wide, found[0]], shape, "f32", [full, found[1]])
+        assert found is not None
+        quotient = self.emit("div", [x, found[0]], shape, "f32", [full, found[1]])
+        return self.emit("requant", [quotient], shape, dtype, [full])
 
     def transposed(self, value: Value, permutation: tuple[int, ...]) -> Value:
         if value.data is not None:

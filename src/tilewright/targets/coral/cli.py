@@ -167,6 +167,146 @@ def _print(outcome: Any, profile: list[dict[str, Any]] | None) -> None:
         )
 
 
+@command.command("compile")
+@click.argument("model")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="the file to write")
+@click.option("--machine", default="coral", show_default=True, help=f"one of {', '.join(MACHINES)}")
+@click.option("--emit", type=click.Choice(["elf", "c", "asm"]), default="elf", show_default=True)
+@click.option("--int8", is_flag=True, help="quantise a float model")
+@click.option(
+    "--calibrate",
+    type=click.Path(exists=True, dir_okay=False),
+    help=".npz of samples: one array per input, samples first",
+)
+@click.option("--stack", type=click.IntRange(64), default=2048, show_default=True)
+@click.option("--const-in-itcm", is_flag=True, help="constants in instruction memory")
+@click.option(
+    "--dump-phases", type=click.Path(file_okay=False), help="a directory for every stage's text"
+)
+@click.option("--no-verify", is_flag=True, help="do not run the result against its reference")
+@click.option("--json", "as_json", is_flag=True, help="one JSON document")
+def compile_command(
+    model: str,
+    output: str | None,
+    machine: str,
+    emit: str,
+    int8: bool,
+    calibrate: str | None,
+    stack: int,
+    const_in_itcm: bool,
+    dump_phases: str | None,
+    no_verify: bool,
+    as_json: bool,
+) -> int:
+    """Compile MODEL (StableHLO or linalg text, ONNX, a PyTorch program, module:factory) to one ELF."""
+    from tilewright.frontend.models import import_model
+    from tilewright.targets.coral.compile import CoralOptions, compile_model
+    from tilewright.targets.coral.toolchain import assembly
+
+    options = CoralOptions("int8" if int8 else "keep", stack=stack, constants_in_code=const_in_itcm)
+    imported = import_model(model)
+    samples = _samples(calibrate, [spec.name for spec in imported.inputs]) if calibrate else []
+    say = None if as_json else (lambda text: click.echo(f"{text} …", err=True))
+    made = compile_model(imported, machine, options, samples, say)
+    verdict = None if no_verify else made.verify()
+    contents = {"elf": lambda: made.build.elf, "c": lambda: made.source.encode()}
+    contents["asm"] = lambda: assembly(made.source, made.machine).encode()
+    if output:
+        _write(Path(output), contents[emit]())
+    if dump_phases:
+        Path(dump_phases).mkdir(parents=True, exist_ok=True)
+        for name, text in made.phases.items():
+            _write(Path(dump_phases) / (name if "." in name else f"{name}.txt"), text.encode())
+        _write(Path(dump_phases) / "5-model.elf", made.build.elf)
+    if as_json:
+        document: dict[str, Any] = {
+            "model": model,
+            "machine": machine,
+            "sizes": made.sizes,
+            "fits": made.fits,
+            "sqnr_db": made.sqnr,
+            "plan": made.storage.plan.to_json(),
+            "verified": verdict
+            and {"ok": verdict.ok, "cases": verdict.cases, "text": verdict.text},
+        }
+        for stem, values in (("inputs", made.program.inputs), ("outputs", made.program.outputs)):
+            document[stem] = [
+                {
+                    "symbol": f"{stem[:-1]}_{k}",
+                    "shape": list(v.shape),
+                    "dtype": v.dtype,
+                    "scale": v.scale,
+                    "zero": v.zero,
+                }
+                for k, v in enumerate(values)
+            ]
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo(made.budget.text_table())
+        for name, level in made.sqnr.items():
+            click.echo(f"{name}: {level:.1f} dB against f32")
+        if verdict:
+            click.echo(
+                f"{'verified' if verdict.ok else 'WRONG'}: {verdict.cases} cases, {verdict.text}"
+            )
+    return 0 if verdict is None or verdict.ok else 1
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise TilewrightError(
+            "TW0011", f"cannot write the file: {error.strerror or error}", Location(str(path))
+        ) from None
+
+
+def _samples(path: str, names: list[str]) -> list[list[np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = [file[name] for name in names]
+    except (OSError, ValueError, KeyError) as error:
+        raise TilewrightError(
+            "TW5008",
+            f"the samples cannot be read: {error}",
+            Location(path),
+            f"an .npz with {', '.join(names)}",
+        ) from None
+    return [list(sample) for sample in zip(*arrays, strict=False)]
+
+
+@command.command("report")
+@click.argument("model")
+@click.option("--machine", default="coral", show_default=True, help=f"one of {', '.join(MACHINES)}")
+@click.option("--int8", is_flag=True, help="quantise a float model")
+@click.option(
+    "--top", type=click.IntRange(1), default=12, show_default=True, help="how many hot instructions"
+)
+def report(model: str, machine: str, int8: bool, top: int) -> None:
+    """Budget, cycles per op, and where the time goes, for MODEL on random inputs."""
+    from tilewright.frontend.models import import_model
+    from tilewright.targets.coral.compile import CoralOptions, compile_model, random_inputs
+    from tilewright.targets.coral.simulator import TIMING_TABLE
+
+    made = compile_model(import_model(model), machine, CoralOptions("int8" if int8 else "keep"))
+    simulator = made.simulator()
+    for index, array in enumerate(made.quantised_inputs(random_inputs(made.program, 0))):
+        simulator.write(f"input_{index}", array)
+    outcome = simulator.run()
+    click.echo(made.budget.text_table())
+    click.echo(
+        f"\n{outcome.region_instructions:,} instructions, {outcome.region_cycles:,} cycles estimated (table {TIMING_TABLE})"
+    )
+    for name, (instructions, cycles) in outcome.steps.items():
+        click.echo(f"  {name:<28} {instructions:>12,} instructions {cycles:>12,} cycles")
+    click.echo("\nhot instructions")
+    rows = sorted(_profile(simulator), key=lambda row: -row["cycles"])[:top]
+    for row in rows:
+        click.echo(
+            f"  {row['cycles']:>10,} cycles {row['count']:>10,} x  {row['pc']:6x} {row['function'] or '':<20} {row['text']}"
+        )
+
+
 @command.command("disasm")
 @click.argument("program", type=click.Path(dir_okay=False))
 def disasm(program: str) -> None:

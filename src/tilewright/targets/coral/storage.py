@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tilewright.planning.buffers import Buffer
 from tilewright.planning.plan import Plan, plan
-from tilewright.targets.coral.groups import Group, source_of
+from tilewright.targets.coral.groups import OPEN_ENDED, Group, source_of
 from tilewright.targets.coral.program import DTYPES, Node, Program, Value, identity
 
 ALIGNMENT = 16
@@ -108,20 +108,27 @@ def _reusable(
     homes: dict[Value, str],
     definitions: dict[Value, Node],
 ) -> tuple[str, ...]:
-    """Buffers the value may lie on: read here for the last time, each element before it is written."""
-    if not group.root.elementwise or len(group.stored) != 1:
+    """Buffers the value may lie on: read here for the last time, each element before it is written.
+
+    A convolution's own operands are read again and again; what follows it reads its element once.
+    """
+    if len(group.stored) != 1 or not (group.root.elementwise or group.root.kind in OPEN_ENDED):
         return ()
+    again = (
+        set() if group.root.elementwise else {source_of(v, definitions) for v in group.root.inputs}
+    )
     found = []
     size = DTYPES[value.dtype].itemsize
     for operand in group.reads():
         source = source_of(operand, definitions)
-        if source not in homes or last.get(source) != index:
+        if source not in homes or last.get(source) != index or source in again:
             continue
         if source.elements != value.elements or DTYPES[source.dtype].itemsize < size:
             continue
         accesses = [
             access
             for node in group.nodes
+            if node.elementwise
             for read, access in zip(node.inputs, node.accesses, strict=True)
             if source_of(read, definitions) is source
         ]

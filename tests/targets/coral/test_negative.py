@@ -49,10 +49,24 @@ def test_n01_operations_over_several_lines():
     assert loadable(first) == loadable(second)
     image = (np.arange(48) / 16).astype(np.float32)
     words = first.run([image])[0].view(np.uint32).reshape(-1)
-    assert [f"{w:08x}" for w in words] == (
-        "3f50a3d7 3f60a3d7 3f70a3d6 3f8051ec 3f8851ec 3f9051ec 3f9851ec 3fa051ec "
-        "3fa851eb 3fb051ec 3fb851ec 3fc051ec 3fc851ec 3fd051ec 3fd851ec 3fe051ec"
-    ).split()
+    assert [f"{w:08x}" for w in words] == [
+        "3f50a3d7",
+        "3f60a3d7",
+        "3f70a3d6",
+        "3f8051ec",
+        "3f8851ec",
+        "3f9051ec",
+        "3f9851ec",
+        "3fa051ec",
+        "3fa851eb",
+        "3fb051ec",
+        "3fb851ec",
+        "3fc051ec",
+        "3fc851ec",
+        "3fd051ec",
+        "3fd851ec",
+        "3fe051ec",
+    ]
 
 
 def test_n02_n04_n06_n08_header_splat_padding_layout():
@@ -211,6 +225,7 @@ def test_n18_verification_compares_by_itself():
     assert made.verify().ok
     node = next(n for n in made.program.nodes if n.kind == "mul")
     weights = next(v for v in node.inputs if v.data is not None)
+    assert weights.data is not None
     weights.data = weights.data + 1
     verdict = made.verify()
     assert not verdict.ok and "differ" in verdict.text

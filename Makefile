@@ -16,7 +16,7 @@ frameworks: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2
 	$(BIN)/pytest -n 2 tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py tests/test_compiling.py \
-	  tests/targets/coral/test_coral_jax.py
+	  tests/targets/coral/test_coral_jax.py tests/targets/coral/test_coral_torch.py
 
 setup: $(VENV)/ready
 

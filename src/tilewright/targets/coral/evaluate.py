@@ -43,7 +43,7 @@ def evaluate_all(program: Program, inputs: Sequence[Array]) -> dict[Value, Array
                 ]
             result = NODES[node.kind](node, *arrays)
             made = np.asarray(result).astype(DTYPES[node.output.dtype])
-            values[node.output] = np.ascontiguousarray(np.broadcast_to(made, node.output.shape))
+            values[node.output] = np.array(np.broadcast_to(made, node.output.shape), order="C")
     return values
 
 
@@ -153,6 +153,12 @@ def clamp(node: Node, x: Array) -> Array:
 def gelu_tanh(node: Node, x: Array) -> Array:
     inner = F(node.attributes["inner_scale"]) * (x + F(0.044715) * ((x * x) * x))
     return (F(0.5) * x) * (F(1) + functions.tanh(inner))
+
+
+def gelu_erf(node: Node, x: Array) -> Array:
+    scale = node.attributes["inner_scale"]
+    inner = x / F(1.4142135) if scale is None else x * F(scale)
+    return x * (F(0.5) * (F(1) + functions.erf(inner)))
 
 
 def windows(x: Array, node: Node, kernel: tuple[int, int], fill: float) -> tuple[Array, Array]:
@@ -364,7 +370,7 @@ def q_table(node: Node, x: Array) -> Array:
 def q_mean(node: Node, x: Array, multiplier: Array, shift: Array) -> Array:
     axes = node.attributes["axes"]
     acc = (x.astype(np.int64) - node.attributes["zero_x"]).sum(axes)
-    return requantise(acc, node, multiplier, shift)
+    return requantise(acc, node, multiplier[0], shift[0])
 
 
 def q_quantise(node: Node, x: Array) -> Array:
@@ -396,6 +402,8 @@ NODES: dict[str, Callable[..., Array]] = {
     "silu": lambda _, x: x * functions.sigmoid(x),
     "silu_gate": lambda _, a, b: (a * functions.sigmoid(a)) * b,
     "gelu_tanh": gelu_tanh,
+    "erf": lambda _, x: functions.erf(x),
+    "gelu_erf": gelu_erf,
     "cast": cast,
     "requant": requant,
     "copy": lambda _, x: x,

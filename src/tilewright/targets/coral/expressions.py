@@ -16,6 +16,8 @@ PARTS: dict[
     "log": ("log",),
     "tanh": ("exp", "tanh"),
     "gelu_tanh": ("exp", "tanh"),
+    "erf": ("exp", "erf"),
+    "gelu_erf": ("exp", "erf"),
     "sigmoid": ("exp", "sigmoid"),
     "silu": ("exp", "sigmoid"),
     "silu_gate": ("exp", "sigmoid"),
@@ -183,6 +185,8 @@ def expression(node: Node, operands: Sequence[str]) -> str:
             f"(0.5f * {a}) * (1.0f + tw_tanh({literal(node.attributes['inner_scale'], 'f32')} * "
             f"({a} + 0.044715f * (({a} * {a}) * {a}))))"
         ),
+        "erf": lambda: f"tw_erf({a})",
+        "gelu_erf": lambda: f"{a} * (0.5f * (1.0f + tw_erf({_gelu_inner(node, a)})))",
         "cast": lambda: _cast(a, node.inputs[0].dtype, dtype),
         "requant": lambda: _requant(a, dtype),
         "clamp": lambda: _clamp(node, a),
@@ -205,6 +209,11 @@ def expression(node: Node, operands: Sequence[str]) -> str:
         ),
     }
     return table[node.kind]()
+
+
+def _gelu_inner(node: Node, x: str) -> str:
+    scale = node.attributes["inner_scale"]
+    return f"{x} / 1.4142135f" if scale is None else f"{x} * {literal(scale, 'f32')}"
 
 
 def _quantise(node: Node, x: str) -> str:

@@ -173,9 +173,21 @@ class _Adapter:
             inputs[0].dtype != "f32" or dtype not in ("i8", "ui8", "i16", "i32")
         ):
             raise self.fail(f"of {inputs[0].dtype} to {dtype} is not compiled for Coral")
-        if kind == "gelu_tanh":
+        if kind in ("gelu_tanh", "gelu_erf"):
             attributes["inner_scale"] = call.floating("inner_scale")
-        floats = {"exp", "log", "sqrt", "rsqrt", "recip", "tanh", "sigmoid", "silu", "gelu_tanh"}
+        floats = {
+            "exp",
+            "log",
+            "sqrt",
+            "rsqrt",
+            "recip",
+            "tanh",
+            "sigmoid",
+            "silu",
+            "gelu_tanh",
+            "gelu_erf",
+            "erf",
+        }
         if kind in floats | {"floor", "ceil", "round", "silu_gate"} and dtype != "f32":
             raise self.fail(f"on {dtype} is not compiled for Coral")
         return self.emit(kind, inputs, shape, dtype, accesses, **attributes)
@@ -391,6 +403,34 @@ class _Adapter:
         return self.rows(
             kind, x, axis, more, epsilon=node.call.floating("epsilon"), roles=tuple(roles)
         )
+
+    def on_gemma_attention(self) -> Value:
+        """softmax(scale * q k^T) v as two products and rows of softmax."""
+        node = self.node
+        assert node is not None
+        call = node.call
+        if "mask" in node.inputs or call.flag("causal") or call.integer("valid_keys") is not None:
+            raise self.fail("with a mask is not compiled for Coral")
+        if (call.integer("kv_group") or 1) != 1 or dtype_of(node.result) != "f32":
+            raise self.fail("with shared heads, or not on f32, is not compiled for Coral")
+        q, k, v = (self.operand(role) for role in ("q", "k", "v"))
+        if any(x.dtype != "f32" or x.shape[:-2] != q.shape[:-2] for x in (q, k, v)):
+            raise self.fail(f"of {q.shape}, {k.shape} and {v.shape} is not compiled for Coral")
+        batch = int(np.prod(q.shape[:-2]))
+        m, depth = q.shape[-2:]
+        q, k, v = (self.reshaped(x, (batch, *x.shape[-2:])) for x in (q, k, v))
+        if not call.flag("transpose_k"):
+            k = self.transposed(k, (0, 2, 1))
+        if call.flag("transpose_v"):
+            v = self.transposed(v, (0, 2, 1))
+        scale = call.floating("scale")
+        factor = self.constant(np.asarray(depth**-0.5 if scale is None else scale), "f32")
+        n = k.shape[2]
+        scores = self.emit("batch_matmul", [q, k], (batch, m, n), "f32")
+        scores = self.emit("mul", [scores, factor], (batch, m, n), "f32", [identity(3), ()])
+        weights = self.emit("softmax", [scores], (batch, m, n), "f32")
+        out = self.emit("batch_matmul", [weights, v], (batch, m, v.shape[2]), "f32")
+        return self.reshaped(out, shape_of(node.result))
 
     # Movement
 

@@ -24,6 +24,24 @@ LOG = tuple(
 TANH = tuple(
     map(F, (-0.333333332, 0.133333043, -0.0539594059, 0.0217699608, -0.00834698031, 0.0022958411))
 )
+ERF = tuple(
+    map(
+        F,
+        (
+            *(1.12837917, -0.376126385, 0.112837826, -0.0268654383, 0.00522105341),
+            *(-0.000848439656, 0.00011268254, -9.67359107e-06),
+        ),
+    )
+)
+ERF_TAIL = tuple(
+    map(
+        F,
+        (
+            *(0.282027582, 0.283456327, 0.234641091, 0.239473032, -0.123657185),
+            *(0.437151146, -0.645699782, 0.372466257, -0.0798789669),
+        ),
+    )
+)
 LOG2_E, LN2_HIGH, LN2_LOW = F(1.44269504), F(0.693359375), F(-2.12194440e-4)
 SQRT_2 = F(1.41421354)
 
@@ -83,7 +101,21 @@ def tanh(x: np.ndarray) -> np.ndarray:
         z = x * x
         small = x + (_polynomial(TANH, z) * z) * x
         large = F(1) - F(2) / (exp(a + a) + F(1))
-        y = np.where(a < F(0.625), small, np.copysign(large, x))
+        y = np.copysign(np.where(a < F(0.625), small, large), x)  # -0 stays
+        return np.where(np.isnan(x), x, y).astype(F)
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """Within 3 units in the last place."""
+    x = np.asarray(x, dtype=F)
+    with np.errstate(all="ignore"):
+        a = np.abs(x)
+        z = x * x
+        small = _polynomial(ERF, z) * x
+        t = F(1) / (F(1) + F(0.5) * a)
+        large = F(1) - (_polynomial(ERF_TAIL, t) * t) * exp(-z)
+        large = np.copysign(np.where(a > F(4), F(1), large), x)
+        y = np.where(a < F(1), small, large)
         return np.where(np.isnan(x), x, y).astype(F)
 
 

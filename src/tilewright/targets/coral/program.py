@@ -55,6 +55,8 @@ UNARY = frozenset(
         "round",
         "silu",
         "gelu_tanh",
+        "gelu_erf",
+        "erf",
         "cast",
         "logical_not",
         "clamp",

@@ -73,9 +73,37 @@ static __attribute__((noinline)) float tw_tanh(float x) {
     p = p * z + -0.0539594059f;
     p = p * z + 0.133333043f;
     p = p * z + -0.333333332f;
-    return x + (p * z) * x;
+    return __builtin_copysignf(x + (p * z) * x, x);  /* -0 stays */
   }
   return __builtin_copysignf(1.0f - 2.0f / (tw_exp(a + a) + 1.0f), x);
+}
+//@ erf
+static __attribute__((noinline)) float tw_erf(float x) {
+  if (x != x) return x;
+  float a = __builtin_fabsf(x), z = x * x;
+  if (a < 1.0f) {
+    float p = -9.67359107e-06f;
+    p = p * z + 0.00011268254f;
+    p = p * z + -0.000848439656f;
+    p = p * z + 0.00522105341f;
+    p = p * z + -0.0268654383f;
+    p = p * z + 0.112837826f;
+    p = p * z + -0.376126385f;
+    p = p * z + 1.12837917f;
+    return p * x;
+  }
+  if (a > 4.0f) return __builtin_copysignf(1.0f, x);
+  float t = 1.0f / (1.0f + 0.5f * a);
+  float p = -0.0798789669f;
+  p = p * t + 0.372466257f;
+  p = p * t + -0.645699782f;
+  p = p * t + 0.437151146f;
+  p = p * t + -0.123657185f;
+  p = p * t + 0.239473032f;
+  p = p * t + 0.234641091f;
+  p = p * t + 0.283456327f;
+  p = p * t + 0.282027582f;
+  return __builtin_copysignf(1.0f - (p * t) * tw_exp(-z), x);
 }
 //@ sigmoid
 static inline float tw_sigmoid(float x) { return 1.0f / (1.0f + tw_exp(-x)); }

@@ -99,6 +99,17 @@ def _prefers_vector(node: Node) -> bool:
     return vector_cost(rows, kh * kw * depth, n) < scalar_cost(rows, kh * kw * depth, n)
 
 
+def _pixel(p: int, pixels: int) -> str:
+    """The p-th pixel of a tile; past the last one the last is computed again."""
+    if p == 0:
+        return "i"
+    return (
+        f"(i + {p})"
+        if pixels % TILE_ROWS == 0
+        else f"(i + {p} < {pixels} ? i + {p} : {pixels - 1})"
+    )
+
+
 def _row_bytes(node: Node) -> int:
     kh, kw, depth, _ = node.inputs[1].shape
     return -(-kh * kw * depth // 4) * 4
@@ -174,8 +185,7 @@ def _rows(e: Emitter, writer: Writer, node: Node, index: int, zero: int) -> tupl
     x = e.name(node.inputs[0])
     if is_rows(node):
         for p in range(TILE_ROWS):
-            at = "i" if p == 0 else f"(i + {p} < {pixels} ? i + {p} : {pixels - 1})"
-            writer.line(f"const int8_t *a{p} = {x} + {at} * {k};")
+            writer.line(f"const int8_t *a{p} = {x} + {_pixel(p, pixels)} * {k};")
         return k, "1" if k % 4 == 0 else "0", ""
     window = _window(e, node, index, zero)
     (top, left, _, _), (sy, sx) = node.attributes["padding"], node.attributes["strides"]
@@ -207,8 +217,7 @@ def emit_gemm(e: Emitter, group: Group, name: str, index: int) -> list[str]:
     with nest_step(writer, pixels):
         k, aligned, _ = _rows(e, writer, node, index, node.attributes["zero_x"])
         for p in range(TILE_ROWS):
-            at = "i" if p == 0 else f"(i + {p} < {pixels} ? i + {p} : {pixels - 1})"
-            writer.line(f"int8_t *y{p} = {y} + {at} * {n};")
+            writer.line(f"int8_t *y{p} = {y} + {_pixel(p, pixels)} * {n};")
         e.extra.append(
             f"static const int size_{index}[3] = {{{k}, {n}, {aligned}}};  /* k, columns, aligned rows */"
         )
@@ -246,10 +255,7 @@ def emit_gemm_sum(e: Emitter, group: Group, name: str, index: int) -> list[str]:
             writer.line(f"const int size[4] = {{{k}, {stride}, {aligned}, columns}};")
             if plain:
                 y = e.name(node.output)
-                rows = [
-                    f"{y} + {'i' if p == 0 else f'(i + {p} < {pixels} ? i + {p} : {pixels - 1})'} * {n} + f"
-                    for p in range(4)
-                ]
+                rows = [f"{y} + {_pixel(p, pixels)} * {n} + f" for p in range(4)]
             else:
                 rows = [f"(int32_t *)tile_{index} + {p * TILE_COLUMNS}" for p in range(4)]
             writer.line(f"int32_t *const y[4] = {{{', '.join(rows)}}};")

@@ -35,11 +35,12 @@ def test_grayscale_in_both_forms():
 
 
 def test_operations():
+    shift = np.array([1.0, -2.0, 3.0])
     w = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
 
     @tw.model
     def many(x: tw.Tensor["f32", 2, 4], n: tw.Tensor["i8", 2, 4]):
-        h = ([*x.matmul(w), 1.0, -2.0, 3.0]).relu()
+        h = (x.matmul(w) + shift).relu()
         return (
             h.softmax(),
             2.0 - x / 4.0,

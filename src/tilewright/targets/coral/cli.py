@@ -121,11 +121,14 @@ def sim(
 
 def _profile(simulator: Any) -> list[dict[str, Any]]:
     from tilewright.targets.coral.disassembly import listing
+    from tilewright.targets.coral.source_lines import LineTable
 
     lines = {line.address: line for line in listing(simulator.elf)}
+    table = LineTable(simulator.elf)
     made = []
     for pc, count, cycles in simulator.profile():
         line = lines.get(pc)
+        source = table.at(pc)
         made.append(
             {
                 "pc": pc,
@@ -133,6 +136,7 @@ def _profile(simulator: Any) -> list[dict[str, Any]]:
                 "cycles": cycles,
                 "text": line.text if line else None,
                 "function": line.function if line else None,
+                "source": f"{source.file}:{source.line}" if source and source.line else None,
             }
         )
     return made
@@ -299,12 +303,30 @@ def report(model: str, machine: str, int8: bool, top: int) -> None:
     )
     for name, (instructions, cycles) in outcome.steps.items():
         click.echo(f"  {name:<28} {instructions:>12,} instructions {cycles:>12,} cycles")
+    profile = _profile(simulator)
+    _hot_lines(profile, made.source.splitlines(), top)
     click.echo("\nhot instructions")
-    rows = sorted(_profile(simulator), key=lambda row: -row["cycles"])[:top]
-    for row in rows:
+    for row in sorted(profile, key=lambda row: -row["cycles"])[:top]:
         click.echo(
-            f"  {row['cycles']:>10,} cycles {row['count']:>10,} x  {row['pc']:6x} {row['function'] or '':<20} {row['text']}"
+            f"  {row['cycles']:>10,} cycles {row['count']:>10,} x  {row['pc']:6x} "
+            f"{row['function'] or '':<20} {row['text']}"
         )
+
+
+def _hot_lines(profile: list[dict[str, Any]], source: list[str], top: int) -> None:
+    """Lines of the generated C by the cycles of their instructions."""
+    cycles: dict[tuple[str, str], int] = {}
+    for row in profile:
+        if row["source"]:
+            key = (row["source"], row["function"] or "")
+            cycles[key] = cycles.get(key, 0) + row["cycles"]
+    click.echo("\nhot lines")
+    for (place, function), spent in sorted(cycles.items(), key=lambda item: -item[1])[:top]:
+        file, _, line = place.rpartition(":")
+        text = (
+            source[int(line) - 1].strip() if file == "model.c" and int(line) <= len(source) else ""
+        )
+        click.echo(f"  {spent:>10,} cycles  {place:<16} {function:<20} {text[:90]}")
 
 
 @command.command("disasm")

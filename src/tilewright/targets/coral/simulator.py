@@ -17,6 +17,7 @@ from tilewright.targets.coral.machines import CoralMachine, Memory, machine_name
 DEFAULT_LIMIT = 2_000_000_000
 TIMING_TABLE = _coral.TIMING_TABLE
 NEVER_RETURNED = 0x0BADD00D
+MOST_STEPS = 2048  # whose time is told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,26 +171,27 @@ class CoralSimulator:
 
     def _owners(self) -> tuple[list[str], list[int]]:
         """Each word of code: the op it belongs to; kernels and helpers count to who called them."""
-        names: list[str] = []
-        words: dict[int, int] = {}
-        for symbol in self.elf.functions():
-            if not symbol.name.startswith("op_") and symbol.name != "main":
-                continue
-            if symbol.address + symbol.size > self.machine.code.size:
-                continue
-            for address in range(symbol.address, symbol.address + symbol.size, 4):
-                words[address // 4] = len(names)
-            names.append(symbol.name)
+        functions = self.elf.functions()
+        steps = [s for s in functions if s.name.startswith("op_") or s.name == "main"]
+        words = self.machine.code.size // 4
+        steps = [s for s in steps if s.address // 4 < words][:MOST_STEPS]
+        if not steps:
+            return [], []
+        owners = [-1] * words
+        names = [s.name for s in steps]
+        for number, symbol in enumerate(steps):
+            begin, end = symbol.address // 4, min((symbol.address + symbol.size) // 4, words)
+            owners[begin:end] = [number] * max(end - begin, 0)
         start = self.elf.symbols.get("_start")
-        if start is not None and names and start.address // 4 < self.machine.code.size // 4:
+        if start is not None and start.address // 4 < words:
             # Start-up code states no size; it ends where the next function begins.
-            later = [f.address for f in self.elf.functions() if f.address > start.address]
-            for word in range(start.address // 4, min(later, default=start.address + 4) // 4):
-                words.setdefault(word, len(names))
+            end = min(
+                (f.address for f in functions if f.address > start.address),
+                default=start.address + 4,
+            )
+            for word in range(start.address // 4, min(end // 4, words)):
+                owners[word] = len(names) if owners[word] < 0 else owners[word]
             names.append("_start")
-        owners = [-1] * (max(words, default=-1) + 1)
-        for word, owner in words.items():
-            owners[word] = owner
         return names, owners
 
     def reset(self) -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coral_models import SMALL
 
+from coral_models import SMALL
 from tilewright.cli import main
 from tilewright.targets.coral.compile import compile_model
 from tilewright.targets.coral.source_lines import LineTable
@@ -94,14 +94,16 @@ def test_emit_and_report(model_file, tmp_path, capsys):
         )[0]
         == 0
     )
-    assert "op_0_q_conv" in text.read_text()
+    assert "_q_conv" in text.read_text()
     status, out, _ = command(capsys, "coral", "report", str(model_file))
     assert status == 0 and "hot lines" in out and "a0 += v * q[0];" in out and "op_0_conv" in out
 
 
 def test_calibration_file(model_file, tmp_path, capsys):
     samples = tmp_path / "samples.npz"
-    np.savez(samples, image=np.random.default_rng(0).random((40, 1, 3, 4, 4), dtype=np.float32))
+    name = SMALL["gray_conv"]().imported().inputs[0].name
+    images = np.random.default_rng(0).random((40, 1, 3, 4, 4), dtype=np.float32)
+    np.savez(samples, **{name: images})
     status, out, _ = command(
         capsys, "coral", "compile", str(model_file), "--int8", "--calibrate", str(samples), "--json"
     )
@@ -115,7 +117,7 @@ def test_calibration_file(model_file, tmp_path, capsys):
     status, _, err = command(
         capsys, "coral", "compile", str(model_file), "--int8", "--calibrate", str(samples)
     )
-    assert status == 2 and "image" in err
+    assert status == 2 and name in err
 
 
 def test_over_budget_is_exit_code_2(tmp_path, capsys):

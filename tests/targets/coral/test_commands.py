@@ -103,7 +103,7 @@ def test_calibration_file(model_file, tmp_path, capsys):
     samples = tmp_path / "samples.npz"
     name = SMALL["gray_conv"]().imported().inputs[0].name
     images = np.random.default_rng(0).random((40, 1, 3, 4, 4), dtype=np.float32)
-    np.savez(samples, **{name: images})
+    np.savez(samples, **{name: images})  # pyright: ignore[reportArgumentType]
     status, out, _ = command(
         capsys, "coral", "compile", str(model_file), "--int8", "--calibrate", str(samples), "--json"
     )

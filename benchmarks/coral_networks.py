@@ -1,6 +1,6 @@
 """Networks on the Coral machines: instructions, estimated cycles, sizes; verified to the bit.
 
-python benchmarks/coral_models.py [--machine coral-highmem] [--large]
+python benchmarks/coral_networks.py [--large]
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/targets/coral"))
 
 from coral_models import LARGE, SMALL
+
 from tilewright.errors import TilewrightError
 from tilewright.targets.coral.compile import CoralOptions, compile_model, random_inputs
 from tilewright.targets.coral.simulator import TIMING_TABLE, RunOptions

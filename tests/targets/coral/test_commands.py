@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from coral_models import SMALL
+
 from tilewright.cli import main
 from tilewright.targets.coral.compile import compile_model
 from tilewright.targets.coral.source_lines import LineTable

@@ -17,6 +17,7 @@ frameworks: setup
 	$(BIN)/pytest -n 2 tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py \
 	  tests/frontend/test_first_ten_minutes.py tests/frontend/test_random_models.py \
+	  tests/targets/coral/test_coral_jax.py tests/targets/coral/test_coral_torch.py \
 	  tests/test_compiling.py
 
 setup: $(VENV)/ready

@@ -1,8 +1,8 @@
 """Tilewright compiles neural networks to NPUs and runs the result on exact simulators.
 
 `import tilewright as tw` gives `tw.compile`, which turns a model into a program to call, `tw.load`,
-which opens a saved one, and the tile language (`tw.kernel`, `tw.grid`, `tw.exp`, …). All of it is
-loaded when first used.
+which opens a saved one, the model language (`tw.model`, `tw.Tensor`, `tw.constant`) and the tile
+language (`tw.kernel`, `tw.grid`, `tw.exp`, …). All of it is loaded when first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,28 @@ from tilewright.targets import registry as _registry
 
 if TYPE_CHECKING:
     from tilewright.compiling import compile
+    from tilewright.frontend.model_language import Tensor, constant, model
     from tilewright.runtime.loaded import Program, load
     from tilewright.tile import *  # noqa: F403
 
 __version__ = "0.1.0"
-__all__ = ["Location", "Program", "TilewrightError", "__version__", "compile", "load"]
+__all__ = [
+    "Location",
+    "Program",
+    "Tensor",
+    "TilewrightError",
+    "__version__",
+    "compile",
+    "constant",
+    "load",
+    "model",
+]
 _registry.connect()
 _LAZY = {  # name -> its module
+    "Tensor": "tilewright.frontend.model_language",
     "compile": "tilewright.compiling",
+    "constant": "tilewright.frontend.model_language",
+    "model": "tilewright.frontend.model_language",
     "Program": "tilewright.runtime.loaded",
     "load": "tilewright.runtime.loaded",
 }

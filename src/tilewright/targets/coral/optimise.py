@@ -1,0 +1,288 @@
+"""Rewrites of a program before code is made of it: less movement, fewer passes over memory.
+
+before: transpose, add, transpose around convolutions; scale and shift after them; casts before sums
+after:  NHWC throughout; scale and shift in the weights; sums that read the narrow type
+
+`optimise` runs all of them until nothing changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.targets.coral.program import Access, Node, Program, Shape, Value, identity
+
+MOST_ROUNDS = 200
+
+
+def optimise(program: Program, fold_scales: bool = True) -> Program:
+    """The same function with less work; the given program is not kept."""
+    for _ in range(MOST_ROUNDS):
+        changed = _Rewriter(program, fold_scales).run()
+        remove_dead(program)
+        if not changed:
+            break
+    return program
+
+
+def read_transposed(program: Program) -> Program:
+    """Scalar convolutions read their image in the order it lies in: no copy in between."""
+    definitions = program.definitions()
+    for node in program.nodes:
+        mover = definitions.get(node.inputs[0]) if node.kind == "conv" else None
+        if mover is not None and mover.kind == "transpose" and "order" not in node.attributes:
+            node.attributes = {**node.attributes, "order": mover.attributes["permutation"]}
+            node.inputs = [mover.inputs[0], *node.inputs[1:]]
+    remove_dead(program)
+    return program
+
+
+def remove_dead(program: Program) -> None:
+    """Nodes nobody reads."""
+    needed = set(map(id, program.outputs))
+    kept: list[Node] = []
+    for node in reversed(program.nodes):
+        if id(node.output) in needed:
+            kept.append(node)
+            needed |= set(map(id, node.inputs))
+    program.nodes[:] = reversed(kept)
+
+
+def squeezed(shape: Shape) -> Shape:
+    return tuple(n for n in shape if n != 1)
+
+
+class _Rewriter:
+    """One sweep over the nodes."""
+
+    def __init__(self, program: Program, fold_scales: bool) -> None:
+        self.program = program
+        self.fold_scales = fold_scales
+        self.made: list[Node] = []
+        self.replaced: dict[Value, Value] = {}
+        self.definitions: dict[Value, Node] = {}
+        self.uses = {v: len(users) for v, users in program.users().items()}
+        for value in program.outputs:
+            self.uses[value] = self.uses.get(value, 0) + 1
+        self.changed = False
+        self.count = 0
+
+    def run(self) -> bool:
+        for node in self.program.nodes:
+            node.inputs = [self.replaced.get(v, v) for v in node.inputs]
+            self.visit(node)
+        self.program.nodes[:] = self.made
+        self.program.outputs[:] = [self.replaced.get(v, v) for v in self.program.outputs]
+        return self.changed
+
+    def keep(self, node: Node) -> None:
+        self.made.append(node)
+        self.definitions[node.output] = node
+
+    def new(
+        self, node: Node, kind: str, inputs: list[Value], shape: Shape, **attributes: object
+    ) -> Value:
+        self.count += 1
+        name = f"{node.output.name}_{kind}{self.count}"
+        output = Value(name, shape, inputs[0].dtype)
+        self.keep(Node(kind, inputs, output, dict(attributes), [], node.location))
+        self.uses[output] = 1
+        return output
+
+    def replace(self, old: Value, new: Value) -> None:
+        self.replaced[old] = new
+        self.uses[new] = self.uses.get(new, 0) + self.uses.get(old, 0)
+        self.changed = True
+
+    def visit(self, node: Node) -> None:
+        rules = (
+            self.trivial,
+            self.compose,
+            self.sink,
+            self.reduce_through,
+            self.fold,
+            self.narrow_sum,
+        )
+        if not any(rule(node) for rule in rules):
+            self.keep(node)
+
+    # Rules: True when the node was dealt with
+
+    def trivial(self, node: Node) -> bool:
+        """Reshapes and transposes that do nothing; a transpose of unit dimensions is a reshape."""
+        x = node.inputs[0] if node.inputs else None
+        if node.kind == "reshape" and x is not None and x.shape == node.output.shape:
+            self.replace(node.output, x)
+            return True
+        if node.kind == "transpose" and x is not None:
+            order = node.attributes["permutation"]
+            if tuple(order) == identity(len(order)):
+                self.replace(node.output, x)
+                return True
+            moved = [p for p in order if x.shape[p] != 1]
+            if moved == sorted(moved):
+                node.kind, node.attributes = "reshape", {}
+                self.changed = True
+        return False
+
+    def compose(self, node: Node) -> bool:
+        """Two reshapes or two transposes are one."""
+        if node.kind not in ("reshape", "transpose"):
+            return False
+        inner = self.definitions.get(node.inputs[0])
+        if inner is None or inner.kind != node.kind:
+            return False
+        if node.kind == "transpose":
+            first, second = inner.attributes["permutation"], node.attributes["permutation"]
+            node.attributes = {"permutation": tuple(first[p] for p in second)}
+        node.inputs = [inner.inputs[0]]
+        self.changed = True
+        self.visit(node)
+        return True
+
+    def sink(self, node: Node) -> bool:
+        """elementwise(transpose(x)) -> transpose(elementwise(x)); the same for unit reshapes."""
+        if not node.elementwise or len(node.output.shape) < 2:
+            return False
+        shape = node.output.shape
+        full = identity(len(shape))
+        movers = [
+            self.definitions.get(v)
+            for v, access in zip(node.inputs, node.accesses, strict=True)
+            if access == full and v.data is None
+        ]
+        first = next(
+            (m for m in movers if m is not None and m.kind in ("transpose", "reshape")), None
+        )
+        if first is None or first.inputs[0].data is not None:
+            return False
+        source = first.inputs[0]
+        if first.kind == "reshape":
+            if squeezed(source.shape) != squeezed(shape) or not squeezed(shape):
+                return False
+            where = _matching(shape, source.shape)
+            if where is None:
+                return False
+        else:
+            order = first.attributes["permutation"]
+            if not all(
+                m is not None and m.kind == "transpose" and m.attributes["permutation"] == order
+                for m in movers
+            ):
+                return False
+            where = {d: order[d] for d in range(len(shape))}
+        inputs, accesses = [], []
+        for value, access in zip(node.inputs, node.accesses, strict=True):
+            mover = self.definitions.get(value)
+            if (
+                access == full
+                and value.data is None
+                and mover is not None
+                and mover.kind == first.kind
+                and mover.inputs[0].shape == source.shape
+            ):
+                inputs.append(mover.inputs[0])
+                accesses.append(identity(len(source.shape)))
+            elif access == full and value.data is None:
+                inputs.append(self.new(node, "reshape", [value], source.shape))
+                accesses.append(identity(len(source.shape)))
+            else:
+                inputs.append(value)
+                accesses.append(tuple(None if d is None else where.get(d) for d in access))
+        moved = Value(f"{node.output.name}_m", source.shape, node.output.dtype)
+        moved.scale, moved.zero = node.output.scale, node.output.zero
+        inner = Node(node.kind, inputs, moved, node.attributes, accesses, node.location)
+        self.keep(inner)
+        self.uses[moved] = 1
+        self.keep(Node(first.kind, [moved], node.output, dict(first.attributes), [], node.location))
+        self.changed = True
+        return True
+
+    def reduce_through(self, node: Node) -> bool:
+        """reduce(transpose(x)) reads x, when what is left keeps its order."""
+        if node.kind not in ("reduce", "q_mean"):
+            return False
+        mover = self.definitions.get(node.inputs[0])
+        if mover is None or mover.kind != "transpose":
+            return False
+        order, axes = mover.attributes["permutation"], node.attributes["axes"]
+        kept = [order[k] for k in range(len(order)) if k not in axes]
+        gone = [order[k] for k in axes]
+        if kept != sorted(kept) or gone != sorted(gone):
+            return False
+        node.inputs = [mover.inputs[0], *node.inputs[1:]]
+        node.attributes = {**node.attributes, "axes": tuple(gone)}
+        self.changed = True
+        return False
+
+    def fold(self, node: Node) -> bool:
+        """A constant scale or shift per channel after a convolution goes into its weights."""
+        if not self.fold_scales or node.kind not in ("add", "sub", "mul", "div"):
+            return False
+        left, right = node.inputs
+        swap = left.data is not None
+        if swap and node.kind in ("sub", "div"):
+            return False
+        x, constant = (right, left) if swap else (left, right)
+        access = node.accesses[0 if swap else 1]
+        x_access = node.accesses[1 if swap else 0]
+        conv = self.definitions.get(x)
+        rank = len(node.output.shape)
+        if conv is None or conv.kind != "conv" or constant.data is None or x.dtype != "f32":
+            return False
+        if self.uses.get(x, 0) != 1 or x_access != identity(rank) or conv.inputs[1].data is None:
+            return False
+        if any(d is not None and d != rank - 1 for d in access) and constant.elements > 1:
+            return False
+        channels = node.output.shape[-1]
+        factor = np.broadcast_to(constant.data.astype(np.float64).reshape(-1), (channels,))
+        weights = conv.inputs[1].data.astype(np.float64)
+        bias = np.zeros(channels)
+        if len(conv.inputs) > 2:
+            if conv.inputs[2].data is None:
+                return False
+            bias = conv.inputs[2].data.astype(np.float64)
+        if node.kind in ("mul", "div"):
+            scale = factor if node.kind == "mul" else 1 / factor
+            weights, bias = weights * scale, bias * scale
+        else:
+            bias = bias + (factor if node.kind == "add" else -factor)
+        with np.errstate(over="ignore"):
+            w, b = weights.astype(np.float32), bias.astype(np.float32)
+        if not (np.isfinite(w).all() and np.isfinite(b).all()):
+            return False
+        if node.kind in ("mul", "div") or conv.inputs[1].data is not w:
+            made_w = Value(f"{conv.inputs[1].name}_f", conv.inputs[1].shape, "f32", w)
+            made_b = Value(f"{conv.output.name}_bias", (channels,), "f32", b)
+            conv.inputs = [conv.inputs[0], made_w, made_b]
+        self.replace(node.output, x)
+        self.uses[x] = self.uses.get(node.output, 1)
+        return True
+
+    def narrow_sum(self, node: Node) -> bool:
+        """sum(cast(x) to i32) reads the narrow type."""
+        if node.kind not in ("pool", "reduce") or node.attributes["reduce"] != "sum":
+            return False
+        inner = self.definitions.get(node.inputs[0])
+        if inner is None or inner.kind != "cast" or node.output.dtype != "i32":
+            return False
+        x = inner.inputs[0]
+        if x.dtype not in ("i8", "ui8", "i16") or inner.accesses != [identity(len(x.shape))]:
+            return False
+        node.inputs = [x]
+        self.changed = True
+        return False
+
+
+def _matching(shape: Shape, source: Shape) -> dict[int, int | None] | None:
+    """Where each dimension of `shape` is in `source`, a shape equal but for dimensions of 1."""
+    where: dict[int, int | None] = {}
+    places = [k for k, n in enumerate(source) if n != 1]
+    for k, n in enumerate(shape):
+        where[k] = None if n == 1 else places.pop(0)
+    return where
+
+
+def unit_access(access: Access, shape: Shape) -> Access:
+    """Dimensions of one element are not indexed."""
+    return tuple(None if d is not None and shape[k] == 1 else d for k, d in enumerate(access))

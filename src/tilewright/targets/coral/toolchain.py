@@ -1,0 +1,223 @@
+"""C to ELF with the `ziglang` wheel: clang, lld, our start-up code, one linker script per map.
+
+Error codes: TW5010 the toolchain is missing, TW5011 it refused the source, TW5012 a memory is too
+small, TW5013 the program contains instructions the core lacks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.coral.elf import Elf, parse_elf
+from tilewright.targets.coral.machines import CoralMachine
+from tilewright.targets.coral.scan import scan
+
+DEFAULT_STACK = 2048
+
+# No contraction (a fused operation reads a stale register on the measured core, and f32 results
+# follow a reference without it); wrapping integers and freely reused buffers; no auto-vectoriser,
+# which prefers strided loads.
+FLAGS = [
+    "-O2",
+    "-g",
+    "-ffreestanding",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-sanitize=all",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fomit-frame-pointer",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    "-falign-functions=16",
+]
+
+SCRIPT = """\
+MEMORY {{ ITCM (rx) : ORIGIN = {code_base:#010x}, LENGTH = {code_size}
+         DTCM (rw) : ORIGIN = {data_base:#010x}, LENGTH = {data_size} }}
+ENTRY(_start)
+SECTIONS {{
+  .text   : {{ KEEP(*(.text.init)) *(.text .text.*) }}               > ITCM
+  .rodata : ALIGN(16) {{ *(.srodata*) *(.rodata .rodata.*) }}        > {constants}
+  .data   : ALIGN(16) {{ __global_pointer$ = . + 0x800;
+                        KEEP(*(.data)) *(.data.* .sdata*)
+                        . = ALIGN(4); _ret = .; _instret = . + 4; _mcycle = . + 8; . += 12; }} > DTCM
+  .bss (NOLOAD)   : ALIGN(16) {{ __bss_start = .; *(.sbss*) *(.bss .bss.*) *(COMMON)
+                        . = ALIGN(4); __bss_end = .; }} > DTCM
+  /* Planned buffers: not cleared, so that a stale read shows. */
+  .arena (NOLOAD) : ALIGN(16) {{ *(.arena .arena.*) }} > DTCM
+  .stack (NOLOAD) : ALIGN(16) {{ __stack_bottom = .; . += DEFINED(__stack_size) ? __stack_size : 2K;
+                        . = ALIGN(16); __stack_top = .; }} > DTCM
+  /DISCARD/ : {{ *(.comment) *(.note*) *(.eh_frame*) }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Build:
+    """One linked program and what the linker said."""
+
+    elf: bytes
+    map: str
+    stack: int
+
+    @property
+    def program(self) -> Elf:
+        return parse_elf(self.elf, "model.elf")
+
+
+@cache
+def toolchain_missing() -> str | None:
+    """None when models can be compiled, else how to get there."""
+    if importlib.util.find_spec("ziglang") is None:
+        return "the RISC-V toolchain is not installed; pip install 'tilewright[coral]'"
+    return None
+
+
+def linker_script(machine: CoralMachine, constants_in_code: bool = False) -> str:
+    """The script for a machine's memories."""
+    return SCRIPT.format(
+        code_base=machine.code.base,
+        code_size=machine.code.size,
+        data_base=machine.data.base,
+        data_size=machine.data.size,
+        constants="ITCM" if constants_in_code else "DTCM",
+    )
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    # zig wants caches, and a home when it has none; both in a place of ours.
+    cache_directory = os.environ.get("TILEWRIGHT_CACHE") or str(
+        Path(tempfile.gettempdir()) / f"tilewright-zig-{os.getuid()}"
+    )
+    Path(cache_directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return {
+        **os.environ,
+        "ZIG_GLOBAL_CACHE_DIR": cache_directory,
+        "ZIG_LOCAL_CACHE_DIR": str(directory / "zig-cache"),
+        "HOME": os.environ.get("HOME") or str(directory),
+    }
+
+
+def _run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    missing = toolchain_missing()
+    if missing:
+        raise TilewrightError("TW5010", missing)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "ziglang", *arguments],
+            cwd=directory,
+            env=_environment(directory),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TilewrightError("TW5010", f"the RISC-V toolchain does not run: {error}") from None
+
+
+def compile_c(
+    source: str,
+    machine: CoralMachine,
+    stack: int = DEFAULT_STACK,
+    constants_in_code: bool = False,
+    flags: tuple[str, ...] = (),
+    check: bool = True,
+    name: str = "model",
+) -> Build:
+    """Compile and link one C file with the start-up code.
+
+    `check` scans the linked program for what the core lacks. `flags` come after ours.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-coral-") as scratch:
+        directory = Path(scratch)
+        objects = []
+        for part, text in _sources(source, name).items():
+            (directory / part).write_text(text)
+            made = part.rsplit(".", 1)[0] + ".o"
+            own = list(flags) if part.startswith(name) else []
+            target = ["-target", "riscv32-freestanding-none", f"-mcpu={machine.cpu}", "-mabi=ilp32"]
+            done = _run(["cc", *target, *FLAGS, *own, "-c", part, "-o", made], directory)
+            if done.returncode:
+                raise TilewrightError(
+                    "TW5011", f"the C compiler refused {part}: {_first_error(done.stderr)}"
+                )
+            objects.append(made)
+        (directory / "tcm.ld").write_text(linker_script(machine, constants_in_code))
+        link = ["ld.lld", "-m", "elf32lriscv", "-T", "tcm.ld", "--gc-sections", "-Map=model.map"]
+        sizes = [f"--defsym=__stack_size={stack}"]
+        done = _run([*link, *sizes, *objects, "-o", "model.elf"], directory)
+        if done.returncode:
+            raise _link_error(done.stderr, machine)
+        build = Build(
+            (directory / "model.elf").read_bytes(), (directory / "model.map").read_text(), stack
+        )
+    if check:
+        findings = scan(build.program, machine)
+        if findings:
+            shown = "; ".join(str(f) for f in findings[:3])
+            raise TilewrightError(
+                "TW5013", f"the program contains what {machine.name} lacks: {shown}"
+            )
+    return build
+
+
+def assembly(source: str, machine: CoralMachine, flags: tuple[str, ...] = ()) -> str:
+    """The compiler's assembly of one C file."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-coral-") as scratch:
+        directory = Path(scratch)
+        (directory / "model.c").write_text(source)
+        target = ["-target", "riscv32-freestanding-none", f"-mcpu={machine.cpu}", "-mabi=ilp32"]
+        done = _run(["cc", *target, *FLAGS, *flags, "-S", "model.c", "-o", "model.s"], directory)
+        if done.returncode:
+            raise TilewrightError(
+                "TW5011", f"the C compiler refused it: {_first_error(done.stderr)}"
+            )
+        return (directory / "model.s").read_text()
+
+
+def _sources(source: str, name: str) -> Mapping[str, str]:
+    runtime = files("tilewright.targets.coral") / "runtime"
+    return {
+        "crt0.S": (runtime / "crt0.S").read_text(),
+        f"{name}.c": source,
+        "rt.c": (runtime / "rt.c").read_text(),
+    }
+
+
+def _first_error(text: str) -> str:
+    for line in text.splitlines():
+        if "error" in line:
+            return line.strip()
+    return text.strip()[:300] or "no message"
+
+
+def _link_error(text: str, machine: CoralMachine) -> TilewrightError:
+    over = re.findall(
+        r"section '([^']+)' will not fit in region '(\w+)': overflowed by (\d+) bytes", text
+    )
+    if not over:
+        return TilewrightError("TW5011", f"the linker refused the program: {_first_error(text)}")
+    section, region, missing = max(over, key=lambda item: int(item[2]))
+    memory = machine.code if region == "ITCM" else machine.data
+    hint = "build for coral-highmem, with 1 MB of each" if not machine.high_memory else None
+    return TilewrightError(
+        "TW5012",
+        f"{section} does not fit {region} of {machine.name}: {missing} bytes more than the "
+        f"{memory.size} there are",
+        hint=hint,
+    )

@@ -1,0 +1,65 @@
+"""Models of PyTorch, channels first, on the Coral core."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from tilewright.compiling import as_imported  # noqa: E402
+from tilewright.targets.coral.compile import CoralOptions, compile_model  # noqa: E402
+from tilewright.targets.coral.toolchain import toolchain_missing  # noqa: E402
+
+pytestmark = [
+    pytest.mark.skipif(toolchain_missing() is not None, reason="no RISC-V toolchain"),
+    pytest.mark.filterwarnings("ignore"),  # torch's own deprecations
+]
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.point = nn.Conv2d(8, 8, 1)
+        self.dense = nn.Linear(8, 5)
+        assert self.norm.running_mean is not None and self.norm.running_var is not None
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        h = nn.functional.max_pool2d(torch.relu(self.norm(self.first(x))), 2)
+        h = h + self.point(nn.functional.relu6(self.depthwise(h)))
+        return torch.softmax(self.dense(h.mean((2, 3))), -1)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        h = self.norm(x)
+        weights = torch.softmax(self.q(h) @ self.k(h).transpose(-1, -2) / 4, -1)
+        x = x + weights @ self.v(h)
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+@pytest.mark.parametrize(("build", "shape"), [(Residual, (2, 3, 8, 8)), (Block, (1, 6, 16))])
+def test_modules(build, shape):
+    torch.manual_seed(0)
+    module = build().eval()
+    x = torch.randn(*shape)
+    wanted = module(x).detach().numpy()
+    imported = as_imported(module, (x,))
+    imported = imported[0] if isinstance(imported, tuple) else imported
+    made = compile_model(imported)
+    assert made.verify(1).ok and np.allclose(made.run([x.numpy()])[0], wanted, atol=2e-6)
+    narrow = compile_model(imported, options=CoralOptions("int8"))
+    got = narrow.dequantised(narrow.run([x.numpy()]))[0]
+    assert narrow.verify(1).ok and np.abs(got - wanted).max() < 0.15

@@ -28,7 +28,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),
     "translate": ("translate", "turn npu_isa MLIR into a program"),
-    "xdna": ("xdna", "plan, check, simulate and emit GEMM designs for the XDNA array"),
     "analyze-quant": ("analyze_quant", "count precisions before and after a lowering"),
 }
 

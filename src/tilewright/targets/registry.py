@@ -19,6 +19,9 @@ from tilewright.targets.target import Family, Target
 GROUP = "tilewright.targets"
 BUILT_IN = {
     "atlas": "tilewright.targets.atlas:FAMILY",
+    "vpu": "tilewright.targets.vpu:FAMILY",
+    "coral": "tilewright.targets.coral:FAMILY",
+    "xdna": "tilewright.targets.xdna:FAMILY",
 }
 _broken: dict[str, str] = {}  # entry point -> why it cannot be loaded
 

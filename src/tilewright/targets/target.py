@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tilewright.errors import TilewrightError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -74,6 +76,36 @@ class Target(Protocol):
     ) -> Any:
         """The program of a model, calibrated on samples: a `CompiledModel`."""
         ...
+
+
+@dataclass(frozen=True)
+class Described:
+    """A machine that can be studied by its own commands, but not compiled for."""
+
+    description: Description
+    instead: str  # what can be done with it
+
+    @property
+    def name(self) -> str:
+        return self.description.name
+
+    @property
+    def family(self) -> str:
+        return self.description.family
+
+    def describe(self) -> Description:
+        return self.description
+
+    def compile(
+        self,
+        model: Imported,
+        options: CompileOptions,
+        samples: Sequence[Mapping[str, np.ndarray]],
+        progress: Progress,
+    ) -> Any:
+        raise TilewrightError(
+            "TW0062", f"there is no compiler of whole models for {self.name}", hint=self.instead
+        )
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ import numpy as np
 from tilewright.dialects.npu_kernel import Contraction
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.frontend.imported import Imported
-from tilewright.graph.capture import Graph, capture, dtype_of, shape_of
-from tilewright.graph.capture import Node as KernelNode
+from tilewright.model.capture import Graph, capture, dtype_of, shape_of
+from tilewright.model.capture import Node as KernelNode
+from tilewright.model.simplify import simplify
 from tilewright.targets.coral.program import (
     BINARY,
     DTYPES,
@@ -30,7 +31,6 @@ from tilewright.targets.coral.program import (
     identity,
     refuse,
 )
-from tilewright.transforms.simplify import simplify
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # NCHW to NHWC and back
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import write_atomically
+from tilewright.io.file_access import write_atomically
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import decode_text, read_bytes
+from tilewright.io.file_access import decode_text, read_bytes
 from tilewright.targets.vpu.machine import machine_from
 from tilewright.targets.vpu.tile_graph import DMA, ENGINES, Buffer, Task, TileGraph, View
 

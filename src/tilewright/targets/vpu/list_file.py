@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import read_bytes
+from tilewright.io.file_access import read_bytes
 from tilewright.targets.vpu.graph_file import (
     LARGEST,
     check_format,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import decode_text, read_bytes
+from tilewright.io.file_access import decode_text, read_bytes
 
 DDR_BYTES = 8 << 30
 LARGEST_FILE = 1 << 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from tilewright.report.model import Counter, Slice, TraceModel, Track
 from tilewright.targets.vpu.idle import idle_gaps
 from tilewright.targets.vpu.scheduling.plan import TASK
 from tilewright.targets.vpu.scheduling.schedule import Schedule
 from tilewright.targets.vpu.summary import residences
+from tilewright.trace.model import Counter, Slice, TraceModel, Track
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 1280, 96, 24, 64, 40, 520
 _CATEGORY = {"load": "dma load", "reload": "dma load", "store": "dma store", "write": "dma store",
@@ -18,14 +18,14 @@ _FILL = {"load": "#7048e8", "spill": "#d6336c", "compute": "#3b5bdb"}
 
 def write_trace(schedule: Schedule, path: str) -> None:
     """A trace of the modelled run for ui.perfetto.dev; Chrome JSON for files ending in .json."""
-    from tilewright.report import perfetto
+    from tilewright.trace import perfetto
 
     perfetto.write_trace(trace_model(schedule), path)
 
 
 def write_timeline(schedule: Schedule, path: str) -> None:
     """The queues as one SVG."""
-    from tilewright.report import timeline
+    from tilewright.trace import timeline
 
     timeline.write_timeline(trace_model(schedule), path)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.errors import TilewrightError
-from tilewright.file_access import decode_text, read_bytes, write_atomically
+from tilewright.io.file_access import decode_text, read_bytes, write_atomically
 
 if TYPE_CHECKING:
     from tilewright.targets.xdna.checker import Check

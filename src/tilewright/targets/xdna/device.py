@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.file_access import decode_text, read_bytes
+from tilewright.io.file_access import decode_text, read_bytes
 
 _FOLDER = Path(__file__).parent / "devices"
 _LIMIT = 1 << 20

@@ -1,5 +1,0 @@
-"""`tilewright coral`; the commands are the target's."""
-
-from tilewright.targets.coral.cli import command
-
-__all__ = ["command"]

@@ -1,0 +1,27 @@
+"""What a VPU is, for people: `tilewright targets`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.targets.target import Described, Description, Memory
+from tilewright.targets.vpu.machine import DDR_BYTES, preset
+
+
+def find(name: str | Path) -> Described:
+    """A preset by its name."""
+    machine = preset(str(name))
+    description = Description(
+        name=machine.preset,
+        family="vpu",
+        summary=f"{machine.tiles} tiles with {machine.dpus} DPU and {machine.shaves} SHAVEs each, "
+        f"{machine.dma_ports} DMA ports, {machine.barriers} barriers",
+        memories=(
+            Memory("ddr", DDR_BYTES, machine.align, "tensors and weights"),
+            Memory("cmx", machine.cmx_bytes, machine.align, "scratchpad, per tile"),
+        ),
+        formats=("int8 and f16 on the DPU", "f16 and f32 on the SHAVEs"),
+        modelled=("order, barriers and addresses of every task", "time by cost formulas, values"),
+        not_modelled=("contention inside CMX", "compiling whole models, so far"),
+    )
+    return Described(description, "schedule tile graphs instead: tilewright vpu --help")

@@ -1,0 +1,107 @@
+"""The registry of machines: names, files, other packages' machines, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tilewright as tw
+from tilewright import extensions
+from tilewright.cli import app
+from tilewright.errors import TilewrightError
+from tilewright.targets import registry
+from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.target import Described, Description, Family, Memory
+
+OWN = Family("own", "a machine of another package", ("own-1",), "test_registry:find_own")
+THIEF = Family("thief", "takes a name that is taken", ("atlas-v1",), "test_registry:find_own")
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A good package, one that cannot be imported, one that is no family, one that takes a name."""
+    points = [
+        EntryPoint("own", "test_registry:OWN", registry.GROUP),
+        EntryPoint("broken", "no_such_package_at_all:FAMILY", registry.GROUP),
+        EntryPoint("odd", "json:dumps", registry.GROUP),
+        EntryPoint("thief", "test_registry:THIEF", registry.GROUP),
+        EntryPoint("atlas", "test_registry:OWN", registry.GROUP),
+    ]
+    loaded = {"test_registry:OWN": OWN, "test_registry:THIEF": THIEF}
+
+    def load(point: EntryPoint) -> object:
+        return loaded[point.value] if point.value in loaded else original(point)
+
+    original = EntryPoint.load
+    monkeypatch.setattr(EntryPoint, "load", load)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    monkeypatch.setattr(registry, "_broken", {})
+    registry._installed.cache_clear()
+    yield
+    registry._installed.cache_clear()
+
+
+def test_every_machine_describes_itself() -> None:
+    for name in registry.target_names():
+        found = registry.find(name).describe()
+        assert found.name == name and found.memories and found.modelled
+        assert json.loads(json.dumps(found.to_json()))["name"] == name
+    assert {"atlas-v1", "vpu40", "coral", "xdna2"} <= set(registry.target_names())
+
+
+def test_names_files_and_profiles(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text('base = "atlas-v1"\nname = "mine"\n')
+    assert registry.find(str(own)).name == "mine"
+    profile = load_profile("atlas-v0")
+    assert registry.find(profile).name == "atlas-v0"
+    assert registry.find(registry.find("atlas-v0")).name == "atlas-v0"
+
+
+def test_an_unknown_target_is_told_what_it_may_have_been() -> None:
+    with pytest.raises(TilewrightError) as caught:
+        registry.find("atlas-v2")
+    assert caught.value.code == "TW0060" and "atlas-v1" in str(caught.value)
+
+
+def test_machines_without_a_compiler_of_models_say_what_they_can_do(tmp_path: Path) -> None:
+    source = "func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {return %x : tensor<4x4xf32>}"
+    model = tmp_path / "model.mlir"
+    model.write_text(source)
+    for target, command in (("vpu40", "vpu"), ("xdna2", "xdna"), ("coral", "coral")):
+        with pytest.raises(TilewrightError) as caught:
+            tw.compile(str(model), target=target)
+        assert caught.value.code == "TW0062" and f"tilewright {command}" in str(caught.value)
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_other_packages_bring() -> None:
+    assert set(registry.families()) == {*registry.BUILT_IN, "own"}
+    broken = registry.broken()
+    assert set(broken) == {"broken", "odd", "thief", "atlas"}
+    assert "no_such_package_at_all" in broken["broken"] and "no Family" in broken["odd"]
+    assert "atlas-v1" in broken["thief"]
+    assert registry.find("atlas-v1").name == "atlas-v1"
+    with pytest.raises(TilewrightError) as caught:
+        registry.find("nothing-like-it")
+    assert "broken is installed, but cannot be loaded" in str(caught.value)
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_command_lists_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = Described(Description("own-1", "own", "", (Memory("m", 1),), (), ("all",)), "")
+    load = extensions.load
+    monkeypatch.setattr(
+        extensions,
+        "load",
+        lambda place: (lambda name: described) if place == OWN.find else load(place),
+    )
+    result = CliRunner().invoke(app, ["targets", "--json"])
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0 and "own-1" in [t["name"] for t in document["targets"]]
+    assert set(document["broken"]) == {"broken", "odd", "thief", "atlas"}

@@ -120,7 +120,7 @@ def _pairwise(name: str, live: list[np.ndarray], sources: tuple[Content, ...]) -
 def _over_columns(name: str, live: list[np.ndarray], sources: tuple[Content, ...]) -> Demand:
     needs, columns, mixed = [], 0, set()
     for k, (wanted, source) in enumerate(zip(live, sources, strict=True)):
-        used: np.ndarray = wanted.any(axis=0)
+        used = np.asarray(wanted.any(axis=0))
         row = facts.only_row(source) if name == "vredsum.bf16" else None
         whole = np.repeat(used[None, :], SIDE, axis=0)
         if row is None:

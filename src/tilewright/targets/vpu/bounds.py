@@ -69,7 +69,7 @@ def bounds(problem: Problem) -> Bounds:
                 Job(first[n], problem.tasks[n].cycles, last[n] - problem.tasks[n].cycles)
                 for n in members
             ]
-            best = max(best, one_machine(jobs))
+            best = max(best, int(one_machine(jobs)))
     return Bounds(lower, strong, max(best, _memory(problem)))
 
 

@@ -205,7 +205,7 @@ def given_inputs(program: RandomProgram, source: str, sample: int) -> Any:
     if source == "jax":
         return tuple(narrow(array) for array in arrays.values())
     if source == "torch":
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         return tuple(torch.tensor(array) for array in arrays.values())
     return arrays
@@ -230,7 +230,7 @@ def framework_run(program: RandomProgram, source: str, sample: int) -> list[Arra
     """What the framework itself computes."""
     model, inputs = built(program, source), given_inputs(program, source, sample)
     if source == "torch":
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         with torch.no_grad():
             found = model(*inputs)

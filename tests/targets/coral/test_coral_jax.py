@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-jax = pytest.importorskip("jax")
-import jax.numpy as jnp  # noqa: E402
+jax: Any = pytest.importorskip("jax")
+jnp: Any = pytest.importorskip("jax.numpy")
+lax: Any = jax.lax
 from coral_models import Weights  # noqa: E402
-from jax import lax  # noqa: E402
 
 from tilewright.frontend.jax import import_jax  # noqa: E402
 from tilewright.targets.coral.compile import CoralOptions, compile_model  # noqa: E402

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
+torch: Any = pytest.importorskip("torch")
+nn: Any = torch.nn
 
 from tilewright.compiling import as_imported  # noqa: E402
 from tilewright.targets.coral.compile import CoralOptions, compile_model  # noqa: E402

@@ -100,7 +100,8 @@ def _run_command(files: list[tuple[str, bytes]], choose: random.Random, keep: Ke
         arguments = _arguments(choose, suffix)
         given = [_filled(argument, places) for argument in arguments]
         keep.text(" ".join(arguments) + f"\n# FILE is {suffix}\n" + repr(content[:4000]))
-        _call(given)
+        with contextlib.chdir(keep.folder):  # results may have any name
+            _call(given)
 
 
 def _arguments(choose: random.Random, suffix: str) -> list[str]:

@@ -70,7 +70,7 @@ def test_ids_reach_the_whole_table(bundle, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("compil", "x"), "did you mean compile?"),
+        (("compil", "x"), "did you mean compile"),
         (("verfy", "x"), "did you mean verify?"),
         (("zzz",), "lists all"),
         (("import", "examples.networks:mlpp"), "did you mean mlp"),

@@ -39,7 +39,9 @@ def test_every_list_is_right(seed: int, tasks: int) -> None:
     assert verify(made.tasks, strict=True) == []
     serial = serial_schedule(graph)
     assert verify(serial.tasks, graph, strict=True) == []
-    assert made.makespan <= sum(step.end - step.start for step in serial.draft.steps)
+    assert made.makespan <= serial.makespan
+    if not graph.machine.issue_latency and not graph.machine.barrier_latency:
+        assert made.makespan <= sum(step.end - step.start for step in serial.draft.steps)
     assert made.makespan >= made.bounds.best
     good = run_values(made.tasks).stored
     assert run_values(serial.tasks).stored == good

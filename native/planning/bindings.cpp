@@ -18,9 +18,10 @@ using Result =
 
 NB_MODULE(_planning, module) {
   module.doc() = "Exact search for memory plans.";
+  for (const bool canonical : {false, true})
   module.def(
-      "search",
-      [](const std::vector<Row>& rows, int sections, std::int64_t capacity, std::uint64_t seed,
+      canonical ? "canonical" : "search",
+      [canonical](const std::vector<Row>& rows, int sections, std::int64_t capacity, std::uint64_t seed,
          std::int64_t restart_nodes, std::int64_t node_limit, std::int64_t work_limit,
          std::int64_t table_limit) -> Result {
         Problem problem{{}, sections, capacity};
@@ -29,7 +30,7 @@ NB_MODULE(_planning, module) {
         Outcome outcome;
         {
           nb::gil_scoped_release release;
-          outcome = search(problem, {seed, restart_nodes, node_limit, work_limit, table_limit});
+          outcome = (canonical ? canonical_search : search)(problem, {seed, restart_nodes, node_limit, work_limit, table_limit});
         }
         const char* names[] = {"solved", "infeasible", "limit"};
         return {names[static_cast<int>(outcome.status)], outcome.offsets, outcome.nodes,

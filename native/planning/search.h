@@ -43,5 +43,6 @@ struct Outcome {
 };
 
 Outcome search(const Problem& problem, const Parameters& parameters);
+Outcome canonical_search(const Problem& problem, const Parameters& parameters);
 
 }  // namespace tilewright::planning

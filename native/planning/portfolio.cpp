@@ -25,7 +25,7 @@ constexpr Member lives_members[] = {
     {"lowest", {Choice::lowest, 0, 1000}},
     {"sections", {Choice::section, 200, 300}},
     {"learned", {Choice::learned_lowest, 50, 1000}},
-    {"dives", {Choice::section, 200, 3000}},
+    {"dives", {Choice::section, 200, 1000}},
 };
 
 }  // namespace

@@ -317,15 +317,15 @@ class State {
   bool propagate() {
     while (lift_floaters()) {
       const std::size_t before = trail.size();
-      while (!touched.empty()) {
-        const int s = touched.back();
-        touched.pop_back();
+      for (std::size_t k = 0; k < touched.size(); ++k) {
+        const int s = touched[k];
         stamp[s] = now - 1;
         if (!check(s)) {
           ++weight[s];
           return false;
         }
       }
+      touched.clear();
       if (trail.size() == before || floaters.empty()) return true;
     }
     return false;

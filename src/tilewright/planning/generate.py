@@ -67,12 +67,13 @@ def refill(
     unit: int = 1024,
     free: float = 0.0,
     weights: float = 0.2,
-    longest: int = 12,
+    short: int = 12,
+    longest: int = 40,
 ) -> Made:
     """About `count` buffers made by running through time, and offsets that fit.
 
     A share `weights` of the memory is live throughout, in two to six buffers; what a step leaves
-    free is cut into new buffers: most last one to four steps, one in six up to `longest`.
+    free is cut into new buffers: most last up to `short` steps, one in six up to `longest`.
     """
     chance = random.Random(seed)
     units = capacity // unit
@@ -89,8 +90,8 @@ def refill(
         held = sorted(entry for entry in held if entry[2] > step)
         for bottom, top in _gaps(held, units):
             for low, high in _split(bottom, top, units, chance):
-                last = chance.randint(5, longest) if chance.random() < 1 / 6 else 0
-                upper = step + (last or min(chance.randint(1, 4), chance.randint(1, 4)))
+                last = chance.randint(short, longest) if chance.random() < 1 / 6 else 0
+                upper = step + (last or min(chance.randint(1, short) for _ in range(2)))
                 held.append((low, high, upper))
                 pieces.append((step, upper, low, high))
         step += 1
@@ -171,14 +172,22 @@ class Family:
     steps: int = 0  # of a cut rectangle; none for a refilled memory
     free: float = 0.0
     weights: float = 0.0
-    longest: int = 12
+    short: int = 12
+    longest: int = 40
     unit: int = 1024
 
     def make(self, seed: int, capacity: int = 1 << 20) -> Made:
         if self.steps:
             return cut_rectangle(self.count, capacity, self.steps, seed, self.unit, self.free)
         return refill(
-            self.count, capacity, seed, self.unit, self.free, self.weights, self.longest
+            self.count,
+            capacity,
+            seed,
+            self.unit,
+            self.free,
+            self.weights,
+            self.short,
+            self.longest,
         )
 
 
@@ -186,11 +195,11 @@ FAMILIES = (
     Family("cut", 120, steps=80),
     Family("cut-free", 160, steps=100, free=0.02),
     Family("cut-fine", 120, steps=80, unit=64),
-    Family("refill", 200),
-    Family("refill-weights", 250, weights=0.3),
-    Family("refill-long", 200, weights=0.1, longest=40),
-    Family("refill-free", 300, weights=0.2, free=0.02),
-    Family("refill-fine", 150, weights=0.2, unit=64),
+    Family("refill", 120),
+    Family("refill-weights", 150, weights=0.3),
+    Family("refill-long", 120, weights=0.1, longest=100),
+    Family("refill-free", 150, weights=0.2, free=0.02),
+    Family("refill-fine", 100, weights=0.2, unit=64),
 )
 
 # Instances to try ideas on, and others that only judge: no choice was made by looking at them.

@@ -263,7 +263,8 @@ class State {
   }
 
   // The items left in section s fill it from `first` to the capacity without a gap, so what lies
-  // beneath an item adds up to its offset.
+  // beneath an item adds up to its offset. Items without a gap between them can be put in the order
+  // of their lowest offsets, so sums are built in that order.
   bool fill(int s, std::int64_t first) {
     others.clear();
     for (int i : live[s])
@@ -290,7 +291,8 @@ class State {
         if (best == wanted) break;
       }
       if (best == none) return false;
-      if (best > wanted && !raise(i, first + best, floating[i])) return false;
+      // A raise changes the order of the items; it has this section looked at again.
+      if (best > wanted) return raise(i, first + best, floating[i]);
     }
     return true;
   }

@@ -9,7 +9,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.errors import TilewrightError
@@ -99,6 +99,7 @@ def test_the_two_engines_agree_on_what_fits(buffers: list[Buffer], slack: int):
 @needs_native
 @pytest.mark.parametrize("member", exact.MEMBERS)
 @given(seed=st.integers(0, 10**9))
+@example(seed=5007557)  # raising one offset changes the order in which sums are built
 @settings(max_examples=60, deadline=None)
 def test_every_search_agrees_with_brute_force(member: str, seed: int):
     buffers, capacity = small(seed)
@@ -110,19 +111,24 @@ def test_every_search_agrees_with_brute_force(member: str, seed: int):
 
 
 def small(seed: int) -> tuple[list[Buffer], int]:
-    """A few buffers about as large as the memory, some aligned, some fixed."""
+    """A few buffers about as large as the memory, some aligned, some fixed.
+
+    Those that live bytes alone refute are left out.
+    """
     chance = random.Random(seed)
-    capacity = chance.randint(4, 8)
-    buffers = []
-    for index in range(chance.randint(3, 7)):
-        lower = chance.randint(0, 5)
-        alignment = chance.choice((1, 1, 1, 2, 3))
-        size = chance.choice((1, 1, 2, 2, 3, 4))
-        fixed = chance.random() < 0.1
-        offset = alignment * chance.randint(0, capacity // alignment) if fixed else None
-        upper = lower + chance.choice((1, 2, 3, 4))
-        buffers.append(Buffer(f"b{index}", size, lower, upper, alignment, offset=offset))
-    return buffers, capacity
+    while True:
+        capacity = chance.randint(4, 8)
+        buffers = []
+        for index in range(chance.randint(3, 7)):
+            lower = chance.randint(0, 5)
+            alignment = chance.choice((1, 1, 1, 2, 3))
+            size = chance.choice((1, 1, 2, 2, 3, 4))
+            fixed = chance.random() < 0.1
+            offset = alignment * chance.randint(0, capacity // alignment) if fixed else None
+            upper = lower + chance.choice((1, 2, 3, 4))
+            buffers.append(Buffer(f"b{index}", size, lower, upper, alignment, offset=offset))
+        if lower_bound(buffers) <= capacity:
+            return buffers, capacity
 
 
 def fits_somehow(

@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t first_round = 2'000'000;  // steps of work, about 20 ms
 // The steps of the canonical search are simpler; it gets as many more.
 constexpr std::int64_t canonical_steps = 4;
+// It calls itself for every buffer it places, so it leaves large problems to the others.
+constexpr std::size_t canonical_items = 2000;
 
 struct Member {
   const char* name;
@@ -42,9 +44,12 @@ Outcome portfolio(const Problem& problem, const Parameters& parameters) {
       throw std::invalid_argument("no member " + name);
   if (parameters.members.empty()) throw std::invalid_argument("a portfolio needs a member");
   Outcome outcome{Status::limit, {}, 0, 0, 0, ""};
+  const bool canonical =
+      takes_part(canonical_name) && problem.items.size() <= canonical_items;
+  if (!canonical && parameters.members.size() == 1 && takes_part(canonical_name)) return outcome;
   Lives lives(problem, parameters.seed, parameters.table_limit);
   for (std::int64_t share = first_round;; share *= 2) {
-    if (takes_part(canonical_name)) {
+    if (canonical) {
       // Alone it has nobody to take turns with.
       const std::int64_t left = parameters.work_limit - outcome.work;
       const std::int64_t work =

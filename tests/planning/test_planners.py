@@ -154,6 +154,17 @@ def fits_somehow(
 
 
 @needs_native
+def test_thousands_of_buffers():
+    buffers = [Buffer(f"b{index}", 1 + index % 3, index, index + 3) for index in range(3000)]
+    limits = Limits(engines=("search",), work=20_000_000)
+    status, offsets = fit(buffers, 6, limits)
+    assert status == "solved"
+    check_plan(buffers, offsets, {"memory": 6})
+    alone = Limits(engines=("search",), work=20_000_000, members=("minimalloc",))
+    assert fit(buffers, 6, alone)[0] == "limit"
+
+
+@needs_native
 @pytest.mark.parametrize("name", ["portfolios", ""])
 def test_an_unknown_member_is_refused(name: str):
     buffers, capacity = small(1)

@@ -67,8 +67,8 @@ def refill(
     unit: int = 1024,
     free: float = 0.0,
     weights: float = 0.2,
-    short: int = 12,
-    longest: int = 40,
+    short: int = 40,
+    longest: int = 60,
 ) -> Made:
     """About `count` buffers made by running through time, and offsets that fit.
 
@@ -172,8 +172,8 @@ class Family:
     steps: int = 0  # of a cut rectangle; none for a refilled memory
     free: float = 0.0
     weights: float = 0.0
-    short: int = 12
-    longest: int = 40
+    short: int = 40
+    longest: int = 60
     unit: int = 1024
 
     def make(self, seed: int, capacity: int = 1 << 20) -> Made:
@@ -197,7 +197,7 @@ FAMILIES = (
     Family("cut-fine", 120, steps=80, unit=64),
     Family("refill", 120),
     Family("refill-weights", 150, weights=0.3),
-    Family("refill-long", 120, weights=0.1, longest=100),
+    Family("refill-long", 120, weights=0.1, longest=150),
     Family("refill-free", 150, weights=0.2, free=0.02),
     Family("refill-fine", 100, weights=0.2, unit=64),
 )

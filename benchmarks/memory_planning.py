@@ -3,6 +3,14 @@
     python benchmarks/memory_planning.py             instances of our own generator
     python benchmarks/memory_planning.py --hard      larger ones, at the edge of what is solved
     python benchmarks/memory_planning.py DIR         a folder of CSV files (id,lower,upper,size)
+    python benchmarks/memory_planning.py --seeds 20 [DIR]      success rates of each engine
+    python benchmarks/memory_planning.py --judge --seeds 2     the same on families of instances
+                                                     that no choice was made on
+
+With --seeds every engine looks at every instance with so many seeds, and success rates and CPU
+seconds are printed. MiniMalloc's algorithm and CP-SAT get one try: the first knows no chance, the
+second takes long. "sections" is one member of the portfolio, alone: restarts that work on the
+section with the fewest choices for its failures.
 
 A file called NAME.CAPACITY.csv is planned within that capacity; others within their peak live
 bytes. The suite of that form is google/minimalloc, benchmarks/challenging. The exit code is 1
@@ -22,9 +30,16 @@ from tilewright.errors import TilewrightError
 from tilewright.planning.best_fit import best_fit
 from tilewright.planning.bounds import peak_live
 from tilewright.planning.buffers import Buffer, peak_of
-from tilewright.planning.exact import Limits, Work, fit
+from tilewright.planning.exact import MEMBERS, Limits, Work, fit
 from tilewright.planning.first_fit import first_fit
-from tilewright.planning.generate import HARD_SIZES, SIZES, suite
+from tilewright.planning.generate import (
+    DEVELOP_SEEDS,
+    HARD_SIZES,
+    JUDGE_SEEDS,
+    SIZES,
+    families,
+    suite,
+)
 from tilewright.planning.minimalloc_csv import read_instance
 from tilewright.planning.orders import ORDERS
 from tilewright.planning.verify import check_plan
@@ -93,6 +108,99 @@ def measure(name: str, buffers: list[Buffer], capacity: int, limits: Limits) -> 
     }
 
 
+# Name, members of the portfolio, factor on --work, whether its seed matters. The steps of the
+# MiniMalloc search are about four times as cheap as those of the others.
+ENGINES: dict[str, tuple[tuple[str, ...], int, bool]] = {
+    "portfolio": (MEMBERS, 1, True),
+    "minimalloc": (("minimalloc",), 4, False),
+    "sections": (("sections",), 1, True),
+    "cp-sat": ((), 1, False),
+}
+
+
+def tries(
+    engine: str, buffers: list[Buffer], capacity: int, options: argparse.Namespace
+) -> list[tuple[bool, float]]:
+    """(solved, CPU seconds) of one engine on one instance, for every seed that matters."""
+    members, factor, seeded = ENGINES[engine]
+    found = []
+    for seed in range(options.seed, options.seed + (options.seeds if seeded else 1)):
+        limits = Limits(
+            work=options.work * factor,
+            seed=seed,
+            members=members or MEMBERS,
+            cp_sat_time=options.cp_sat_time,
+            engines=("cp-sat",) if engine == "cp-sat" else ("search",),
+        )
+        cpu = time.process_time()
+        status, offsets = fit(buffers, capacity, limits)
+        cpu = time.process_time() - cpu
+        if status == "infeasible":
+            raise TilewrightError("TW1409", f"{engine} refutes an instance that has a plan")
+        if status == "solved":
+            check_plan(buffers, offsets, {buffers[0].region: capacity})
+        found.append((status == "solved", cpu))
+    return found
+
+
+def quantile(results: list[tuple[bool, float]], share: float) -> str:
+    """CPU seconds within which this share of the tries was solved; ">" when it was not."""
+    ordered = sorted(results, key=lambda result: (not result[0], result[1]))
+    solved, seconds = ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return f"{seconds:.2f}" if solved else f"> {max(time for _, time in results):.1f}"
+
+
+def rates(options: argparse.Namespace) -> list[dict[str, object]]:
+    """A row for every group of instances and engine: a family, or an instance of a folder."""
+    if options.judge or options.develop:
+        seeds = (JUDGE_SEEDS if options.judge else DEVELOP_SEEDS)[: options.instances]
+        made = families(seeds)
+        found = [(name.rpartition("-")[0], *instance) for name, instance in made.items()]
+    else:
+        found = instances(options.folder, options.hard)
+    rows: list[dict[str, object]] = []
+    for group in dict.fromkeys(name for name, _, _ in found):
+        inside = [(buffers, capacity) for name, buffers, capacity in found if name == group]
+        for engine in options.engines.split(","):
+            results: list[tuple[bool, float]] = []
+            for buffers, capacity in inside:
+                results += tries(engine, buffers, capacity, options)
+            rows.append(
+                {
+                    "group": group,
+                    "engine": engine,
+                    "instances": len(inside),
+                    "solved": sum(solved for solved, _ in results),
+                    "tries": len(results),
+                    "median": quantile(results, 0.5),
+                    "p90": quantile(results, 0.9),
+                    "cpu_seconds": round(sum(seconds for _, seconds in results), 2),
+                }
+            )
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
+def rates_table(rows: list[dict[str, object]]) -> str:
+    """One line for every group, one column for every engine, and the sum."""
+    engines = list(dict.fromkeys(str(row["engine"]) for row in rows))
+    lines = ["| instances | " + " | ".join(engines) + " |", "|---" * (len(engines) + 1) + "|"]
+    for group in dict.fromkeys(str(row["group"]) for row in rows):
+        cells = {
+            str(row["engine"]): f"{row['solved']}/{row['tries']} ({row['median']}, {row['p90']})"
+            for row in rows
+            if row["group"] == group
+        }
+        lines.append(f"| {group} | " + " | ".join(cells[engine] for engine in engines) + " |")
+    sums = []
+    for engine in engines:
+        mine = [row for row in rows if row["engine"] == engine]
+        solved, total = (sum(int(str(row[key])) for row in mine) for key in ("solved", "tries"))
+        sums.append(f"{solved}/{total} = {100 * solved / total:.0f} %")
+    lines.append("| all | " + " | ".join(sums) + " |")
+    return "\n".join(lines)
+
+
 def table(rows: list[dict[str, object]]) -> str:
     """The rows as a Markdown table with a total."""
     columns = {
@@ -133,7 +241,27 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--seed", type=int, default=Limits().seed)
     parser.add_argument("--work", type=int, default=Limits().work, help="steps per instance")
+    parser.add_argument("--seeds", type=int, default=0, metavar="N", help="success over N seeds")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--judge", action="store_true", help="families, instances kept to judge")
+    kinds.add_argument("--develop", action="store_true", help="families, instances to try ideas on")
+    parser.add_argument("--instances", type=int, default=5, help="of each family, at most 30")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="of " + ", ".join(ENGINES))
+    parser.add_argument(
+        "--cp-sat-time", type=float, default=0.1, help="deterministic, with --seeds"
+    )
     options = parser.parse_args()
+    if unknown := set(options.engines.split(",")) - set(ENGINES):
+        parser.error(f"no engine {', '.join(sorted(unknown))}; there are {', '.join(ENGINES)}")
+    if options.judge or options.develop or options.seeds:
+        options.seeds = max(options.seeds, 1)
+        try:
+            found = rates(options)
+        except TilewrightError as error:
+            print(error, file=sys.stderr)
+            return 2
+        print(json.dumps(found, indent=2) if options.json else rates_table(found))
+        return 0
     limits = Limits(seed=options.seed, work=options.work)
     try:
         rows = []

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tilewright::planning {
@@ -23,25 +24,28 @@ struct Problem {
   std::int64_t capacity;
 };
 
-// The search is deterministic: the same problem and parameters give the same outcome.
-struct Parameters {
-  std::uint64_t seed;
-  std::int64_t restart_nodes;  // nodes in the shortest run between two restarts
-  std::int64_t node_limit;
-  std::int64_t work_limit;   // elementary steps, a stand-in for time that does not depend on it
-  std::int64_t table_limit;  // failed states remembered
-};
-
 enum class Status { solved, infeasible, limit };
 
 struct Outcome {
   Status status;
   std::vector<std::int64_t> offsets;  // one per item when solved
   std::int64_t nodes;
-  std::int64_t work;
+  std::int64_t work;  // elementary steps, a stand-in for time that does not depend on it
   std::int64_t restarts;
+  std::string member;  // who found the answer
 };
 
-Outcome search(const Problem& problem, const Parameters& parameters);
+// The algorithm published as MiniMalloc. It knows no chance.
+Outcome canonical_search(const Problem& problem, std::int64_t work_limit);
+
+struct Parameters {
+  std::uint64_t seed;
+  std::int64_t work_limit;
+  std::int64_t table_limit;           // failed states remembered
+  std::vector<std::string> members;  // of the portfolio, see portfolio.cpp
+};
+
+// Several searches in turn. The same problem and parameters give the same outcome.
+Outcome portfolio(const Problem& problem, const Parameters& parameters);
 
 }  // namespace tilewright::planning

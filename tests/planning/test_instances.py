@@ -8,7 +8,15 @@ import pytest
 
 from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import Buffer
-from tilewright.planning.generate import cut_rectangle, suite
+from tilewright.planning.generate import (
+    DEVELOP_SEEDS,
+    FAMILIES,
+    JUDGE_SEEDS,
+    Family,
+    cut_rectangle,
+    families,
+    suite,
+)
 from tilewright.planning.minimalloc_csv import parse_instance, read_instance, write_instance
 from tilewright.planning.verify import violations
 
@@ -62,3 +70,21 @@ def test_known_plans_are_right():
         buffers, offsets = cut_rectangle(50, 1 << 18, 40, seed)
         assert len(buffers) == 50
         assert violations(buffers, offsets, {"memory": 1 << 18}) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_every_family_has_known_plans(family: Family):
+    for seed in (1, 1001):
+        buffers, offsets = family.make(seed)
+        assert abs(len(buffers) - family.count) <= 10
+        assert violations(buffers, offsets, {"memory": 1 << 20}) == []
+        steps = max(b.upper for b in buffers)
+        filled = sum(b.size * (b.upper - b.lower) for b in buffers) / (steps << 20)
+        assert filled == pytest.approx(1 - family.free, abs=0.002 if family.free else 0)
+        assert (buffers, offsets) == family.make(seed)
+        assert buffers != family.make(seed + 1)[0]
+
+
+def test_instances_that_judge_are_not_those_to_develop_on():
+    assert not set(DEVELOP_SEEDS) & set(JUDGE_SEEDS)
+    assert len(families(range(3))) == 3 * len(FAMILIES)

@@ -9,7 +9,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.errors import TilewrightError
@@ -94,6 +94,82 @@ def test_the_two_engines_agree_on_what_fits(buffers: list[Buffer], slack: int):
     answers = [fit(buffers, capacity, Limits(engines=(e,)))[0] for e in ("search", "cp-sat")]
     assert answers[0] == answers[1]
     assert answers[0] in ("solved", "infeasible")
+
+
+@needs_native
+@pytest.mark.parametrize("member", exact.MEMBERS)
+@given(seed=st.integers(0, 10**9))
+@example(seed=5007557)  # raising one offset changes the order in which sums are built
+@settings(max_examples=60, deadline=None)
+def test_every_search_agrees_with_brute_force(member: str, seed: int):
+    buffers, capacity = small(seed)
+    limits = Limits(engines=("search",), members=(member,), seed=seed)
+    status, offsets = fit(buffers, capacity, limits)
+    assert status == ("solved" if fits_somehow(buffers, capacity) else "infeasible")
+    if status == "solved":
+        assert violations(buffers, offsets, {"memory": capacity}) == []
+
+
+def small(seed: int) -> tuple[list[Buffer], int]:
+    """A few buffers about as large as the memory, some aligned, some fixed.
+
+    Those that live bytes alone refute are left out.
+    """
+    chance = random.Random(seed)
+    while True:
+        capacity = chance.randint(4, 8)
+        buffers = []
+        for index in range(chance.randint(3, 7)):
+            lower = chance.randint(0, 5)
+            alignment = chance.choice((1, 1, 1, 2, 3))
+            size = chance.choice((1, 1, 2, 2, 3, 4))
+            fixed = chance.random() < 0.1
+            offset = alignment * chance.randint(0, capacity // alignment) if fixed else None
+            upper = lower + chance.choice((1, 2, 3, 4))
+            buffers.append(Buffer(f"b{index}", size, lower, upper, alignment, offset=offset))
+        if lower_bound(buffers) <= capacity:
+            return buffers, capacity
+
+
+def fits_somehow(
+    buffers: list[Buffer], capacity: int, placed: tuple[tuple[Buffer, int], ...] = ()
+) -> bool:
+    """By trying every offset for every buffer in turn."""
+    if len(placed) == len(buffers):
+        return True
+    buffer = buffers[len(placed)]
+    offsets = range(0, capacity - buffer.size + 1, buffer.alignment)
+    if buffer.offset is not None:
+        offsets = [buffer.offset] if buffer.offset + buffer.size <= capacity else []
+    return any(
+        all(
+            not other.overlaps_in_time(buffer)
+            or at + other.size <= offset
+            or offset + buffer.size <= at
+            for other, at in placed
+        )
+        and fits_somehow(buffers, capacity, (*placed, (buffer, offset)))
+        for offset in offsets
+    )
+
+
+@needs_native
+def test_thousands_of_buffers():
+    buffers = [Buffer(f"b{index}", 1 + index % 3, index, index + 3) for index in range(3000)]
+    limits = Limits(engines=("search",), work=20_000_000)
+    status, offsets = fit(buffers, 6, limits)
+    assert status == "solved"
+    check_plan(buffers, offsets, {"memory": 6})
+    alone = Limits(engines=("search",), work=20_000_000, members=("minimalloc",))
+    assert fit(buffers, 6, alone)[0] == "limit"
+
+
+@needs_native
+@pytest.mark.parametrize("name", ["portfolios", ""])
+def test_an_unknown_member_is_refused(name: str):
+    buffers, capacity = small(1)
+    with pytest.raises(ValueError, match="member"):
+        fit(buffers, 2 * capacity, Limits(engines=("search",), members=(name,) if name else ()))
 
 
 @needs_native

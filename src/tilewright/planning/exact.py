@@ -1,7 +1,7 @@
 """Exact planning: a plan below a capacity, a proof that there is none, or the smallest peak.
 
-Two engines look at each problem in turn: a search written for it (native code) and CP-SAT. Both
-count their work in steps of their own, never in seconds, so the same problem gives the same
+Two engines look at each problem in turn: a portfolio of searches written for it (native code)
+and CP-SAT. Both count their work in steps of their own, never in seconds, so the same problem gives the same
 plan on every machine. A build without the native search uses CP-SAT alone.
 """
 
@@ -19,6 +19,9 @@ try:
 except ImportError:  # a source tree without its native parts
     native = None
 
+# The searches of the portfolio, in the order of their turns; native/planning/portfolio.cpp.
+MEMBERS = ("minimalloc", "lowest", "sections", "learned", "dives")
+
 SOLVED, INFEASIBLE, LIMIT = "solved", "infeasible", "limit"
 
 
@@ -28,7 +31,7 @@ class Limits:
 
     work: int = 1_000_000_000  # elementary steps of the search, about 100 million a second
     seed: int = 1
-    restart_nodes: int = 1000
+    members: tuple[str, ...] = MEMBERS  # of the portfolio
     table: int = 2_000_000
     cp_sat_time: float = 0.5  # CP-SAT's deterministic time; one unit took 33 s on a hard case
     engines: tuple[str, ...] = ("search", "cp-sat")
@@ -44,6 +47,7 @@ class Work:
     restarts: int = 0
     cp_sat_time: float = 0.0
     engines: list[str] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)  # who gave the answer to each attempt
 
     def add_engine(self, name: str) -> None:
         if name not in self.engines:
@@ -96,19 +100,20 @@ def fit(
 def _search(problem: Problem, limits: Limits, work: Work) -> tuple[str, list[int]]:
     assert native is not None
     work.add_engine("search")
-    status, offsets, nodes, steps, restarts = native.search(
+    status, offsets, nodes, steps, restarts, member = native.search(
         [(i.first, i.last, i.size, i.alignment, i.lowest, i.highest) for i in problem.items],
         problem.sections,
         problem.capacity,
         seed=limits.seed,
-        restart_nodes=limits.restart_nodes,
-        node_limit=2**62,
         work_limit=limits.work,
         table_limit=limits.table,
+        members=limits.members,
     )
     work.nodes += nodes
     work.steps += steps
     work.restarts += restarts
+    if member:
+        work.members.append(member)
     return status, offsets
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,18 @@ leaves = torch.utils._pytree.tree_leaves
 def arrays(values: Any) -> list[np.ndarray]:
     found = [v for v in leaves(values) if v is not None]
     return [to_numpy(v).copy() if isinstance(v, torch.Tensor) else np.asarray(v) for v in found]
+
+
+def test_the_first_import_of_a_process_decomposes_nothing_that_is_mapped() -> None:
+    """The table of calls is loaded when it is first asked for, also by the very first model."""
+    script = (
+        "import torch\n"
+        "from tilewright.frontend.torch import import_module\n"
+        "module, x = torch.nn.Linear(12, 20), torch.zeros(2, 5, 12)\n"
+        "texts = [str(import_module(module, (x,)).module) for _ in range(2)]\n"
+        "assert texts[0] == texts[1] and 'npu_uk_reshape' not in texts[0], texts[0]\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.aten import TARGETS, import_graph
+from tilewright.frontend.aten import import_graph, load_targets
 from tilewright.frontend.aten_graph import (
     BY_TORCH,
     ExportedGraph,
@@ -118,9 +118,10 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
 
 def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
     """The program with calls that have no mapping in the simpler calls torch has for them."""
+    mapped = load_targets()
     for _ in range(DECOMPOSED):
         calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
-        unknown = {call for call in calls if hasattr(call, "_schema") and str(call) not in TARGETS}
+        unknown = {call for call in calls if hasattr(call, "_schema") and str(call) not in mapped}
         known = torch.export.default_decompositions()
         table = {call: known[call] for call in unknown if call in known}
         if not table:

@@ -13,7 +13,7 @@ from tilewright.compiling import host_share, layer_names
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
-from tilewright.runtime.port_types import PORT_TYPES
+from tilewright.targets.port_types import PORT_TYPES
 
 DATA = Path(__file__).resolve().parent / "data" / "pt2"
 

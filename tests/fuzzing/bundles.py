@@ -16,12 +16,12 @@ from fuzzing.files import safetensors_bytes
 from fuzzing.mutations import json_text, mutated_bytes, mutated_json, mutated_text
 from fuzzing.running import Keep, Subject
 from tilewright.io.archive import Member, write_archive
+from tilewright.program import Program
 from tilewright.runtime import bundle
-from tilewright.runtime.check import check
 from tilewright.runtime.example_inputs import example_inputs
-from tilewright.runtime.loaded import Program
 from tilewright.runtime.session import Session
 from tilewright.targets.atlas.model.listing import listing
+from tilewright.targets.checking import check
 
 Members = dict[str, bytes]
 CYCLES = 300_000

@@ -44,7 +44,9 @@ def test_no_program_beats_its_bound(name, profile, fuse):
     assert model.provenance["bound"] == bound.total
     for call in session.step_cycles:
         terms = bound.per_step[call.step].terms
-        assert call.cycles >= bound.per_step[call.step].cycles == model.steps[call.step].bound
+        assert (
+            call.cycles >= bound.per_step[call.step].cycles == model.artifact.steps[call.step].bound
+        )
         assert call.busy["DMA"] >= terms["DMA"]
         assert call.busy["VPU"] >= terms["VPU"]
         assert max(call.busy["MXU0"], call.busy["MXU1"]) >= terms["MXU0+MXU1"]
@@ -58,7 +60,7 @@ def test_no_program_beats_its_bound(name, profile, fuse):
 def test_compulsory_traffic():
     """Weights of all rounds, the input and the output, once each, at two bytes a tick."""
     model = compiled("encoder")
-    assert model.rounds[0].count == 2
+    assert model.artifact.loops[0].count == 2
     weights = 4 * 64 * 64 + 2 * 64 * 96
     rows = 2 * 2 * (4 * 64 + 96 + 64)  # scales and biases
     ends = 2 * 2 * 64 + 2 * (2 * 2 * 45 * 64)  # the last norm, the input and the output

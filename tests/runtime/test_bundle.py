@@ -13,14 +13,14 @@ import hand_models as models
 import numpy as np
 import pytest
 
+from hand_made import AtlasModel
 from tilewright.errors import TilewrightError
 from tilewright.io import archive
 from tilewright.runtime import bundle
-from tilewright.runtime.check import check
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.manifest import manifest_of
 from tilewright.runtime.session import Session
 from tilewright.targets.atlas.program import Data
+from tilewright.targets.checking import check
 
 ALL = {
     "one": models.mlp,
@@ -32,15 +32,15 @@ ALL = {
 
 
 @pytest.fixture(params=ALL)
-def model(request: pytest.FixtureRequest) -> CompiledModel:
+def model(request: pytest.FixtureRequest) -> AtlasModel:
     return ALL[request.param]()
 
 
-def test_everything_comes_back(model: CompiledModel, tmp_path: Path) -> None:
-    model.segments[0].data = [Data("dram", 1 << 20, b"abc"), Data("vmem", 64, b"\1" * 32)]
+def test_everything_comes_back(model: AtlasModel, tmp_path: Path) -> None:
+    model.artifact.segments[0].data = [Data("dram", 1 << 20, b"abc"), Data("vmem", 64, b"\1" * 32)]
     bundle.save(model, tmp_path / "m.twb")
     again = bundle.load(tmp_path / "m.twb")
-    for item in fields(CompiledModel):
+    for item in fields(AtlasModel):
         old, new = getattr(model, item.name), getattr(again, item.name)
         if item.name == "segments":
             assert all(a.same_code(b) for a, b in zip(old, new, strict=True))
@@ -56,7 +56,7 @@ def test_everything_comes_back(model: CompiledModel, tmp_path: Path) -> None:
     assert again.timing == {}  # how long compiling took is not part of what was compiled
 
 
-def test_equal_models_give_equal_bytes(model: CompiledModel, tmp_path: Path) -> None:
+def test_equal_models_give_equal_bytes(model: AtlasModel, tmp_path: Path) -> None:
     bundle.save(model, tmp_path / "a.twb")
     model.timing = {"import": 99.0}
     bundle.save(bundle.load(tmp_path / "a.twb"), tmp_path / "b.twb")
@@ -342,7 +342,7 @@ def test_nothing_half_written(tmp_path: Path, monkeypatch: Any) -> None:
     bundle.save(models.mlp(), path)
     whole = path.read_bytes()
     broken = models.mlp(seed=1)
-    broken.weights["w"] = broken.weights["w"][:-1]
+    broken.artifact.weights["w"] = broken.artifact.weights["w"][:-1]
     with pytest.raises(TilewrightError, match="TW3113"):
         bundle.save(broken, path)
 
@@ -368,11 +368,11 @@ def test_what_json_cannot_hold_is_named(tmp_path: Path) -> None:
 
 def test_code_that_would_read_back_differently_is_refused(tmp_path: Path) -> None:
     model = models.mlp()
-    step = model.steps[0]
+    step = model.artifact.steps[0]
     assert step.end_word > 0
-    program = model.segments[0]
+    program = model.artifact.segments[0]
     operands = program.operands.copy()
     operands[0, 3] = 9  # an operand the instruction does not have
-    model.segments = [replace(program, operands=operands)]
+    model.artifact.segments = [replace(program, operands=operands)]
     with pytest.raises(TilewrightError, match=r"TW3108 .*instruction 0 of segment 0"):
         bundle.save(model, tmp_path / "m.twb")

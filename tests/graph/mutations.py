@@ -389,7 +389,13 @@ def an_output_port_on_another_region(choose: random.Random, model: AtlasModel) -
     if chosen is None:
         return None
     name, region = chosen
-    model.ports[name] = replace(model.ports[name], region=region)
+    entries = model.artifact.entries
+    for key, entry in entries.items():
+        outputs = (
+            region if place == model.ports[name].tensor else place for place in entry.outputs
+        )
+        entries[key] = replace(entry, outputs=tuple(outputs))
+    model.ports[name] = replace(model.ports[name], tensor=region)
     return f"{name} in {region}"
 
 

@@ -87,7 +87,7 @@ def test_notes_survive_a_bundle(tmp_path):
     save(model, tmp_path / "mlp.twb")
     again = load(tmp_path / "mlp.twb")
     assert again.quantisation == model.quantisation
-    assert again.provenance["bound"] == model.provenance["bound"]
+    assert again.artifact.bound() == model.artifact.bound()
 
 
 def test_without_asking_nothing_is_measured():

@@ -12,12 +12,13 @@ from test_programs import caught, with_regions
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.builder import ModelBuilder, integers
+from tilewright.io.json_tables import Table
 from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, save
-from tilewright.runtime.manifest import manifest_of, read_manifest
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
 from tilewright.targets.artifact import HostPart
+from tilewright.targets.atlas.artifact.contents import contents_of, read_contents
 from tilewright.targets.atlas.kernels.arrangements import read, written
 from tilewright.targets.atlas.kernels.images import (
     Channels,
@@ -53,7 +54,7 @@ def test_every_layer_is_exact(name, profile, fuse):
     for output in result.outputs:
         assert output.accuracy is not None and output.accuracy.cosine > 0.995
     assert all(note["cosine"] > 0.99 for note in model.quantisation.values())
-    assert bound_of(model).total <= result.cycles
+    assert bound_of(model.artifact).total <= result.cycles
     for segment in model.artifact.segments:
         report = lint(segment, model.artifact.profile)
         assert not report.errors and not report.warnings and report.exact
@@ -274,11 +275,11 @@ def broken_manifests():
 
 @pytest.mark.parametrize("change", list(broken_manifests()), ids=lambda row: str(row[1])[:24])
 def test_a_broken_arrangement_is_refused(change):
-    document = json.loads(json.dumps(manifest_of(compiled("residual"))))
+    document = json.loads(json.dumps(contents_of(compiled("residual").artifact)))
     edit, message = change
     edit(document["regions"])
     with pytest.raises(TilewrightError, match=message) as caught_error:
-        read_manifest(document, Location("residual.twb"))
+        read_contents(Table(document, "it", Location("residual.twb")))
     assert caught_error.value.code == "TW3104"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_models import compiled, imported
 
-from hand_made import AtlasModel
+from hand_made import AtlasModel, copied
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
@@ -55,7 +55,7 @@ def test_every_step_is_exact(name, profile, fuse, rounds):
 @pytest.mark.parametrize(("name", "profile", "fuse", "rounds"), PROGRAMS)
 def test_lint_is_clean(name, profile, fuse, rounds):
     model = compiled(name, profile, fuse, rounds)
-    for report in lint_model(model):
+    for report in lint_model(model.artifact):
         assert not report.errors and not report.warnings
         assert report.exact
 
@@ -65,10 +65,10 @@ def test_a_doubt_of_lint_is_settled(monkeypatch):
     monkeypatch.setattr(analysis, "JOIN_LIMIT", 10)
     monkeypatch.setattr(analysis, "JOIN_LIMIT_PER_INSTRUCTION", 0)
     model = compiled("decoder_2", "atlas-v1", True, False)
-    assert lint_segment(model, 0, 100).errors
-    hazards, doubts = hazards_of(model, 1 << 60, 100)
+    assert lint_segment(model.artifact, 0, 100).errors
+    hazards, doubts = hazards_of(model.artifact, 1 << 60, 100)
     assert not hazards and len(doubts) == 1 and "too involved" in doubts[0]
-    assert hazards_of(model, 1_000_000, 100) == ([], [])
+    assert hazards_of(model.artifact, 1_000_000, 100) == ([], [])
 
 
 def test_code_longer_than_the_instruction_memory():
@@ -76,11 +76,13 @@ def test_code_longer_than_the_instruction_memory():
     options = CompileOptions(instruction_memory=2500)
     model = compile_model(imported("decoder_2"), load_profile("atlas-v1"), options)
     (part,) = model.parts
-    assert isinstance(part, DevicePart) and len(part.segments) > len(model.artifact.segments) > 2
+    assert isinstance(part, DevicePart)
+    order = model.artifact.entries[part.entry].segments
+    assert len(order) > len(model.artifact.segments) > 2
     assert max(len(segment) for segment in model.artifact.segments) <= 2500
     assert verify(model, per_layer=True).ok
-    assert all(not report.errors and not report.warnings for report in lint_model(model))
-    first = part.segments[1]
+    assert all(not report.errors and not report.warnings for report in lint_model(model.artifact))
+    first = order[1]
     assert lint(
         model.artifact.segments[first], model.artifact.profile
     ).errors  # alone it could be any round
@@ -91,7 +93,7 @@ def test_layers_are_folded():
     assert [(r.count, r.names) for r in folded.artifact.loops] == [
         (3, ("layers.0", "layers.1", "layers.2"))
     ]
-    assert not compiled("decoder_2", "atlas-v1", True, False).rounds
+    assert not compiled("decoder_2", "atlas-v1", True, False).artifact.loops
 
 
 @pytest.mark.parametrize(("name", "steps"), [("prefix", 2), ("decode", 2)])
@@ -150,7 +152,7 @@ def caught(model: AtlasModel) -> str:
 
 
 def with_regions(model: AtlasModel, **addresses: int) -> AtlasModel:
-    broken = copy.copy(model)
+    broken = copied(model)
     broken.artifact.regions = {
         name: replace(region, address=addresses.get(name, region.address))
         for name, region in model.artifact.regions.items()
@@ -160,7 +162,7 @@ def with_regions(model: AtlasModel, **addresses: int) -> AtlasModel:
 
 def with_operand(model: AtlasModel, index: int, place: int, value: int) -> AtlasModel:
     """The model with one operand of one instruction changed."""
-    broken, segment = copy.copy(model), copy.copy(model.artifact.segments[0])
+    broken, segment = copied(model), copy.copy(model.artifact.segments[0])
     segment.operands = segment.operands.copy()
     segment.operands[index, place] = value
     broken.artifact.segments = [segment, *model.artifact.segments[1:]]
@@ -200,7 +202,7 @@ def test_one_wrong_bit_of_a_constant_is_caught():
     """The references know the edges of tensors without the kernels' constants."""
     model = compiled("encoder", "atlas-v1", True, True)
     name = next(n for n, region in model.artifact.regions.items() if ".constant" in n)
-    broken = copy.copy(model)
+    broken = copied(model)
     raw = model.artifact.weights[name].copy()
     raw[:1024] ^= 0x40
     broken.artifact.weights = {**model.artifact.weights, name: raw}
@@ -243,7 +245,7 @@ def test_dropped_waits_are_caught_by_lint():
         segment.opcodes, segment.operands = segment.opcodes.copy(), segment.operands.copy()
         segment.opcodes[wait], segment.operands[wait] = BY_MNEMONIC["delay"].index, 0
         report = lint(segment, model.artifact.profile)
-        broken = copy.copy(model)
+        broken = copied(model)
         broken.artifact.segments = [segment]
         wrong = bool(caught(broken))
         assert report.errors or not wrong

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import mutations
@@ -10,7 +9,7 @@ import pytest
 import tower_models
 from small_models import compiled
 
-from hand_made import AtlasModel
+from hand_made import AtlasModel, copied
 from tilewright.errors import TilewrightError
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
@@ -35,7 +34,7 @@ def test_every_operation_is_a_step_of_some_round(name, tmp_path):
     assert len(set(made)) == len(made)  # every value is made once
     assert check(model) == []
     save(model, tmp_path / "model.twb")
-    assert load(tmp_path / "model.twb").graph == ValueGraph(
+    assert load(tmp_path / "model.twb").artifact.graph == ValueGraph(
         [replace(one, options=_plain(one.options)) for one in graph.operations],
         graph.ports, graph.stored, graph.digests, graph.scales,
     )  # fmt: skip
@@ -62,7 +61,7 @@ def test_verification_sees_what_was_overwritten():
 
 
 def test_weights_of_somebody_else_are_refused():
-    model = copy.copy(compiled("tiny_mlp"))
+    model = copied(compiled("tiny_mlp"))
     name = next(name for name in model.artifact.weights if name.endswith("up.weight"))
     raw = model.artifact.weights[name].copy()
     raw[0] ^= 1
@@ -77,7 +76,7 @@ def test_steps_and_graph_have_to_agree():
     assert model.artifact.loops
 
     def finding(**changes) -> str:
-        other = copy.copy(model)
+        other = copied(model)
         other.artifact.graph = replace(graph, **changes)
         (error,) = check(other)
         assert error.code == "TW3117"

@@ -182,7 +182,9 @@ def unrolled(model: AtlasModel, run: RunFigures) -> tuple[AtlasModel, RunFigures
         for _, turn, step in model.artifact.calls()
     ]
     calls = [replace(call, step=index, turn=0) for index, call in enumerate(run.calls)]
-    return replace(model, steps=steps, rounds=[]), replace(run, calls=calls)
+    return replace(model, artifact=replace(model.artifact, steps=steps, loops=[])), replace(
+        run, calls=calls
+    )
 
 
 def _bound(number: int, turns: int) -> int:

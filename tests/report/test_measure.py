@@ -84,7 +84,12 @@ def test_a_report_without_a_run(model: AtlasModel) -> None:
 def test_a_kernel_without_a_reference_still_gets_its_report(model: AtlasModel) -> None:
     from dataclasses import replace
 
-    other = replace(model, steps=[replace(model.artifact.steps[0], kernel="library/nothing")])
+    other = replace(
+        model,
+        artifact=replace(
+            model.artifact, steps=[replace(model.artifact.steps[0], kernel="library/nothing")]
+        ),
+    )
     data = report_data(other)
     assert data.run is not None and data.run.cycles > 0
     assert "which has no reference" in data.not_verified

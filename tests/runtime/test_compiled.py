@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from hand_made import AtlasModel
+from hand_made import AtlasModel, copied
 from tilewright.compiling import compile_imported
 from tilewright.dialects.parsing import parse_text
 from tilewright.errors import TilewrightError
@@ -109,7 +109,8 @@ def test_a_changed_instruction_is_found_in_its_step(
     for place in draw.sample(moves, 12):
         operands = program.operands.copy()
         operands[place, 1] = (operands[place, 1] + 4) % 60
-        broken = replace(model, segments=[replace(program, operands=operands)])
+        broken = copied(model)
+        broken.artifact.segments = [replace(program, operands=operands)]
         try:
             result = verify(broken)
         except TilewrightError as error:
@@ -136,5 +137,6 @@ def test_hazards_in_the_code_are_found() -> None:
         operands = program.operands.copy()
         operands[place] = 0
         changed = Program(program.opcodes, operands, program.lines, "changed")
-        found += any(report.errors for report in lint_model(replace(model, segments=[changed])))
+        artifact = replace(model.artifact, segments=[changed])
+        found += any(report.errors for report in lint_model(artifact))
     assert found > len(delays) / 2

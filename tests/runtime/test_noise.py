@@ -22,7 +22,7 @@ def test_every_product_counts():
     model = net.build()
     random = np.random.default_rng(0)
     inputs = [random.standard_normal(spec.shape).astype(np.float32) for spec in model.inputs]
-    exact = Executor(model.module, model.artifact.weights).run(inputs)
+    exact = Executor(model.module, model.weights).run(inputs)
     attention, plain, pool = limits(model, inputs, exact)
     assert attention.cosine < 1 - 2 * REST
     assert plain.cosine == pytest.approx(1 - REST)
@@ -42,7 +42,7 @@ def _limit_of_difference(scale: float) -> float:
     model = net.build()
     random = np.random.default_rng(0)
     first = random.standard_normal((40, 32)).astype(np.float32)
-    product = first @ model.artifact.weights["layer.weight"].T
+    product = first @ model.weights["layer.weight"].T
     other = product + np.float32(scale) * random.standard_normal((40, 48)).astype(np.float32)
-    exact = Executor(model.module, model.artifact.weights).run([first, other])
+    exact = Executor(model.module, model.weights).run([first, other])
     return limits(model, [first, other], exact)[0].cosine

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from tilewright.dialects.encodings import ChannelScaleAttr, ScaleAttr
 from tilewright.dialects.family_checks import resolve_transposes
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
@@ -167,4 +168,4 @@ class UKernelGenericOp(KernelCallOp):
     traits = traits_def(Pure())
 
 
-NPUKernel = Dialect("npu_kernel", [MatmulOp, UKernelGenericOp], [])
+NPUKernel = Dialect("npu_kernel", [MatmulOp, UKernelGenericOp], [ScaleAttr, ChannelScaleAttr])

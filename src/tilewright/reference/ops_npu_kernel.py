@@ -11,6 +11,7 @@ from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
 from tilewright.reference import (
     dtypes,
+    families_encoded,  # noqa: F401  registers its families
     families_movement,  # noqa: F401  registers its families
     families_products,  # noqa: F401  registers its families
 )
@@ -77,9 +78,11 @@ def finish(call: Call, values: Array) -> Array:
     return dtypes.stored(values, call.target)
 
 
-def evaluate_call(op: Operation, kernel: KernelCall) -> Evaluate:
+def evaluate_call(op: Operation, kernel: KernelCall, builder: Builder | None = None) -> Evaluate:
     """A function from operand arrays to the result of a family without machine state."""
-    function = FAMILY_FUNCTIONS.get(kernel.family.name)
+    name = kernel.family.name
+    own = builder.semantics.families if builder is not None else {}
+    function = own.get(name) or FAMILY_FUNCTIONS.get(name)
     if function is None:
         raise fault(op, "TW1501", f"the kernel family {kernel.family.name} has no meaning here")
     make = bind(op, kernel)
@@ -93,9 +96,9 @@ def evaluate_call(op: Operation, kernel: KernelCall) -> Evaluate:
 
 @operation("npu_kernel.matmul")
 def matmul(op: Operation, builder: Builder) -> Evaluate:
-    return evaluate_call(op, contraction_call(op))
+    return evaluate_call(op, contraction_call(op), builder)
 
 
 @operation("npu_kernel.ukernel_generic")
 def ukernel_generic(op: Operation, builder: Builder) -> Evaluate:
-    return evaluate_call(op, symbol_call(op))
+    return evaluate_call(op, symbol_call(op), builder)

@@ -116,7 +116,7 @@ class _Finder:
         sink = self.groups[-1] if self.groups[-1].root.kind in REDUCTIONS else None
         reads = [self.image_reads(group) for group in self.groups]
         rates = self.rates(reads)
-        steps = 0
+        steps = delay = 0
         for group, read in zip(self.groups, reads, strict=True):
             extent, stride, above = _window(group)
             rate = rates[group]

@@ -29,11 +29,13 @@ from tilewright.targets.artifact import (
     Tensor,
 )
 from tilewright.targets.coral.artifact_check import check_entry
-from tilewright.targets.coral.disassembly import listing
+from tilewright.targets.coral.describe import describe
+from tilewright.targets.coral.disassembly import Line, listing
 from tilewright.targets.coral.elf import Elf, parse_elf
 from tilewright.targets.coral.machines import CoralMachine, machine_named
 from tilewright.targets.coral.program import Program
 from tilewright.targets.coral.program_json import document_of, read_program
+from tilewright.targets.target import Description
 
 CONTENTS = "contents.json"
 KINDS = ("input", "output", "weight", "constant", "activation")
@@ -55,6 +57,10 @@ class Entry:
     @cached_property
     def image(self) -> Elf:
         return parse_elf(self.elf, f"{self.name}.elf")
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        return list(listing(self.image))
 
 
 class CoralArtifact:
@@ -96,6 +102,53 @@ class CoralArtifact:
         """What `compile --json` says besides: budgets, and noise of quantised outputs."""
         noise = {k: v for entry in self.entries.values() for k, v in entry.noise.items()}
         return {"sizes": self.sizes, "fits": self.fits, "sqnr_db": noise}
+
+    # Code, for people
+
+    def describe(self) -> Description:
+        return describe(self.machine)
+
+    @property
+    def code_bytes(self) -> Sequence[int]:
+        return [int(entry.sizes.get("text", 0)) for entry in self.entries.values()]
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(int(entry.sizes.get("constants", 0)) for entry in self.entries.values())
+
+    def calls_of(self, entry: str) -> int:
+        return len(self.entries[entry].steps) if entry in self.entries else 0
+
+    def excerpt(self, step: int, most: int) -> tuple[Sequence[str], int]:
+        """The first instructions of a step's function."""
+        for entry in self.entries.values():
+            if step < len(entry.steps):
+                name = entry.steps[step].name
+                lines = [
+                    f"{line.address:6x}: {line.text}"
+                    for line in entry.lines
+                    if line.function == name
+                ]
+                return lines[:most], len(lines)
+            step -= len(entry.steps)
+        return [], 0
+
+    emits = ("c", "elf", "asm")
+
+    def emit(self, kind: str) -> bytes:
+        """C, ELF or assembly of a model that is one program."""
+        if len(self.entries) != 1:
+            raise TilewrightError(
+                "TW5056",
+                f"the model is {len(self.entries)} programs with work for the host in between",
+                hint="a bundle holds all of them; --no-host says what the host would do",
+            )
+        entry = next(iter(self.entries.values()))
+        if kind == "asm":
+            from tilewright.targets.coral.toolchain import assembly
+
+            return assembly(entry.source, self.machine).encode()
+        return entry.elf if kind == "elf" else entry.source.encode()
 
     # Files
 
@@ -150,7 +203,7 @@ class CoralArtifact:
         for entry in self.entries.values():
             lines.append(entry.source)
             function = None
-            for line in listing(entry.image):
+            for line in entry.lines:
                 if line.function != function:
                     function = line.function
                     lines.append(f"\n{line.address:08x} <{function}>:")

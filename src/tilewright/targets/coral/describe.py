@@ -12,8 +12,8 @@ def describe(machine: CoralMachine) -> Description:
     vectors = "f32 and int8" if machine.vector_float else "int8" if machine.vector else "no"
     summary = f"RV32IMF core, {vectors} vectors of 128 bits"
     memories = [
-        Memory("itcm", machine.code.size, 4, "code and constants"),
-        Memory("dtcm", machine.data.size, 4, "tensors and the stack"),
+        Memory("imem", machine.code.size, 4, "ITCM: code, and constants if asked for"),
+        Memory("dtcm", machine.data.size, 4, "constants, tensors and the stack"),
     ]
     memories += [
         Memory(m.name.lower(), m.size, 4, "weights that do not fit, through the bus, not timed")

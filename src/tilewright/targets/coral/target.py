@@ -17,6 +17,7 @@ from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, StringAttr, func
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
+from tilewright.model.calibrate import example_inputs
 from tilewright.model.capture import Graph, Node, dtype_of, node_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.parts import Part, Parts
@@ -43,6 +44,8 @@ class CoralTarget:
     """One variant of the core, to compile for."""
 
     family = "coral"
+    number_formats = ("int8", "none")
+    calibration_samples = 32  # when nobody gives any
 
     def __init__(self, machine: CoralMachine) -> None:
         self.machine = machine
@@ -74,6 +77,9 @@ class CoralTarget:
     ) -> CompiledModel[CoralArtifact]:
         """The programs of a model; fails with a table when one does not fit."""
         chosen = coral_options(options)
+        if not samples and chosen.precision == "int8":
+            count = self.calibration_samples
+            samples = [example_inputs(model, options.seed + k) for k in range(count)]
         prepared = prepare(model, Machine(self.name, refusal), options, samples, progress)
         began = time.perf_counter()
         parts = prepared.parts
@@ -120,14 +126,7 @@ class CoralTarget:
 
 def coral_options(options: CompileOptions) -> CoralOptions:
     """What people asked for, as the compiler takes it."""
-    quantize = getattr(options, "quantize", None)
-    if quantize not in (None, "none", "int8"):
-        raise TilewrightError(
-            "TW5033",
-            f"Coral does not compute in {quantize}",
-            hint="quantise to int8, or not at all",
-        )
-    return CoralOptions("int8" if quantize == "int8" else "keep", fuse=options.fuse)
+    return CoralOptions("int8" if options.quantize == "int8" else "keep", fuse=options.fuse)
 
 
 def refusal(node: Node) -> str | None:

@@ -40,15 +40,18 @@ def steps_of(made: CoralModel, entry: str) -> tuple[Step, ...]:
 
 
 def tensors_of(made: CoralModel, entry: str) -> tuple[Tensor, ...]:
-    """Inputs, outputs, and buffers with the steps during which they matter."""
-    symbols, last = made.elf.symbols, max(0, len(made.groups) - 1)
+    """Inputs, outputs, and buffers with the steps during which they matter.
+
+    Addresses count from the beginning of data memory.
+    """
+    base, symbols, last = made.machine.data.base, made.elf.symbols, max(0, len(made.groups) - 1)
     space = made.machine.data.name.lower()
     tensors = []
     for stem, values in (("input", made.program.inputs), ("output", made.program.outputs)):
         for index, value in enumerate(values):
-            address = symbols[f"{stem}_{index}"].address
+            address = symbols[f"{stem}_{index}"].address - base
             tensors.append(_tensor(f"{entry}.{stem}_{index}", space, address, value, stem, 0, last))
-    arena = next((s.address for s in made.elf.sections if s.name == ".arena"), 0)
+    arena = next((s.address for s in made.elf.sections if s.name == ".arena"), base) - base
     values = {name: value for value, name in made.storage.names.items()}
     for buffer in made.storage.buffers():
         address = arena + made.storage.offset(buffer.name)

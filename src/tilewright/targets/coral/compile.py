@@ -244,7 +244,7 @@ def compile_model(
     if not program.outputs:
         raise TilewrightError("TW5033", "the model has no outputs")
     phases = {"1-program": program.text()}
-    program = optimise(fold_constants(program))
+    program = optimise(fold_constants(program), fold_scales=False)
     program = optimise(integer_products(program))
     phases["2-optimised"] = program.text()
     sqnr: dict[str, float] = {}

@@ -101,7 +101,12 @@ def _dialect(dialect) -> list[str]:
         lines += _operation(op)
     for attribute in dialect.attributes:
         mark = "!" if issubclass(attribute, TypeAttribute) else "#"
-        lines += [f"### `{mark}{attribute.name}`", "", inspect.cleandoc(attribute.__doc__ or ""), ""]
+        lines += [
+            f"### `{mark}{attribute.name}`",
+            "",
+            inspect.cleandoc(attribute.__doc__ or ""),
+            "",
+        ]
     return lines
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from tilewright.dialects.encodings import ChannelScaleAttr, ScaleAttr
 from tilewright.dialects.family_checks import resolve_transposes
+from tilewright.dialects.fused import EpilogueStepAttr, FusedOp
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
 from tilewright.dialects.kernel_syntax import (
@@ -20,6 +21,7 @@ from tilewright.dialects.kernel_syntax import (
     print_contraction,
     verify_call,
 )
+from tilewright.dialects.layers import LayersOp, LayerYieldOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Dialect,
@@ -168,4 +170,8 @@ class UKernelGenericOp(KernelCallOp):
     traits = traits_def(Pure())
 
 
-NPUKernel = Dialect("npu_kernel", [MatmulOp, UKernelGenericOp], [ScaleAttr, ChannelScaleAttr])
+NPUKernel = Dialect(
+    "npu_kernel",
+    [MatmulOp, UKernelGenericOp, FusedOp, LayersOp, LayerYieldOp],
+    [ScaleAttr, ChannelScaleAttr, EpilogueStepAttr],
+)

@@ -1,7 +1,7 @@
 """The way every machine's models take before the machine's own code: down to the waist.
 
 simplify → places (who runs what) → quantise (in which numbers) → partition into functions of host
-and device. Each step leaves IR that can be printed, parsed and executed; `Prepared.phases` keeps the texts.
+and device → fuse epilogues → fold identical layers. Each step leaves IR that can be printed, parsed and executed; `Prepared.phases` keeps the texts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import check_inputs, example_inputs
 from tilewright.model.capture import Graph, Node, capture
 from tilewright.model.digest import model_hash
+from tilewright.model.fold_layers import fold_layers, same_values
 from tilewright.model.formats import CodeRules, Floats, Format, Formats, Product
+from tilewright.model.fuse import Fuses, fuse_all
 from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
-from tilewright.model.partition import partition
-from tilewright.model.parts import Parts
+from tilewright.model.partition import main_of, partition
+from tilewright.model.parts import DEVICE, Parts
 from tilewright.model.places import Supports, named, places
 from tilewright.model.quantise import quantise
 from tilewright.model.sample_values import Meaning
@@ -42,7 +44,8 @@ class Machine:
     formats: the numbers it computes an operation in; without it the model keeps its types.
     rules: how its codes are made. supports_encoded: as `supports`, for the operations that stand
     in place of the model's after quantisation (quantise, rescale, …); without it they are on the
-    side of what they belong to.
+    side of what they belong to. fuses: which steps become epilogues of which kernels, `usual` for
+    all that can; without it nothing is fused. layers: identical layers become loops.
     """
 
     name: str
@@ -51,6 +54,8 @@ class Machine:
     formats: Formats | None = None
     rules: CodeRules = field(default_factory=CodeRules)
     supports_encoded: Supports | None = None
+    fuses: Fuses | None = None
+    layers: bool = False
 
 
 @dataclass
@@ -105,6 +110,7 @@ def prepare(
                 machine.rules,
                 found,
                 options.scales == "channel",
+                same_values(main_of(simple.module)) if machine.layers and options.rounds else (),
             )
             encoded, hosted = result.model, dict(result.reasons)
             driver.note("quantised", encoded.module)
@@ -113,6 +119,15 @@ def prepare(
             _add_reasons(encoded, hosted, machine.supports_encoded)
         parts = partition(encoded, hosted)
         driver.note("partitioned", parts.module)
+    if machine.fuses is not None and options.fuse:
+        with driver.phase("fuse"):
+            fuse_all(parts.functions(DEVICE), machine.fuses)
+            driver.note("fused", parts.module)
+    if machine.layers and options.rounds:
+        with driver.phase("fold layers"):
+            for function in parts.functions(DEVICE):
+                fold_layers(function)
+            driver.note("folded", parts.module)
     return Prepared(
         parts,
         simple,

@@ -322,6 +322,16 @@ class Summarised(Artifact, Protocol):
 
 
 @runtime_checkable
+class Precise(Artifact, Protocol):
+    """An artifact that may compute in float32, where rounding explains very little."""
+
+    @property
+    def float_error(self) -> float | None:
+        """The largest error of outputs over their largest value, or over 1; None: it quantises."""
+        ...
+
+
+@runtime_checkable
 class Recomputes(Artifact, Protocol):
     """An artifact whose steps can be computed by their references for any operands."""
 

@@ -91,6 +91,22 @@ def test_weights_behind_the_bus():
         assert outcome.cycles is None and outcome.region_instructions  # the bus is not timed
 
 
+def test_a_layer_larger_than_data_memory():
+    """Its filters come in blocks."""
+    w = Weights(14)
+
+    @model
+    def network(x: Tensor["f32", 1, 64]) -> Tensor:
+        return (x.matmul(w(64, 100)) + w(100)).relu()
+
+    for precision, size in (("keep", 20 * 1024), ("int8", 6 * 1024)):
+        made = compile_model(
+            network.imported(), with_data("coral-highmem", size), CoralOptions(precision)
+        )
+        assert made.budget.data_used <= size and made.source.count("k_fetch(") > 3
+        assert made.verify(1).ok
+
+
 def test_what_cannot_be_cut_says_by_how_much():
     @model
     def network(x: Tensor["f32", 1, 64, 64, 3]) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.io.archive import Member
+from tilewright.io.archive import Member, read_archive
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.targets.artifact import (
     Bound,
@@ -38,6 +38,8 @@ from tilewright.targets.coral.program_json import document_of, read_program
 from tilewright.targets.target import Description
 
 CONTENTS = "contents.json"
+FLOAT_ERROR = 1e-5
+ROUNDED = frozenset(["requant", "round", "floor", "ceil", "cast", "compare", "argmax", "argmin"])
 KINDS = ("input", "output", "weight", "constant", "activation")
 
 
@@ -102,6 +104,14 @@ class CoralArtifact:
         """What `compile --json` says besides: budgets, and noise of quantised outputs."""
         noise = {k: v for entry in self.entries.values() for k, v in entry.noise.items()}
         return {"sizes": self.sizes, "fits": self.fits, "sqnr_db": noise}
+
+    @property
+    def float_error(self) -> float | None:
+        """Programs in f32 keep to it; rounding to integers on the way may turn a bit into a step."""
+        programs = [entry.program for entry in self.entries.values()]
+        values = [v for p in programs for v in (*p.inputs, *(n.output for n in p.nodes))]
+        whole = any(n.kind in ROUNDED for p in programs for n in p.nodes)
+        return None if whole or any(v.scale is not None for v in values) else FLOAT_ERROR
 
     # Code, for people
 
@@ -312,3 +322,14 @@ def _document(members: Mapping[str, np.ndarray], name: str, place: Location) -> 
         return json.loads(members[name].tobytes())
     except (ValueError, RecursionError) as error:
         raise TilewrightError("TW5050", f"{name} is not JSON: {error}"[:200], place) from None
+
+
+def programs_of(path: str) -> list[tuple[Entry, CoralMachine]]:
+    """The programs of a bundle, for the commands of this family."""
+    members = read_archive(path, "a Tilewright bundle")
+    place = Location(path)
+    mine = {n.removeprefix("coral/"): x for n, x in members.items() if n.startswith("coral/")}
+    if not mine:
+        raise TilewrightError("TW5050", "the bundle has no program for Coral", place)
+    artifact = read_artifact(mine, place)
+    return [(entry, artifact.machine) for entry in artifact.entries.values()]

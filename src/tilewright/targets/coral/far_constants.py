@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tilewright.planning.buffers import align_up
 from tilewright.targets.coral.groups import Group
-from tilewright.targets.coral.program import Value
+from tilewright.targets.coral.program import Node, Program, Value
 from tilewright.targets.coral.storage import Storage
 
 
@@ -22,6 +24,44 @@ class Staged:
     @property
     def bytes(self) -> int:
         return self.value.bytes
+
+
+def split_products(program: Program, limit: int) -> Program:
+    """Products whose weights are larger than a limit, in blocks of filters that are joined again."""
+    nodes: list[Node] = []
+    for node in program.nodes:
+        weights = node.inputs[1] if node.kind in ("conv", "q_conv") else None
+        if weights is None or weights.data is None or weights.bytes <= limit:
+            nodes.append(node)
+            continue
+        filters = weights.shape[-1]
+        width = limit // (weights.bytes // filters) // 16 * 16
+        if node.attributes["groups"] != 1 or width < 16:
+            nodes.append(node)
+            continue
+        parts = []
+        for first in range(0, filters, width):
+            block = _block(node, first, min(first + width, filters))
+            nodes.append(block)
+            parts.append(block.output)
+        axis = len(node.output.shape) - 1
+        nodes.append(Node("concat", parts, node.output, {"axis": axis}, [], node.location))
+    return replace(program, nodes=nodes)
+
+
+def _block(node: Node, first: int, last: int) -> Node:
+    """Filters `first` to `last` (exclusive) of a product."""
+
+    def part(value: Value) -> Value:
+        assert value.data is not None
+        data = np.ascontiguousarray(value.data[..., first:last])
+        return Value(f"{value.name}_{first}", data.shape, value.dtype, data)
+
+    out = node.output
+    shape = (*out.shape[:-1], last - first)
+    made = Value(f"{out.name}_{first}", shape, out.dtype, None, out.scale, out.zero)
+    inputs = [node.inputs[0], *(part(value) for value in node.inputs[1:])]
+    return Node(node.kind, inputs, made, node.attributes, [], node.location)
 
 
 def stage_constants(

@@ -97,7 +97,8 @@ def quantise(program: Program, samples: Sequence[Sequence[np.ndarray]]) -> Progr
     """An int8 program for a float one; programs without floats stay as they are."""
     if not samples:
         raise TilewrightError("TW5040", "quantisation needs calibration inputs", hint="at least 32")
-    if all(v.dtype != "f32" for v in program.inputs):
+    floats = any(v.dtype == "f32" for v in program.inputs)
+    if not floats and not any(n.kind == "conv" and n.output.dtype == "f32" for n in program.nodes):
         return program
     ranges: dict[Value, Range] = {}
     for sample in samples:

@@ -91,6 +91,24 @@ def test_the_host_computes_what_the_core_cannot(tmp_path):
         made.artifact.emit("c")
 
 
+def test_outputs_that_are_copies_are_the_programs_own():
+    """An argument, a constant and a value twice: all in one ELF, nothing for the host."""
+    text = """
+func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3xf32>) {
+  %c = stablehlo.constant dense<[1.5, -2.0]> : tensor<2xf32>
+  %y = stablehlo.add %x, %x : tensor<3xf32>
+  return %y, %y, %c, %x : tensor<3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3xf32>
+}
+"""
+    made = compile_imported(import_mlir(text, "copies.mlir"), "coral")
+    assert [type(part).__name__ for part in made.parts] == ["DevicePart"]
+    assert verify(made).ok
+    x = np.float32([1, 2, -4])
+    found = tw.compile(import_mlir(text, "copies.mlir"), target="coral")(x)
+    for got, want in zip(found, (2 * x, 2 * x, np.float32([1.5, -2]), x), strict=True):
+        assert np.array_equal(np.asarray(got), want)
+
+
 def findings(artifact: CoralArtifact, compiled) -> list[str]:
     return [f.code for f in artifact.check(compiled.parts, compiled.ports) if f.error]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.model.calibrate import example_inputs
 from tilewright.model.capture import Graph, Node, dtype_of, node_of
 from tilewright.model.options import CompileOptions, Progress
-from tilewright.model.parts import Part, Parts
+from tilewright.model.partition import COPIED, main_of
+from tilewright.model.parts import DEVICE, Part, Parts
 from tilewright.model.prepare import Machine, Prepared, prepare
 from tilewright.targets.artifact import DevicePart, HostPart, Port
 from tilewright.targets.compiled_model import CompiledModel
@@ -82,7 +84,7 @@ class CoralTarget:
             samples = [example_inputs(model, options.seed + k) for k in range(count)]
         prepared = prepare(model, Machine(self.name, refusal), options, samples, progress)
         began = time.perf_counter()
-        parts = prepared.parts
+        parts = _whole(prepared)
         entries: list[Entry] = []
         phases = dict(prepared.phases)
         quantisation: dict[str, Any] = {}
@@ -117,11 +119,27 @@ class CoralTarget:
             host_module=print_module(parts.host_module) if parts.host_parts else "",
             host_weights=dict(parts.host_weights),
             state=dict(parts.state),
-            provenance={"target": self.name, **prepared.provenance(), **_said(prepared, chosen)},
+            provenance={"target": self.name, **prepared.provenance(), **_said(chosen)},
             phases=phases,
             quantisation=quantisation,
             timing={**prepared.timing, "build": time.perf_counter() - began},
         )
+
+
+def _whole(prepared: Prepared) -> Parts:
+    """The parts of a model; one for the device where the host would only copy outputs."""
+    parts = prepared.parts
+    if not parts.host_parts or any(not text.endswith(COPIED) for text in prepared.reasons):
+        return parts
+    model = prepared.model
+    inputs, outputs = (tuple(s.name for s in specs) for specs in (model.inputs, model.outputs))
+    function = main_of(model.module).clone()
+    function.properties["sym_name"] = StringAttr("device_0")
+    part = Part("device_0", DEVICE, inputs, outputs)
+    ports = {name: port for name, port in parts.ports.items() if name in {*inputs, *outputs}}
+    return replace(
+        parts, module=ModuleOp([function]), weights=model.weights, parts=(part,), ports=ports
+    )
 
 
 def coral_options(options: CompileOptions) -> CoralOptions:
@@ -215,7 +233,7 @@ def _ports(parts: Parts, entries: Sequence[Entry]) -> dict[str, Port]:
     }
 
 
-def _said(prepared: Prepared, options: CoralOptions) -> dict[str, Any]:
+def _said(options: CoralOptions) -> dict[str, Any]:
     from tilewright.targets.coral.toolchain import toolchain_version
 
     return {

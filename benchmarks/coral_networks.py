@@ -81,6 +81,8 @@ def oracle(compiled) -> str:
     said = []
     for entry in artifact.entries.values():
         machine = artifact.machine
+        if any(s.address >= machine.far for s in entry.image.segments):
+            return "too large"  # the oracle has no memory behind the bus
         arrays = [
             quantised(value, array)
             for value, array in zip(
@@ -106,6 +108,7 @@ def oracle(compiled) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="networks on the Coral machines")
     parser.add_argument("--large", action="store_true", help="also autoencoder, ResNet-8, DS-CNN")
+    parser.add_argument("--only", help="only the networks with this in their names")
     parser.add_argument("--no-qemu", action="store_true", help="without the independent oracle")
     chosen = parser.parse_args()
     missing = "asked for" if chosen.no_qemu else qemu_missing()
@@ -117,6 +120,8 @@ def main() -> int:
         f"  {'verified':<10}{'QEMU':<9}error"
     )
     for name, build in {**SMALL, **(LARGE if chosen.large else {})}.items():
+        if chosen.only and chosen.only not in name:
+            continue
         cases = [("coral", None), ("coral", "int8"), ("coral-zve32f", None)]
         if name in LARGE:
             cases = [("coral", "int8"), ("coral-highmem", "int8"), ("coral-highmem", None)]
@@ -139,7 +144,7 @@ def main() -> int:
             instructions, cycles = counts(device)
             error = found.outputs[0].accuracy
             print(
-                f"{head}{instructions:>13,}{cycles:>12,}{sizes['text']:>8,}"
+                f"{head}{instructions:>13,}{f'{cycles:,}' if cycles else '-':>12}{sizes['text']:>8,}"
                 f"{sizes['dtcm']['used']:>9,}  {'yes' if found.ok else 'WRONG':<10}{there:<9}"
                 f"{error.max_relative if error else 0:.1e}"
             )
@@ -150,7 +155,8 @@ def counts(artifact) -> tuple[int, int]:
     """Instructions and cycles of `main` on random inputs."""
     instructions = cycles = 0
     for entry in artifact.entries.values():
-        core = CoralSimulator(entry.image, artifact.machine)
+        machine = artifact.machine
+        core = CoralSimulator(entry.image, machine, RunOptions(external=machine.external))
         for index, array in enumerate(random_inputs(entry.program, 0)):
             core.write(f"input_{index}", quantised(entry.program.inputs[index], array))
         outcome = core.run()

@@ -76,3 +76,18 @@ def test_fp8_inputs_are_taken_as_they_are(tmp_path, target) -> None:
     wanted = numbers[0] @ numbers[1]  # whole numbers: only the result is rounded
     got = np.asarray(program(*numbers), np.float64)
     assert np.abs(got - wanted).max() <= np.abs(wanted).max() / 128
+
+
+def test_values_between_bounds_stay_on_the_device() -> None:
+    from tilewright.dialects.xdsl_api import FloatAttr, f32
+
+    net = ModelBuilder("clamp")
+    x = net.input("x", (50, 70))
+    limits = {"min": FloatAttr(-0.5, f32), "max": FloatAttr(0.75, f32)}
+    net.output("y", net._call("clamp", [x], x.shape, limits) * 2.0)
+    program = tw.compile(net.build())
+    assert not any(hasattr(part, "reasons") for part in program.model.parts)
+    assert program.verify().ok
+    values = np.random.default_rng(0).normal(size=(50, 70)).astype("f4")
+    got = np.asarray(program(values), np.float64)
+    assert np.abs(got - 2 * np.clip(values, -0.5, 0.75)).max() < 0.02

@@ -422,6 +422,12 @@ class Lowering:
             if "scalar_rhs" in literal:
                 arguments.append(literal["scalar_rhs"])
             nodes.append(inner)
+            if name == "clamp":
+                for bound, limit in (("max", "min"), ("min", "max")):
+                    if (number := inner.call.floating(limit)) is not None:
+                        program.append((bound, f"t{len(program)}", [*arguments, number]))
+                        arguments = [program[-1][1]]
+                return arguments[0]
             if name == "silu_gate":
                 program.append(("silu", f"t{len(program)}", arguments[:1]))
                 arguments, name = [program[-1][1], arguments[1]], "mul"
@@ -505,6 +511,8 @@ def _deep_recursion(frames: int):
 
 def _is_pointwise(node: Node) -> bool:
     name = unary_name(node)
+    if name == "clamp":
+        return any(node.call.floating(limit) is not None for limit in ("min", "max"))
     return name in UNARY or name in BINARY or name == "silu_gate"
 
 

@@ -74,7 +74,9 @@ class _Plan:
         self.chains: dict[Node, Chain] = {}
         self.absorbed: set[Node] = set()
         for node in graph.nodes:
-            if isinstance(self.format.get(node), (Product, Codes)) and node not in self.absorbed:
+            if self.is_view(node) or node in self.absorbed:
+                continue
+            if isinstance(self.format.get(node), (Product, Codes)):
                 chain = product_chain(node, graph, self.format)
                 self.chains[node] = chain
                 self.absorbed.update(chain.absorbed)

@@ -208,7 +208,7 @@ class _Arrangement:
                 f"{machine.external[0].name}, which has {machine.external[0].size:,}",
             )
         self.emitter.far = {item.value: item for item in moved}
-        scratch = [Scratch(item.place, item.bytes, *item.groups) for item in moved]
+        scratch = [Scratch(s.place, align_up(s.bytes, 4), *s.groups) for s in moved]
         more = [*self.emitter.scratch, *self.rows(), *scratch]
         self.storage = self.emitter.storage = allocate(
             self.program, self.groups, more, self.spans()

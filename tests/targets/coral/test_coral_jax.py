@@ -101,6 +101,8 @@ def test_mobilenet():
     rng = np.random.default_rng(2)
     inputs = [rng.standard_normal((1, 32, 32, 3)).astype(np.float32) for _ in range(3)]
     float_rule(network, made, inputs)
+    rows = compile_model(imported, "coral")  # maps of 16 KB, row by row
+    assert rows.fits and np.array_equal(rows.run([inputs[0]])[0], made.run([inputs[0]])[0])
     small = compile_model(imported, "coral", CoralOptions(precision="int8"), [[x] for x in inputs])
     assert small.fits and small.verify(1).ok
     for x in inputs:

@@ -16,6 +16,7 @@ struct Item {
   std::int64_t alignment;
   std::int64_t lowest;
   std::int64_t highest;
+  std::int64_t duration;  // steps of the program, of which a section may stand for many
 };
 
 struct Problem {

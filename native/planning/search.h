@@ -39,6 +39,9 @@ struct Outcome {
 // The algorithm published as MiniMalloc. It knows no chance.
 Outcome canonical_search(const Problem& problem, std::int64_t work_limit);
 
+// The same with disturbed orders, restarts and jumps back to what a failure is about.
+Outcome jumping_search(const Problem& problem, std::int64_t work_limit, std::uint64_t seed);
+
 struct Parameters {
   std::uint64_t seed;
   std::int64_t work_limit;

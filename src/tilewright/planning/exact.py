@@ -20,7 +20,7 @@ except ImportError:  # a source tree without its native parts
     native = None
 
 # The searches of the portfolio, in the order of their turns; native/planning/portfolio.cpp.
-MEMBERS = ("minimalloc", "lowest", "sections", "learned", "dives")
+MEMBERS = ("minimalloc", "jumping", "lowest", "sections", "learned", "dives")
 
 SOLVED, INFEASIBLE, LIMIT = "solved", "infeasible", "limit"
 

@@ -12,7 +12,8 @@
 namespace nb = nanobind;
 using namespace tilewright::planning;
 
-using Row = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+using Row = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t>;
 using Result = std::tuple<std::string, std::vector<std::int64_t>, std::int64_t, std::int64_t,
                           std::int64_t, std::string>;
 
@@ -24,8 +25,8 @@ NB_MODULE(_planning, module) {
          std::int64_t work_limit, std::int64_t table_limit,
          const std::vector<std::string>& members) -> Result {
         Problem problem{{}, sections, capacity};
-        for (const auto& [first, last, size, alignment, lowest, highest] : rows)
-          problem.items.push_back({first, last, size, alignment, lowest, highest});
+        for (const auto& [first, last, size, alignment, lowest, highest, duration] : rows)
+          problem.items.push_back({first, last, size, alignment, lowest, highest, duration});
         Outcome outcome;
         {
           nb::gil_scoped_release release;
@@ -37,7 +38,7 @@ NB_MODULE(_planning, module) {
       },
       nb::arg("items"), nb::arg("sections"), nb::arg("capacity"), nb::arg("seed"),
       nb::arg("work_limit"), nb::arg("table_limit"), nb::arg("members"),
-      "items are (first, last, size, alignment, lowest, highest); returns (status, offsets, nodes, "
-      "work, restarts, member) where status is solved, infeasible or limit and member the search "
+      "items are (first, last, size, alignment, lowest, highest, duration); returns (status, "
+      "offsets, nodes, work, restarts, member) where status is solved, infeasible or limit and member the search "
       "that gave the answer.");
 }

@@ -12,22 +12,10 @@
 #include <unordered_set>
 
 #include "lives.h"
+#include "luby.h"
 #include "state.h"
 
 namespace tilewright::planning {
-namespace {
-
-std::int64_t luby(std::int64_t index) {
-  for (std::int64_t i = index + 1;;) {
-    int bits = 1;
-    while (((std::int64_t{1} << bits) - 1) < i) ++bits;
-    if (((std::int64_t{1} << bits) - 1) == i) return std::int64_t{1} << (bits - 1);
-    i -= (std::int64_t{1} << (bits - 1)) - 1;
-  }
-}
-
-}  // namespace
-
 class Lives::Search : public State {
  public:
   Search(const Problem& problem, std::uint64_t seed, std::int64_t table_limit)

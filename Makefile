@@ -39,6 +39,7 @@ $(VENV)/ready: $(SOURCES)
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(wildcard native/*/*.cpp native/*/*.hpp native/*/*.h)
 
 types: setup
 	$(BIN)/pyright --pythonpath $(BIN)/python

@@ -53,8 +53,13 @@ class Set {
 class Canonical {
  public:
   Canonical(const Problem& problem, std::int64_t work_limit, bool jumps, std::uint64_t seed)
-      : items(problem.items), capacity(problem.capacity), sections(problem.sections),
-        work_limit(work_limit), disturbed(jumps), jumping(jumps), random{seed},
+      : items(problem.items),
+        capacity(problem.capacity),
+        sections(problem.sections),
+        work_limit(work_limit),
+        disturbed(jumps),
+        jumping(jumps),
+        random{seed},
         conflict(problem.items.size()) {
     const int count = static_cast<int>(items.size());
     live.resize(sections);
@@ -78,8 +83,7 @@ class Canonical {
         if (s > items[i].first) ++crossing[s];
       }
       for (int j = 0; j < count; ++j)
-        if (i != j && items[i].first < items[j].last && items[j].first < items[i].last)
-          meets[i].push_back(j);
+        if (i != j && items[i].first < items[j].last && items[j].first < items[i].last) meets[i].push_back(j);
     }
   }
 
@@ -159,10 +163,10 @@ class Canonical {
   int now = 0, preference = 0;
   std::int64_t nodes = 0, work = 0, budget = 0;
   std::vector<Change> trail;
-  std::vector<int> reason;      // item -> the placed item that gave it its lowest offset, or -1
-  std::vector<Factor> factor;   // item -> how its rank is disturbed
-  Set conflict;                 // the placed items that explain the last failure
-  std::vector<Set> named;       // depth -> those of all choices of the node
+  std::vector<int> reason;     // item -> the placed item that gave it its lowest offset, or -1
+  std::vector<Factor> factor;  // item -> how its rank is disturbed
+  Set conflict;                // the placed items that explain the last failure
+  std::vector<Set> named;      // depth -> those of all choices of the node
 
   std::int64_t align(int i, std::int64_t value) const {
     const std::int64_t step = items[i].alignment;
@@ -170,9 +174,7 @@ class Canonical {
   }
 
   void disturb() {
-    const auto draw = [&] {
-      return 1000 - noise + static_cast<std::int64_t>(random.next() % (2 * noise + 1));
-    };
+    const auto draw = [&] { return 1000 - noise + static_cast<std::int64_t>(random.next() % (2 * noise + 1)); };
     for (Factor& values : factor) values = {draw(), draw()};
     preference = static_cast<int>(random.next() % orders);
   }
@@ -202,8 +204,7 @@ class Canonical {
         if (a.keys[k] != b.keys[k]) return a.keys[k] > b.keys[k];
       return a.item < b.item;
     });
-    for (std::size_t k = 0; k < sorted.size(); ++k)
-      members[k] = {sorted[k].item, static_cast<int>(k)};
+    for (std::size_t k = 0; k < sorted.size(); ++k) members[k] = {sorted[k].item, static_cast<int>(k)};
   }
 
   void undo(std::size_t mark) {
@@ -237,8 +238,7 @@ class Canonical {
     for (std::size_t k = 0; k + 1 < cuts.size(); ++k) {
       part.clear();
       for (const Member& member : members)
-        if (waiting[member.item] && items[member.item].first >= cuts[k] &&
-            items[member.item].first < cuts[k + 1])
+        if (waiting[member.item] && items[member.item].first >= cuts[k] && items[member.item].first < cuts[k + 1])
           part.push_back(member);
       work += static_cast<std::int64_t>(members.size());
       if (part.empty()) continue;
@@ -250,14 +250,12 @@ class Canonical {
   }
 
   // Tries every buffer that can come next, the lowest first.
-  Status next(const std::vector<Member>& members, Range range, std::int64_t last, int last_rank,
-              int placed) {
+  Status next(const std::vector<Member>& members, Range range, std::int64_t last, int last_rank, int placed) {
     if (++nodes > budget || work > work_limit) return Status::limit;
     if (members.empty()) return Status::solved;
     work += static_cast<std::int64_t>(members.size());
     std::int64_t height = none;
-    for (const auto& member : members)
-      height = std::min(height, lowest[member.item] + items[member.item].size);
+    for (const auto& member : members) height = std::min(height, lowest[member.item] + items[member.item].size);
     // Everything left lies at or above the next offset, in every section.
     std::int64_t most = 0;
     for (int s = range.first; s < range.last; ++s) most = std::max(most, total[s]);
@@ -270,9 +268,8 @@ class Canonical {
       if (offset < height && (offset > last || (offset == last && member.rank > last_rank)))
         candidates.push_back(member);
     }
-    std::stable_sort(candidates.begin(), candidates.end(), [&](const Member& a, const Member& b) {
-      return lowest[a.item] < lowest[b.item];
-    });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](const Member& a, const Member& b) { return lowest[a.item] < lowest[b.item]; });
     Set& all = named[depth];
     all.clear();
     if (candidates.empty()) all.add(placed);
@@ -300,8 +297,7 @@ class Canonical {
   Status descend(const std::vector<Member>& members, Range range, Member chosen) {
     const Item& item = items[chosen.item];
     bool falls_apart = false;
-    for (int s = item.first + 1; s < item.last && !falls_apart; ++s)
-      falls_apart = crossing[s] == 0;
+    for (int s = item.first + 1; s < item.last && !falls_apart; ++s) falls_apart = crossing[s] == 0;
     ++depth;
     Status status;
     if (falls_apart) {

@@ -36,23 +36,19 @@ constexpr Member lives_members[] = {
 
 Outcome portfolio(const Problem& problem, const Parameters& parameters) {
   const auto takes_part = [&](const std::string& name) {
-    return std::find(parameters.members.begin(), parameters.members.end(), name) !=
-           parameters.members.end();
+    return std::find(parameters.members.begin(), parameters.members.end(), name) != parameters.members.end();
   };
   const auto is_canonical = [](const std::string& name) {
-    return std::find(std::begin(canonical_members), std::end(canonical_members), name) !=
-           std::end(canonical_members);
+    return std::find(std::begin(canonical_members), std::end(canonical_members), name) != std::end(canonical_members);
   };
   for (const std::string& name : parameters.members)
-    if (!is_canonical(name) &&
-        std::none_of(std::begin(lives_members), std::end(lives_members),
-                     [&](const Member& member) { return name == member.name; }))
+    if (!is_canonical(name) && std::none_of(std::begin(lives_members), std::end(lives_members),
+                                            [&](const Member& member) { return name == member.name; }))
       throw std::invalid_argument("no member " + name);
   if (parameters.members.empty()) throw std::invalid_argument("a portfolio needs a member");
   Outcome outcome{Status::limit, {}, 0, 0, 0, ""};
   const bool small = problem.items.size() <= canonical_items;
-  if (!small && std::all_of(parameters.members.begin(), parameters.members.end(), is_canonical))
-    return outcome;
+  if (!small && std::all_of(parameters.members.begin(), parameters.members.end(), is_canonical)) return outcome;
   Lives lives(problem, parameters.seed, parameters.table_limit);
   for (std::int64_t share = first_round, round = 0;; share *= 2, ++round) {
     for (const char* name : canonical_members) {
@@ -60,11 +56,9 @@ Outcome portfolio(const Problem& problem, const Parameters& parameters) {
       if (!takes_part(name) || !small) continue;
       // Alone it has nobody to take turns with.
       const std::int64_t left = parameters.work_limit - outcome.work;
-      const std::int64_t work =
-          parameters.members.size() == 1 ? left : std::min(left, share * canonical_steps);
-      const Outcome found = name == canonical_members[0]
-                                ? canonical_search(problem, work)
-                                : jumping_search(problem, work, mix(parameters.seed) + round);
+      const std::int64_t work = parameters.members.size() == 1 ? left : std::min(left, share * canonical_steps);
+      const Outcome found = name == canonical_members[0] ? canonical_search(problem, work)
+                                                         : jumping_search(problem, work, mix(parameters.seed) + round);
       outcome.nodes += found.nodes;
       outcome.work += found.work;
       outcome.restarts += found.restarts;

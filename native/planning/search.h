@@ -45,7 +45,7 @@ Outcome jumping_search(const Problem& problem, std::int64_t work_limit, std::uin
 struct Parameters {
   std::uint64_t seed;
   std::int64_t work_limit;
-  std::int64_t table_limit;           // failed states remembered
+  std::int64_t table_limit;          // failed states remembered
   std::vector<std::string> members;  // of the portfolio, see portfolio.cpp
 };
 

@@ -8,49 +8,56 @@
 namespace tilewright::coral {
 
 // Scalar instructions, in the order of the interpreter's jump table.
-#define CORAL_SCALAR_OPERATIONS(X)                                                                                     \
-  X(lui)                                                                                                               \
-  X(auipc) X(jal) X(jalr) X(beq) X(bne) X(blt) X(bge) X(bltu) X(bgeu) X(lb) X(lh) X(lw) X(lbu) X(lhu) X(sb) X(sh)      \
-      X(sw) X(addi) X(slti) X(sltiu) X(xori) X(ori) X(andi) X(slli) X(srli) X(srai) X(add) X(sub) X(sll) X(slt)        \
-          X(sltu) X(xor_) X(srl) X(sra) X(or_) X(and_) X(fence) X(fence_i) X(ecall) X(ebreak) X(mret) X(wfi) X(mpause) \
-              X(csrrw) X(csrrs) X(csrrc) X(csrrwi) X(csrrsi) X(csrrci) X(mul) X(mulh) X(mulhsu) X(mulhu) X(div)        \
-                  X(divu) X(rem) X(remu) X(andn) X(orn) X(xnor) X(clz) X(ctz) X(cpop) X(max) X(maxu) X(min) X(minu)    \
-                      X(sext_b) X(sext_h) X(zext_h) X(rol) X(ror) X(rori) X(orc_b) X(rev8) X(sh1add) X(sh2add)         \
-                          X(sh3add) X(flw) X(fsw) X(fmadd) X(fmsub) X(fnmsub) X(fnmadd) X(fadd) X(fsub) X(fmul)        \
-                              X(fdiv) X(fsqrt) X(fsgnj) X(fsgnjn) X(fsgnjx) X(fmin) X(fmax) X(fcvt_w) X(fcvt_wu)       \
-                                  X(fmv_x) X(feq) X(flt) X(fle) X(fclass) X(fcvt_s) X(fcvt_su) X(fmv_f) X(vsetvli)     \
-                                      X(vsetivli) X(vsetvl) /* what decoding makes of other words */                   \
-      X(vector) X(illegal) X(fetch_end) X(branch_far) X(jal_far) X(sp_write)
+// clang-format off
+#define CORAL_SCALAR_OPERATIONS(X)                                                                 \
+  X(lui) X(auipc) X(jal) X(jalr) X(beq) X(bne) X(blt) X(bge) X(bltu) X(bgeu)                       \
+  X(lb) X(lh) X(lw) X(lbu) X(lhu) X(sb) X(sh) X(sw)                                                \
+  X(addi) X(slti) X(sltiu) X(xori) X(ori) X(andi) X(slli) X(srli) X(srai)                          \
+  X(add) X(sub) X(sll) X(slt) X(sltu) X(xor_) X(srl) X(sra) X(or_) X(and_)                         \
+  X(fence) X(fence_i) X(ecall) X(ebreak) X(mret) X(wfi) X(mpause)                                  \
+  X(csrrw) X(csrrs) X(csrrc) X(csrrwi) X(csrrsi) X(csrrci)                                         \
+  X(mul) X(mulh) X(mulhsu) X(mulhu) X(div) X(divu) X(rem) X(remu)                                  \
+  X(andn) X(orn) X(xnor) X(clz) X(ctz) X(cpop) X(max) X(maxu) X(min) X(minu)                       \
+  X(sext_b) X(sext_h) X(zext_h) X(rol) X(ror) X(rori) X(orc_b) X(rev8)                             \
+  X(sh1add) X(sh2add) X(sh3add)                                                                    \
+  X(flw) X(fsw) X(fmadd) X(fmsub) X(fnmsub) X(fnmadd)                                              \
+  X(fadd) X(fsub) X(fmul) X(fdiv) X(fsqrt) X(fsgnj) X(fsgnjn) X(fsgnjx) X(fmin) X(fmax)            \
+  X(fcvt_w) X(fcvt_wu) X(fmv_x) X(feq) X(flt) X(fle) X(fclass) X(fcvt_s) X(fcvt_su) X(fmv_f)       \
+  X(vsetvli) X(vsetivli) X(vsetvl)                                                                 \
+  /* what decoding makes of other words */                                                         \
+  X(vector) X(illegal) X(fetch_end) X(branch_far) X(jal_far) X(sp_write)
+// clang-format on
 
 // Vector instructions. One row is one meaning; the operand kinds (.vv, .vx, ...) share it.
-#define CORAL_VECTOR_OPERATIONS(X)                                                                                     \
-  X(vadd)                                                                                                              \
-  X(vsub) X(vrsub) X(vminu) X(vmin) X(vmaxu) X(vmax) X(vand) X(vor) X(vxor) X(vrgather) X(vrgatherei16) X(vslideup) X( \
-      vslidedown) X(vslide1up) X(vslide1down) X(vcompress) X(vadc) X(vmadc) X(vsbc) X(vmsbc) X(vmerge) X(vmv_v)        \
-      X(vmseq) X(vmsne) X(vmsltu) X(vmslt) X(vmsleu) X(vmsle) X(vmsgtu) X(vmsgt) X(vsaddu) X(vsadd) X(vssubu) X(vssub) \
-          X(vaaddu) X(vaadd) X(vasubu) X(vasub) X(vsll) X(vsrl) X(vsra) X(vssrl) X(vssra) X(vsmul) X(vnsrl) X(vnsra)   \
-              X(vnclipu) X(vnclip) X(vmvr) X(vwredsumu) X(vwredsum) X(vredsum) X(vredand) X(vredor) X(vredxor)         \
-                  X(vredminu) X(vredmin) X(vredmaxu) X(vredmax) X(vmv_x_s) X(vmv_s_x) X(vcpop) X(vfirst) X(vzext2)     \
-                      X(vzext4) X(vsext2) X(vsext4) X(vmsbf) X(vmsof) X(vmsif) X(viota) X(vid) X(vmandn) X(vmand)      \
-                          X(vmor) X(vmxor) X(vmorn) X(vmnand) X(vmnor) X(vmxnor) X(vdivu) X(vdiv) X(vremu) X(vrem)     \
-                              X(vmulhu) X(vmul) X(vmulhsu) X(vmulh) X(vmadd) X(vnmsub) X(vmacc) X(vnmsac) X(vwaddu)    \
-                                  X(vwadd) X(vwsubu) X(vwsub) X(vwaddu_w) X(vwadd_w) X(vwsubu_w) X(vwsub_w) X(vwmulu)  \
-                                      X(vwmulsu) X(vwmul) X(vwmaccu) X(vwmacc) X(vwmaccus) X(vwmaccsu) X(vfadd)        \
-                                          X(vfsub) X(vfrsub) X(vfmul) X(vfdiv) X(vfrdiv) X(vfmin) X(vfmax) X(vfsgnj)   \
-                                              X(vfsgnjn) X(vfsgnjx) X(vfmerge) X(vfmv_v) X(vfmv_f_s) X(vfmv_s_f)       \
-                                                  X(vmfeq) X(vmfle) X(vmflt) X(vmfne) X(vmfgt) X(vmfge) X(vfredusum)   \
-                                                      X(vfredosum) X(vfredmin) X(vfredmax) X(vfslide1up)               \
-                                                          X(vfslide1down) X(vfmadd) X(vfnmadd) X(vfmsub) X(vfnmsub)    \
-                                                              X(vfmacc) X(vfnmacc) X(vfmsac) X(vfnmsac) X(vfcvt_xu_f)  \
-                                                                  X(vfcvt_x_f) X(vfcvt_f_xu) X(vfcvt_f_x)              \
-                                                                      X(vfcvt_rtz_xu_f) X(vfcvt_rtz_x_f)               \
-                                                                          X(vfncvt_xu_f) X(vfncvt_x_f)                 \
-                                                                              X(vfncvt_rtz_xu_f) X(vfncvt_rtz_x_f)     \
-                                                                                  X(vfwcvt_f_xu) X(vfwcvt_f_x)         \
-                                                                                      X(vfsqrt) X(vfrsqrt7) X(vfrec7)  \
-                                                                                          X(vfclass) /* memory */      \
-      X(vload) X(vstore) X(vload_mask) X(vstore_mask) X(vload_whole) X(vstore_whole) X(vload_first) X(vload_strided)   \
-          X(vstore_strided) X(vload_indexed) X(vstore_indexed)
+// clang-format off
+#define CORAL_VECTOR_OPERATIONS(X)                                                                 \
+  X(vadd) X(vsub) X(vrsub) X(vminu) X(vmin) X(vmaxu) X(vmax) X(vand) X(vor) X(vxor)                \
+  X(vrgather) X(vrgatherei16) X(vslideup) X(vslidedown) X(vslide1up) X(vslide1down) X(vcompress)   \
+  X(vadc) X(vmadc) X(vsbc) X(vmsbc) X(vmerge) X(vmv_v)                                             \
+  X(vmseq) X(vmsne) X(vmsltu) X(vmslt) X(vmsleu) X(vmsle) X(vmsgtu) X(vmsgt)                       \
+  X(vsaddu) X(vsadd) X(vssubu) X(vssub) X(vaaddu) X(vaadd) X(vasubu) X(vasub)                      \
+  X(vsll) X(vsrl) X(vsra) X(vssrl) X(vssra) X(vsmul) X(vnsrl) X(vnsra) X(vnclipu) X(vnclip)        \
+  X(vmvr) X(vwredsumu) X(vwredsum)                                                                 \
+  X(vredsum) X(vredand) X(vredor) X(vredxor) X(vredminu) X(vredmin) X(vredmaxu) X(vredmax)         \
+  X(vmv_x_s) X(vmv_s_x) X(vcpop) X(vfirst)                                                         \
+  X(vzext2) X(vzext4) X(vsext2) X(vsext4) X(vmsbf) X(vmsof) X(vmsif) X(viota) X(vid)               \
+  X(vmandn) X(vmand) X(vmor) X(vmxor) X(vmorn) X(vmnand) X(vmnor) X(vmxnor)                        \
+  X(vdivu) X(vdiv) X(vremu) X(vrem) X(vmulhu) X(vmul) X(vmulhsu) X(vmulh)                          \
+  X(vmadd) X(vnmsub) X(vmacc) X(vnmsac)                                                            \
+  X(vwaddu) X(vwadd) X(vwsubu) X(vwsub) X(vwaddu_w) X(vwadd_w) X(vwsubu_w) X(vwsub_w)              \
+  X(vwmulu) X(vwmulsu) X(vwmul) X(vwmaccu) X(vwmacc) X(vwmaccus) X(vwmaccsu)                       \
+  X(vfadd) X(vfsub) X(vfrsub) X(vfmul) X(vfdiv) X(vfrdiv) X(vfmin) X(vfmax)                        \
+  X(vfsgnj) X(vfsgnjn) X(vfsgnjx) X(vfmerge) X(vfmv_v) X(vfmv_f_s) X(vfmv_s_f)                     \
+  X(vmfeq) X(vmfle) X(vmflt) X(vmfne) X(vmfgt) X(vmfge)                                            \
+  X(vfredusum) X(vfredosum) X(vfredmin) X(vfredmax) X(vfslide1up) X(vfslide1down)                  \
+  X(vfmadd) X(vfnmadd) X(vfmsub) X(vfnmsub) X(vfmacc) X(vfnmacc) X(vfmsac) X(vfnmsac)              \
+  X(vfcvt_xu_f) X(vfcvt_x_f) X(vfcvt_f_xu) X(vfcvt_f_x) X(vfcvt_rtz_xu_f) X(vfcvt_rtz_x_f)         \
+  X(vfncvt_xu_f) X(vfncvt_x_f) X(vfncvt_rtz_xu_f) X(vfncvt_rtz_x_f) X(vfwcvt_f_xu) X(vfwcvt_f_x)   \
+  X(vfsqrt) X(vfrsqrt7) X(vfrec7) X(vfclass)                                                       \
+  /* memory */                                                                                     \
+  X(vload) X(vstore) X(vload_mask) X(vstore_mask) X(vload_whole) X(vstore_whole) X(vload_first)    \
+  X(vload_strided) X(vstore_strided) X(vload_indexed) X(vstore_indexed)
+// clang-format on
 
 enum class Operation : uint16_t {
 #define X(name) name,

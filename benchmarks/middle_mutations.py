@@ -1,22 +1,26 @@
 """Break the middle of the compiler on purpose, and count which mistakes are found.
 
-    python benchmarks/middle_mutations.py [--count 300] [--seed 0] [--kinds "a scale halved,..."]
-                                          [--seconds S] [--json FILE]
+    python benchmarks/middle_mutations.py [--effective 300] [--count 2000] [--seed 0] [--seconds S]
+                                          [--kinds "a scale halved,..."] [--json FILE] [--save]
 
 Every trial draws a model and a kind of mistake (tests/graph/mutations.py): a live range cut short, a
-fold that should not be, a pointer step left out, a slot reused early, a scale halved, and others.
+fold that should not be, a pointer step left out, a slot reused early, a scale halved, and others; of
+what the host does (mutations_host.py) and of loops whose iterations overlap (mutations_loops.py).
 The model is compiled with the mistake in the compiler's own data. A mistake counts if it changes a
 result: another bit than the model compiled without it gives on the same inputs, a fault, or a program
-that does not end. It is found if `check` refuses the model, or `verify` (with lint in
-it) does not pass it. Where the compiler stops there is no program to be wrong. Prints a table by kind, and every mistake that was not found with the seed
-that makes it again. The exit code is 1 below 99 %.
+that does not end. It is found if `check` refuses the model, or `verify` (with lint in it) does not
+pass it; of loops, if the compiler's check of addresses refuses them. Where the compiler stops there
+is no program to be wrong. Ends when enough mistakes had an effect. Prints a table by kind, and every
+mistake that was not found with the seed that makes it again. The exit code is 1 below 99 %.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib
 import json
+import platform
 import random
 import sys
 import time
@@ -30,45 +34,59 @@ mutations = importlib.import_module("mutations")
 towers = importlib.import_module("tower_models")
 
 WANTED = 0.99
+RESULTS = Path(__file__).parent / "results" / "middle_mutations.txt"
+VERDICTS = ("found", "missed", "no program", "no effect", "nothing to break")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--count", type=int, default=300, help="mistakes to make")
+    parser.add_argument("--effective", type=int, default=300, help="enough that change a result")
+    parser.add_argument("--count", type=int, default=2000, help="trials at most")
     parser.add_argument("--seed", type=int, default=0, help="of the first mistake")
     parser.add_argument("--kinds", help="only these, separated by commas")
     parser.add_argument("--seconds", type=float, help="stop after so long")
     parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
     names = {name.strip() for name in (options.kinds or "").split(",")} - {""}
     kinds = [kind for kind in mutations.KINDS if not names or kind.name in names]
     if not kinds or names - {kind.name for kind in kinds}:
         parser.error(f"kinds are: {', '.join(kind.name for kind in mutations.KINDS)}")
-    begun, counts, missed = time.monotonic(), Counter(), []
-    for seed in range(options.seed, options.seed + options.count):
-        if options.seconds and time.monotonic() - begun > options.seconds:
+    begun, counts, missed = time.process_time(), Counter(), []
+    trial = effective = 0
+    for trial, seed in enumerate(range(options.seed, options.seed + options.count), 1):
+        if options.seconds and time.process_time() - begun > options.seconds:
             break
         choose = random.Random(seed)
         kind = kinds[seed % len(kinds)]
         make = choose.choice(towers.MODELS)
         outcome = trials.trial(make, kind, seed)
         counts[kind.name, outcome.verdict] += 1
+        effective += outcome.verdict in ("found", "missed")
         if outcome.verdict == "missed":
             missed.append(f"seed {seed}: {kind.name} in {make.__name__}: {outcome.text}")
-        print(f"\r{seed - options.seed + 1} made", end="", file=sys.stderr, flush=True)
+        print(f"\r{trial} made, {effective} change a result", end="", file=sys.stderr, flush=True)
+        if effective >= options.effective:
+            break
     print(file=sys.stderr)
-    verdicts = ("found", "missed", "no program", "no effect", "nothing to break")
-    print(f"{'mistake':48}" + "".join(f"{v:>18}" for v in verdicts))
+    lines = [f"{'mistake':48}" + "".join(f"{v:>18}" for v in VERDICTS)]
     for kind in kinds:
-        row = [counts[kind.name, verdict] for verdict in verdicts]
-        print(f"{kind.name:48}" + "".join(f"{n:18}" for n in row))
-    total = {v: sum(n for (_, verdict), n in counts.items() if verdict == v) for v in verdicts}
-    effective = total["found"] + total["missed"]
+        row = [counts[kind.name, verdict] for verdict in VERDICTS]
+        lines.append(f"{kind.name:48}" + "".join(f"{n:18}" for n in row))
+    total = {v: sum(n for (_, verdict), n in counts.items() if verdict == v) for v in VERDICTS}
     share = total["found"] / effective if effective else 1.0
-    print(f"{'together':48}" + "".join(f"{total[v]:18}" for v in verdicts))
-    print(f"found {total['found']} of {effective} that change a result: {100 * share:.2f} %")
-    for line in missed:
-        print(f"missed: {line}")
+    lines.append(f"{'together':48}" + "".join(f"{total[v]:18}" for v in VERDICTS))
+    lines.append(f"found {total['found']} of {effective} that change a result: {100 * share:.2f} %")
+    lines += [f"missed: {line}" for line in missed]
+    print("\n".join(lines))
+    if options.save:
+        seconds = time.process_time() - begun
+        head = (
+            f"benchmarks/middle_mutations.py --effective {options.effective} --seed {options.seed}"
+        )
+        where = f"{platform.machine()}, Python {platform.python_version()}"
+        date = f"{datetime.date.today()}, {where}, {seconds:.0f} s of processor time"
+        RESULTS.write_text("\n".join([head, date, "", *lines]) + "\n")
     if options.json:
         figures = {"total": total, "share": share, "missed": missed}
         options.json.write_text(json.dumps(figures, indent=1) + "\n")

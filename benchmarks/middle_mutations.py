@@ -20,11 +20,13 @@ import argparse
 import datetime
 import importlib
 import json
+import math
 import platform
 import random
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # Models and mistakes live beside the tests that use them.
@@ -52,45 +54,76 @@ def main() -> int:
     kinds = [kind for kind in mutations.KINDS if not names or kind.name in names]
     if not kinds or names - {kind.name for kind in kinds}:
         parser.error(f"kinds are: {', '.join(kind.name for kind in mutations.KINDS)}")
-    begun, counts, missed = time.process_time(), Counter(), []
-    trial = effective = 0
+    begun, tally = time.process_time(), Tally([kind.name for kind in kinds])
     for trial, seed in enumerate(range(options.seed, options.seed + options.count), 1):
-        if options.seconds and time.process_time() - begun > options.seconds:
+        seconds = time.process_time() - begun
+        if tally.effective >= options.effective or seconds > (options.seconds or math.inf):
             break
         choose = random.Random(seed)
         kind = kinds[seed % len(kinds)]
-        make = choose.choice(towers.MODELS)
+        # The host's mistakes need a host.
+        models = towers.HOSTED if "host" in kind.name.split() else towers.MODELS
+        make = choose.choice(models)
         outcome = trials.trial(make, kind, seed)
-        counts[kind.name, outcome.verdict] += 1
-        effective += outcome.verdict in ("found", "missed")
+        tally.counts[kind.name, outcome.verdict] += 1
         if outcome.verdict == "missed":
-            missed.append(f"seed {seed}: {kind.name} in {make.__name__}: {outcome.text}")
-        print(f"\r{trial} made, {effective} change a result", end="", file=sys.stderr, flush=True)
-        if effective >= options.effective:
-            break
+            tally.missed.append(f"seed {seed}: {kind.name} in {make.__name__}: {outcome.text}")
+        shown = f"{trial} made, {tally.effective} change a result, {len(tally.missed)} missed"
+        print(f"\r{shown}", end="", file=sys.stderr, flush=True)
+        if options.save and trial % 20 == 0:  # what there is, should the run be ended
+            tally.save(options, seconds)
     print(file=sys.stderr)
-    lines = [f"{'mistake':48}" + "".join(f"{v:>18}" for v in VERDICTS)]
-    for kind in kinds:
-        row = [counts[kind.name, verdict] for verdict in VERDICTS]
-        lines.append(f"{kind.name:48}" + "".join(f"{n:18}" for n in row))
-    total = {v: sum(n for (_, verdict), n in counts.items() if verdict == v) for v in VERDICTS}
-    share = total["found"] / effective if effective else 1.0
-    lines.append(f"{'together':48}" + "".join(f"{total[v]:18}" for v in VERDICTS))
-    lines.append(f"found {total['found']} of {effective} that change a result: {100 * share:.2f} %")
-    lines += [f"missed: {line}" for line in missed]
-    print("\n".join(lines))
+    print("\n".join(tally.lines()))
     if options.save:
-        seconds = time.process_time() - begun
+        tally.save(options, time.process_time() - begun)
+    if options.json:
+        figures = {"total": tally.total(), "share": tally.share, "missed": tally.missed}
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    return 0 if tally.share >= WANTED else 1
+
+
+@dataclass
+class Tally:
+    """Trials by kind and verdict."""
+
+    kinds: list[str]
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    missed: list[str] = field(default_factory=list)
+
+    def total(self) -> dict[str, int]:
+        return {
+            v: sum(n for (_, verdict), n in self.counts.items() if verdict == v) for v in VERDICTS
+        }
+
+    @property
+    def effective(self) -> int:
+        return self.total()["found"] + self.total()["missed"]
+
+    @property
+    def share(self) -> float:
+        return self.total()["found"] / self.effective if self.effective else 1.0
+
+    def lines(self) -> list[str]:
+        lines = [f"{'mistake':48}" + "".join(f"{v:>18}" for v in VERDICTS)]
+        for name in self.kinds:
+            row = [self.counts[name, verdict] for verdict in VERDICTS]
+            lines.append(f"{name:48}" + "".join(f"{n:18}" for n in row))
+        total = self.total()
+        lines.append(f"{'together':48}" + "".join(f"{total[v]:18}" for v in VERDICTS))
+        found = f"found {total['found']} of {self.effective} that change a result"
+        return [
+            *lines,
+            f"{found}: {100 * self.share:.2f} %",
+            *(f"missed: {m}" for m in self.missed),
+        ]
+
+    def save(self, options: argparse.Namespace, seconds: float) -> None:
         head = (
             f"benchmarks/middle_mutations.py --effective {options.effective} --seed {options.seed}"
         )
         where = f"{platform.machine()}, Python {platform.python_version()}"
         date = f"{datetime.date.today()}, {where}, {seconds:.0f} s of processor time"
-        RESULTS.write_text("\n".join([head, date, "", *lines]) + "\n")
-    if options.json:
-        figures = {"total": total, "share": share, "missed": missed}
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    return 0 if share >= WANTED else 1
+        RESULTS.write_text("\n".join([head, date, "", *self.lines()]) + "\n")
 
 
 if __name__ == "__main__":

@@ -216,6 +216,9 @@ MODELS: list[Callable[[ModelBuilder], None]] = [
     attention_layers,
 ]  # fmt: skip
 
+# Those of which the host does a part.
+HOSTED = [the_host_reads_it, a_later_part_reads_it, the_host_mixes, lookups, images, images_kept]
+
 
 def built(make: Callable[[ModelBuilder], None]) -> Imported:
     net = ModelBuilder(make.__name__, seed=5)

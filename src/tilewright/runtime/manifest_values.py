@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from tilewright.runtime.manifest_host import host_values_of, read_host_values
 from tilewright.runtime.value_graph import Operation, ValueGraph
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def values_of(graph: ValueGraph | None) -> dict[str, Any] | None:
         "stored": graph.stored,
         "digests": graph.digests,
         "scales": graph.scales,
+        **({} if graph.host is None else {"host": host_values_of(graph.host)}),
     }
 
 
@@ -55,6 +57,7 @@ def read_values(top: Table) -> ValueGraph | None:
         stored=stored,
         digests=table.texts("digests"),
         scales={name: float(x) for name, x in scales.items()},
+        host=read_host_values(table),
     )
     table.done()
     return graph

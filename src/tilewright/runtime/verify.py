@@ -20,6 +20,7 @@ import numpy as np
 from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart
 from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs, meanings
+from tilewright.runtime.host_parts import host_strays
 from tilewright.runtime.noise import UNKNOWN, Limit
 from tilewright.runtime.original import Original, find_original, run_original
 from tilewright.runtime.port_types import FLOATS
@@ -78,7 +79,8 @@ def verify(
     inputs_watch = InputWatch(run)
     actual = session.compute(values, Watches([inputs_watch, *([watch] if watch else [])]))
     outputs = [_output(name, expected[name], actual[name]) for name in model.outputs]
-    strays = [str(one) for one in inputs_watch.wrong]
+    host_notes: list[str] = []
+    strays = [str(one) for one in inputs_watch.wrong] + host_strays(model, run.ports, host_notes)
     if any(isinstance(part, DevicePart) for part in model.parts):
         changed = inputs_watch.weights(session.device())
         strays += [f"the weights {name} were overwritten" for name in changed]
@@ -102,7 +104,7 @@ def verify(
         first=first,
         strays=strays,
         hazards=hazards,
-        notes=[f"lint cannot decide: {doubt}" for doubt in doubts],
+        notes=[*host_notes, *(f"lint cannot decide: {doubt}" for doubt in doubts)],
     )
     if wrong and first is None:
         result.notes.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from mutations import Chosen, _pick, kind
@@ -17,7 +18,8 @@ from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, func
-from tilewright.runtime.compiled_model import CompiledModel, HostPart
+from tilewright.targets.artifact import HostPart
+from tilewright.targets.compiled_model import CompiledModel
 
 # What a function is taken for.
 TAKEN_FOR = {
@@ -33,11 +35,11 @@ TAKEN_FOR = {
 }
 
 
-def _hosts(model: CompiledModel) -> list[tuple[int, HostPart]]:
+def _hosts(model: CompiledModel[Any]) -> list[tuple[int, HostPart]]:
     return [(k, part) for k, part in enumerate(model.parts) if isinstance(part, HostPart)]
 
 
-def _edit(model: CompiledModel, change: Callable[[list[Operation]], Chosen]) -> Chosen:
+def _edit(model: CompiledModel[Any], change: Callable[[list[Operation]], Chosen]) -> Chosen:
     """Change the host's functions; the text of what was changed."""
     if not model.host_module:
         return None
@@ -57,7 +59,7 @@ def _edit(model: CompiledModel, change: Callable[[list[Operation]], Chosen]) -> 
 
 
 @kind("model")
-def a_host_function_taken_for_another(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_host_function_taken_for_another(choose: random.Random, model: CompiledModel[Any]) -> Chosen:
     """One operation of the host is another of the same form."""
 
     def change(ops: list[Operation]) -> Chosen:
@@ -74,7 +76,7 @@ def a_host_function_taken_for_another(choose: random.Random, model: CompiledMode
 
 
 @kind("model")
-def a_host_operation_left_out(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_host_operation_left_out(choose: random.Random, model: CompiledModel[Any]) -> Chosen:
     """Whoever reads the result of an operation finds its operand."""
 
     def change(ops: list[Operation]) -> Chosen:
@@ -96,7 +98,7 @@ def a_host_operation_left_out(choose: random.Random, model: CompiledModel) -> Ch
 
 
 @kind("model")
-def host_operands_exchanged(choose: random.Random, model: CompiledModel) -> Chosen:
+def host_operands_exchanged(choose: random.Random, model: CompiledModel[Any]) -> Chosen:
     """Two operands of one form, of one operation or of what a function returns."""
 
     def change(ops: list[Operation]) -> Chosen:
@@ -118,7 +120,7 @@ def host_operands_exchanged(choose: random.Random, model: CompiledModel) -> Chos
 
 
 @kind("model")
-def a_number_of_the_host_halved(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_number_of_the_host_halved(choose: random.Random, model: CompiledModel[Any]) -> Chosen:
     def change(ops: list[Operation]) -> Chosen:
         found = [
             (op, name)
@@ -139,7 +141,7 @@ def a_number_of_the_host_halved(choose: random.Random, model: CompiledModel) -> 
 
 
 @kind("model")
-def host_ports_exchanged(choose: random.Random, model: CompiledModel) -> Chosen:
+def host_ports_exchanged(choose: random.Random, model: CompiledModel[Any]) -> Chosen:
     """A part reads, or fills, two ports of one form in each other's place."""
     found = []
     for number, part in _hosts(model):
@@ -162,7 +164,7 @@ def host_ports_exchanged(choose: random.Random, model: CompiledModel) -> Chosen:
 
 
 @kind("model")
-def a_host_port_taken_for_another(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_host_port_taken_for_another(choose: random.Random, model: CompiledModel[Any]) -> Chosen:
     """A part reads another port of the same form that is filled already."""
     found, filled = [], [*model.inputs]
     for number, part in enumerate(model.parts):
@@ -189,7 +191,7 @@ def a_host_port_taken_for_another(choose: random.Random, model: CompiledModel) -
 
 
 @kind("model")
-def a_host_weight_changed(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_host_weight_changed(choose: random.Random, model: CompiledModel[Any]) -> Chosen:
     name = _pick(choose, sorted(model.host_weights))
     if name is None:
         return None

@@ -13,8 +13,8 @@ import tower_models
 from tilewright.model.host_check import HostCheck, difference
 from tilewright.reference import families
 from tilewright.runtime.bundle import load, save
-from tilewright.runtime.compiled_model import HostPart
 from tilewright.runtime.verify import verify
+from tilewright.targets.artifact import HostPart
 
 KINDS = [kind for kind in mutations.KINDS if " host" in kind.name or kind.name.startswith("host")]
 HOSTED = (tower_models.the_host_mixes, tower_models.lookups)
@@ -62,19 +62,19 @@ def test_a_bundle_keeps_it(tmp_path):
     model = mutation_trials.right(tower_models.lookups).model
     save(model, tmp_path / "model.twb")
     again = load(tmp_path / "model.twb")
-    assert again.graph is not None and model.graph is not None
-    assert again.graph.host == model.graph.host
-    again.graph.host = None  # as of a bundle from before
+    assert again.host_graph is not None
+    assert again.host_graph == model.host_graph
+    again.host_graph = None  # as of a bundle from before
     result = verify(again)
     assert result.ok and any("one executor" in note for note in result.notes)
 
 
 def test_unknown_families_are_named():
     model = mutation_trials.right(tower_models.the_host_mixes).model
-    assert model.graph is not None and model.graph.host is not None
+    assert model.host_graph is not None
     graph = replace(
-        model.graph.host,
-        operations=[replace(op, family="of tomorrow") for op in model.graph.host.operations],
+        model.host_graph,
+        operations=[replace(op, family="of tomorrow") for op in model.host_graph.operations],
     )
     check = HostCheck(graph, {})
     check.differences({})

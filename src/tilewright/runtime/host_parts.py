@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from tilewright.model.host_check import HostCheck
-from tilewright.runtime.compiled_model import CompiledModel, HostPart
+from tilewright.targets.artifact import HostPart
+from tilewright.targets.compiled_model import CompiledModel
 
 PREFIX = "host_"  # of weights in the host's module
 
 
 def host_strays(
-    model: CompiledModel, ports: Mapping[str, np.ndarray], notes: list[str]
+    model: CompiledModel[Any], ports: Mapping[str, np.ndarray], notes: list[str]
 ) -> list[str]:
     """What is wrong with the values of the host's parts, a line each; notes: what was not looked at."""
     parts = [part for part in model.parts if isinstance(part, HostPart)]
     if not parts:
         return []
-    if model.graph is None or model.graph.host is None:
+    if model.host_graph is None:
         notes.append(
             "host parts were run by one executor on both sides: the bundle has no second word"
         )
         return []
-    host = model.graph.host
+    host = model.host_graph
     weights = {name.removeprefix(PREFIX): array for name, array in model.host_weights.items()}
     check = HostCheck(host, weights)
     found = check.differences(ports)
@@ -35,10 +37,10 @@ def host_strays(
     return found + _reasons(model, parts)
 
 
-def _reasons(model: CompiledModel, parts: list[HostPart]) -> list[str]:
+def _reasons(model: CompiledModel[Any], parts: list[HostPart]) -> list[str]:
     """Every operation of the host has its reason, under its name."""
-    assert model.graph is not None and model.graph.host is not None
-    wanted = sorted(operation.name for operation in model.graph.host.operations)
+    assert model.host_graph is not None
+    wanted = sorted(operation.name for operation in model.host_graph.operations)
     given = [reason for part in parts for reason in part.reasons]
     names = sorted(_named(reason, wanted) for reason in given)
     if names == wanted:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tilewright.io.json_tables import Table
 from tilewright.model.host_check import TYPES
 from tilewright.model.host_graph import HostConstant, HostGraph, HostOperation
-
-if TYPE_CHECKING:
-    from tilewright.runtime.manifest import Table
 
 # JSON has no such numbers.
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -59,7 +57,8 @@ def _read_plain(value: Any) -> Any:
 
 def read_host_values(top: Table) -> HostGraph | None:
     """The graph of a manifest; older bundles have none."""
-    if "host" not in top.values:
+    if top.values.get("host") is None:
+        top.unread.discard("host")
         return None
     table = top.inner("host", top.take("host"))
     constants = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.model.host_graph import HostGraph
 from tilewright.model.host_record import Recorder
-from tilewright.runtime.value_graph import Operation, ValueGraph, digest
+from tilewright.targets.atlas.artifact.value_graph import Operation, ValueGraph, digest
 from tilewright.targets.atlas.model.calls import Tensor, content_codes
 from tilewright.targets.atlas.model.host import IMAGES, Parts
 from tilewright.targets.atlas.model.rounds import Folded
@@ -44,7 +44,6 @@ def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
     for tensor in dict.fromkeys(t for call in folded.calls for t in call.operands.values()):
         if tensor.content is not None:
             graph.stored[tensor.name] = tuple(t.name for t in turning.get(tensor, [tensor]))
-    graph.host = host_graph(parts)
     return graph
 
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.model.host_graph import HostGraph
-
 # Options that say how a kernel is carried out, not what it computes.
 MANNER = frozenset({"together"})
 
@@ -37,8 +35,7 @@ class ValueGraph:
 
     operations: in the order in which they are carried out. ports: the value that goes through
     each port of the device. stored: for each region of weights, the value of every round.
-    digests: of the weights. scales: what fp8 values are multiples of. host: the same for what
-    the host computes; None in bundles from before it was written down.
+    digests: of the weights. scales: what fp8 values are multiples of.
     """
 
     operations: list[Operation] = field(default_factory=list)
@@ -46,7 +43,6 @@ class ValueGraph:
     stored: dict[str, tuple[str, ...]] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
-    host: HostGraph | None = None
 
     def places(self) -> dict[str, tuple[str, int]]:
         """Where the content of each weight is: region and round."""

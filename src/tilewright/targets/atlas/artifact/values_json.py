@@ -1,17 +1,12 @@
-"""The graph of values in the manifest of a bundle."""
+"""The graph of values in the table of contents of a program."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tilewright.runtime.manifest_host import host_values_of, read_host_values
-from tilewright.runtime.value_graph import Operation, ValueGraph
-
-if TYPE_CHECKING:
-    from tilewright.runtime.manifest import Table
-
-FIRST_VERSION = 2  # of the format that has it
+from tilewright.io.json_tables import Table
+from tilewright.targets.atlas.artifact.value_graph import Operation, ValueGraph
 
 
 def values_of(graph: ValueGraph | None) -> dict[str, Any] | None:
@@ -33,7 +28,6 @@ def values_of(graph: ValueGraph | None) -> dict[str, Any] | None:
         "stored": graph.stored,
         "digests": graph.digests,
         "scales": graph.scales,
-        **({} if graph.host is None else {"host": host_values_of(graph.host)}),
     }
 
 
@@ -57,7 +51,6 @@ def read_values(top: Table) -> ValueGraph | None:
         stored=stored,
         digests=table.texts("digests"),
         scales={name: float(x) for name, x in scales.items()},
-        host=read_host_values(table),
     )
     table.done()
     return graph

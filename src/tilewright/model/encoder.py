@@ -68,6 +68,7 @@ class Encoder:
         self.weights = dict(weights)
         self.block = Block(arg_types=argument_types)
         self.forms: dict[SSAValue, dict[str, SSAValue]] = {}
+        self.taken: dict[SSAValue, dict[str, SSAValue]] = {}  # forms that only the host reads
         self.reasons: dict[Operation, str] = {}  # operations of the host
         self.outside: set[SSAValue] = set(self.block.args)  # new values that the host has
         self.views: dict[SSAValue, Node] = {}  # results that are made when they are asked for
@@ -156,6 +157,11 @@ class Encoder:
         if value in self.views and not self.has(value, form):
             self._view(value, form, for_host)
         found = self.forms[value]
+        if form in found:
+            return found[form]
+        inside = self.forms[value][self.any_form(value)] not in self.outside
+        if for_host and inside:  # the device does not read what the host takes back
+            found = self.taken.setdefault(value, {})
         if form not in found:
             found[form] = self._converted(value, form, for_host)
         return found[form]

@@ -25,7 +25,7 @@ from tilewright.model.formats import CodeRules, Floats, Format, Formats, Product
 from tilewright.model.fuse import Fuses, fuse_all
 from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
-from tilewright.model.partition import main_of, partition
+from tilewright.model.partition import main_of, marked, partition
 from tilewright.model.parts import DEVICE, Parts
 from tilewright.model.places import Supports, named, places
 from tilewright.model.quantise import quantise
@@ -46,6 +46,7 @@ class Machine:
     in place of the model's after quantisation (quantise, rescale, …); without it they are on the
     side of what they belong to. fuses: which steps become epilogues of which kernels, `usual` for
     all that can; without it nothing is fused. layers: identical layers become loops.
+    samples: how many inputs are drawn to calibrate with where none are given.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Machine:
     supports_encoded: Supports | None = None
     fuses: Fuses | None = None
     layers: bool = False
+    samples: int = 1
 
 
 @dataclass
@@ -98,7 +100,8 @@ def prepare(
         meanings = meanings_of(graph)
         reasons = places(graph, machine.supports, options, machine.exact_angles)
         given = [check_inputs(simple, sample, "a calibration sample") for sample in samples]
-        found = list(given) or [example_inputs(simple, options.seed, meanings)]
+        seeds = range(options.seed, options.seed + machine.samples)
+        found = list(given) or [example_inputs(simple, seed, meanings) for seed in seeds]
     encoded, hosted = simple, {node.op: reason for node, reason in reasons.items()}
     if machine.formats is not None:
         with driver.phase("quantise"):
@@ -113,11 +116,11 @@ def prepare(
                 same_values(main_of(simple.module)) if machine.layers and options.rounds else (),
             )
             encoded, hosted = result.model, dict(result.reasons)
-            driver.note("quantised", encoded.module)
+            driver.note("quantised", marked(encoded, hosted).module)
     with driver.phase("partition"):
         if machine.supports_encoded is not None:
             _add_reasons(encoded, hosted, machine.supports_encoded)
-        parts = partition(encoded, hosted)
+        parts = partition(marked(encoded, hosted))
         driver.note("partitioned", parts.module)
     if machine.fuses is not None and options.fuse:
         with driver.phase("fuse"):

@@ -21,6 +21,7 @@ class Estimate:
     dram: float
     controller: float
     ramp: float  # before the first multiply and after the last
+    paced: float  # multiplies at the pace at which operands reach the cores, and waiting for panels
     macs_per_cycle: float
 
     @property
@@ -34,8 +35,9 @@ class Estimate:
 
     @property
     def with_ramp(self) -> float:
-        """For ranking: the controller counts as a limit, and begin and end are not free."""
-        return max(self.seconds, self.controller) + self.ramp
+        """For ranking: the controller counts as a limit, waiting for a panel comes on top of the
+        channels as it does on top of the multiplies, and begin and end are not free."""
+        return max(self.seconds, self.controller, self.paced) + self.ramp
 
     @property
     def binding(self) -> str:
@@ -93,17 +95,19 @@ def estimate(gemm: Gemm, device: ArrayDevice, kernel_rate: float | None = None) 
     a_tile = gemm.m * gemm.k * gemm.input_bytes
     b_tile = gemm.weight_bytes(gemm.k * gemm.n)
     steps = tiles * gemm.steps
+    feeding = steps * max(a_tile, b_tile) / width / clock
     channels = [
-        steps * a_tile / width,
-        steps * b_tile / width,
         moved["a"] / gemm.a_columns / device.shim_stream_bytes,
         moved["b"] / gemm.columns / device.shim_stream_bytes,
         moved["c"] / gemm.columns / device.shim_stream_bytes,
     ]
+    channel = max(feeding, max(channels) / clock)
     switch = _switch(gemm, rates, compute + drain)
+    paced = max(compute, feeding) + drain
+    paced += _switch(gemm, rates, paced)
     controller = gemm.controller_seconds(device)
     ramp = _ramp(gemm, device, rates)
-    return Estimate(compute, drain, switch, max(channels) / clock, dram, controller, ramp, rate)
+    return Estimate(compute, drain, switch, channel, dram, controller, ramp, paced, rate)
 
 
 def _switch(gemm: Gemm, rates: dict[str, float], busy: float) -> float:

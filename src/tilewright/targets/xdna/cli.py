@@ -257,6 +257,37 @@ def _emit(report: GemmReport, folder: Path, syntax: str) -> None:
         write_atomically(str(folder / name), text.encode())
 
 
+@command.command("layers")
+@click.argument("what", metavar="MODEL")
+@click.option("-M", "tokens", type=int, default=1024, show_default=True, help="Rows: tokens.")
+@click.option("--device", default="npu2", show_default=True, help="Or a TOML file.")
+@click.option(
+    "--dtype", "weights", type=click.Choice(["i8", "ternary"]), default="i8", show_default=True
+)
+@click.option("--bandwidth", type=float, metavar="GBPS", help="DRAM bandwidth in GB/s.")
+@click.option("--best", is_flag=True, help="Also search the best design of each shape; takes long.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def layers(
+    what: str,
+    tokens: int,
+    device: str,
+    weights: str,
+    bandwidth: float | None,
+    best: bool,
+    as_json: bool,
+) -> int:
+    """TOPS, bytes and time of each linear layer on one program for all of them.
+
+    MODEL is bitnet-2b-4t, smollm2-135m, smollm2-360m, smollm2-1.7b, or a bundle compiled for an
+    XDNA target, whose own rows, device and weights then count.
+    """
+    from tilewright.targets.xdna.cli_layers import print_layers
+
+    with _Progress(as_json) as say:
+        print_layers(what, tokens, device, weights, bandwidth, best, as_json, say)
+    return 0
+
+
 @command.command("check")
 @click.argument("path", metavar="DESIGN.mlir")
 @click.option("--device", help="Check against this device instead of the one the text names.")

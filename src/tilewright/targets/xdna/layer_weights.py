@@ -59,9 +59,11 @@ def _ternary(wide: np.ndarray) -> tuple[np.ndarray, float, str]:
     return codes, gamma, "ternary by mean magnitude"
 
 
-def digest(codes: np.ndarray) -> str:
-    """Tells whether a K x N matrix of codes is still what the compiler meant."""
-    return hashlib.sha256(np.ascontiguousarray(codes, np.int8).tobytes()).hexdigest()
+def digest(codes: np.ndarray, scales: np.ndarray) -> str:
+    """Tells whether codes (K x N) and scales are still what the compiler meant."""
+    mark = hashlib.sha256(np.ascontiguousarray(codes, np.int8).tobytes())
+    mark.update(np.ascontiguousarray(scales, np.float32).tobytes())
+    return mark.hexdigest()
 
 
 def pack(gemm: Gemm, codes: np.ndarray) -> np.ndarray:

@@ -94,11 +94,13 @@ def check_weights(artifact: XdnaArtifact) -> Iterator[Finding]:
             continue
         seen.add(layer.weight)
         gemm, weight = artifact.gemm(layer), artifact.weights[layer.weight]
-        codes = decoded(
-            weight.packed, gemm.weights, gemm.K, gemm.N, gemm.padded[1], gemm.k, gemm.n, gemm.block
-        )
-        if digest(codes) != weight.digest:
+        _, K, N = gemm.padded
+        padded = decoded(weight.packed, gemm.weights, K, N, K, gemm.k, gemm.n, gemm.block)
+        codes = padded[: gemm.K, : gemm.N]
+        if digest(codes, weight.scales) != weight.digest:
             yield _bad(f"the weights {layer.weight} are not what the compiler packed")
+        elif np.count_nonzero(padded) != np.count_nonzero(codes):
+            yield _bad(f"the weights {layer.weight} are padded with something else than zeros")
 
 
 def _parts(

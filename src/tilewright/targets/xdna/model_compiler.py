@@ -80,7 +80,7 @@ def build(
     notes: dict[str, Any] = {}
     for layer in layers:
         rounded = _codes(layer, weight_kind, scales)
-        mark = digest(rounded.codes)
+        mark = digest(rounded.codes, rounded.scales)
         name = layer.weight
         while name in weights and weights[name].digest != mark:
             name += "~"  # the same weights read the other way round are other weights here

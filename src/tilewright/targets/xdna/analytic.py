@@ -121,6 +121,9 @@ def _switch(gemm: Gemm, rates: dict[str, float], busy: float) -> float:
     c_bytes = height * width * gemm.output_bytes / rates["c"]
     panels = gemm.row_tiles if gemm.policy == "resident_a" else gemm.column_tiles
     sweep = busy / (gemm.row_tiles * gemm.column_tiles)
+    if gemm.stagger:  # one column's panel at a time, beside the sweeps of all; the first together
+        alone = max(0.0, a_bytes + b_bytes / gemm.columns + c_bytes - sweep)
+        return max(0.0, a_bytes + b_bytes + c_bytes - sweep) + (panels - 1) * alone
     return panels * max(0.0, a_bytes + b_bytes + c_bytes - sweep)
 
 

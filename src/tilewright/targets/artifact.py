@@ -187,6 +187,7 @@ class StepValues:
     iteration: int
     reads: Mapping[str, np.ndarray]
     writes: Mapping[str, np.ndarray]
+    names: Mapping[str, str] = field(default_factory=dict)  # of the values that are read
     scales: Mapping[str, float] = field(
         default_factory=dict
     )  # what written numbers are multiples of
@@ -281,7 +282,7 @@ class Artifact(Protocol):
 
 
 @runtime_checkable
-class Inspectable(Protocol):
+class Inspectable(Artifact, Protocol):
     """An artifact that can show its code step by step."""
 
     def describe(self) -> Description:
@@ -295,13 +296,17 @@ class Inspectable(Protocol):
 
     @property
     def weight_bytes(self) -> int: ...
+    def calls_of(self, entry: str) -> int:
+        """How many steps an entry carries out, every layer iteration counted."""
+        ...
+
     def excerpt(self, step: int, most: int) -> tuple[Sequence[str], int]:
         """The first lines of a step's code, and how many it has."""
         ...
 
 
 @runtime_checkable
-class Recomputes(Protocol):
+class Recomputes(Artifact, Protocol):
     """An artifact whose steps can be computed by their references for any operands."""
 
     def recompute(
@@ -312,16 +317,20 @@ class Recomputes(Protocol):
 
 
 @runtime_checkable
-class Audited(Protocol):
+class Audited(Device, Protocol):
     """A device that looks at itself after a run."""
 
     def audit(self) -> Iterable[Finding]:
-        """What is not as it should be, such as weights that were overwritten; remarks too."""
+        """What is not in memory as it should be, such as weights that were overwritten."""
+        ...
+
+    def hazards(self) -> Iterable[Finding]:
+        """What could go wrong in the program that ran, though it did not in this run."""
         ...
 
 
 @runtime_checkable
-class Sampled(Protocol):
+class Sampled(Device, Protocol):
     """A device that notes how busy its units are over time (`DeviceOptions.sampled`)."""
 
     def activity(self) -> Activity | None: ...

@@ -83,14 +83,6 @@ class Target(Protocol):
     @property
     def family(self) -> str: ...
     def describe(self) -> Description: ...
-    def supports(self, call: Operation) -> str | None:
-        """Why the host has to carry out a call of `npu_kernel`, in a sentence; None: it need not."""
-        ...
-
-    def formats(self, call: Operation) -> Formats:
-        """In which number formats the machine computes a call that it supports."""
-        ...
-
     def compile(
         self,
         model: Imported,
@@ -106,6 +98,18 @@ class Target(Protocol):
 
         The bundle may be of unknown origin: what is wrong with it is a `TilewrightError` at `place`.
         """
+        ...
+
+
+class KernelTarget(Target, Protocol):
+    """A machine that says of every kernel call whether and how it carries it out (`model/`)."""
+
+    def supports(self, call: Operation) -> str | None:
+        """Why the host has to carry out a call of `npu_kernel`, in a sentence; None: it need not."""
+        ...
+
+    def formats(self, call: Operation) -> Formats:
+        """In which number formats the machine computes a call that it supports."""
         ...
 
 
@@ -137,12 +141,6 @@ class Described:
         raise self._refused()
 
     def read(self, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
-        raise self._refused()
-
-    def supports(self, call: Operation) -> str | None:
-        return f"{self.name} has no compiler of whole models"
-
-    def formats(self, call: Operation) -> Formats:
         raise self._refused()
 
     def _refused(self) -> TilewrightError:

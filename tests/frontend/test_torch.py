@@ -15,12 +15,12 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.factories import import_factory
 from tilewright.frontend.pt2 import read_pt2
 from tilewright.frontend.torch import (
-    compile_backend,
     from_numpy,
     import_module,
     import_program,
     to_numpy,
 )
+from tilewright.integrations.torch_backend import compile_backend
 from tilewright.reference.executor import run
 
 torch: Any = pytest.importorskip("torch")

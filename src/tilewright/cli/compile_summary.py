@@ -38,7 +38,9 @@ def document(compiled: CompiledModel[Any], files: dict[str, str], seconds: float
         "macs": sum(step.macs * count for step, count in zip(artifact.steps, turns, strict=True)),
         "code": {"bytes": list(memory.code_bytes), "limit": memory.code_limit},
         "weights": {
-            "bytes": sum(tensor.bytes * tensor.count for tensor in weights),
+            "bytes": artifact.weight_bytes
+            if isinstance(artifact, Inspectable)
+            else sum(tensor.bytes * tensor.count for tensor in weights),
             "tensors": len(weights),
         },
         "bound": None

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.runtime.memory_map import MemoryMap
 from tilewright.runtime.values import describe
-from tilewright.targets.artifact import HostPart, Inspectable, calls
+from tilewright.targets.artifact import HostPart, Inspectable, Summarised, calls
 from tilewright.targets.compiled_model import CompiledModel
 
 SHORT = {"f8E4M3FN": "fp8", "bf16": "bf16"}  # formats as people call them
@@ -64,6 +64,7 @@ def document(compiled: CompiledModel[Any], files: dict[str, str], seconds: float
                 if isinstance(part, HostPart)
             ],
         },
+        **(artifact.summary() if isinstance(artifact, Summarised) else {}),
         "provenance": compiled.provenance,
         "seconds": {**compiled.timing, "total": seconds},
         "files": files,

@@ -5,15 +5,18 @@ Error code: TW5030 a memory is too small; the message has the table.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import align_up
 from tilewright.targets.coral.groups import Group
 from tilewright.targets.coral.machines import CoralMachine
-from tilewright.targets.coral.program import Program
+from tilewright.targets.coral.program import Program, Value
 from tilewright.targets.coral.storage import Storage
 from tilewright.targets.coral.toolchain import Build
+
+COUNTERS = 16  # _ret and the counters of the start-up code
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,12 @@ class Budget:
         return "\n".join(rows)
 
 
+def data_bytes(program: Program, storage: Storage) -> int:
+    """Inputs, outputs and planned buffers; neither constants nor the stack."""
+    ports = [*program.inputs, *program.outputs]
+    return sum(align_up(v.bytes, 16) for v in ports) + align_up(storage.arena, 16) + COUNTERS
+
+
 def check_budget(
     program: Program,
     storage: Storage,
@@ -70,12 +79,16 @@ def check_budget(
     machine: CoralMachine,
     stack: int,
     constants_in_code: bool,
+    streamed: bool = False,
+    far: Container[Value] = (),
 ) -> None:
     """Fail before the build when data cannot fit, with a table of what takes the room."""
     ports = [(f"input_{k}", v) for k, v in enumerate(program.inputs)]
     ports += [(f"output_{k}", v) for k, v in enumerate(program.outputs)]
     data = sum(align_up(v.bytes, 16) for _, v in ports)
-    constants = sum(align_up(v.bytes, 16) for v in storage.constants if v.elements > 1)
+    constants = sum(
+        align_up(v.bytes, 16) for v in storage.constants if v.elements > 1 and v not in far
+    )
     arena = align_up(storage.arena, 16)
     used = data + arena + stack + (0 if constants_in_code else constants)
     if used <= machine.data.size:
@@ -110,7 +123,7 @@ def check_budget(
         "TW5030",
         f"the model needs {used:,} bytes of data memory, {used - machine.data.size:,} more than the "
         f"{machine.data.size:,} of {machine.name}: constants {constants:,}, inputs and outputs {data:,}, "
-        f"buffers {arena:,} (planned), stack {stack:,}{table}",
+        f"buffers {arena:,} (planned{', images in rows' if streamed else ''}), stack {stack:,}{table}",
         hint=hint,
     )
 

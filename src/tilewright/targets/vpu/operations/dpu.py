@@ -22,9 +22,9 @@ from tilewright.targets.vpu.operations.numbers import (
 
 
 def matmul(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
-    """[M, K] times [N, K]; more operands by name: bias, scale, accumulator."""
+    """[M, K] times [N, K]; more operands by name: bias, scale or table, accumulator, residual."""
     first, second = arrays[:2]
-    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    named = _named(arrays, options)
     if first.dtype == np.int8:
         check_sum_length(options.get("summed", first.shape[1]))
         exact = exact_products(first, second)
@@ -40,7 +40,7 @@ def matmul(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndar
 def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
     """[H, W, IC] with [OC, KY, KX, IC] to [OH, OW, OC]; padding is skipped, not multiplied."""
     image, weights = arrays[:2]
-    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    named = _named(arrays, options)
     channels, ky_count, kx_count, inner = weights.shape
     height, width = _window_shape(image.shape, (ky_count, kx_count), options)
     shape = (height, width, channels)
@@ -65,11 +65,22 @@ def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np
     return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
 
 
+def _named(arrays: list[np.ndarray], options: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Operands behind the first two; a table gives scale and bias of every channel."""
+    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    table = named.pop("table", None)
+    if table is not None:
+        named["scale"] = np.ascontiguousarray(table[:, 2]).view(np.float32)
+        bias = np.ascontiguousarray(table[:, 3])
+        named["bias"] = bias if arrays[0].dtype == np.int8 else bias.view(np.float32)
+    return named
+
+
 def elementwise(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
     """One f32 operation of two operands; i8 operands count times their scale ratio."""
     ratios = options.get("ratios", (1.0, 1.0))
     operands = [
-        to_f32(array) * np.float32(ratio) if array.dtype == np.int8 else to_f32(array)
+        to_f32(array) * np.float32(ratio) if ratio != 1 else to_f32(array)
         for array, ratio in zip(arrays, ratios, strict=True)
     ]
     functions = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply,
@@ -159,9 +170,20 @@ def _finish_i8(
     sums = check_i32(exact)
     if options["output"] == "i32":
         return sums
+    scale = named["scale"] if "scale" in named else np.float32(options["factor"])
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = to_f32(sums) * named["scale"].astype(np.float32)
-    return rounded(_activated(scaled, options), options["output"])
+        scaled = to_f32(sums) * scale
+    return _with_residual(rounded(_activated(scaled, options), options["output"]), named, options)
+
+
+def _with_residual(
+    result: np.ndarray, named: Mapping[str, np.ndarray], options: Mapping[str, Any]
+) -> np.ndarray:
+    """An element-wise add of what was rounded already."""
+    if "residual" not in named:
+        return result
+    with np.errstate(all="ignore"):
+        return rounded(to_f32(result) + to_f32(named["residual"]), options["output"])
 
 
 def _finish_f32(
@@ -174,7 +196,8 @@ def _finish_f32(
             sums = sums * named["scale"].astype(np.float32)
         elif "factor" in options:
             sums = sums * np.float32(options["factor"])
-        return rounded(_activated(sums, options), options["output"])
+        result = rounded(_activated(sums, options), options["output"])
+    return _with_residual(result, named, options)
 
 
 def _activated(values: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:

@@ -44,6 +44,7 @@ OPERATIONS: dict[str, TaskOperation] = {
     "online_softmax": TaskOperation(SHAVE, shave.online_softmax),
     "accumulate": TaskOperation(SHAVE, shave.accumulate),
     "normalise": TaskOperation(SHAVE, shave.normalise),
+    "partial_attention": TaskOperation(SHAVE, shave.partial_attention),
 }
 
 

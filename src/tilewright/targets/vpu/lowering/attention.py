@@ -82,35 +82,35 @@ def heads_of(values: dict[str, Value] | Any, call: Call) -> Heads:
 
 
 @lru_cache(maxsize=1 << 14)
+def path_engines(
+    machine: Machine, shape: Heads, name: str, block: int, rows: int
+) -> tuple[int, int, int]:
+    """Cycles of a tile's DPU and of one of its SHAVEs for all heads, and of the longest chain."""
+    lines = rows * shape.shared
+    keys = shape.visible(range(max(0, shape.queries - rows), shape.queries))
+    dpu = shave = longest = latency = 0
+    for part in steps(range(keys), block):
+        work = _block_cycles(machine, shape, name, lines, len(part))
+        dpu, shave = dpu + work[0], shave + work[1]
+        longest, latency = max(longest, sum(work)), latency + sum(work)
+    if name == FLASH:
+        shave += costs.vector_cycles(machine, "normalise", lines * shape.value_width, 32)
+    chain = longest if name == DECOMPOSED else latency
+    return dpu * shape.groups, -(-shave * shape.groups // machine.shaves), chain
+
+
 def path_cycles(machine: Machine, shape: Heads, name: str, block: int, rows: int) -> int:
     """Modelled cycles of one tile's work on `rows` query rows of all heads, engines overlapping.
 
     The busiest engine counts in full, the others only where a chain has to wait for them.
     """
-    lines = rows * shape.shared
     keys = shape.visible(range(max(0, shape.queries - rows), shape.queries))
-    blocks = [len(part) for part in steps(range(keys), block)]
-    dpu = shave = longest = transfers = 0
-    for size in blocks:
-        moved = 2 * size * (shape.width + shape.value_width)
+    transfers = 0
+    for part in steps(range(keys), block):
+        moved = 2 * len(part) * (shape.width + shape.value_width)
         transfers += costs.dma_cycles(machine, costs.DRAM, costs.CMX, moved)
-        parts = _block_cycles(machine, shape, name, lines, size)
-        dpu += parts[0]
-        shave += parts[1]
-        longest = max(longest, sum(parts))
-    if name == FLASH:
-        shave += costs.vector_cycles(machine, "normalise", lines * shape.value_width, 32)
-    if name != DECOMPOSED:
-        latency = sum(sum(_block_cycles(machine, shape, name, lines, size)) for size in blocks)
-    else:
-        latency = longest
-    groups = shape.groups
-    return max(
-        dpu * groups,
-        -(-shave * groups // machine.shaves),
-        -(-transfers * groups * machine.tiles // machine.dma_ports // machine.tiles),
-        latency,
-    )
+    engines = path_engines(machine, shape, name, block, rows)
+    return max(*engines, -(-transfers * shape.groups // machine.dma_ports))
 
 
 def _block_cycles(
@@ -203,6 +203,12 @@ def _lines(shape: Heads, name: str, block: int, rows: int, budget: int) -> int:
 
 def attention(chip: Chip, call: Call, group: Group) -> None:
     """Rows of queries of one group of rows, all heads."""
+    for _ in attention_steps(chip, call, group):
+        pass
+
+
+def attention_steps(chip: Chip, call: Call, group: Group) -> Iterator[int]:
+    """The same, one group of heads after the other: after each, how many columns of q it took."""
     shape = heads_of(chip.values, call)
     most = max(len(rows) for rows, _ in group.blocks)
     path = choose_path(chip.machine, shape, most, call.attributes.get("path"))
@@ -220,6 +226,7 @@ def attention(chip: Chip, call: Call, group: Group) -> None:
         for rows, tile in work:
             for part in pieces(rows, chip.machine.shaves if len(rows) * shape.shared >= 32 else 1):
                 _attend(chip, call, shape, path.name, block, head, part, tile, group)
+        yield (head + 1) * shape.shared * shape.width
 
 
 def _attend(

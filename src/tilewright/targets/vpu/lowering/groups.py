@@ -13,7 +13,7 @@ from functools import lru_cache
 from tilewright.targets.vpu.lowering.chip import CHANNELS, Chip
 from tilewright.targets.vpu.machine import Machine
 
-_SMALL = 2048  # elements: below, a task is not split between SHAVEs
+_SMALL = 4096  # elements: below, a task is not split between SHAVEs
 
 
 @dataclass(frozen=True, slots=True)

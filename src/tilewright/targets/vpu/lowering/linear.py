@@ -32,6 +32,7 @@ class Chunk:
     inner: range
     offset: int  # in the packed tensor
     pitch: int  # bytes from channel to channel
+    last: bool  # part of the inner axis: the table comes with it
 
     @property
     def weight_bytes(self) -> int:
@@ -39,7 +40,7 @@ class Chunk:
 
     @property
     def bytes(self) -> int:
-        return self.weight_bytes + len(self.columns) * _TABLE
+        return self.weight_bytes + (len(self.columns) * _TABLE if self.last else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def pack(chip: Chip, call: Call, columns_of: Sequence[range], depth: int) -> Pac
         parts = []
         for part in steps(range(inner), depth):
             pitch = -(-len(part) // CHANNELS) * CHANNELS * weight.size
-            parts.append(Chunk(columns, part, offset, pitch))
+            parts.append(Chunk(columns, part, offset, pitch, part.stop == inner))
             offset += -(-parts[-1].bytes // 64) * 64
         chunks.append(tuple(parts))
 
@@ -114,6 +115,8 @@ def pack(chip: Chip, call: Call, columns_of: Sequence[range], depth: int) -> Pac
                 taken = flat[columns.start : columns.stop,
                              part.start * weight.size : part.stop * weight.size]  # fmt: skip
                 rows.reshape(len(columns), chunk.pitch)[:, : taken.shape[1]] = taken
+                if not chunk.last:
+                    continue
                 own = table[columns.start : columns.stop].copy()
                 own[:, 0] = np.arange(len(columns)) * chunk.pitch
                 first = chunk.offset + chunk.weight_bytes
@@ -136,7 +139,9 @@ def load_chunk(chip: Chip, packed: Packed, chunk: Chunk, tiles: Sequence[int]) -
     return names
 
 
-def chunk_views(chip: Chip, packed: Packed, chunk: Chunk, buffer: str) -> tuple[Operand, Operand]:
+def chunk_views(
+    chip: Chip, packed: Packed, chunk: Chunk, buffer: str
+) -> tuple[Operand, Operand | None]:
     """Weights and table in a buffer that holds a chunk."""
     size = 1 if packed.dtype == "i8" else 2
     count, run = len(chunk.columns), len(chunk.inner) * size
@@ -145,15 +150,15 @@ def chunk_views(chip: Chip, packed: Packed, chunk: Chunk, buffer: str) -> tuple[
         weights = chip.sub_view(buffer, 0, run * count, 1, 0, packed.dtype, shape)
     else:
         weights = chip.sub_view(buffer, 0, run, count, chunk.pitch, packed.dtype, shape)
-    table = chip.sub_view(
-        buffer, chunk.weight_bytes, count * _TABLE, 1, 0, "i32", (count, 4)
-    )
+    if not chunk.last:
+        return weights, None
+    table = chip.sub_view(buffer, chunk.weight_bytes, count * _TABLE, 1, 0, "i32", (count, 4))
     return weights, table
 
 
 def chunk_columns(chip: Chip, columns: int, channel_bytes: int, parts: int = 1) -> int:
     """Output channels of a chunk: small enough for several to be on a tile, even in size."""
-    budget = chip.machine.cmx_bytes * 10 // 54
+    budget = chip.machine.cmx_bytes * 14 // 100
     most = max(CHANNELS, budget // (channel_bytes + _TABLE) // CHANNELS * CHANNELS)
     count = max(-(-columns // most), min(parts, -(-columns // CHANNELS)))
     return -(-(-(-columns // count)) // CHANNELS) * CHANNELS
@@ -238,7 +243,7 @@ def _product(
     call: Call,
     left: Operand,
     weights: Operand,
-    table: Operand,
+    table: Operand | None,
     columns: range,
     rows: range,
     tile: int,
@@ -267,6 +272,7 @@ def _product(
     if call.attributes.get("transposed"):
         exchanged(chip, call, left, weights, columns, rows, tile, cycles)
         return None
+    assert table is not None
     inputs.append(table)
     named.append("table")
     if "residual" in call.operands:
@@ -309,3 +315,51 @@ def exchanged(
 def may_exchange(x: Value, weight: Value, bias: str | None) -> bool:
     """Whether the transposed result can be had for nothing."""
     return bias is None and (x.dtype != "i8" or np.ndim(weight.scale) == 0)
+
+
+# --- Sums that grow while their operand is being computed ----------------------------------------
+
+
+def may_accumulate(chip: Chip, call: Call, rows: int) -> bool:
+    """Whether a product can take its operand block by block, its sums waiting in CMX."""
+    if call.family != "linear" or call.attributes.get("transposed"):
+        return False
+    columns = chip.values[call.operands["weight"]].shape[0]
+    return rows * columns * 4 * 10 <= chip.machine.cmx_bytes * 3
+
+
+def accumulated_steps(
+    chip: Chip, call: Call, group: Group, step: int
+) -> Iterator[int]:
+    """A product, block of its inner axis by block: after each, how many columns of x it took.
+
+    before: all of x, then x times chunks of output channels
+    after:  a block of x as soon as it is there, times all output channels, onto the sums
+    """
+    x, weight = chip.values[call.operands["x"]], chip.values[call.operands["weight"]]
+    columns, inner = weight.shape
+    if x.dtype == "i8" and inner > _LONGEST_SUM:
+        raise TilewrightError("TW7070", f"a sum of {inner} products of i8 may leave i32")
+    budget = chip.machine.cmx_bytes * 14 // 100
+    most = max(CHANNELS, budget // (step * weight.size) // CHANNELS * CHANNELS)
+    packed = pack(chip, call, steps(range(columns), min(columns, most)), step)
+    if "residual" in call.operands:  # not needed for long; the sums take its room
+        chip.flush(call.operands["residual"])
+        chip.forget(call.operands["residual"])
+    tiles = list(dict.fromkeys(tile for _, tile in group.blocks))
+    sums: dict[tuple[int, int], Operand] = {}
+    for number in range(len(packed.chunks[0])):
+        for parts in packed.chunks:
+            chunk = parts[number]
+            buffers = load_chunk(chip, packed, chunk, tiles)
+            for rows, tile in group.blocks:
+                left = chip.fetch(x.name, rows, chunk.inner, tile)
+                weights, table = chunk_views(chip, packed, chunk, buffers[tile])
+                key = (rows.start, chunk.columns.start)
+                done = _product(
+                    chip, call, left, weights, table, chunk.columns, rows, tile, sums.get(key),
+                    chunk.last,
+                )  # fmt: skip
+                if done is not None:
+                    sums[key] = done
+        yield packed.chunks[0][number].inner.stop

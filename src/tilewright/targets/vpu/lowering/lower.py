@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.vpu.lowering.attention import attention
+from tilewright.targets.vpu.lowering.attention import attention, attention_steps, heads_of
 from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip
 from tilewright.targets.vpu.lowering.groups import Group, groups
 from tilewright.targets.vpu.lowering.linear import (
+    accumulated_steps,
     chunk_columns,
     inner_depth,
     linear,
     linear_steps,
+    may_accumulate,
 )
 from tilewright.targets.vpu.lowering.network import Call, Network
 from tilewright.targets.vpu.lowering.regions import (
@@ -152,7 +154,11 @@ def column_chains(chip: Chip, calls: Sequence[Call], group: Group) -> list[list[
                 chains.append([call])
             width = columns
             continue
-        made = {entry.result for entry in chains[-1]} if chains else set()
+        made = {entry.result for entry in chains[-1]} if width else set()
+        if _closes(chip, call, made, group, chains[-1] if chains else []):
+            chains[-1].append(call)
+            width = 0
+            continue
         local = call.family in ELEMENTS or call.family == "rope"
         if local and width == columns and made & set(call.operands.values()):
             chains[-1].append(call)
@@ -162,29 +168,80 @@ def column_chains(chip: Chip, calls: Sequence[Call], group: Group) -> list[list[
     return chains
 
 
+def _closes(
+    chip: Chip, call: Call, made: set[str], group: Group, chain: Sequence[Call]
+) -> bool:
+    """Whether a call takes the end of a chain column by column, to make something else of it."""
+    if call.family == "attention" and call.operands["q"] in made:
+        shape = heads_of(chip.values, call)
+        return chip.column_blocks[chain[0].result] == shape.shared * shape.width
+    rows = max(len(block) for block, _ in group.blocks)
+    return (
+        call.family == "linear"
+        and call.operands["x"] in made
+        and chip.column_blocks.get(call.operands["x"]) == EXACT
+        and chain[-1].result == call.operands["x"]
+        and may_accumulate(chip, call, rows)
+    )
+
+
 def _only_products(chain: Sequence[Call]) -> bool:
     return all(call.family == "linear" for call in chain)
+
+
+def _is_summed_up(
+    chip: Chip, region: Region, users: Sequence[tuple[Call, str]], name: str, rows: int
+) -> bool:
+    """Whether the only user of a value is the next call, a product that takes it in blocks."""
+    results = [call.result for call in region.calls]
+    if len(users) != 1 or users[0][0].result not in results or name not in results:
+        return False
+    user = users[0][0]
+    place = results.index(name)
+    made_of = set(region.calls[place].operands.values())
+    products = {call.result for call in region.calls if call.family == "linear"}
+    return (
+        place + 1 < len(results)
+        and results[place + 1] == user.result
+        and users[0][1] == "x"
+        and bool(made_of & products)
+        and may_accumulate(chip, user, rows)
+    )
 
 
 def _chain(chip: Chip, chain: Sequence[Call], group: Group) -> None:
     """Column block by column block through all calls of a chain."""
     width = chip.values[chain[0].result].width
     step = chip.column_blocks[chain[0].result]
-    running = {
-        call.result: linear_steps(chip, call, group) for call in chain if call.family == "linear"
-    }
+    made = {call.result for call in chain}
+    running: dict[str, Iterator[int]] = {}
+    for call in chain:
+        if call.family == "attention":
+            running[call.result] = attention_steps(chip, call, group)
+        elif call.family == "linear" and call.operands["x"] in made:
+            running[call.result] = accumulated_steps(chip, call, group, step)
+        elif call.family == "linear":
+            running[call.result] = linear_steps(chip, call, group)
     done = dict.fromkeys(running, 0)
+    last = chain[-1] if chain[-1].result in running and len(chain) > len(running) else None
+
+    def advance(call: Call, stop: int) -> None:
+        chip.steps.append((call.name, len(chip.tasks)))
+        while done[call.result] < stop:
+            done[call.result] = next(running[call.result])
+
     for first in range(0, width, step):
         part = range(first, min(width, first + step))
         for call in chain:
-            chip.steps.append((call.name, len(chip.tasks)))
-            if call.family == "linear":
-                while done[call.result] < part.stop:
-                    done[call.result] = next(running[call.result])
-            elif call.family == "rope":
-                rope(chip, call, group, part)
+            if call is last:
+                advance(call, first)  # one block behind: its operand comes from another engine
+            elif call.result in running:
+                advance(call, part.stop)
             else:
-                element_call(chip, call, group, part)
+                chip.steps.append((call.name, len(chip.tasks)))
+                (rope if call.family == "rope" else element_call)(chip, call, group, part)
+    if last is not None:
+        advance(last, width)
     for steps in running.values():
         for _ in steps:  # nothing is left; a generator is run to its end
             raise AssertionError("columns behind the last block")
@@ -224,6 +281,8 @@ def _blocks(
         width = column_block(network, users, call.result, unit)
         if width % CHANNELS:
             width = 0
-        if call.family in ELEMENTS | {"rope"} and width:
+        if call.family in ELEMENTS | {"rope"} and (
+            width or _is_summed_up(chip, region, users.get(call.result, ()), call.result, rows)
+        ):
             width = EXACT  # as the blocks they are computed from
         chip.column_blocks[call.result] = width

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.targets.vpu import costs
-from tilewright.targets.vpu.lowering.attention import choose_path, heads_of, path_cycles
+from tilewright.targets.vpu.lowering.attention import choose_path, heads_of, path_engines
 from tilewright.targets.vpu.lowering.chip import CHANNELS
 from tilewright.targets.vpu.lowering.groups import groups
 from tilewright.targets.vpu.lowering.network import Call, Network, Value
@@ -51,9 +51,15 @@ def regions(network: Network, machine: Machine, fused: bool, count: int | None) 
         rows = rows_of(network.values, call)
         if fused and call.family == "attention" and found and found[-1].rows == rows:
             _cut_behind(found, {call.operands["k"], call.operands["v"]})
-        if fused and found and rows is not None and found[-1].rows == rows:
+        if (
+            fused
+            and found
+            and rows is not None
+            and found[-1].rows == rows
+            and not _stage_ends(found[-1], call)
+        ):
             trial = Region([*found[-1].calls, call], rows)
-            if _accepted(network.values, machine, found[-1], trial):
+            if _accepted(network.values, machine, found[-1], trial, count):
                 found[-1] = trial
                 continue
         found.append(Region([call], rows))
@@ -61,6 +67,18 @@ def regions(network: Network, machine: Machine, fused: bool, count: int | None) 
         if region.rows is not None:
             region.count = count or best_count(network.values, machine, region)
     return found
+
+
+def _stage_ends(region: Region, call: Call) -> bool:
+    """Whether the work of SHAVEs ends here: groups of rows overlap best if stages are their own.
+
+    Attention keeps the SHAVEs busy, the products behind the next norm the DPUs. One group's
+    attention can run beside another's products only if neither has to wait for its whole layer.
+    """
+    families = [entry.family for entry in region.calls]
+    if call.family != "linear" or "attention" not in families:
+        return False
+    return any(family in ROWS for family in families[families.index("attention") :])
 
 
 def _cut_behind(found: list[Region], needed: set[str]) -> None:
@@ -77,17 +95,21 @@ def _cut_behind(found: list[Region], needed: set[str]) -> None:
 
 
 def _accepted(
-    values: Mapping[str, Value], machine: Machine, before: Region, merged: Region
+    values: Mapping[str, Value],
+    machine: Machine,
+    before: Region,
+    merged: Region,
+    count: int | None,
 ) -> bool:
     """Whether a region is modelled to be faster with one call more than beside it."""
     if not before.calls:
         return True
     alone = Region([merged.calls[-1]], merged.rows)
-    apart = sum(
-        modelled(values, machine, region, best_count(values, machine, region))
-        for region in (before, alone)
-    )
-    return modelled(values, machine, merged, best_count(values, machine, merged)) <= apart
+
+    def time(region: Region) -> float:
+        return modelled(values, machine, region, count or best_count(values, machine, region))
+
+    return time(merged) <= time(before) + time(alone)
 
 
 def best_count(values: Mapping[str, Value], machine: Machine, region: Region) -> int:
@@ -122,7 +144,7 @@ def _fits(values: Mapping[str, Value], machine: Machine, region: Region, rows: i
             rows * value.width * value.size for value in operands if value.rows == region.rows
         )
         if call.family == "linear":
-            size += 2 * machine.cmx_bytes * 10 // 54
+            size += 2 * machine.cmx_bytes * 14 // 100
         if size > budget:
             return False
     return True
@@ -177,7 +199,8 @@ def _engines(
     if call.family == "attention":
         shape = heads_of(values, call)
         path = choose_path(machine, shape, rows, call.attributes.get("path"))
-        return path_cycles(machine, shape, path.name, path.block, rows), 0.0, 0.0
+        dpu, shave, _ = path_engines(machine, shape, path.name, path.block, rows)
+        return dpu, shave, 0.0
     cost = call.family if call.family in costs.VECTOR_COSTS else "softmax"
     elements = rows * max(result.width, values[next(iter(call.operands.values()))].width)
     cycles = costs.vector_cycles(machine, cost, elements, 16, rows)
@@ -227,4 +250,4 @@ def column_block(
 
 def element_unit(rows: int) -> int:
     """Columns that make an element-wise task long enough to be worth its entry."""
-    return -(-12288 // max(1, rows) // CHANNELS) * CHANNELS or CHANNELS
+    return -(-4096 // max(1, rows) // CHANNELS) * CHANNELS or CHANNELS

@@ -268,7 +268,7 @@ class Chip:
         cycles = costs.dma_cycles(self.machine, costs.DRAM, costs.CMX, part.bytes * part.count)
         self._add(
             Task(
-                f"load {targets[0].root}", DMA, (), tuple(t.name for t in targets), cycles,
+                f"load {targets[0].name}", DMA, (), tuple(t.name for t in targets), cycles,
                 source="ddr", outside=(part,) * len(targets),
             )
         )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.vpu.lowering import images, movement
 from tilewright.targets.vpu.lowering.attention import attention, attention_steps, heads_of
 from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip
 from tilewright.targets.vpu.lowering.groups import Group, groups
@@ -39,7 +40,16 @@ ROW_LOWERINGS: dict[str, RowLowering] = {
     "rope": rope,
     "attention": attention,
 }
-WHOLE_LOWERINGS: dict[str, WholeLowering] = {}
+WHOLE_LOWERINGS: dict[str, WholeLowering] = {
+    "convolution": images.convolution,
+    "pool": images.pool,
+    "matmul": movement.matmul,
+    "reshape": movement.reshape,
+    "slice": movement.slice_,
+    "concat": movement.concat,
+    "transpose": movement.transpose,
+    "broadcast": movement.broadcast,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,22 @@ def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np
     return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
 
 
+def depthwise(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
+    """[H, W, C] with [C, KY, KX] to [OH, OW, C]: every channel has its own filter."""
+    image, weights = arrays[:2]
+    named = _named(arrays, options)
+    channels, ky_count, kx_count = weights.shape
+    height, width = _window_shape(image.shape, (ky_count, kx_count), options)
+    whole = image.dtype == np.int8
+    sums = np.zeros((height, width, channels), np.float64 if whole else np.float32)
+    for ky in range(ky_count):
+        for kx in range(kx_count):
+            rows, columns, part = _taps(image, ky, kx, (height, width), options)
+            with np.errstate(all="ignore"):
+                sums[rows, columns] += part.astype(sums.dtype) * weights[:, ky, kx].astype(sums.dtype)
+    return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
+
+
 def _named(arrays: list[np.ndarray], options: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Operands behind the first two; a table gives scale and bias of every channel."""
     named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
@@ -111,9 +127,15 @@ def pool(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarra
             else:
                 result[rows, columns] += part
     if largest:
-        return [result.astype(image.dtype)]
+        exact = result.astype(image.dtype)
+        if image.dtype == np.int8 and options.get("ratio", 1.0) != 1.0:
+            scaled = result.astype(np.float32) * np.float32(options["ratio"])
+            return [rounded(scaled, options["output"])]
+        return [exact]
     if options.get("count_padding"):
         count[...] = kernel[0] * kernel[1]
+    if options["function"] == "sum":
+        count[...] = 1
     inverse = (1.0 / np.maximum(count, 1)).astype(np.float32)
     scaled = result.astype(np.float32) * inverse * np.float32(options.get("ratio", 1.0))
     return [rounded(scaled, options["output"])]
@@ -125,8 +147,9 @@ def _window_shape(
     """Height and width of the result; padding is (top, left, bottom, right)."""
     top, left, bottom, right = options.get("padding", (0, 0, 0, 0))
     down, across = options.get("strides", (1, 1))
-    height = (image[0] + top + bottom - kernel[0]) // down + 1
-    return height, (image[1] + left + right - kernel[1]) // across + 1
+    apart, aside = options.get("dilations", (1, 1))
+    height = (image[0] + top + bottom - apart * (kernel[0] - 1) - 1) // down + 1
+    return height, (image[1] + left + right - aside * (kernel[1] - 1) - 1) // across + 1
 
 
 def _taps(
@@ -135,8 +158,11 @@ def _taps(
     """Outputs that one tap of the kernel reaches, and the inputs it takes for them."""
     top, left = options.get("padding", (0, 0, 0, 0))[:2]
     down, across = options.get("strides", (1, 1))
-    rows, first_row, count_rows = _valid(ky - top, down, shape[0], image.shape[0])
-    columns, first_column, count_columns = _valid(kx - left, across, shape[1], image.shape[1])
+    apart, aside = options.get("dilations", (1, 1))
+    rows, first_row, count_rows = _valid(ky * apart - top, down, shape[0], image.shape[0])
+    columns, first_column, count_columns = _valid(
+        kx * aside - left, across, shape[1], image.shape[1]
+    )
     part = image[
         first_row : first_row + (count_rows - 1) * down + 1 if count_rows else first_row : down,
         first_column : first_column + (count_columns - 1) * across + 1

@@ -27,6 +27,7 @@ class TaskOperation:
 OPERATIONS: dict[str, TaskOperation] = {
     "matmul": TaskOperation(DPU, dpu.matmul),
     "convolution": TaskOperation(DPU, dpu.convolution),
+    "depthwise": TaskOperation(DPU, dpu.depthwise),
     "elementwise": TaskOperation(DPU, dpu.elementwise),
     "pool": TaskOperation(DPU, dpu.pool),
     "softmax": TaskOperation(SHAVE, shave.softmax),

@@ -110,7 +110,8 @@ def pool(image: np.ndarray, dtype: str, ratio: float, options: dict[str, Any]) -
         window = image[:, max(0, y) : max(0, y + rows), max(0, x) : max(0, x + columns)]
         flat = window.reshape(count, -1, channels).astype(np.float32)
         if largest:
-            result[:, oy, ox] = flat.max(axis=1)
+            top_value = flat.max(axis=1)
+            result[:, oy, ox] = top_value * np.float32(ratio) if ratio != 1.0 else top_value
             continue
         with np.errstate(all="ignore"):
             total = np.zeros((count, channels), np.float32)

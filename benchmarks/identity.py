@@ -53,11 +53,11 @@ def models() -> Iterator[tuple[str, dict[str, object]]]:
         program = tw.compile(make())
         model = program.model
         digest = hashlib.sha256()
-        for segment in model.segments:
-            digest.update(encode(segment, model.profile).tobytes())
-        for region in sorted(model.weights):
+        for segment in model.artifact.segments:
+            digest.update(encode(segment, model.artifact.profile).tobytes())
+        for region in sorted(model.artifact.weights):
             digest.update(region.encode())
-            digest.update(model.weights[region].tobytes())
+            digest.update(model.artifact.weights[region].tobytes())
         yield f"model {name}", {"digest": digest.hexdigest()[:24], "cycles": program.cycles}
 
 

@@ -85,7 +85,7 @@ def measure(model: Imported, fuse: bool) -> Figures:
         exact, cosine = found.ok, accuracy.cosine if accuracy else None
     unit = max(summary.utilisation, key=lambda name: summary.utilisation[name])
     return Figures(
-        steps=len(program.model.steps),
+        steps=len(program.model.artifact.steps),
         compile_seconds=compiled - begin,
         run_seconds=ran - compiled,
         cycles=cycles,
@@ -155,7 +155,7 @@ def steps(name: str) -> list[str]:
     ]
     for call in program.session.step_cycles:
         cycles = call.end - call.start
-        bound = program.model.steps[call.step].bound
+        bound = program.model.artifact.steps[call.step].bound
         busy = [
             f"{100 * call.busy.get(u, 0) / cycles:.0f} %" for u in ("DMA", "MXU0", "MXU1", "VPU")
         ]

@@ -30,8 +30,8 @@ import numpy as np
 from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.errors import TilewrightError
-from tilewright.frontend.onnx_backend import Prepared
 from tilewright.frontend.onnx_file import OLDEST_OPSET
+from tilewright.integrations.onnx_backend import Prepared
 
 STATES = ("npu", "host", "folded", "unsupported", "different", "failed")
 

@@ -13,7 +13,7 @@ from tilewright.compiling import host_share, layer_names
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
-from tilewright.runtime.port_types import PORT_TYPES
+from tilewright.targets.port_types import PORT_TYPES
 
 DATA = Path(__file__).resolve().parent / "data" / "pt2"
 
@@ -63,12 +63,12 @@ def test_a_program_tells_about_itself(tmp_path: Path) -> None:
     program = tw.compile(small())
     assert isinstance(program, tw.Program)
     assert program.cycles > 1000
-    assert program.statistics.dma_loaded > 4 * 48 * 64 // 4
+    assert program.statistics.loaded > 4 * 48 * 64 // 4
     assert "up" in str(program.report()) and "down" in program.asm
     assert "up.weight" in str(program.memory_map)
     assert repr(program).startswith("<small for atlas-v1: (x: 40x48xf32, residual: 40x48xf32)")
     found = program.verify(per_layer=True)
-    assert found.ok and len(found.layers) == len(program.model.steps)
+    assert found.ok and len(found.layers) == len(program.model.artifact.steps)
     accuracy = found.outputs[0].accuracy
     assert accuracy is not None and accuracy.cosine > 0.998
     program.report(tmp_path / "page.html")
@@ -102,7 +102,7 @@ def test_the_hosts_share_is_that_of_the_arithmetic() -> None:
     net.output("y", net.linear(x, 64, "fc", bias=False))
     model = net.build()
     program = tw.compile(model)
-    assert host_share(program.model) == 0.0  # a lookup computes nothing
+    assert host_share(program.model, model) == 0.0  # a lookup computes nothing
     assert [r for p in program.report().host for r in p["reasons"]]
     y = program(np.arange(32))
     table, w = model.weights["embed.weight"], model.weights["fc.weight"]

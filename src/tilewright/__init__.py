@@ -13,7 +13,7 @@ from tilewright.targets import registry as _registry
 if TYPE_CHECKING:
     from tilewright.compiling import compile
     from tilewright.frontend.model_language import Tensor, constant, model
-    from tilewright.runtime.loaded import Program, load
+    from tilewright.program import Program, load
     from tilewright.tile import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -34,8 +34,8 @@ _LAZY = {  # name -> its module
     "compile": "tilewright.compiling",
     "constant": "tilewright.frontend.model_language",
     "model": "tilewright.frontend.model_language",
-    "Program": "tilewright.runtime.loaded",
-    "load": "tilewright.runtime.loaded",
+    "Program": "tilewright.program",
+    "load": "tilewright.program",
 }
 
 

@@ -28,10 +28,10 @@ from tilewright.frontend.imported import Imported
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
 from tilewright.model.calibrate import example_inputs
 from tilewright.model.options import CompileOptions, Progress
+from tilewright.program import Program
 from tilewright.reference.dtypes import numpy_type
-from tilewright.runtime.compiled_model import CompiledModel
-from tilewright.runtime.loaded import Program
 from tilewright.targets import registry
+from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.target import Target
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
@@ -100,7 +100,7 @@ def compile_imported(
     samples: Sequence[Arrays] = (),
     progress: Progress = lambda phase, detail: None,
     shapes: Shapes | None = None,
-) -> CompiledModel:
+) -> CompiledModel[Any]:
     """The compiled form of an imported model, with where it came from and the host's share."""
     machine = registry.find(target)
     options = options or CompileOptions()
@@ -114,7 +114,7 @@ def compile_imported(
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
     )
-    provenance["host_share"] = host_share(compiled)
+    provenance["host_share"] = host_share(compiled, imported)
     if shapes:
         provenance["shapes"] = {
             name: size if isinstance(size, int) else list(size) for name, size in shapes.items()
@@ -150,11 +150,12 @@ def _distinct(imported: Imported) -> Imported:
     return replace(imported, outputs=tuple(outputs), state=state)
 
 
-def host_share(compiled: CompiledModel) -> float:
+def host_share(compiled: CompiledModel[Any], imported: Imported) -> float:
     """The part of the model's arithmetic that the host does, from 0 to 1."""
     if not compiled.host_module:
         return 0.0
-    whole = arithmetic_of(parse_text(compiled.phases["simplified"], "<model>"))
+    simple = compiled.phases.get("simplified")
+    whole = arithmetic_of(parse_text(simple, "<model>") if simple else imported.module)
     mine = arithmetic_of(parse_text(compiled.host_module, "<host>"))
     return min(1.0, mine / whole) if whole else 1.0
 

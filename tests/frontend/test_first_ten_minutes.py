@@ -15,7 +15,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.cli import main
-from tilewright.runtime.loaded import Program
+from tilewright.program import Program
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.errors import TilewrightError
-from tilewright.frontend import onnx_backend
+from tilewright.integrations import onnx_backend
 
 sys.path.insert(0, str(Path(__file__).parent))
 from onnx_models import model

@@ -16,12 +16,11 @@ from fuzzing.files import safetensors_bytes
 from fuzzing.mutations import json_text, mutated_bytes, mutated_json, mutated_text
 from fuzzing.running import Keep, Subject
 from tilewright.io.archive import Member, write_archive
+from tilewright.program import Program
 from tilewright.runtime import bundle
-from tilewright.runtime.check import check
 from tilewright.runtime.example_inputs import example_inputs
-from tilewright.runtime.loaded import Program
 from tilewright.runtime.session import Session
-from tilewright.targets.atlas.model.listing import listing
+from tilewright.targets.checking import check
 
 Members = dict[str, bytes]
 CYCLES = 300_000
@@ -48,15 +47,20 @@ def _run_bundle(bundles: list[Members], choose: random.Random, keep: Keep) -> No
     members = dict(choose.choice(bundles))
     kind = choose.randrange(12)
     if kind < 6:
-        document = mutated_json(json.loads(members["manifest.json"]), choose)
-        members["manifest.json"] = json_text(document, choose).encode("utf-8", "surrogatepass")
+        name = choose.choice(("manifest.json", "atlas/contents.json"))
+        document = mutated_json(json.loads(members[name]), choose)
+        members[name] = json_text(document, choose).encode("utf-8", "surrogatepass")
     elif kind < 10:
         _spoil(members, choose.choice(sorted(members)), choose)
     elif kind == 10:
         del members[choose.choice(sorted(members))]
     else:
         names = sorted(members)
-        members[choose.choice(("x", "../x", "code/segment-9.bin", "host.mlir", "é" * 300))] = b"abc"
+        members[
+            choose.choice(
+                ("x", "../x", "atlas/code/segment-9.bin", "code/x", "host.mlir", "é" * 300)
+            )
+        ] = b"abc"
         a, b = choose.choice(names), choose.choice(names)
         members[a], members[b] = members[b], members[a]
     content = _zip(members, choose, keep.folder)
@@ -66,7 +70,7 @@ def _run_bundle(bundles: list[Members], choose: random.Random, keep: Keep) -> No
     model = bundle.load(path)
     assert not check(model)
     str(Program(model).memory_map)
-    listing(model)
+    model.artifact.listing()
     session = Session(model, max_cycles=CYCLES)
     inputs = example_inputs(model, "random", choose.getrandbits(16))
     session.run({name: np.asarray(array) for name, array in inputs.items()})

@@ -8,10 +8,10 @@ from functools import cache
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute
 
+from hand_made import AtlasModel
 from tilewright.frontend.builder import ModelBuilder, Value, integers
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
@@ -106,6 +106,6 @@ def imported(name: str) -> Imported:
 
 
 @cache
-def compiled(name: str, profile: str = "atlas-v1", fuse: bool = True) -> CompiledModel:
+def compiled(name: str, profile: str = "atlas-v1", fuse: bool = True) -> AtlasModel:
     options = CompileOptions(fuse=fuse, accuracy=True)
     return compile_model(imported(name), load_profile(profile), options)

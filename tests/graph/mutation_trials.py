@@ -10,13 +10,13 @@ import mutations
 import numpy as np
 from tower_models import built
 
+from hand_made import AtlasModel
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
-from tilewright.runtime.check import check
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.example_inputs import example_inputs
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
+from tilewright.targets.checking import check
 
 PATIENCE = 20  # times the cycles of the right program
 
@@ -62,7 +62,7 @@ def trial(make: Callable[[ModelBuilder], None], kind: mutations.Kind, seed: int)
     return Outcome("missed", kind.name) if found is None else Outcome("found", found)
 
 
-def _changes(model: CompiledModel, expected: Right) -> bool:
+def _changes(model: AtlasModel, expected: Right) -> bool:
     """Whether a run gives another bit, faults or does not end."""
     try:
         session = Session(model, max_cycles=PATIENCE * expected.cycles)
@@ -74,7 +74,7 @@ def _changes(model: CompiledModel, expected: Right) -> bool:
     )
 
 
-def _finding(model: CompiledModel, expected: Right) -> str | None:
+def _finding(model: AtlasModel, expected: Right) -> str | None:
     """Who finds what."""
     findings = check(model)
     if findings:

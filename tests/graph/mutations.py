@@ -16,9 +16,9 @@ from unittest import mock
 
 import numpy as np
 
+from hand_made import AtlasModel
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.model import compiler, fitting, placement, rounds
@@ -85,7 +85,7 @@ def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts
 
 @kind("fold")
 def a_number_in_the_code_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    call = _pick(choose, [call for call in folded.calls if call.late])
+    call = _pick(choose, [call for call in folded.artifact.calls if call.late])
     if call is None:
         return None
     name = choose.choice(sorted(call.late))
@@ -98,14 +98,14 @@ def _replace_operand(folded: Folded, call: Call, parameter: str, new: Tensor) ->
     old = call.operands[parameter]
     call.operands = {**call.operands, parameter: new}
     for repeat in folded.repeats:
-        if old in repeat.weights and call in folded.calls[repeat.first : repeat.end]:
+        if old in repeat.weights and call in folded.artifact.calls[repeat.first : repeat.end]:
             every = repeat.weights.pop(old)
             repeat.weights[new] = [new, *every[1:]]
 
 
 @kind("fold")
 def a_scale_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    found = [(c, p) for c in folded.calls for p in c.operands if p.startswith("scale")]
+    found = [(c, p) for c in folded.artifact.calls for p in c.operands if p.startswith("scale")]
     chosen = _pick(choose, found)
     if chosen is None:
         return None
@@ -121,8 +121,8 @@ def a_scale_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chose
 def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
     """A call reads another tensor of the same form that is there already."""
     found = []
-    for index, call in enumerate(folded.calls):
-        before = {t for c in folded.calls[:index] for t in c.tensors.values()}
+    for index, call in enumerate(folded.artifact.calls):
+        before = {t for c in folded.artifact.calls[:index] for t in c.tensors.values()}
         turning = {t for repeat in folded.repeats for t in repeat.weights}
         for parameter, tensor in call.operands.items():
             for other in sorted(before - {tensor} - turning, key=lambda t: t.name):
@@ -151,7 +151,9 @@ def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Cho
 @kind("fold")
 def a_result_taken_for_another(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
     """Later readers, and ports, find a result of a loop in another tensor."""
-    tensors = {t for call in folded.calls for t in call.tensors.values() if t.content is None}
+    tensors = {
+        t for call in folded.artifact.calls for t in call.tensors.values() if t.content is None
+    }
     outputs = list(parts.lowered.outputs.values())
     found = [
         (out, other)
@@ -263,22 +265,22 @@ def a_tensor_moved_aside(choose: random.Random, places: Places, calls: list[Call
 # --- code and tables ----------------------------------------------------------------------
 
 
-def _change(model: CompiledModel, place: tuple[int, int], new: Instruction) -> None:
+def _change(model: AtlasModel, place: tuple[int, int], new: Instruction) -> None:
     """Put an instruction in the place (segment, index) of another."""
     segment, index = place
-    program = model.segments[segment]
+    program = model.artifact.segments[segment]
     rows = list(program)
     rows[index] = new
     other = type(program).from_instructions(rows, program.source)
     other.lines, other.data, other.labels = program.lines, program.data, program.labels
-    model.segments[segment] = other
+    model.artifact.segments[segment] = other
 
 
-def _instructions(model: CompiledModel, names: tuple[str, ...]) -> list[tuple[int, int]]:
+def _instructions(model: AtlasModel, names: tuple[str, ...]) -> list[tuple[int, int]]:
     wanted = [BY_MNEMONIC[name].index for name in names]
     return [
         (number, int(index))
-        for number, program in enumerate(model.segments)
+        for number, program in enumerate(model.artifact.segments)
         for index in np.flatnonzero(np.isin(program.opcodes, wanted))
     ]
 
@@ -288,38 +290,39 @@ def _idle() -> Instruction:
 
 
 @kind("model")
-def a_pointer_step_left_out(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_pointer_step_left_out(choose: random.Random, model: AtlasModel) -> Chosen:
     found = [
         (s, k)
         for s, k in _instructions(model, ("addi", "add", "sub"))
-        if model.segments[s][k].operands[0] == model.segments[s][k].operands[1]
+        if model.artifact.segments[s][k].operands[0] == model.artifact.segments[s][k].operands[1]
     ]
     chosen = _pick(choose, found)
     if chosen is None:
         return None
-    text = str(model.segments[chosen[0]][chosen[1]])
+    text = str(model.artifact.segments[chosen[0]][chosen[1]])
     _change(model, chosen, _idle())
     return f"{text} at {chosen}"
 
 
 @kind("model")
-def an_address_off_by_one_row(choose: random.Random, model: CompiledModel) -> Chosen:
+def an_address_off_by_one_row(choose: random.Random, model: AtlasModel) -> Chosen:
     found = [
         (s, k)
         for s, k in _instructions(model, ("addi",))
-        if model.segments[s][k].operands[0] and model.segments[s][k].operands[2] % 32 == 0
+        if model.artifact.segments[s][k].operands[0]
+        and model.artifact.segments[s][k].operands[2] % 32 == 0
     ]
     chosen = _pick(choose, found)
     if chosen is None:
         return None
-    old = model.segments[chosen[0]][chosen[1]]
+    old = model.artifact.segments[chosen[0]][chosen[1]]
     target, first, number = old.operands
     _change(model, chosen, Instruction(old.opcode, (target, first, number + 32)))
     return f"{old} at {chosen}"
 
 
 @kind("model")
-def a_wait_left_out(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_wait_left_out(choose: random.Random, model: AtlasModel) -> Chosen:
     chosen = _pick(choose, _instructions(model, ("dma.wait",)))
     if chosen is None:
         return None
@@ -328,31 +331,33 @@ def a_wait_left_out(choose: random.Random, model: CompiledModel) -> Chosen:
 
 
 @kind("model")
-def a_delay_cut_short(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_delay_cut_short(choose: random.Random, model: AtlasModel) -> Chosen:
     found = [
-        (s, k) for s, k in _instructions(model, ("delay",)) if model.segments[s][k].operands[0] > 1
+        (s, k)
+        for s, k in _instructions(model, ("delay",))
+        if model.artifact.segments[s][k].operands[0] > 1
     ]
     chosen = _pick(choose, found)
     if chosen is None:
         return None
-    ticks = model.segments[chosen[0]][chosen[1]].operands[0]
+    ticks = model.artifact.segments[chosen[0]][chosen[1]].operands[0]
     _change(model, chosen, Instruction.of("delay", ticks // 2))
     return f"{ticks} at {chosen}"
 
 
 @kind("model")
-def a_tensor_register_mistaken(choose: random.Random, model: CompiledModel) -> Chosen:
+def a_tensor_register_mistaken(choose: random.Random, model: AtlasModel) -> Chosen:
     found = [
         (s, k, place)
         for s, k in _instructions(model, tuple(BY_MNEMONIC))
-        for place, operand in enumerate(model.segments[s][k].opcode.operands)
+        for place, operand in enumerate(model.artifact.segments[s][k].opcode.operands)
         if operand.kind.value == "m"
     ]
     chosen = _pick(choose, found)
     if chosen is None:
         return None
     segment, index, place = chosen
-    old = model.segments[segment][index]
+    old = model.artifact.segments[segment][index]
     operands = list(old.operands)
     operands[place] = (operands[place] + choose.choice([2, 4, 8])) % 64
     _change(model, (segment, index), Instruction(old.opcode, tuple(operands)))
@@ -360,31 +365,37 @@ def a_tensor_register_mistaken(choose: random.Random, model: CompiledModel) -> C
 
 
 @kind("model")
-def a_weight_bit_flipped(choose: random.Random, model: CompiledModel) -> Chosen:
-    name = _pick(choose, sorted(model.weights))
+def a_weight_bit_flipped(choose: random.Random, model: AtlasModel) -> Chosen:
+    name = _pick(choose, sorted(model.artifact.weights))
     if name is None:
         return None
-    raw = model.weights[name].copy()
+    raw = model.artifact.weights[name].copy()
     raw[choose.randrange(raw.size)] ^= 1 << choose.randrange(8)
-    model.weights[name] = raw
+    model.artifact.weights[name] = raw
     return name
 
 
 @kind("model")
-def an_output_port_on_another_region(choose: random.Random, model: CompiledModel) -> Chosen:
+def an_output_port_on_another_region(choose: random.Random, model: AtlasModel) -> Chosen:
     found = []
     for name in model.outputs:
         port = model.ports[name]
-        for region in model.regions.values():
-            if port.region is None or region.name == port.region or region.count > 1:
+        for region in model.artifact.regions.values():
+            if port.tensor is None or region.name == port.tensor or region.count > 1:
                 continue
-            if region.layout == model.regions[port.region].layout:
+            if region.layout == model.artifact.regions[port.tensor].layout:
                 found.append((name, region.name))
     chosen = _pick(choose, found)
     if chosen is None:
         return None
     name, region = chosen
-    model.ports[name] = replace(model.ports[name], region=region)
+    entries = model.artifact.entries
+    for key, entry in entries.items():
+        outputs = (
+            region if place == model.ports[name].tensor else place for place in entry.outputs
+        )
+        entries[key] = replace(entry, outputs=tuple(outputs))
+    model.ports[name] = replace(model.ports[name], tensor=region)
     return f"{name} in {region}"
 
 
@@ -441,7 +452,7 @@ def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
         yield mistake
 
 
-def compiled(model: Imported, kind: Kind | None = None, seed: int = 0) -> CompiledModel | None:
+def compiled(model: Imported, kind: Kind | None = None, seed: int = 0) -> AtlasModel | None:
     """The model, compiled with a mistake; None where there was nothing to break."""
     profile = load_profile("atlas-v1")
     options = CompileOptions(host=("hosted",))

@@ -16,7 +16,7 @@ from random_sources import compiled, framework_run, given_inputs, narrow
 
 import tilewright
 from tilewright.errors import TilewrightError
-from tilewright.runtime.loaded import Program
+from tilewright.program import Program
 from tilewright.runtime.verification import Verification
 
 PACKAGE = str(Path(tilewright.__file__).parent)

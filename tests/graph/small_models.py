@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from hand_made import AtlasModel
 from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
@@ -151,12 +151,12 @@ def imported(name: str) -> Imported:
 
 def compiled(
     name: str, profile: str = "atlas-v1", fuse: bool = True, rounds: bool = True
-) -> CompiledModel:
+) -> AtlasModel:
     """One of the models, compiled once for all tests."""
     return _compiled(name, profile, fuse, rounds)
 
 
 @cache
-def _compiled(name: str, profile: str, fuse: bool, rounds: bool) -> CompiledModel:
+def _compiled(name: str, profile: str, fuse: bool, rounds: bool) -> AtlasModel:
     options = CompileOptions(fuse=fuse, rounds=rounds, accuracy=True)
     return compile_model(imported(name), load_profile(profile), options)

@@ -11,8 +11,8 @@ from tilewright.model.calibrate import example_inputs
 from tilewright.model.options import CompileOptions
 from tilewright.reference.executor import run
 from tilewright.runtime.bundle import load, save
-from tilewright.runtime.compiled_model import COPY
 from tilewright.runtime.session import Session
+from tilewright.targets.atlas.artifact.atlas_artifact import COPY
 from tilewright.targets.atlas.model import references
 from tilewright.targets.atlas.model.accuracy import compared, worst_layers
 from tilewright.targets.atlas.model.compiler import compile_model
@@ -41,7 +41,7 @@ def test_every_step_is_close_to_its_value(name):
     """A wrong scale, order of columns or counterpart would show as a cosine far from 1."""
     model = compiled(name) if name in MODELS else compile_model(narrow_heads(name), V1, OPTIONS)
     measured = {region for region, _ in worst_layers(model)}
-    for step in model.steps:
+    for step in model.artifact.steps:
         own = step.operands.get(COPY, step.operands["out"])
         assert step.kernel == "copy" or own in measured
     for region, note in worst_layers(model):
@@ -57,7 +57,7 @@ def test_the_last_layer_is_the_output():
     inputs = example_inputs(original, 0)
     found = Session(model).run(inputs)["y"]
     expected = run(original.module, [inputs["x"]], weights=original.weights)[0]
-    note = model.quantisation[model.steps[-1].operands["out"]]
+    note = model.quantisation[model.artifact.steps[-1].operands["out"]]
     assert [note["cosine"], note["max_abs"], note["relative"]] == pytest.approx(
         compared(found, expected), rel=1e-6
     )
@@ -87,7 +87,7 @@ def test_notes_survive_a_bundle(tmp_path):
     save(model, tmp_path / "mlp.twb")
     again = load(tmp_path / "mlp.twb")
     assert again.quantisation == model.quantisation
-    assert again.provenance["bound"] == model.provenance["bound"]
+    assert again.artifact.bound() == model.artifact.bound()
 
 
 def test_without_asking_nothing_is_measured():

@@ -12,12 +12,13 @@ from test_programs import caught, with_regions
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.builder import ModelBuilder, integers
+from tilewright.io.json_tables import Table
 from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, save
-from tilewright.runtime.compiled_model import HostPart
-from tilewright.runtime.manifest import manifest_of, read_manifest
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
+from tilewright.targets.artifact import HostPart
+from tilewright.targets.atlas.artifact.contents import contents_of, read_contents
 from tilewright.targets.atlas.kernels.arrangements import read, written
 from tilewright.targets.atlas.kernels.images import (
     Channels,
@@ -53,9 +54,9 @@ def test_every_layer_is_exact(name, profile, fuse):
     for output in result.outputs:
         assert output.accuracy is not None and output.accuracy.cosine > 0.995
     assert all(note["cosine"] > 0.99 for note in model.quantisation.values())
-    assert bound_of(model).total <= result.cycles
-    for segment in model.segments:
-        report = lint(segment, model.profile)
+    assert bound_of(model.artifact).total <= result.cycles
+    for segment in model.artifact.segments:
+        report = lint(segment, model.artifact.profile)
         assert not report.errors and not report.warnings and report.exact
 
 
@@ -73,16 +74,18 @@ def test_nothing_is_refused_without_a_host():
     net = ModelBuilder("tiny", seed=20)
     net.output("y", net.conv2d(net.input("x", (1, 3, 5, 5)), 4, 3, "conv"))
     program = compile_model(net.build(), load_profile("atlas-v1"), CompileOptions(no_host=True))
-    assert [step.kernel for step in program.steps] == ["conv2d"]
+    assert [step.kernel for step in program.artifact.steps] == ["conv2d"]
 
 
 def test_what_becomes_of_a_network():
     model = compiled("classifier")
-    assert [step.kernel for step in model.steps] == [
+    assert [step.kernel for step in model.artifact.steps] == [
         "conv2d", "pool", "conv2d", "conv2d", "gather", "linear",
     ]  # fmt: skip
-    assert [step.options.get("activation") for step in model.steps[:1]] == ["relu"]
-    kept = [r for r in model.regions.values() if r.space == "vmem" and r.layout.arrangement]
+    assert [step.options.get("activation") for step in model.artifact.steps[:1]] == ["relu"]
+    kept = [
+        r for r in model.artifact.regions.values() if r.space == "vmem" and r.layout.arrangement
+    ]
     assert len(kept) == 4  # every image between two layers
     unfused = compiled("ragged", "atlas-v1", False)
     assert [step.kernel for step in unfused.steps].count("combine") == 3
@@ -90,9 +93,9 @@ def test_what_becomes_of_a_network():
 
 def test_activations_are_part_of_their_layers():
     model = compiled("flattened")
-    names = [step.options["activation"] for step in model.steps if step.kernel == "conv2d"]
+    names = [step.options["activation"] for step in model.artifact.steps if step.kernel == "conv2d"]
     assert names == ["silu", "tanh"]
-    assert [step.kernel for step in model.steps][-3:] == ["gather", "linear", "linear"]
+    assert [step.kernel for step in model.artifact.steps][-3:] == ["gather", "linear", "linear"]
 
 
 def test_images_with_channels_last():
@@ -112,7 +115,7 @@ def test_images_with_channels_last():
     net.output("y", net.linear(net.reshape(y, (2, 12)), 5, "head"))
     model = net.build()
     program = compile_model(model, load_profile("atlas-v1"))
-    assert [step.kernel for step in program.steps] == ["conv2d", "gather", "linear"]
+    assert [step.kernel for step in program.artifact.steps] == ["conv2d", "gather", "linear"]
     result = verify(program, per_layer=True, original=model)
     assert result.ok
     assert result.outputs[0].accuracy is not None and result.outputs[0].accuracy.cosine > 0.995
@@ -129,7 +132,7 @@ def test_groups_and_dilation():
     net.output("y", net._call("conv2d", [x, w], (1, 48, 9, 11), attributes))
     model = net.build()
     program = compile_model(model, load_profile("atlas-v1"))
-    assert [step.kernel for step in program.steps] == ["conv2d", "conv2d"]
+    assert [step.kernel for step in program.artifact.steps] == ["conv2d", "conv2d"]
     result = verify(program, per_layer=True, original=model)
     assert result.ok
     assert result.outputs[0].accuracy is not None and result.outputs[0].accuracy.cosine > 0.995
@@ -148,7 +151,7 @@ def test_layers_for_the_host_on_request():
     program = compile_model(model, load_profile("atlas-v1"), options)
     reasons = [r for part in program.parts if isinstance(part, HostPart) for r in part.reasons]
     assert "conv2: asked for" in reasons
-    assert "conv3" in {step.name for step in program.steps}
+    assert "conv3" in {step.name for step in program.artifact.steps}
     assert verify(program, original=model).ok
 
 
@@ -176,7 +179,9 @@ def test_kept_layers(head):
     """Products behind images can be kept precise."""
     options = CompileOptions(keep=("head",))
     program = compile_model(tiny(head), load_profile("atlas-v1"), options)
-    assert program.steps[-1].options["precise"] == ("both" if head == "mean" else "weights")
+    assert program.artifact.steps[-1].options["precise"] == (
+        "both" if head == "mean" else "weights"
+    )
     assert verify(program, per_layer=True, original=tiny(head)).ok
 
 
@@ -188,7 +193,9 @@ def test_convolutions_cannot_be_kept():
 
 def test_scales_per_tensor():
     program = compile_model(tiny(), load_profile("atlas-v1"), CompileOptions(scales="tensor"))
-    row = program.regions["conv.scale"].layout.unpack(program.weights["conv.scale"].tobytes())
+    row = program.artifact.regions["conv.scale"].layout.unpack(
+        program.artifact.weights["conv.scale"].tobytes()
+    )
     assert len(np.unique(row.astype(np.float32))) == 1
     assert verify(program, original=tiny()).ok
 
@@ -201,7 +208,7 @@ def test_channels_beyond_the_last_are_not_taken_for_zeros():
     net.output("y", net.linear(x, 7, "head"))
     program = compile_model(net.build(), load_profile("atlas-v1"))
     assert verify(program, per_layer=True).ok
-    assert "gather" not in {step.kernel for step in program.steps}
+    assert "gather" not in {step.kernel for step in program.artifact.steps}
 
 
 def test_a_small_memory():
@@ -224,7 +231,7 @@ def test_a_bundle_keeps_how_images_are_stored(tmp_path):
     path = tmp_path / "residual.twb"
     save(model, path)
     again = load(path)
-    assert again.regions == model.regions
+    assert again.artifact.regions == model.artifact.regions
     x = np.random.default_rng(5).standard_normal((1, 8, 17, 15)).astype(np.float32)
     first, second = (Session(one).run(x=x) for one in (model, again))
     for name in first:
@@ -268,11 +275,11 @@ def broken_manifests():
 
 @pytest.mark.parametrize("change", list(broken_manifests()), ids=lambda row: str(row[1])[:24])
 def test_a_broken_arrangement_is_refused(change):
-    document = json.loads(json.dumps(manifest_of(compiled("residual"))))
+    document = json.loads(json.dumps(contents_of(compiled("residual").artifact)))
     edit, message = change
     edit(document["regions"])
     with pytest.raises(TilewrightError, match=message) as caught_error:
-        read_manifest(document, Location("residual.twb"))
+        read_contents(Table(document, "it", Location("residual.twb")))
     assert caught_error.value.code == "TW3104"
 
 
@@ -281,7 +288,7 @@ def test_a_broken_arrangement_is_refused(change):
 
 def test_a_shifted_image_is_caught():
     model = compiled("ragged")
-    region = model.regions["x.unfolded"]
+    region = model.artifact.regions["x.unfolded"]
     assert caught(with_regions(model, **{"x.unfolded": region.address + 32 * 8192})) == "differs"
 
 
@@ -289,7 +296,7 @@ def test_a_shifted_image_is_caught():
 def test_swapped_rows_are_caught(part):
     """Scales and biases of two layers with as many filters."""
     model = compiled("residual")
-    first, second = (model.regions[f"{layer}.{part}"] for layer in ("a", "b"))
+    first, second = (model.artifact.regions[f"{layer}.{part}"] for layer in ("a", "b"))
     assert first.layout == second.layout
     swapped = {first.name: second.address, second.name: first.address}
     assert caught(with_regions(model, **swapped)) == "differs"

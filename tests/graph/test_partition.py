@@ -15,8 +15,8 @@ from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import capture
 from tilewright.model.simplify import simplify
+from tilewright.program import Program
 from tilewright.reference.executor import Executor
-from tilewright.runtime.loaded import Program
 from tilewright.targets.atlas.model.lowering import Lowering
 from tilewright.targets.atlas.model.partition import DeviceWork, partition
 from tilewright.targets.atlas.profile import load_profile

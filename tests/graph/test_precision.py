@@ -38,8 +38,8 @@ def test_layers_behind_attention_and_inside_gates_can_be_kept():
 
 def test_scales_per_tensor_are_one_number():
     compiled = compiling.compile_imported(models.mlp(), options=CompileOptions(scales="tensor"))
-    raw = compiled.weights["up.scale"]
-    layout = compiled.regions["up.scale"].layout
+    raw = compiled.artifact.weights["up.scale"]
+    layout = compiled.artifact.regions["up.scale"].layout
     numbers = layout.unpack(raw.tobytes()).astype(float)
     assert len(set(numbers.tolist())) == 1
     assert cosine(models.mlp(), scales="tensor") > 0.99

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from small_models import compiled, imported
 
+from hand_made import AtlasModel, copied
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
-from tilewright.runtime.compiled_model import CompiledModel, DevicePart
 from tilewright.runtime.verify import verify
+from tilewright.targets.artifact import DevicePart
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.lint import analysis, lint
 from tilewright.targets.atlas.model.compiler import compile_model
@@ -54,7 +55,7 @@ def test_every_step_is_exact(name, profile, fuse, rounds):
 @pytest.mark.parametrize(("name", "profile", "fuse", "rounds"), PROGRAMS)
 def test_lint_is_clean(name, profile, fuse, rounds):
     model = compiled(name, profile, fuse, rounds)
-    for report in lint_model(model):
+    for report in lint_model(model.artifact):
         assert not report.errors and not report.warnings
         assert report.exact
 
@@ -64,10 +65,10 @@ def test_a_doubt_of_lint_is_settled(monkeypatch):
     monkeypatch.setattr(analysis, "JOIN_LIMIT", 10)
     monkeypatch.setattr(analysis, "JOIN_LIMIT_PER_INSTRUCTION", 0)
     model = compiled("decoder_2", "atlas-v1", True, False)
-    assert lint_segment(model, 0, 100).errors
-    hazards, doubts = hazards_of(model, 1 << 60, 100)
+    assert lint_segment(model.artifact, 0, 100).errors
+    hazards, doubts = hazards_of(model.artifact, 1 << 60, 100)
     assert not hazards and len(doubts) == 1 and "too involved" in doubts[0]
-    assert hazards_of(model, 1_000_000, 100) == ([], [])
+    assert hazards_of(model.artifact, 1_000_000, 100) == ([], [])
 
 
 def test_code_longer_than_the_instruction_memory():
@@ -75,26 +76,30 @@ def test_code_longer_than_the_instruction_memory():
     options = CompileOptions(instruction_memory=2500)
     model = compile_model(imported("decoder_2"), load_profile("atlas-v1"), options)
     (part,) = model.parts
-    assert isinstance(part, DevicePart) and len(part.segments) > len(model.segments) > 2
-    assert max(len(segment) for segment in model.segments) <= 2500
+    assert isinstance(part, DevicePart)
+    order = model.artifact.entries[part.entry].segments
+    assert len(order) > len(model.artifact.segments) > 2
+    assert max(len(segment) for segment in model.artifact.segments) <= 2500
     assert verify(model, per_layer=True).ok
-    assert all(not report.errors and not report.warnings for report in lint_model(model))
-    first = part.segments[1]
-    assert lint(model.segments[first], model.profile).errors  # alone it could be any round
+    assert all(not report.errors and not report.warnings for report in lint_model(model.artifact))
+    first = order[1]
+    assert lint(
+        model.artifact.segments[first], model.artifact.profile
+    ).errors  # alone it could be any round
 
 
 def test_layers_are_folded():
     folded = compiled("decoder", "atlas-v1", True, True)
-    assert [(r.count, r.names) for r in folded.rounds] == [
+    assert [(r.count, r.names) for r in folded.artifact.loops] == [
         (3, ("layers.0", "layers.1", "layers.2"))
     ]
-    assert not compiled("decoder_2", "atlas-v1", True, False).rounds
+    assert not compiled("decoder_2", "atlas-v1", True, False).artifact.loops
 
 
 @pytest.mark.parametrize(("name", "steps"), [("prefix", 2), ("decode", 2)])
 def test_attention_to_a_cache_runs_on_the_device(name, steps):
     model = compiled(name, "atlas-v1", True, True)
-    assert sum(step.kernel == "attention" for _, _, step in model.calls()) == steps
+    assert sum(step.kernel == "attention" for _, _, step in model.artifact.calls()) == steps
     assert "gemma_attention" not in model.host_module
     # Embeddings and masks before, new caches behind; nothing goes back and forth.
     assert sum(isinstance(part, DevicePart) for part in model.parts) == 1
@@ -137,7 +142,7 @@ def test_what_lies_beyond_edges_stays_there(kind):
 # --- broken on purpose ------------------------------------------------------------------------
 
 
-def caught(model: CompiledModel) -> str:
+def caught(model: AtlasModel) -> str:
     """How verification finds something wrong: a fault, a difference, or "" if it does not."""
     try:
         result = verify(model, per_layer=True)
@@ -146,42 +151,42 @@ def caught(model: CompiledModel) -> str:
     return "" if result.ok else "differs"
 
 
-def with_regions(model: CompiledModel, **addresses: int) -> CompiledModel:
-    broken = copy.copy(model)
-    broken.regions = {
+def with_regions(model: AtlasModel, **addresses: int) -> AtlasModel:
+    broken = copied(model)
+    broken.artifact.regions = {
         name: replace(region, address=addresses.get(name, region.address))
-        for name, region in model.regions.items()
+        for name, region in model.artifact.regions.items()
     }
     return broken
 
 
-def with_operand(model: CompiledModel, index: int, place: int, value: int) -> CompiledModel:
+def with_operand(model: AtlasModel, index: int, place: int, value: int) -> AtlasModel:
     """The model with one operand of one instruction changed."""
-    broken, segment = copy.copy(model), copy.copy(model.segments[0])
+    broken, segment = copied(model), copy.copy(model.artifact.segments[0])
     segment.operands = segment.operands.copy()
     segment.operands[index, place] = value
-    broken.segments = [segment, *model.segments[1:]]
+    broken.artifact.segments = [segment, *model.artifact.segments[1:]]
     return broken
 
 
-def instructions(model: CompiledModel, mnemonic: str) -> list[int]:
+def instructions(model: AtlasModel, mnemonic: str) -> list[int]:
     wanted = BY_MNEMONIC[mnemonic].index
-    return np.flatnonzero(model.segments[0].opcodes == wanted).tolist()
+    return np.flatnonzero(model.artifact.segments[0].opcodes == wanted).tolist()
 
 
 def test_swapped_weights_are_caught():
     model = compiled("cross", "atlas-v1", True, True)
-    places = {name: region.address for name, region in model.regions.items()}
+    places = {name: region.address for name, region in model.artifact.regions.items()}
     k, v = "k.weight", "v.weight"
-    assert model.regions[k].layout == model.regions[v].layout
+    assert model.artifact.regions[k].layout == model.artifact.regions[v].layout
     assert caught(with_regions(model, **{k: places[v], v: places[k]})) == "differs"
 
 
 def test_swapped_scales_are_caught():
     model = compiled("encoder", "atlas-v1", True, False)
-    places = {name: region.address for name, region in model.regions.items()}
+    places = {name: region.address for name, region in model.artifact.regions.items()}
     first, second = "layers.0.attention.out.scale", "layers.1.attention.out.scale"
-    assert model.regions[first].layout == model.regions[second].layout
+    assert model.artifact.regions[first].layout == model.artifact.regions[second].layout
     swapped = {first: places[second], second: places[first]}
     assert caught(with_regions(model, **swapped)) == "differs"
 
@@ -189,18 +194,18 @@ def test_swapped_scales_are_caught():
 @pytest.mark.parametrize("name", ["up.weight", "down.bias", "x"])
 def test_a_shifted_address_is_caught(name):
     model = compiled("mlp", "atlas-v1", True, True)
-    address = model.regions[name].address
+    address = model.artifact.regions[name].address
     assert caught(with_regions(model, **{name: address + 4096 * 64 + 1024})) == "differs"
 
 
 def test_one_wrong_bit_of_a_constant_is_caught():
     """The references know the edges of tensors without the kernels' constants."""
     model = compiled("encoder", "atlas-v1", True, True)
-    name = next(n for n, region in model.regions.items() if ".constant" in n)
-    broken = copy.copy(model)
-    raw = model.weights[name].copy()
+    name = next(n for n, region in model.artifact.regions.items() if ".constant" in n)
+    broken = copied(model)
+    raw = model.artifact.weights[name].copy()
     raw[:1024] ^= 0x40
-    broken.weights = {**model.weights, name: raw}
+    broken.artifact.weights = {**model.artifact.weights, name: raw}
     assert caught(broken) == "differs"
 
 
@@ -210,7 +215,7 @@ def test_a_tile_from_elsewhere_is_caught(which):
     index = instructions(model, "vload")[which]
     names = [operand.key for operand in BY_MNEMONIC["vload"].operands]
     place = next(k for k, name in enumerate(names) if name.startswith("imm"))
-    offset = int(model.segments[0].operands[index, place])
+    offset = int(model.artifact.segments[0].operands[index, place])
     assert caught(with_operand(model, index, place, (offset + 64) % 4096))
 
 
@@ -218,12 +223,12 @@ def test_dropped_delays_are_caught_by_lint_and_by_the_machine():
     """Without its delay an instruction meets a busy unit; lint says so without running it."""
     model = compiled("mlp", "atlas-v1", True, True)
     delays = instructions(model, "delay")
-    lengths = model.segments[0].operands[:, 0]
+    lengths = model.artifact.segments[0].operands[:, 0]
     long = [index for index in delays if 20 <= lengths[index] < 100]
     found = 0
     for index in long[:: max(1, len(long) // 6)]:
         broken = with_operand(model, index, 0, 0)
-        report = lint(broken.segments[0], model.profile)
+        report = lint(broken.artifact.segments[0], model.artifact.profile)
         by_machine = caught(broken)
         if by_machine:
             assert report.errors, f"the machine stumbles over delay {index}, lint does not"
@@ -236,12 +241,12 @@ def test_dropped_waits_are_caught_by_lint():
     model = compiled("mlp", "atlas-v1", True, True)
     by_lint = 0
     for wait in instructions(model, "dma.wait")[:12]:
-        segment = copy.copy(model.segments[0])
+        segment = copy.copy(model.artifact.segments[0])
         segment.opcodes, segment.operands = segment.opcodes.copy(), segment.operands.copy()
         segment.opcodes[wait], segment.operands[wait] = BY_MNEMONIC["delay"].index, 0
-        report = lint(segment, model.profile)
-        broken = copy.copy(model)
-        broken.segments = [segment]
+        report = lint(segment, model.artifact.profile)
+        broken = copied(model)
+        broken.artifact.segments = [segment]
         wrong = bool(caught(broken))
         assert report.errors or not wrong
         by_lint += bool(report.errors or report.warnings)

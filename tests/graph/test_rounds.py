@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from tower_models import MODELS, built
 
+from hand_made import AtlasModel
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
-from tilewright.runtime.check import check
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.checking import check
 
 
-def compiled(model: Imported, rounds: bool = True) -> CompiledModel:
+def compiled(model: Imported, rounds: bool = True) -> AtlasModel:
     options = CompileOptions(host=("hosted",), rounds=rounds)
     return compile_model(model, load_profile("atlas-v1"), options)
 
@@ -23,7 +23,7 @@ def compiled(model: Imported, rounds: bool = True) -> CompiledModel:
 def test_folded_layers_compute_the_same(make):
     model = built(make)
     folded, plain = compiled(model), compiled(model, rounds=False)
-    assert folded.rounds and not plain.rounds
+    assert folded.artifact.loops and not plain.artifact.loops
     assert check(folded) == []
     results = [verify(one, original=model) for one in (folded, plain)]
     for one in results:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import mutations
@@ -10,32 +9,32 @@ import pytest
 import tower_models
 from small_models import compiled
 
+from hand_made import AtlasModel, copied
 from tilewright.errors import TilewrightError
 from tilewright.runtime.bundle import load, save
-from tilewright.runtime.check import check
-from tilewright.runtime.compiled_model import CompiledModel
-from tilewright.runtime.value_graph import ValueGraph
 from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.artifact.value_graph import ValueGraph
+from tilewright.targets.checking import check
 
 FOLD = next(kind for kind in mutations.KINDS if kind.name == "a fold that should not be")
 
 
-def graph_of(model: CompiledModel) -> ValueGraph:
-    assert model.graph is not None
-    return model.graph
+def graph_of(model: AtlasModel) -> ValueGraph:
+    assert model.artifact.graph is not None
+    return model.artifact.graph
 
 
 @pytest.mark.parametrize("name", ["encoder", "cross"])
 def test_every_operation_is_a_step_of_some_round(name, tmp_path):
     model = compiled(name)
     graph = graph_of(model)
-    steps = [step for _, _, step in model.calls() if step.kernel != "copy"]
+    steps = [step for _, _, step in model.artifact.calls() if step.kernel != "copy"]
     assert [step.kernel for step in steps] == [one.kernel for one in graph.operations]
     made = [one.output for one in graph.operations]
     assert len(set(made)) == len(made)  # every value is made once
     assert check(model) == []
     save(model, tmp_path / "model.twb")
-    assert load(tmp_path / "model.twb").graph == ValueGraph(
+    assert load(tmp_path / "model.twb").artifact.graph == ValueGraph(
         [replace(one, options=_plain(one.options)) for one in graph.operations],
         graph.ports, graph.stored, graph.digests, graph.scales,
     )  # fmt: skip
@@ -57,16 +56,16 @@ def test_verification_sees_what_was_overwritten():
     assert any("finds something else than x in its operand residual" in s for s in result.strays)
     assert "astray" in result.text() and result.to_json()["strays"]
     assert [error.code for error in check(model)] == ["TW3117"]
-    model.graph = None  # what verification was like without the graph
+    model.artifact.graph = None  # what verification was like without the graph
     assert verify(model, per_layer=True).ok
 
 
 def test_weights_of_somebody_else_are_refused():
-    model = copy.copy(compiled("tiny_mlp"))
-    name = next(name for name in model.weights if name.endswith("up.weight"))
-    raw = model.weights[name].copy()
+    model = copied(compiled("tiny_mlp"))
+    name = next(name for name in model.artifact.weights if name.endswith("up.weight"))
+    raw = model.artifact.weights[name].copy()
     raw[0] ^= 1
-    model.weights = {**model.weights, name: raw}
+    model.artifact.weights = {**model.artifact.weights, name: raw}
     with pytest.raises(TilewrightError, match="TW3143"):
         verify(model)
 
@@ -74,11 +73,11 @@ def test_weights_of_somebody_else_are_refused():
 def test_steps_and_graph_have_to_agree():
     model = compiled("encoder")
     graph = graph_of(model)
-    assert model.rounds
+    assert model.artifact.loops
 
     def finding(**changes) -> str:
-        other = copy.copy(model)
-        other.graph = replace(graph, **changes)
+        other = copied(model)
+        other.artifact.graph = replace(graph, **changes)
         (error,) = check(other)
         assert error.code == "TW3117"
         return error.message

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hand_made import AtlasModel, compiled, kernel_step, on_device
 from tilewright.report.model_report import (
     AccuracyFigures,
     CallFigures,
@@ -14,15 +15,8 @@ from tilewright.report.model_report import (
     LayerErrors,
     RunFigures,
 )
-from tilewright.runtime.compiled_model import (
-    CompiledModel,
-    DevicePart,
-    HostPart,
-    Port,
-    Region,
-    Rounds,
-    Step,
-)
+from tilewright.targets.artifact import HostPart, LayerLoop, Port
+from tilewright.targets.atlas.artifact.atlas_artifact import Region, Step
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.tile.layouts import Layout
@@ -65,9 +59,9 @@ def _weight(kernel: str, shape: tuple[int, ...]) -> Layout:
     return Layout(shape, "fp8" if len(shape) == 2 and kernel != "rope" else "bf16")
 
 
-def transformer(turns: int = 16) -> CompiledModel:
+def transformer(turns: int = 16) -> AtlasModel:
     """A decoder of `turns` equal layers, ten steps each, after a cast and before a last norm."""
-    steps: list[Step] = [Step("embedding.cast", "cast", {"x": "tokens", "y": "hidden"}, {})]
+    steps: list[Step] = [kernel_step("embedding.cast", "cast", {"x": "tokens", "y": "hidden"}, {})]
     regions: dict[str, Region] = {}
     top = 0
     last = len(BLOCK) + 1
@@ -99,7 +93,7 @@ def transformer(turns: int = 16) -> CompiledModel:
         if kernel == "attention":
             macs = 2 * TOKENS * TOKENS * HIDDEN
         steps.append(
-            Step(
+            kernel_step(
                 f"layers.*.{name}",
                 kernel,
                 operands,
@@ -115,7 +109,7 @@ def transformer(turns: int = 16) -> CompiledModel:
     top += stride * turns
     steps[0] = replace(steps[0], end_word=WORDS, bound=9_000, sources=("model.embed_tokens",))
     steps.append(
-        Step("norm", "rmsnorm", {"x": "hidden", "y": "result"}, {}, 0, last * WORDS,
+        kernel_step("norm", "rmsnorm", {"x": "hidden", "y": "result"}, {}, 0, last * WORDS,
              (last + 1) * WORDS, ("model.norm",), 0, 12_000)
     )  # fmt: skip
     place(Region("norm.weight", "dram", 0, Layout((HIDDEN,), "bf16"), "weight", 0, last))
@@ -136,13 +130,13 @@ def transformer(turns: int = 16) -> CompiledModel:
     ir = "\n".join(
         f"  %{n} = npu_kernel.matmul %{n - 1}, %w{n} : tensor<64x576xbf16>" for n in range(1, 900)
     )
-    return CompiledModel(
+    return compiled(
         name="smollm2-16",
         profile=load_profile("atlas-v1"),
         segments=[_program(len(steps))],
         regions=regions,
         steps=steps,
-        rounds=[Rounds(turns, 1, 1 + len(BLOCK), tuple(f"layers.{n}" for n in range(turns)))],
+        loops=[LayerLoop(turns, 1, 1 + len(BLOCK), tuple(f"layers.{n}" for n in range(turns)))],
         ports={
             "input_ids": Port("input_ids", (1, TOKENS), "i64"),
             "embedded": Port("embedded", (1, TOKENS, HIDDEN), "bf16", "tokens"),
@@ -157,7 +151,7 @@ def transformer(turns: int = 16) -> CompiledModel:
                 ("embedded",),
                 ("tensor.gather %embed_tokens: a lookup by index, no arithmetic",),
             ),
-            DevicePart((0,), ("embedded",), ("logits",)),
+            on_device((0,), ("embedded",), ("logits",)),
         ],
         weights={},
         host_module="module {}",
@@ -181,13 +175,16 @@ def transformer(turns: int = 16) -> CompiledModel:
     )
 
 
-def unrolled(model: CompiledModel, run: RunFigures) -> tuple[CompiledModel, RunFigures]:
+def unrolled(model: AtlasModel, run: RunFigures) -> tuple[AtlasModel, RunFigures]:
     """The same model and run without rounds: every call is a step of its own."""
     steps = [
-        replace(step, name=step.name.replace("*", str(turn))) for _, turn, step in model.calls()
+        replace(step, name=step.name.replace("*", str(turn)))
+        for _, turn, step in model.artifact.calls()
     ]
     calls = [replace(call, step=index, turn=0) for index, call in enumerate(run.calls)]
-    return replace(model, steps=steps, rounds=[]), replace(run, calls=calls)
+    return replace(model, artifact=replace(model.artifact, steps=steps, loops=[])), replace(
+        run, calls=calls
+    )
 
 
 def _bound(number: int, turns: int) -> int:
@@ -197,13 +194,13 @@ def _bound(number: int, turns: int) -> int:
     return {"attention": 61_000, "rope": 9_500}.get(kernel, 14_000)
 
 
-def transformer_run(model: CompiledModel, pieces: int = 4096) -> RunFigures:
+def transformer_run(model: AtlasModel, pieces: int = 4096) -> RunFigures:
     """A run as the machine could have made it; the same each time."""
     chance = random.Random(5)
     calls: list[CallFigures] = []
     tick = 0
     shares = {number: row[3] for number, row in enumerate(BLOCK, 1)}
-    for index, turn, step in model.calls():
+    for index, turn, step in model.artifact.calls():
         share = shares.get(index, (0, 0, 0.55, 0.5, 0.4))
         cycles = int(step.bound * (1.04 + 0.3 * chance.random()))
         busy = dict(zip(("MXU0", "MXU1", "VPU", "LSU", "DMA"), share, strict=True))
@@ -241,10 +238,10 @@ def _activity(calls: list[CallFigures], cycles: int, pieces: int) -> Activity:
     return Activity(size, busy)
 
 
-def transformer_accuracy(model: CompiledModel, exact: bool = True) -> AccuracyFigures:
+def transformer_accuracy(model: AtlasModel, exact: bool = True) -> AccuracyFigures:
     chance = random.Random(9)
     layers = []
-    for index, turn, step in model.calls():
+    for index, turn, step in model.artifact.calls():
         name = step.name.replace("*", str(turn))
         relative = 0.004 * (1 + turn / 4) * (0.5 + chance.random())
         scales = f"x {0.01 * (1 + turn):.4g}, w per channel 0.0004 to 0.0031"
@@ -269,7 +266,7 @@ def transformer_accuracy(model: CompiledModel, exact: bool = True) -> AccuracyFi
     )
 
 
-def mlp() -> CompiledModel:
+def mlp() -> AtlasModel:
     """Three steps, all tensors in DRAM, nothing on the host, never run."""
     sizes = (784, 256, 128, 10)
     regions: dict[str, Region] = {}
@@ -289,38 +286,38 @@ def mlp() -> CompiledModel:
             )
             top += _align(layout.bytes)
             steps.append(
-                Step(
+                kernel_step(
                     f"fc{number}", "matmul",
                     {"x": f"v{number - 1}", "w": f"fc{number}.weight", "y": f"v{number}"}, {}, 0,
                     (number - 1) * WORDS, number * WORDS, (f"linear_{number}",),
                     sizes[number - 1] * size, sizes[number - 1] * size // 2,
                 )
             )  # fmt: skip
-    return CompiledModel(
+    return compiled(
         name="mlp",
         profile=load_profile("atlas-v1"),
         segments=[_program(3)],
         regions=regions,
         steps=steps,
-        rounds=[],
+        loops=[],
         ports={
             "x": Port("x", (1, 784), "f32", "v0"),
             "y": Port("y", (1, 10), "f32", "v3"),
         },
         inputs=("x",),
         outputs=("y",),
-        parts=[DevicePart((0,), ("x",), ("y",))],
+        parts=[on_device((0,), ("x",), ("y",))],
         weights={name: np.zeros(1, np.uint8) for name in ()},
         provenance={"compiler": "tilewright 0.1.0", "options": {}},
         phases={"import": "module {\n}"},
     )
 
 
-def mlp_run(model: CompiledModel) -> RunFigures:
+def mlp_run(model: AtlasModel) -> RunFigures:
     """Three calls with round numbers; no activity inside of them."""
     calls = []
     tick = 0
-    for index, step in enumerate(model.steps):
+    for index, step in enumerate(model.artifact.steps):
         cycles = step.bound * 5 // 4
         busy = {"MXU0": cycles // 10, "MXU1": cycles // 4, "VPU": 100, "DMA": step.bound,
                 "LSU": cycles // 5, "SCALAR": 300}  # fmt: skip

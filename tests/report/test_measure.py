@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hand_made import AtlasModel
 from tilewright.report.measure import accuracy_figures, measure, report_data, write_report
 from tilewright.report.model_page import model_page
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.session import Session
 from tilewright.runtime.verification import (
     Accuracy,
@@ -23,11 +23,11 @@ from tilewright.targets.atlas.model.kernel_model import kernel_model
 
 
 @pytest.fixture(scope="module")
-def model() -> CompiledModel:
+def model() -> AtlasModel:
     return kernel_model(gemm.compile(a=(50, 97), b=(97, 70)))
 
 
-def test_a_measured_run_is_the_run(model: CompiledModel) -> None:
+def test_a_measured_run_is_the_run(model: AtlasModel) -> None:
     session = Session(model)
     session.run(a=np.zeros((50, 97), np.float32), b=np.zeros((97, 70), np.float32))
     figures = measure(model)
@@ -40,7 +40,7 @@ def test_a_measured_run_is_the_run(model: CompiledModel) -> None:
         assert sum(pieces) == figures.busy[unit]
 
 
-def test_the_report_of_a_kernel(model: CompiledModel) -> None:
+def test_the_report_of_a_kernel(model: AtlasModel) -> None:
     told: list[str] = []
 
     class Watch:
@@ -60,31 +60,36 @@ def test_the_report_of_a_kernel(model: CompiledModel) -> None:
     assert model_page(data) == model_page(report_data(model))
 
 
-def test_both_machines_measure_the_same(model: CompiledModel) -> None:
+def test_both_machines_measure_the_same(model: AtlasModel) -> None:
     small = kernel_model(gemm.compile(a=(32, 32), b=(32, 32)))
     assert measure(small, machine="python") == measure(small, machine="native")
 
 
-def test_the_page_is_written(model: CompiledModel, tmp_path: Path) -> None:
+def test_the_page_is_written(model: AtlasModel, tmp_path: Path) -> None:
     data = write_report(model, str(tmp_path / "page.html"), verified=False)
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == model_page(data)
     assert data.not_verified == "it was not asked for"
 
 
-def test_given_inputs_are_named(model: CompiledModel) -> None:
+def test_given_inputs_are_named(model: AtlasModel) -> None:
     figures = measure(model, {"a": np.ones((50, 97), np.float32)}, seed=4)
     assert figures.inputs == "a given; random, seed 4"
 
 
-def test_a_report_without_a_run(model: CompiledModel) -> None:
+def test_a_report_without_a_run(model: AtlasModel) -> None:
     data = report_data(model, run=False)
     assert (data.run, data.accuracy, data.not_verified) == (None, None, "it was not run")
 
 
-def test_a_kernel_without_a_reference_still_gets_its_report(model: CompiledModel) -> None:
+def test_a_kernel_without_a_reference_still_gets_its_report(model: AtlasModel) -> None:
     from dataclasses import replace
 
-    other = replace(model, steps=[replace(model.steps[0], kernel="library/nothing")])
+    other = replace(
+        model,
+        artifact=replace(
+            model.artifact, steps=[replace(model.artifact.steps[0], kernel="library/nothing")]
+        ),
+    )
     data = report_data(other)
     assert data.run is not None and data.run.cycles > 0
     assert "which has no reference" in data.not_verified

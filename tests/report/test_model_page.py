@@ -106,7 +106,7 @@ def test_names_from_outside_stay_text() -> None:
     evil = '</script><script>alert("x")</script><b>&{{data}}'
     model = examples.mlp()
     model.name = evil
-    model.steps[0] = replace(model.steps[0], name=evil, sources=(evil,))
+    model.artifact.steps[0] = replace(model.artifact.steps[0], name=evil, sources=(evil,))
     model.phases[evil] = evil
     model.provenance = {evil: {evil: evil}}
     layer = LayerErrors(Errors(evil, True, 1.0, float("inf"), float("nan")), formats=evil)
@@ -148,7 +148,12 @@ def test_text_that_was_left_out_is_counted() -> None:
 
 def test_models_without_steps_or_runs_have_a_page() -> None:
     model = examples.mlp()
-    model.steps, model.regions, model.phases, model.segments = [], {}, {}, []
+    model.artifact.steps, model.artifact.regions, model.phases, model.artifact.segments = (
+        [],
+        {},
+        {},
+        [],
+    )
     model.parts, model.ports, model.inputs, model.outputs = [], {}, (), ()
     page = model_page(collect(model))
     read(page)

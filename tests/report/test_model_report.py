@@ -12,7 +12,7 @@ from tilewright.report.collect_report import ASSEMBLY_LINES, collect, phase_text
 from tilewright.report.layer_formats import described
 from tilewright.report.model_page import model_page
 from tilewright.report.model_report import AccuracyFigures, Errors, LayerErrors, binding_of
-from tilewright.runtime.compiled_model import Region
+from tilewright.targets.atlas.artifact.atlas_artifact import Region
 from tilewright.tile.layouts import Layout
 
 
@@ -61,14 +61,14 @@ def test_rounds_called_alike_are_told_apart() -> None:
         (("layers", "layers", "layers"), ["round 0", "round 1", "round 2"]),
         (("a", "b", "c"), ["a", "b", "c"]),
     ):
-        model.rounds = [replace(model.rounds[0], names=names)]
+        model.artifact.loops = [replace(model.artifact.loops[0], names=names)]
         assert collect(model).rounds[0].names == expected
 
 
 def test_rounds_that_lie_between_each_other_are_counted_once() -> None:
     model = examples.transformer(4)
     layout = Layout((32, 32), "fp8")
-    model.regions = {
+    model.artifact.regions = {
         name: Region(name, "dram", address, layout, "weight", 1, 10, 4, 4096)
         for name, address in (("a", 0), ("b", 1024))
     }
@@ -99,7 +99,7 @@ def test_a_bound_of_the_whole_model_goes_before_the_sum() -> None:
     assert collect(model).bound_terms == {"DMA": 90_000, "VPU": 5}
     assert "at least for VPU" in model_page(collect(model))
     del model.provenance["bound"]
-    model.steps[1] = replace(model.steps[1], bound=0)
+    model.artifact.steps[1] = replace(model.artifact.steps[1], bound=0)
     assert collect(model, examples.mlp_run(model)).ratio is None
 
 
@@ -164,7 +164,9 @@ def test_errors_the_compiler_measured_fill_what_a_verification_lacks() -> None:
     model = examples.transformer(2)
     first = {"name": "a", "cosine": 0.75, "max_abs": 1.0, "relative": 0.5}
     second = {"name": "b", "cosine": 0.5, "max_abs": 2.0, "relative": 0.25}
-    model.steps[1] = replace(model.steps[1], operands={"x": "hidden", "out": "normed"})
+    model.artifact.steps[1] = replace(
+        model.artifact.steps[1], operands={"x": "hidden", "out": "normed"}
+    )
     model.quantisation = {
         "normed": {
             "layer": "n",

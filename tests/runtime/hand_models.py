@@ -7,15 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.runtime.compiled_model import (
-    CompiledModel,
-    DevicePart,
-    HostPart,
-    Port,
-    Region,
-    Rounds,
-    Step,
-)
+from hand_made import AtlasModel, compiled, kernel_step, on_device, set_parts
+from tilewright.targets.artifact import HostPart, LayerLoop, Port
+from tilewright.targets.atlas.artifact.atlas_artifact import Region
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.codegen.compile_kernel import trace
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
@@ -50,7 +44,7 @@ def join(programs: list[Program]) -> Program:
     )
 
 
-def mlp(segments: int = 1, seed: int = 0, profile: Profile = V1) -> CompiledModel:
+def mlp(segments: int = 1, seed: int = 0, profile: Profile = V1) -> AtlasModel:
     """y = fp8(x) @ w + b, in one segment of code or in two."""
     random = np.random.default_rng(seed)
     layouts = {
@@ -85,26 +79,26 @@ def mlp(segments: int = 1, seed: int = 0, profile: Profile = V1) -> CompiledMode
     b = layouts["b"].pack(random.normal(size=(ROWS, COLUMNS)))
     ends = (len(first), len(first) + len(second)) if segments == 1 else (len(first), len(second))
     steps = [
-        Step("fc", "gemm", {"a": "x", "b": "w", "out": "h"}, {}, 0, 0, ends[0], ("linear",)),
-        Step(
+        kernel_step("fc", "gemm", {"a": "x", "b": "w", "out": "h"}, {}, 0, 0, ends[0], ("linear",)),
+        kernel_step(
             "bias", "add", {"a": "h", "b": "b", "out": "y"}, {"kind": "row"}, segments - 1,
             ends[0] if segments == 1 else 0, ends[1], ("add",), 0, 17,
         ),
     ]  # fmt: skip
-    return CompiledModel(
+    return compiled(
         name="mlp",
         profile=profile,
         segments=[join([first, second])] if segments == 1 else [join([first]), join([second])],
         regions=regions,
         steps=steps,
-        rounds=[],
+        loops=[],
         ports={
             "x": Port("x", (ROWS, INNER), "f32", "x"),
             "y": Port("y", (1, ROWS, COLUMNS), "f32", "y"),
         },
         inputs=("x",),
         outputs=("y",),
-        parts=[DevicePart(tuple(range(segments)), ("x",), ("y",))],
+        parts=[on_device(tuple(range(segments)), ("x",), ("y",))],
         weights={"w": np.frombuffer(w, np.uint8), "b": np.frombuffer(b, np.uint8)},
         provenance={"compiler": "test", "options": {"fuse": True}},
         phases={"linalg": "// one\n", "npu kernel": "// two\n"},
@@ -113,11 +107,11 @@ def mlp(segments: int = 1, seed: int = 0, profile: Profile = V1) -> CompiledMode
     )
 
 
-def mlp_expected(model: CompiledModel, x: np.ndarray) -> np.ndarray:
+def mlp_expected(model: AtlasModel, x: np.ndarray) -> np.ndarray:
     """What the model computes, in bit patterns."""
     operands = {"a": fp8_codes(x), "b": weight(model, "w")}
-    h = REFERENCES["gemm"](model.profile, {}, operands)["out"]
-    return REFERENCES["add"](model.profile, {}, {"a": h, "b": weight(model, "b")})["out"]
+    h = REFERENCES["gemm"](model.artifact.profile, {}, operands)["out"]
+    return REFERENCES["add"](model.artifact.profile, {}, {"a": h, "b": weight(model, "b")})["out"]
 
 
 def fp8_codes(x: np.ndarray) -> np.ndarray:
@@ -125,9 +119,9 @@ def fp8_codes(x: np.ndarray) -> np.ndarray:
     return clipped.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
 
 
-def weight(model: CompiledModel, name: str) -> np.ndarray:
-    layout = model.regions[name].layout
-    codes = layout.unpack(model.weights[name].tobytes())
+def weight(model: AtlasModel, name: str) -> np.ndarray:
+    layout = model.artifact.regions[name].layout
+    codes = layout.unpack(model.artifact.weights[name].tobytes())
     return codes.view(np.uint16 if layout.dtype == "bf16" else np.uint8)
 
 
@@ -176,7 +170,7 @@ EAGER = (
 )
 
 
-def looped(count: int = 3, text: str = LOOP) -> CompiledModel:
+def looped(count: int = 3, text: str = LOOP) -> AtlasModel:
     """h = h + w[i], round by round; h is what goes in and what comes out."""
     layout = Layout((20, 32), "bf16")
     at = 0x10000
@@ -189,20 +183,22 @@ def looped(count: int = 3, text: str = LOOP) -> CompiledModel:
         "w": Region("w", "dram", at, layout, "weight", 0, 0, count, 2048),
     }
     first = program.labels["again"]
-    return CompiledModel(
+    return compiled(
         name="loop",
         profile=V1,
         segments=[program],
         regions=regions,
-        steps=[Step("add", "add", {"a": "h", "b": "w", "out": "h"}, {}, 0, first, len(program))],
-        rounds=[Rounds(count, 0, 1, tuple(f"layers.{i}" for i in range(count)))],
+        steps=[
+            kernel_step("add", "add", {"a": "h", "b": "w", "out": "h"}, {}, 0, first, len(program))
+        ],
+        loops=[LayerLoop(count, 0, 1, tuple(f"layers.{i}" for i in range(count)))],
         ports={
             "x": Port("x", (20, 32), "bf16", "h"),
             "y": Port("y", (20, 32), "bf16", "h"),
         },
         inputs=("x",),
         outputs=("y",),
-        parts=[DevicePart((0,), ("x",), ("y",))],
+        parts=[on_device((0,), ("x",), ("y",))],
         weights={"w": np.frombuffer(b"".join(packed), np.uint8)},
         state={"x": "y"},
     )
@@ -221,31 +217,37 @@ ROUND = (
 )
 
 
-def streamed(count: int = 3) -> CompiledModel:
+def streamed(count: int = 3) -> AtlasModel:
     """The same in pieces: the code of a round is loaded for every round."""
     model = looped(count)
-    model.segments = [assemble(t.format(h=0, w=0x10000, count=0), V1) for t in (START, ROUND)]
-    for program in model.segments:
+    model.artifact.segments = [
+        assemble(t.format(h=0, w=0x10000, count=0), V1) for t in (START, ROUND)
+    ]
+    for program in model.artifact.segments:
         program.lines[:] = 0
-    model.steps = [
-        Step("start", "nothing", {"out": "place"}, {}, 0, 0, len(model.segments[0])),
-        Step(
+    model.artifact.steps = [
+        kernel_step(
+            "start", "nothing", {"out": "place"}, {}, 0, 0, len(model.artifact.segments[0])
+        ),
+        kernel_step(
             "layers.0.add",
             "add",
             {"a": "h", "b": "w", "out": "h"},
             {},
             1,
-            model.segments[1].labels["again"],
-            len(model.segments[1]),
+            model.artifact.segments[1].labels["again"],
+            len(model.artifact.segments[1]),
         ),
     ]
-    model.regions = {
-        "h": Region("h", "dram", 0, model.regions["h"].layout, "activation", 0, 1),
-        "w": Region("w", "dram", 0x10000, model.regions["w"].layout, "weight", 1, 1, count, 2048),
+    model.artifact.regions = {
+        "h": Region("h", "dram", 0, model.artifact.regions["h"].layout, "activation", 0, 1),
+        "w": Region(
+            "w", "dram", 0x10000, model.artifact.regions["w"].layout, "weight", 1, 1, count, 2048
+        ),
         "place": Region("place", "vmem", 0x8000, Layout((32, 32), "fp8"), "activation", 0, 1),
     }
-    model.rounds = [Rounds(count, 1, 2, tuple(f"layers.{i}" for i in range(count)))]
-    model.parts = [DevicePart((0, *[1] * count), ("x",), ("y",))]
+    model.artifact.loops = [LayerLoop(count, 1, 2, tuple(f"layers.{i}" for i in range(count)))]
+    set_parts(model, [on_device((0, *[1] * count), ("x",), ("y",))])
     return model
 
 
@@ -263,7 +265,7 @@ func.func @after(%y: tensor<1x50x70xf32>) -> tensor<1x50x70xf32> {
 """
 
 
-def hosted() -> CompiledModel:
+def hosted() -> AtlasModel:
     """z = 2 x through the device's y = x @ w + b, then + shift, both ends on the host."""
     model = mlp(2)
     model.ports |= {
@@ -275,12 +277,13 @@ def hosted() -> CompiledModel:
     shift = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(1, ROWS, COLUMNS)
     model.host_weights = {"shift": shift, "flag": np.array([True, False])}
     model.outputs = ("z",)
-    model.parts = [
+    parts = [
         HostPart("before", ("x",), ("x2",), ("scaling an image",)),
-        DevicePart((0,), ("x2",), ()),
-        DevicePart((1,), (), ("y",)),
+        on_device((0,), ("x2",), ()),
+        on_device((1,), (), ("y",)),
         HostPart("after", ("y",), ("z",)),
     ]
+    set_parts(model, parts)
     return model
 
 

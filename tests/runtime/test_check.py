@@ -12,40 +12,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.runtime.check import check
-from tilewright.runtime.compiled_model import (
-    CompiledModel,
-    DevicePart,
-    HostPart,
-    Port,
-    Region,
-    Rounds,
-    Step,
-)
+from hand_made import AtlasModel, compiled, kernel_step, on_device, set_parts
+from tilewright.targets.artifact import HostPart, LayerLoop, Port
+from tilewright.targets.atlas.artifact.atlas_artifact import Entry, Region
 from tilewright.targets.atlas.program import Data, Instruction, Program
+from tilewright.targets.checking import check
 from tilewright.tile.layouts import Layout
 
 
 @pytest.mark.parametrize(
     "make", [models.mlp, lambda: models.mlp(2), models.hosted, models.looped], ids=range(4)
 )
-def test_sound_models(make: Callable[[], CompiledModel]) -> None:
+def test_sound_models(make: Callable[[], AtlasModel]) -> None:
     assert check(make()) == []
 
 
-def region(model: CompiledModel, name: str, **changes: Any) -> None:
-    model.regions[name] = replace(model.regions[name], **changes)
+def region(model: AtlasModel, name: str, **changes: Any) -> None:
+    model.artifact.regions[name] = replace(model.artifact.regions[name], **changes)
 
 
-def step(model: CompiledModel, index: int, **changes: Any) -> None:
-    model.steps[index] = replace(model.steps[index], **changes)
+def step(model: AtlasModel, index: int, **changes: Any) -> None:
+    model.artifact.steps[index] = replace(model.artifact.steps[index], **changes)
 
 
-def port(model: CompiledModel, name: str, **changes: Any) -> None:
+def port(model: AtlasModel, name: str, **changes: Any) -> None:
     model.ports[name] = replace(model.ports[name], **changes)
 
 
-BREAKS: list[tuple[str, str, Callable[[CompiledModel], Any]]] = [
+BREAKS: list[tuple[str, str, Callable[[AtlasModel], Any]]] = [
     ("TW3111", "region w ends at byte", lambda m: region(m, "w", address=(1 << 30) - 100)),
     ("TW3111", "region w ends at byte", lambda m: region(m, "w", address=1 << 40)),
     ("TW3111", "of VMEM", lambda m: region(m, "h", space="vmem", address=(1 << 20) - 32)),
@@ -58,36 +52,46 @@ BREAKS: list[tuple[str, str, Callable[[CompiledModel], Any]]] = [
     ("TW3114", "segment 4", lambda m: step(m, 1, segment=4)),
     ("TW3114", "words 180 to 9999", lambda m: step(m, 1, end_word=9999)),
     ("TW3114", "words 5 to 5", lambda m: step(m, 0, first_word=5, end_word=5)),
-    ("TW3114", "outside the 2 steps", lambda m: m.rounds.append(Rounds(2, 1, 3))),
+    ("TW3114", "outside the 2 steps", lambda m: m.artifact.loops.append(LayerLoop(2, 1, 3))),
     (
         "TW3114",
         "out of order",
-        lambda m: m.rounds.extend([Rounds(2, 0, 2), Rounds(2, 1, 2)]),
+        lambda m: m.artifact.loops.extend([LayerLoop(2, 0, 2), LayerLoop(2, 1, 2)]),
     ),
-    ("TW3114", "2 rounds have 1 names", lambda m: m.rounds.append(Rounds(2, 0, 2, ("a",)))),
-    ("TW3115", "region 'gone'", lambda m: port(m, "x", region="gone")),
+    ("TW3114", "2 rounds have 1 names", lambda m: m.artifact.loops.append(LayerLoop(2, 0, 2, ("a",)))),
+    ("TW3115", "region 'gone'", lambda m: port(m, "x", tensor="gone")),
     ("TW3115", "shape 50x65", lambda m: port(m, "x", shape=(50, 65))),
     ("TW3115", "x is i32", lambda m: port(m, "x", dtype="i32")),
     ("TW3115", "type 'float'", lambda m: port(m, "x", dtype="float")),
     ("TW3115", "input 'z' is not a port", lambda m: setattr(m, "inputs", ("x", "z"))),
     ("TW3115", "another", lambda m: setattr(m, "inputs", ("x", "x"))),
-    ("TW3115", "nothing computes", lambda m: m.parts.__setitem__(0, DevicePart((0,), ("x",), ()))),
+    ("TW3115", "nothing computes", lambda m: set_parts(m, [on_device((0,), ("x",), ())])),
     ("TW3115", "before it is computed", lambda m: setattr(m, "inputs", ())),
-    ("TW3115", "belongs to another part", lambda m: m.parts.append(DevicePart((0,), (), ()))),
-    ("TW3115", "in no part", lambda m: m.parts.__setitem__(0, DevicePart((), ("x",), ("y",)))),
+    (
+        "TW3115",
+        "belongs to another part",
+        lambda m: set_parts(m, [on_device((0,), ("x",), ("y",)), on_device((0,), (), ())]),
+    ),
+    ("TW3115", "are not the entries", lambda m: m.artifact.entries.clear()),
+    (
+        "TW3115",
+        "other places than its entry",
+        lambda m: m.artifact.entries.update(part0=Entry((0,), ("h",), ("y",))),
+    ),
+    ("TW3115", "in no part", lambda m: set_parts(m, [on_device((), ("x",), ("y",))])),
     ("TW3115", "no host module", lambda m: m.parts.append(HostPart("f", ("y",), ()))),
     ("TW3115", "differ in shape", lambda m: m.state.update(x="y")),
-    ("TW3113", "weights of w are missing", lambda m: m.weights.pop("w")),
-    ("TW3113", "no region for weights", lambda m: m.weights.update(h=m.weights["b"])),
-    ("TW3113", "6,143 bytes", lambda m: m.weights.update(w=m.weights["w"][:-1])),
-    ("TW3116", "instruction memory", lambda m: m.segments.__setitem__(0, long_program())),
+    ("TW3113", "weights of w are missing", lambda m: m.artifact.weights.pop("w")),
+    ("TW3113", "no region for weights", lambda m: m.artifact.weights.update(h=m.artifact.weights["b"])),
+    ("TW3113", "6,143 bytes", lambda m: m.artifact.weights.update(w=m.artifact.weights["w"][:-1])),
+    ("TW3116", "instruction memory", lambda m: m.artifact.segments.__setitem__(0, long_program())),
     ("TW3112", "x and w share", lambda m: region(m, "w", address=0)),
     ("TW3112", "b and h share", lambda m: region(m, "h", address=0x5800 + 12288 - 32)),
-    ("TW3112", "h and y share", lambda m: region(m, "y", address=m.regions["h"].address + 2048)),
+    ("TW3112", "h and y share", lambda m: region(m, "y", address=m.artifact.regions["h"].address + 2048)),
     (
         "TW3112",
         "data of segment 0",
-        lambda m: m.segments[0].data.append(Data("dram", 0x2810, bytes(4))),
+        lambda m: m.artifact.segments[0].data.append(Data("dram", 0x2810, bytes(4))),
     ),
 ]  # fmt: skip
 
@@ -97,7 +101,7 @@ def long_program() -> Program:
 
 
 @pytest.mark.parametrize(("code", "message", "change"), BREAKS, ids=[b[1] for b in BREAKS])
-def test_broken_models(code: str, message: str, change: Callable[[CompiledModel], Any]) -> None:
+def test_broken_models(code: str, message: str, change: Callable[[AtlasModel], Any]) -> None:
     model = models.mlp()
     change(model)
     findings = check(model)
@@ -107,7 +111,9 @@ def test_broken_models(code: str, message: str, change: Callable[[CompiledModel]
 def test_a_weight_is_never_overwritten() -> None:
     """Weights are placed once for many runs: nothing may use their bytes, before or after."""
     model = models.mlp()
-    region(model, "y", address=model.regions["w"].address)  # w is read by step 0, y written by 1
+    region(
+        model, "y", address=model.artifact.regions["w"].address
+    )  # w is read by step 0, y written by 1
     assert [f.code for f in check(model)] == ["TW3112"]
 
 
@@ -115,8 +121,8 @@ def test_inputs_and_outputs_outlive_their_steps() -> None:
     """An input arrives before the first step, an output is read after the last."""
     model = models.mlp()
     region(model, "b", kind="activation")
-    model.weights.pop("b")
-    region(model, "b", first=0, last=0, address=model.regions["y"].address)
+    model.artifact.weights.pop("b")
+    region(model, "b", first=0, last=0, address=model.artifact.regions["y"].address)
     step(model, 1, operands={"a": "h", "out": "y"})
     assert check(model) == []  # b is dead when y is written
     region(model, "y", first=0)
@@ -127,30 +133,30 @@ def test_inputs_and_outputs_outlive_their_steps() -> None:
 
 def test_results_may_be_written_over_what_is_read_for_the_last_time() -> None:
     model = models.mlp()
-    region(model, "y", address=model.regions["h"].address)
+    region(model, "y", address=model.artifact.regions["h"].address)
     assert check(model) == []
     region(model, "h", last=1)
     step(model, 1, operands={"b": "b", "out": "y"})  # h is not an operand any more
     assert [f.code for f in check(model)] == ["TW3112"]
 
 
-def loop(first: int, last: int, count: int = 1) -> CompiledModel:
+def loop(first: int, last: int, count: int = 1) -> AtlasModel:
     """Steps 1 to 3 in a loop; `late` is written in step 3 at the address of `early`."""
     layout = Layout((32, 32), "bf16")
     early = Region("early", "dram", 0, layout, "activation", first, last, count, 4096)
     late = Region("late", "dram", 0, layout, "activation", 3, 3)
     program = Program.from_instructions([Instruction.of("addi", 0, 0, 0)] * 5)
-    return CompiledModel(
+    return compiled(
         name="loop",
         profile=models.V1,
         segments=[program],
         regions={"early": early, "late": late},
-        steps=[Step(f"s{n}", "k", {}, {}, 0, n, n + 1) for n in range(5)],
-        rounds=[Rounds(4, 1, 4)],
+        steps=[kernel_step(f"s{n}", "k", {}, {}, 0, n, n + 1) for n in range(5)],
+        loops=[LayerLoop(4, 1, 4)],
         ports={},
         inputs=(),
         outputs=(),
-        parts=[DevicePart((0,), (), ())],
+        parts=[on_device((0,), (), ())],
         weights={},
     )
 
@@ -177,13 +183,13 @@ def test_interleaved_rounds_do_not_overlap() -> None:
     """Weights of layers one behind the other: each region's pieces lie between those of others."""
     layout = Layout((32, 32), "bf16")
     model = loop(0, 0)
-    model.regions = {
+    model.artifact.regions = {
         name: Region(name, "dram", 2048 * n, layout, "weight", 1, 3, 4, 3 * 2048)
         for n, name in enumerate("abc")
     }
-    model.weights = {name: np.zeros(4 * 2048, np.uint8) for name in model.regions}
+    model.artifact.weights = {name: np.zeros(4 * 2048, np.uint8) for name in model.artifact.regions}
     assert check(model) == []
-    model.regions["c"] = replace(model.regions["c"], address=2 * 2048 - 32)
+    model.artifact.regions["c"] = replace(model.artifact.regions["c"], address=2 * 2048 - 32)
     assert [f.code for f in check(model)] == ["TW3112"]
 
 
@@ -198,9 +204,9 @@ boxes = st.lists(
 def test_overlaps_are_found_exactly(boxes: list[tuple[int, int, int, int]]) -> None:
     """The walk along the addresses agrees with comparing every pair."""
     model = loop(0, 0)
-    model.rounds = []
-    model.steps = [Step(f"s{n}", "k", {}, {}, 0, 0, 1) for n in range(9)]
-    model.regions = {
+    model.artifact.loops = []
+    model.artifact.steps = [kernel_step(f"s{n}", "k", {}, {}, 0, 0, 1) for n in range(9)]
+    model.artifact.regions = {
         f"r{n}": Region(
             f"r{n}",
             "dram",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from hand_made import AtlasModel, copied
 from tilewright.compiling import compile_imported
 from tilewright.dialects.parsing import parse_text
 from tilewright.errors import TilewrightError
@@ -17,8 +18,6 @@ from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.model.options import CompileOptions
 from tilewright.runtime import bundle
-from tilewright.runtime.check import check
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.isa import OPCODES
@@ -26,6 +25,7 @@ from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.model.lint_model import lint_model
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Program
+from tilewright.targets.checking import check
 
 LAYER = """
   %u{n} = npu_kernel.matmul %x{n}, %up{n} {{tw.layer = "layers.{n}.up"}} : tensor<1x50x64xf32>, tensor<64x96xf32> -> tensor<1x50x96xf32>
@@ -57,18 +57,18 @@ def network(layers: int) -> Imported:
 
 
 @pytest.fixture(scope="module", params=[(1, True), (3, True), (3, False)], ids=str)
-def compiled(request: pytest.FixtureRequest) -> tuple[Imported, CompiledModel]:
+def compiled(request: pytest.FixtureRequest) -> tuple[Imported, AtlasModel]:
     layers, fuse = request.param
     original = network(layers)
     profile = load_profile("atlas-v1")
     return original, compile_model(original, profile, CompileOptions(fuse=fuse))
 
 
-def test_the_compilers_plan_is_sound(compiled: tuple[Imported, CompiledModel]) -> None:
+def test_the_compilers_plan_is_sound(compiled: tuple[Imported, AtlasModel]) -> None:
     assert check(compiled[1]) == []
 
 
-def test_exact_and_close_to_float32(compiled: tuple[Imported, CompiledModel]) -> None:
+def test_exact_and_close_to_float32(compiled: tuple[Imported, AtlasModel]) -> None:
     original, model = compiled
     result = verify(model, per_layer=True, original=original)
     assert result.ok, result.text()
@@ -82,32 +82,35 @@ def test_exact_and_close_to_float32(compiled: tuple[Imported, CompiledModel]) ->
     assert all(layer.accuracy.cosine > 0.99 for layer in products if layer.accuracy)
 
 
-def test_through_a_file(compiled: tuple[Imported, CompiledModel], tmp_path: Path) -> None:
+def test_through_a_file(compiled: tuple[Imported, AtlasModel], tmp_path: Path) -> None:
     _, model = compiled
     bundle.save(model, tmp_path / "m.twb")
     program = tw.load(tmp_path / "m.twb")
     x = np.random.default_rng(3).normal(size=(1, 50, 64)).astype(np.float32)
     assert np.array_equal(program(x), Session(model).run([x])[0])
-    assert len(program.session.step_cycles) == len(list(model.calls()))
+    assert len(program.session.step_cycles) == len(list(model.artifact.calls()))
     again = compile_model(
-        compiled[0], model.profile, CompileOptions(fuse=model.provenance["options"]["fuse"])
+        compiled[0],
+        model.artifact.profile,
+        CompileOptions(fuse=model.provenance["options"]["fuse"]),
     )
     bundle.save(again, tmp_path / "n.twb")
     assert (tmp_path / "m.twb").read_bytes() == (tmp_path / "n.twb").read_bytes()
 
 
 def test_a_changed_instruction_is_found_in_its_step(
-    compiled: tuple[Imported, CompiledModel],
+    compiled: tuple[Imported, AtlasModel],
 ) -> None:
     """Another register in one instruction: a fault, or the step it belongs to is named."""
     _, model = compiled
-    program, draw = model.segments[0], random.Random(3)
+    program, draw = model.artifact.segments[0], random.Random(3)
     moves = [n for n, w in enumerate(program) if w.opcode.mnemonic.startswith(("vmat", "vmul"))]
     found = 0
     for place in draw.sample(moves, 12):
         operands = program.operands.copy()
         operands[place, 1] = (operands[place, 1] + 4) % 60
-        broken = replace(model, segments=[replace(program, operands=operands)])
+        broken = copied(model)
+        broken.artifact.segments = [replace(program, operands=operands)]
         try:
             result = verify(broken)
         except TilewrightError as error:
@@ -115,7 +118,7 @@ def test_a_changed_instruction_is_found_in_its_step(
             continue
         if not result.ok:
             assert result.first is not None
-            step = model.steps[result.first.step]
+            step = model.artifact.steps[result.first.step]
             assert step.first_word <= place < step.end_word
             found += 1
     assert found >= 10  # a change in what is only padding does no harm
@@ -127,12 +130,13 @@ def test_hazards_in_the_code_are_found() -> None:
     net.output("y", net.linear(net.input("x", (32, 32)), 32, "layer"))
     model = compile_imported(net.build())
     assert verify(model).hazards == []
-    program = model.segments[0]
+    program = model.artifact.segments[0]
     delays = [k for k, code in enumerate(program.opcodes) if OPCODES[code].mnemonic == "delay"]
     found = 0
     for place in delays:
         operands = program.operands.copy()
         operands[place] = 0
         changed = Program(program.opcodes, operands, program.lines, "changed")
-        found += any(report.errors for report in lint_model(replace(model, segments=[changed])))
+        artifact = replace(model.artifact, segments=[changed])
+        found += any(report.errors for report in lint_model(artifact))
     assert found > len(delays) / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import hand_models as models
 import ml_dtypes
@@ -12,17 +12,23 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from hand_made import AtlasModel, on_device, set_parts
 from tilewright.errors import TilewrightError
 from tilewright.runtime import bundle
-from tilewright.runtime.check import check
-from tilewright.runtime.compiled_model import CompiledModel, DevicePart, HostPart, Port, Region
 from tilewright.runtime.session import Session
-from tilewright.targets.atlas.policy import Policy
+from tilewright.targets.artifact import HostPart, Port
+from tilewright.targets.atlas.artifact.atlas_artifact import Region
+from tilewright.targets.atlas.artifact.device import AtlasDevice, SegmentRun
 from tilewright.targets.atlas.program import Instruction, Program
+from tilewright.targets.checking import check
 from tilewright.tile.layouts import Layout
 
 X = np.random.default_rng(5).normal(size=(50, 64)).astype(np.float32)
 MACHINES = ("native", "python")
+
+
+def runs_of(session: Session) -> list[SegmentRun]:
+    return cast(AtlasDevice, session.device()).runs
 
 
 def bf16_bits(array: np.ndarray) -> np.ndarray:
@@ -41,8 +47,8 @@ def test_values(segments: int, machine: str) -> None:
 
 
 def test_unwritten_memory_does_not_matter() -> None:
-    for policy in (Policy(initial="poison"), Policy(initial="random", seed=3)):
-        result = Session(models.mlp(2), policy=policy).run([X])[0]
+    for poisoned in (True, False):
+        result = Session(models.mlp(2), poisoned=poisoned).run([X])[0]
         assert np.array_equal(result, Session(models.mlp()).run([X])[0])
 
 
@@ -58,7 +64,9 @@ def test_rounds_and_state() -> None:
     model = models.looped(4)
     session = Session(model)
     layers = [
-        model.regions["w"].layout.unpack(model.weights["w"][2048 * n : 2048 * n + 2048].tobytes())
+        model.artifact.regions["w"].layout.unpack(
+            model.artifact.weights["w"][2048 * n : 2048 * n + 2048].tobytes()
+        )
         for n in range(4)
     ]
     total = np.zeros((20, 32), ml_dtypes.bfloat16)
@@ -87,12 +95,12 @@ def test_counters_per_step(machine: str) -> None:
     assert (first.loaded, first.stored) == (4096 + 6144, 12288)
     assert (second.loaded, second.stored) == (2 * 12288, 12288)
     statistics = session.statistics
-    assert statistics.dma_loaded == first.loaded + second.loaded
+    assert statistics.loaded == first.loaded + second.loaded
     for unit in ("MXU1", "VPU", "DMA", "LSU"):
-        assert statistics.units[unit].busy == first.busy[unit] + second.busy[unit]
+        assert statistics.busy[unit] == first.busy[unit] + second.busy[unit]
     assert first.busy["MXU1"] > 0 and second.busy["MXU1"] == 0
     assert statistics.instructions == first.instructions + second.instructions
-    assert [run.end for run in session.segment_runs] == [first.end, second.end]
+    assert [run.end for run in runs_of(session)] == [first.end, second.end]
     assert first.to_json()["cycles"] == first.cycles == first.end
 
 
@@ -100,7 +108,7 @@ def test_counters_per_round() -> None:
     session = Session(models.looped(3))
     session.run()
     calls = session.step_cycles
-    assert [(c.name, c.turn) for c in calls] == [(f"layers.{n}/add", n) for n in range(3)]
+    assert [(c.name, c.iteration) for c in calls] == [(f"layers.{n}/add", n) for n in range(3)]
     assert calls[1].cycles == calls[2].cycles
     assert [c.start for c in calls[1:]] == [c.end for c in calls[:-1]]
     assert sum(c.cycles for c in calls) == session.cycles
@@ -115,13 +123,13 @@ def test_code_that_is_loaded_for_every_round() -> None:
     assert np.array_equal(session.run(x=x)["y"], Session(models.looped(3)).run(x=x)["y"])
     names = [call.name for call in session.step_cycles]
     assert names == ["start", "layers.0.add", "layers.1.add", "layers.2.add"]
-    assert [run.segment for run in session.segment_runs] == [0, 1, 1, 1]
+    assert [run.segment for run in runs_of(session)] == [0, 1, 1, 1]
     assert sum(call.cycles for call in session.step_cycles) == session.cycles
     assert len({s.start for s in session.trace().slices if s.name == "vadd.bf16"}) == 3
-    model.parts = [DevicePart((0, 1, 1), ("x",), ("y",))]
+    set_parts(model, [on_device((0, 1, 1), ("x",), ("y",))])
     with pytest.raises(TilewrightError, match=r"TW3132.*layers\.2\.add"):
         Session(model).run()
-    model.parts = [DevicePart((1, 1, 1, 0), ("x",), ("y",))]
+    set_parts(model, [on_device((1, 1, 1, 0), ("x",), ("y",))])
     assert "out of order" in check(model)[0].message
 
 
@@ -141,7 +149,7 @@ def test_trace_of_all_segments() -> None:
     before = session.run([X])[0]
     whole = session.trace()
     assert whole.start == 0 and session.cycles <= whole.end <= session.cycles + 1
-    split = session.segment_runs[0].end
+    split = runs_of(session)[0].end
     assert min(s.start for s in whole.slices) < split < max(s.start for s in whole.slices)
     assert {t.name for t in whole.tracks} >= {"MXU1", "VPU", "DMA", "LSU"}
     assert len({t.name for t in whole.tracks}) == len(whole.tracks)
@@ -205,8 +213,13 @@ def test_integers_and_booleans_reach_the_host() -> None:
       func.return %r : tensor<3xi64>
     }"""
     model.inputs, model.outputs = ("i", "m"), ("r",)
-    model.parts = [HostPart("pick", ("i", "m"), ("r",))]
-    model.steps, model.segments, model.regions, model.weights = [], [], {}, {}
+    set_parts(model, [HostPart("pick", ("i", "m"), ("r",))])
+    (
+        model.artifact.steps,
+        model.artifact.segments,
+        model.artifact.regions,
+        model.artifact.weights,
+    ) = [], [], {}, {}
     model.ports = {name: model.ports[name] for name in ("i", "m", "r")}
     assert check(model) == []
     session = Session(model)
@@ -224,11 +237,11 @@ def test_integers_and_booleans_reach_the_host() -> None:
 def test_one_input_tensor_per_round() -> None:
     """A port whose region has a tensor for every round is cut along its first dimension."""
     model = models.looped(3)
-    model.regions["w"] = replace(model.regions["w"], kind="input")
-    model.weights = {}
+    model.artifact.regions["w"] = replace(model.artifact.regions["w"], kind="input")
+    model.artifact.weights = {}
     model.ports["w"] = Port("w", (3, 20, 32), "bf16", "w")
     model.inputs = ("x", "w")
-    model.parts = [DevicePart((0,), ("x", "w"), ("y",))]
+    set_parts(model, [on_device((0,), ("x", "w"), ("y",))])
     assert check(model) == []
     w = np.arange(3 * 20 * 32, dtype=np.float32).reshape(3, 20, 32) % 7
     result = Session(model).run(w=w)["y"]
@@ -241,10 +254,10 @@ def test_one_input_tensor_per_round() -> None:
 def test_a_fault_names_the_step() -> None:
     model = models.mlp(2)
     bad = Instruction.of("vload", 0, 31, 0)
-    program = model.segments[1]
+    program = model.artifact.segments[1]
     words = [*program][:-1]
     words[5:5] = [Instruction.of("addi", 31, 0, 1), bad]
-    model.segments[1] = Program.from_instructions([*words, *program][: len(program)])
+    model.artifact.segments[1] = Program.from_instructions([*words, *program][: len(program)])
     session = Session(model)
     with pytest.raises(TilewrightError) as caught:
         session.run([X])
@@ -257,8 +270,8 @@ def test_limits_and_missing_steps() -> None:
     with pytest.raises(TilewrightError, match=r"TW3131.*after 500 cycles"):
         Session(models.mlp(), max_cycles=500).run([X])
     model = models.looped(3)
-    model.rounds = [replace(model.rounds[0], count=4, names=())]
-    model.regions["w"] = replace(model.regions["w"], count=1)
+    model.artifact.loops = [replace(model.artifact.loops[0], count=4, names=())]
+    model.artifact.regions["w"] = replace(model.artifact.regions["w"], count=1)
     with pytest.raises(TilewrightError, match=r"TW3132.*ended before it reached round 3/add"):
         Session(model).run()
 
@@ -301,7 +314,7 @@ def test_loaded_program(tmp_path: Path) -> None:
 
 
 def test_a_models_own_memory_is_not_an_output() -> None:
-    from tilewright.runtime.loaded import Program
+    from tilewright.program import Program
 
     model = models.looped(2)
     program = Program(model)
@@ -315,28 +328,32 @@ def test_listing_assembles_to_the_same_code() -> None:
     from tilewright.targets.atlas.model.listing import listing, segment_listing
 
     model = models.mlp(2)
-    for number, program in enumerate(model.segments):
-        assert assemble(segment_listing(model, number), model.profile).same_code(program)
-    assert "step_1_bias:" in listing(model)
+    for number, program in enumerate(model.artifact.segments):
+        assert assemble(segment_listing(model.artifact, number), model.artifact.profile).same_code(
+            program
+        )
+    assert "step_1_bias:" in listing(model.artifact)
 
 
 def test_vmem_weights_are_there_in_every_run() -> None:
     model = models.looped(1)
     layout = Layout((32, 32), "bf16")
     numbers = np.full((32, 32), 3.0)
-    model.regions["v"] = Region("v", "vmem", 0x8000, layout, "constant", 0, 0)
-    model.weights["v"] = np.frombuffer(layout.pack(numbers), np.uint8)
+    model.artifact.regions["v"] = Region("v", "vmem", 0x8000, layout, "constant", 0, 0)
+    model.artifact.weights["v"] = np.frombuffer(layout.pack(numbers), np.uint8)
     session = Session(model)
     session.run()
     session.device().machine.write("vmem", 0x8000, bytes(2048))
     session.run()
-    assert np.array_equal(session.device().read(model.regions["v"]), models.bf16_codes(numbers))
+    assert np.array_equal(
+        session.device().codes(model.artifact.regions["v"]), models.bf16_codes(numbers)
+    )
 
 
 def test_models_may_be_for_other_profiles(tmp_path: Path) -> None:
     from tilewright.targets.atlas.profile import load_profile
 
-    model: CompiledModel = models.mlp(profile=load_profile("atlas-v0"))
+    model: AtlasModel = models.mlp(profile=load_profile("atlas-v0"))
     bundle.save(model, tmp_path / "m.twb")
     result = tw.load(tmp_path / "m.twb").run(x=X)["y"]
     assert np.array_equal(bf16_bits(result[0]), models.mlp_expected(model, X))

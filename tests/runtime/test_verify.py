@@ -12,14 +12,31 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tilewright.runtime.verify as verification
 from tilewright.errors import TilewrightError
+from tilewright.reference.bits import digest_bits
 from tilewright.runtime.counterparts import find_counterparts, run_tapped
-from tilewright.runtime.reference_run import ReferenceCall
-from tilewright.runtime.verification import accuracy, compare_bits, compare_codes
-from tilewright.runtime.verify import verify
+from tilewright.runtime.verification import Verification, accuracy, compare_bits
+from tilewright.runtime.watch import Expected
+from tilewright.targets.artifact import StepValues
 from tilewright.targets.atlas.kernels.registry import ENTRIES
 from tilewright.targets.atlas.model.kernel_model import kernel_model
 from tilewright.targets.atlas.program import Instruction, Program
+
+
+def verify(model: Any, *inputs: Any, references: Any = None, **options: Any) -> Verification:
+    """Verify with references of one's own."""
+    model.artifact.references = references
+    return verification.verify(model, *inputs, **options)
+
+
+def wanted(model: Any, results: dict[tuple[int, int], np.ndarray]) -> Expected:
+    """What a reference that gave these results would have been seen to do."""
+    found = Expected(model.artifact, keep=True)
+    for (step, iteration), result in results.items():
+        found(StepValues(step, iteration, {}, {"out": result}))
+    return found
+
 
 MODELS = {
     "one": models.mlp,
@@ -96,9 +113,9 @@ def test_a_wrong_round(machine: str) -> None:
     """The device is wrong from the second round on: its weights there are others."""
     model = models.looped(4)
     other = models.looped(4)
-    raw = other.weights["w"].copy()
+    raw = other.artifact.weights["w"].copy()
     raw[2048:4096] = raw[:2048]
-    codes = model.regions["w"].layout.unpack(raw[2048:4096].tobytes()).view(np.uint16)
+    codes = model.artifact.regions["w"].layout.unpack(raw[2048:4096].tobytes()).view(np.uint16)
     count = [0]
 
     def reference(profile: Any, options: Any, operands: Any) -> dict[str, np.ndarray]:
@@ -131,13 +148,13 @@ def test_results_that_arrive_after_the_next_step_began(machine: str) -> None:
 def test_a_broken_program_is_caught() -> None:
     """One instruction changed: a value is wrong, not only its reference."""
     model = models.mlp()
-    program = model.segments[0]
+    program = model.artifact.segments[0]
     words = [*program]
     place = next(i for i in range(len(words)) if words[i].opcode.mnemonic == "vadd.bf16")
     broken = list(words[place].operands)
     broken[1], broken[2] = broken[1], broken[1]
     words[place] = Instruction(words[place].opcode, tuple(broken))
-    model.segments = [Program.from_instructions(words)]
+    model.artifact.segments = [Program.from_instructions(words)]
     result = verify(model, references=models.REFERENCES)
     assert result.first is not None and result.first.name == "bias"
 
@@ -145,8 +162,8 @@ def test_a_broken_program_is_caught() -> None:
 def test_reading_unwritten_memory_is_caught() -> None:
     """Memory starts as NaN, so weights that are not placed show."""
     model = models.mlp()
-    del model.weights["b"]
-    model.regions["b"] = replace(model.regions["b"], kind="activation")
+    del model.artifact.weights["b"]
+    model.artifact.regions["b"] = replace(model.artifact.regions["b"], kind="activation")
     zeros = np.zeros((50, 70), np.uint16)
 
     def add(profile: Any, options: Any, operands: Any) -> dict[str, np.ndarray]:
@@ -194,7 +211,9 @@ def test_inputs_are_given_or_random() -> None:
 def original(x: np.ndarray) -> np.ndarray:
     model = models.mlp()
     w, b = (
-        model.regions[n].layout.unpack(model.weights[n].tobytes()).astype(np.float64)
+        model.artifact.regions[n]
+        .layout.unpack(model.artifact.weights[n].tobytes())
+        .astype(np.float64)
         for n in ("w", "b")
     )
     return (x.astype(np.float64) @ w + b).astype(np.float32)[None]
@@ -243,7 +262,9 @@ def imported() -> Any:
 
     model = models.mlp()
     weights = {
-        n: model.regions[n].layout.unpack(model.weights[n].tobytes()).astype(np.float32)
+        n: model.artifact.regions[n]
+        .layout.unpack(model.artifact.weights[n].tobytes())
+        .astype(np.float32)
         for n in ("w", "b")
     }
     return Imported(
@@ -258,7 +279,9 @@ def imported() -> Any:
 def test_layers_against_an_imported_model() -> None:
     model = models.mlp()
     sources = (("fc: matmul text:4",), ("fc: matmul text:4", "block.0.bias: addf text:5"))
-    model.steps = [replace(s, sources=n) for s, n in zip(model.steps, sources, strict=True)]
+    model.artifact.steps = [
+        replace(s, sources=n) for s, n in zip(model.artifact.steps, sources, strict=True)
+    ]
     result = verify(model, original=imported(), per_layer=True, references=models.REFERENCES)
     first, second = result.layers
     assert first.accuracy is not None and 0.999 < first.accuracy.cosine < 1
@@ -267,9 +290,8 @@ def test_layers_against_an_imported_model() -> None:
     assert "worst steps" in result.text()
     assert result.to_json()["layers"][0]["accuracy"]["cosine"] == first.accuracy.cosine
     # A result that is kept in another form has no counterpart.
-    model.regions["h"] = replace(model.regions["h"], layout=models.Layout((70, 50), "bf16"))
-    calls = [ReferenceCall(0, 0, "fc", 0, {}, {"out": ("h", 0)})]
-    assert find_counterparts(model, calls, imported()).values == {}
+    other = wanted(model, {(0, 0): np.zeros((70, 50), ml_dtypes.bfloat16)})
+    assert find_counterparts(model, other, imported()).values == {}
 
 
 LAYERS = """
@@ -294,9 +316,11 @@ def test_rounds_find_their_own_layers() -> None:
     spec = TensorSpec("x", (20, 32), "bf16")
     original = Imported(parse_text(LAYERS), {}, (spec,), (spec,), "text")
     model = models.looped(3)
-    model.steps[0] = replace(model.steps[0], sources=("layers.0: addf", "layers.0: negf"))
-    calls = [ReferenceCall(0, n, "", 0, {}, {"out": ("h", 0)}) for n in range(3)]
-    found = find_counterparts(model, calls, original)
+    model.artifact.steps[0] = replace(
+        model.artifact.steps[0], sources=("layers.0: addf", "layers.0: negf")
+    )
+    result = np.zeros((20, 32), ml_dtypes.bfloat16)
+    found = find_counterparts(model, wanted(model, {(0, n): result for n in range(3)}), original)
     names = [found.values[n].owner.attributes["tw.layer"].data for n in range(3)]  # pyright: ignore
     assert names == ["layers.0", "layers.1", "layers.2"]
     x = np.zeros((20, 32), ml_dtypes.bfloat16)
@@ -351,9 +375,10 @@ def test_comparing_bits() -> None:
     found = compare_bits(nan, other)
     assert found is not None and found.index == (0, 1) and found.different == 2
     assert compare_bits(np.array([True, False]), np.array([True, True])) is not None
-    codes = np.array([0x7F, 0xFF, 0x38], np.uint8)  # NaN, NaN, 1
-    assert compare_codes(codes, np.array([0xFF, 0x7F, 0x38], np.uint8)) is None
-    assert np.isnan(codes.view(ml_dtypes.float8_e4m3fn)[0])
+    codes = np.array([0x7F, 0xFF, 0x38], np.uint8).view(ml_dtypes.float8_e4m3fn)  # NaN, NaN, 1
+    others = np.array([0xFF, 0x7F, 0x38], np.uint8).view(ml_dtypes.float8_e4m3fn)
+    assert compare_bits(codes, others) is None and np.isnan(codes[0])
+    assert digest_bits(codes) == digest_bits(others) != digest_bits(codes[::-1])
 
 
 def test_accuracy_of_special_values() -> None:

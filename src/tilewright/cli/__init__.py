@@ -27,7 +27,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "targets": ("targets", "list the machines to compile for"),
     "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),
-    "translate": ("translate", "turn npu_isa MLIR into a program"),
     "analyze-quant": ("analyze_quant", "count precisions before and after a lowering"),
 }
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -17,10 +18,11 @@ from tilewright.errors import Location, TilewrightError
 from tilewright.io.file_access import write_atomically
 from tilewright.io.tensor_blob import tensor_pieces
 from tilewright.io.tensor_files import Tensor, read_tensor
-from tilewright.runtime.compiled_model import CompiledModel, Port
 from tilewright.runtime.example_inputs import KINDS, example_input, example_inputs, meanings
-from tilewright.runtime.port_types import PORT_TYPES
 from tilewright.runtime.values import as_port, describe
+from tilewright.targets.artifact import Port
+from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.port_types import PORT_TYPES
 
 INPUT_HELP = (
     "An input: NAME=FILE.npy, NAME=FILE.safetensors#TENSOR, NAME=FILE of raw bytes, NAME=zeros or "
@@ -32,7 +34,7 @@ INPUT_HELP = (
 
 
 def read_inputs(
-    model: CompiledModel, texts: Sequence[str], seed: int | None
+    model: CompiledModel[Any], texts: Sequence[str], seed: int | None
 ) -> dict[str, np.ndarray]:
     """Arrays for all inputs: as the command line gives them; with a seed, random for the others."""
     given = given_inputs(model, texts, seed or 0)
@@ -49,7 +51,9 @@ def read_inputs(
     return given
 
 
-def given_inputs(model: CompiledModel, texts: Sequence[str], seed: int) -> dict[str, np.ndarray]:
+def given_inputs(
+    model: CompiledModel[Any], texts: Sequence[str], seed: int
+) -> dict[str, np.ndarray]:
     """Arrays by name for the inputs that the command line gives."""
     given: dict[str, np.ndarray] = {}
     for text in texts:
@@ -60,7 +64,7 @@ def given_inputs(model: CompiledModel, texts: Sequence[str], seed: int) -> dict[
     return given
 
 
-def _input(model: CompiledModel, text: str, seed: int) -> list[tuple[str, np.ndarray]]:
+def _input(model: CompiledModel[Any], text: str, seed: int) -> list[tuple[str, np.ndarray]]:
     name, mark, source = text.partition("=")
     if not mark and text.endswith(".safetensors"):
         wanted = [n for n in model.inputs if n not in model.state]
@@ -113,7 +117,7 @@ def _from_raw(port: Port, tensor: Tensor) -> np.ndarray:
 # --- outputs ----------------------------------------------------------------------------
 
 
-def plan_outputs(model: CompiledModel, texts: Sequence[str]) -> list[tuple[str | None, Path]]:
+def plan_outputs(model: CompiledModel[Any], texts: Sequence[str]) -> list[tuple[str | None, Path]]:
     """(output or None for all of them, file) for every --output; mistakes are found before a run."""
     plan: list[tuple[str | None, Path]] = []
     for text in texts:

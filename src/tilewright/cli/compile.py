@@ -18,7 +18,7 @@ from tilewright.errors import Location, TilewrightError
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
     from tilewright.frontend.samples import Arrays
-    from tilewright.runtime.compiled_model import CompiledModel
+    from tilewright.targets.compiled_model import CompiledModel
 
 HELP = """Compile MODEL into the bundle OUT, which `run`, `verify` and `report` take.
 

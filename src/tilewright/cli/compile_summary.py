@@ -7,35 +7,43 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.runtime.compiled_model import CompiledModel, HostPart, Step
 from tilewright.runtime.memory_map import MemoryMap
 from tilewright.runtime.values import describe
+from tilewright.targets.artifact import HostPart, Inspectable, calls
+from tilewright.targets.compiled_model import CompiledModel
+
+SHORT = {"f8E4M3FN": "fp8", "bf16": "bf16"}  # formats as people call them
 
 
-def document(compiled: CompiledModel, files: dict[str, str], seconds: float) -> dict[str, Any]:
+def document(compiled: CompiledModel[Any], files: dict[str, str], seconds: float) -> dict[str, Any]:
     """The summary for a script; `text` is the same for a person."""
     memory = MemoryMap.of(compiled)
-    turns = [0] * len(compiled.steps)
-    for index, _, _ in compiled.calls():
+    artifact, bound = compiled.artifact, compiled.artifact.bound()
+    turns = [0] * len(artifact.steps)
+    for index, _, _ in calls(artifact):
         turns[index] += 1
+    weights = [t for t in artifact.tensors.values() if t.kind in ("weight", "constant")]
     bundle = files.get("bundle")
     return {
         "model": compiled.name,
-        "target": compiled.profile.name,
+        "target": artifact.target,
         "inputs": [describe(compiled.ports[name]) for name in compiled.inputs],
         "outputs": [describe(compiled.ports[name]) for name in compiled.outputs],
         "state": dict(compiled.state),
-        "steps": [_step(compiled, step, turns[k]) for k, step in enumerate(compiled.steps)],
+        "steps": [_step(compiled, k, turns[k]) for k in range(len(artifact.steps))],
         "rounds": [
             {"count": r.count, "first": r.first, "end": r.end, "names": list(r.names)}
-            for r in compiled.rounds
+            for r in artifact.loops
         ],
-        "macs": sum(step.macs * count for step, count in zip(compiled.steps, turns, strict=True)),
+        "macs": sum(step.macs * count for step, count in zip(artifact.steps, turns, strict=True)),
         "code": {"bytes": list(memory.code_bytes), "limit": memory.code_limit},
         "weights": {
-            "bytes": sum(raw.nbytes for raw in compiled.weights.values()),
-            "tensors": len(compiled.weights),
+            "bytes": sum(tensor.bytes * tensor.count for tensor in weights),
+            "tensors": len(weights),
         },
+        "bound": None
+        if bound is None
+        else {"cycles": bound.cycles, "cause": bound.cause, "terms": dict(bound.terms)},
         "memory": {
             space: {"used": memory.used(space), "bytes": size}
             for space, size in memory.sizes.items()
@@ -61,18 +69,19 @@ def document(compiled: CompiledModel, files: dict[str, str], seconds: float) -> 
     }
 
 
-def _step(compiled: CompiledModel, step: Step, turns: int) -> dict[str, Any]:
-    spaces: dict[str, list[str]] = {"vmem": [], "dram": []}
+def _step(compiled: CompiledModel[Any], number: int, turns: int) -> dict[str, Any]:
+    artifact = compiled.artifact
+    step, tensors = artifact.steps[number], artifact.tensors
+    spaces: dict[str, list[str]] = {}
     for parameter, name in step.operands.items():
-        spaces[compiled.regions[name].space].append(parameter)
+        if name in tensors:
+            spaces.setdefault(tensors[name].space, []).append(parameter)
     return {
         "layer": step.name,
         "kernel": step.kernel,
-        "words": step.end_word - step.first_word,
+        "words": artifact.excerpt(number, 0)[1] if isinstance(artifact, Inspectable) else 0,
         "turns": turns,
-        "segment": step.segment,
-        "vmem": spaces["vmem"],
-        "dram": spaces["dram"],
+        "places": spaces,
         "operands": dict(step.operands),
         "macs": step.macs,
         "sources": list(step.sources),
@@ -87,15 +96,19 @@ def text(found: dict[str, Any]) -> str:
     lines += ["", *_steps(found), ""]
     code, limit = found["code"]["bytes"], found["code"]["limit"]
     pieces = f" in {len(code)} segments" if len(code) > 1 else ""
-    lines.append(f"code     {sum(code):,} bytes{pieces}, instruction memory {limit:,}")
+    if code:
+        lines.append(f"code     {sum(code):,} bytes{pieces}, instruction memory {limit:,}")
     lines.append(f"weights  {found['weights']['bytes']:,} bytes, {found['macs']:,} multiplications")
     for space, use in found["memory"].items():
         lines.append(f"{space.upper():<8} {use['used']:,} of {use['bytes']:,} bytes")
-    fp8 = sum(note.get("format") == "f8E4M3FN" for note in found["quantisation"].values())
-    lines.append(f"fp8      {fp8} tensors, scales from {found['provenance']['calibration']}")
+    formats = Counter(note.get("format") for note in found["quantisation"].values())
+    for name, count in formats.items():
+        if name is not None:
+            source = found["provenance"]["calibration"]
+            lines.append(f"{SHORT.get(name, name):<8} {count} tensors, scales from {source}")
     lines += _accuracy(found["quantisation"])
-    if found["provenance"].get("bound"):
-        bound, cause = found["provenance"]["bound"], found["provenance"]["bound_cause"]
+    if found["bound"]:
+        bound, cause = found["bound"]["cycles"], found["bound"]["cause"]
         lines.append(f"bound    {bound:,} cycles at least, set by {cause}")
     lines += _host(found["host"])
     times = ", ".join(f"{name} {value:.2f}" for name, value in found["seconds"].items())
@@ -118,7 +131,9 @@ def _accuracy(notes: dict[str, Any], shown: int = 3) -> list[str]:
 
 
 def _steps(found: dict[str, Any]) -> list[str]:
-    rows: list[tuple[str, ...]] = [("step", "words", "turns", "layer", "kernel", "VMEM", "DRAM")]
+    spaces = sorted(found["memory"], key=lambda name: found["memory"][name]["bytes"])
+    heads = ("step", "words", "turns", "layer", "kernel", *(name.upper() for name in spaces))
+    rows: list[tuple[str, ...]] = [heads]
     for number, step in enumerate(found["steps"]):
         rows.append(
             (
@@ -127,8 +142,7 @@ def _steps(found: dict[str, Any]) -> list[str]:
                 str(step["turns"]),
                 step["layer"],
                 step["kernel"],
-                " ".join(step["vmem"]) or "-",
-                " ".join(step["dram"]) or "-",
+                *(" ".join(step["places"].get(name, ())) or "-" for name in spaces),
             )
         )
     return _table(rows, 3)

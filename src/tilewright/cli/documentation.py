@@ -17,6 +17,7 @@ from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.linalg_ext import Linalg
 from tilewright.dialects.npu_kernel import NPUKernel
 from tilewright.dialects.npu_schedule import NPUSchedule
+from tilewright.dialects.xdsl_api import TypeAttribute
 from tilewright.extensions import DIALECTS, PIPELINES, load
 from tilewright.transforms import load_pass, passes
 
@@ -99,7 +100,13 @@ def _dialect(dialect) -> list[str]:
     for op in dialect.operations:
         lines += _operation(op)
     for attribute in dialect.attributes:
-        lines += [f"### `!{attribute.name}`", "", inspect.cleandoc(attribute.__doc__ or ""), ""]
+        mark = "!" if issubclass(attribute, TypeAttribute) else "#"
+        lines += [
+            f"### `{mark}{attribute.name}`",
+            "",
+            inspect.cleandoc(attribute.__doc__ or ""),
+            "",
+        ]
     return lines
 
 

@@ -60,7 +60,7 @@ page is written and names the first wrong step), 2 for bad input.
 )
 @click.option(
     "--machine",
-    type=click.Choice(["native", "python"]),
+    metavar="NAME",
     default=None,
     help="Which simulator; native unless it is not built.",
 )
@@ -133,7 +133,7 @@ def _target(bundle: str, page: str | None) -> str:
 def _say(data: ReportData, target: str | None) -> None:
     if data.run is not None:
         ratio = f", {data.ratio:.3f} x the bound" if data.ratio is not None else ""
-        click.echo(f"{data.name} on {data.profile}: {data.run.cycles:,} cycles{ratio}")
+        click.echo(f"{data.name} on {data.target}: {data.run.cycles:,} cycles{ratio}")
     if data.accuracy is None:
         click.echo(f"values not verified: {data.not_verified}")
     elif data.accuracy.exact:

@@ -51,7 +51,7 @@ does not end, 2 for bad input.
 )
 @click.option(
     "--machine",
-    type=click.Choice(["native", "python"]),
+    metavar="NAME",
     default=None,
     help="Which simulator; native unless it is not built.",
 )
@@ -117,7 +117,7 @@ def command(
         click.echo(summary)
     else:
         ratio = f", {summary.cycles / summary.bound:.3f} x the bound" if summary.bound else ""
-        click.echo(f"{model.name} on {model.profile.name}: {summary.cycles:,} cycles{ratio}")
+        click.echo(f"{model.name} on {model.artifact.target}: {summary.cycles:,} cycles{ratio}")
     for name, array in results.items():
         click.echo(f"{name}: {_shown(array)}")
     for file in files:
@@ -139,8 +139,8 @@ def _window(text: str | None) -> tuple[int, int] | None:
 
 def _figures(array: np.ndarray) -> dict[str, Any]:
     """What one wants to know of an array at a glance."""
-    from tilewright.runtime.port_types import port_type
     from tilewright.runtime.verification import number
+    from tilewright.targets.port_types import port_type
 
     found: dict[str, Any] = {"shape": list(array.shape), "dtype": port_type(array.dtype)}
     if array.size:

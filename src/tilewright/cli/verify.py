@@ -52,7 +52,7 @@ from float32 than rounding explains (or --min-cosine allows), 2 for bad input.
 )
 @click.option(
     "--machine",
-    type=click.Choice(["native", "python"]),
+    metavar="NAME",
     default=None,
     help="Which simulator; native unless it is not built.",
 )

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from math import pi, sqrt
 
+from tilewright.dialects import encoded_checks
 from tilewright.dialects import family_checks as checks
+from tilewright.dialects.encodings import check_encodings
 from tilewright.dialects.kernel_call import AttributeSpec, Family, KernelCall, Role
 from tilewright.dialects.xdsl_api import Attribute
 
@@ -27,6 +29,7 @@ DTYPE_SUFFIXES = frozenset(
         "f32",
         "f64",
         "i1",
+        "i2",
         "i4",
         "i8",
         "i16",
@@ -409,6 +412,91 @@ _QUANTISATION = [
     ),
 ]
 
+_ENCODED = [
+    Family(
+        "quantise",
+        "codes of x: x divided by the scale of the result's encoding, or times the operand factor, "
+        "rounded to even, plus the zero point, saturated",
+        _roles("x [factor]"),
+        (
+            AttributeSpec(
+                "method",
+                "string",
+                "x * f32(1 / scale), or x / scale",
+                "multiply",
+                False,
+                ("multiply", "divide"),
+            ),
+            _MAPS,
+        ),
+        encoded_checks.quantise,
+        "quant",
+    ),
+    Family(
+        "dequantise",
+        "f32(code - zero) * scale, of the operand's encoding",
+        _roles("x"),
+        (),
+        encoded_checks.dequantise,
+        "quant",
+    ),
+    Family(
+        "rescale",
+        "f32(x) * factor; for codes rounded to even, plus the zero point, saturated",
+        _roles("x [factor]"),
+        (AttributeSpec("factor", "float", "when there is no operand for it"), _MAPS),
+        encoded_checks.rescale,
+        "quant",
+    ),
+    Family(
+        "rescale_fixed",
+        "h = (x << left) * multiplier >> 32; h / 2^shift rounded to even, plus the zero point, "
+        "saturated",
+        _roles("x multiplier shift"),
+        (AttributeSpec("left", "integer", "bits that x is shifted left before", 0), _MAPS),
+        encoded_checks.rescale_fixed,
+        "quant",
+    ),
+    Family(
+        "encoded_add",
+        "codes of the sum of two tensors of codes",
+        _roles("lhs rhs"),
+        (
+            AttributeSpec(
+                "method",
+                "string",
+                "float: each code times the f32 ratio of scales, one f32 addition; fixed: integer "
+                "ratios in units of 2^-20",
+                "float",
+                False,
+                ("float", "fixed"),
+            ),
+        ),
+        encoded_checks.encoded_add,
+        "quant",
+    ),
+    Family(
+        "table",
+        "table[code + 128]: a function of an 8-bit code",
+        _roles("x table"),
+        (),
+        encoded_checks.table,
+        "quant",
+    ),
+    Family(
+        "absmax_factor",
+        "limit / max(largest magnitude along axis, least), the dimension stays with size 1",
+        _roles("x"),
+        (
+            _axis(-1),
+            AttributeSpec("limit", "float", "the largest code", 127.0),
+            AttributeSpec("least", "float", "the smallest magnitude that counts", 1e-5),
+        ),
+        encoded_checks.absmax_factor,
+        "rows",
+    ),
+]
+
 _SLICE = (
     AttributeSpec("offsets", "integers", "first index per dimension", required=True),
     AttributeSpec("sizes", "integers", "count per dimension", required=True),
@@ -519,7 +607,8 @@ _HOST = [
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in [
-        *_CONTRACTIONS, *_BINARY, *_UNARY, *_CHOICES, *_ROWS, *_WINDOWS, *_QUANTISATION, *_MOVEMENT, *_HOST,
+        *_CONTRACTIONS, *_BINARY, *_UNARY, *_CHOICES, *_ROWS, *_WINDOWS, *_QUANTISATION, *_ENCODED,
+        *_MOVEMENT, *_HOST,
     ]
 }  # fmt: skip
 
@@ -577,3 +666,4 @@ def check_call(call: KernelCall) -> None:
     _ = call.tensor_types(), call.result
     if call.family.check is not None:
         call.family.check(call)
+    check_encodings(call)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from tilewright.dialects.encodings import ChannelScaleAttr, ScaleAttr
 from tilewright.dialects.family_checks import resolve_transposes
+from tilewright.dialects.fused import EpilogueStepAttr, FusedOp
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
 from tilewright.dialects.kernel_syntax import (
@@ -19,6 +21,7 @@ from tilewright.dialects.kernel_syntax import (
     print_contraction,
     verify_call,
 )
+from tilewright.dialects.layers import LayersOp, LayerYieldOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Dialect,
@@ -167,4 +170,8 @@ class UKernelGenericOp(KernelCallOp):
     traits = traits_def(Pure())
 
 
-NPUKernel = Dialect("npu_kernel", [MatmulOp, UKernelGenericOp], [])
+NPUKernel = Dialect(
+    "npu_kernel",
+    [MatmulOp, UKernelGenericOp, FusedOp, LayersOp, LayerYieldOp],
+    [ScaleAttr, ChannelScaleAttr, EpilogueStepAttr],
+)

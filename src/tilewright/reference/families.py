@@ -20,6 +20,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.reference import composites, dtypes
 from tilewright.reference.dtypes import Array, ElementType
+from tilewright.reference.encoded_operands import sum_of_codes, sums_codes
 from tilewright.reference.faults import fault
 from tilewright.reference.reductions import combine, fold
 from tilewright.reference.scalar_integers import convert
@@ -291,6 +292,8 @@ def cast(call: Call) -> Array:
 @family("reduction_sum", "reduction_max", "reduction_min", "reduction_prod", "reduction_mean")
 def reduction(call: Call) -> Array:
     kind = call.kernel.family.name.removeprefix("reduction_")
+    if kind == "sum" and sums_codes(call):
+        return sum_of_codes(call)
     x, element = call.values["x"], call.elements["x"]
     axes = call.kernel.integers("axes") or ()
     initial = call.values.get("init")

@@ -10,6 +10,7 @@ from tilewright.dialects.family_checks import resolve_transposes
 from tilewright.reference import attention, composites, dtypes
 from tilewright.reference.contraction import multiply
 from tilewright.reference.dtypes import Array
+from tilewright.reference.encoded_operands import exact, plain, sums_codes
 from tilewright.reference.families import Call, family
 from tilewright.reference.faults import fault
 from tilewright.reference.reductions import fold
@@ -19,7 +20,7 @@ from tilewright.reference.views import operand_view
 
 def matrix_product(call: Call) -> Array:
     """The wide product of lhs and rhs, transposes resolved, with `acc` added if there is one."""
-    left, right = call.values["lhs"], call.values["rhs"]
+    left, right = plain(call, "lhs"), plain(call, "rhs")
     marks = resolve_transposes(
         left.shape,
         right.shape,
@@ -35,7 +36,7 @@ def matrix_product(call: Call) -> Array:
         right = np.swapaxes(right, -1, -2)
     product = multiply(left, right)
     initial = call.values.get("acc")
-    return product if initial is None else product + initial
+    return exact(call, product if initial is None else product + initial)
 
 
 @family("matmul")
@@ -107,7 +108,7 @@ def _windows(x: Array, kernel: tuple[int, int], call: Call, border: float) -> Ar
 
 @family("conv2d")
 def conv2d(call: Call) -> Array:
-    x, w, bias = call.values["x"], call.values["w"], call.values.get("bias")
+    x, w, bias = plain(call, "x"), plain(call, "w"), call.values.get("bias")
     channels_last = call.kernel.string("layout") == "nhwc_hwcf"
     if channels_last:
         x, w = x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)
@@ -126,6 +127,7 @@ def conv2d(call: Call) -> Array:
     result = np.concatenate(parts, axis=-1)
     if bias is not None:
         result = result + bias
+    result = exact(call, result)
     return result if channels_last else result.transpose(0, 3, 1, 2)
 
 
@@ -133,6 +135,8 @@ def conv2d(call: Call) -> Array:
 def pool(call: Call) -> Array:
     kind = call.kernel.family.name.removeprefix("pool_")
     x, element = call.values["x"], call.elements["x"]
+    if kind == "sum" and sums_codes(call):
+        x, element = plain(call, "x").astype(np.int64), dtypes.integer(64)
     kernel = call.kernel.integers("kernel") or (1, 1)
     channels_last = call.kernel.string("layout") == "nhwc"
     if channels_last:
@@ -140,6 +144,8 @@ def pool(call: Call) -> Array:
     lowest = -np.inf if element.is_float else -(2 ** (element.bits - 1))
     view = _windows(x, (kernel[0], kernel[1]), call, lowest if kind == "max" else 0)
     folded = fold(view, (4, 5), "max" if kind == "max" else "sum", element)[..., 0, 0]
+    if kind == "sum":
+        folded = exact(call, folded)
     if kind == "avg":
         if call.kernel.flag("count_include_pad"):
             count: Array = np.asarray(kernel[0] * kernel[1], dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.reference import dtypes
 from tilewright.reference.dtypes import Array
@@ -50,7 +50,7 @@ _INDEX_COMPARISONS = (
 def constant(op: Operation, builder: Builder) -> Evaluate:
     value = attribute_of(op, "value")
     if isinstance(value, builtin.DenseResourceAttr):
-        return named_weight(op, builder, value.resource_handle.data)
+        return named_weight(op, builder, value.resource_handle.data, op.results[0])
     array = constant_array(op)
     if is_index_scalar(op.results[0]):
         number = int(array)
@@ -58,10 +58,12 @@ def constant(op: Operation, builder: Builder) -> Evaluate:
     return lambda: array
 
 
-def named_weight(op: Operation, builder: Builder, name: str) -> Evaluate:
-    """A weight looked up when it is needed, so that only live weights are in memory."""
-    element = element_of(op.results[0])
-    shape = tensor_shape(op.results[0])
+def named_weight(op: Operation, builder: Builder, name: str, value: SSAValue) -> Evaluate:
+    """A weight looked up when it is needed, so that only live weights are in memory.
+
+    value: what it becomes in the program.
+    """
+    element, shape = element_of(value), tensor_shape(value)
 
     def load() -> Array:
         found = builder.weights(name)

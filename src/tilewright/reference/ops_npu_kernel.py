@@ -7,17 +7,29 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from tilewright.dialects.fused import FusedOp
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.layers import LayersOp
 from tilewright.reference import (
     dtypes,
+    families_encoded,  # noqa: F401  registers its families
     families_movement,  # noqa: F401  registers its families
     families_products,  # noqa: F401  registers its families
 )
 from tilewright.reference.dtypes import Array
 from tilewright.reference.families import FAMILY_FUNCTIONS, Call, remembering
 from tilewright.reference.faults import fault
-from tilewright.reference.program import Builder, Evaluate, as_array, element_of, operation
+from tilewright.reference.ops_arith import named_weight
+from tilewright.reference.program import (
+    Builder,
+    Evaluate,
+    Slots,
+    Step,
+    as_array,
+    control,
+    operation,
+)
 from tilewright.reference.scalar_ops import attribute_of
 
 
@@ -49,10 +61,10 @@ def bind(op: Operation, kernel: KernelCall) -> Any:
     kernel = remembering(kernel)
     names = kernel.role_names()
     shape = tuple(kernel.result.get_shape())
-    elements = [element_of(v) for v in op.operands]
+    elements = [dtypes.element_type(t) for t in kernel.operand_types]
     by_role = kernel.operands_by_role(elements)
     kinds = {n: e[0] if isinstance(e, list) else e for n, e in by_role.items()}
-    target = element_of(op.results[0])
+    target = dtypes.element_type(kernel.result_type)
     many = {role.name for role in kernel.family.roles if role.many}
 
     def make(*values: Any) -> Call:
@@ -77,9 +89,11 @@ def finish(call: Call, values: Array) -> Array:
     return dtypes.stored(values, call.target)
 
 
-def evaluate_call(op: Operation, kernel: KernelCall) -> Evaluate:
+def evaluate_call(op: Operation, kernel: KernelCall, builder: Builder | None = None) -> Evaluate:
     """A function from operand arrays to the result of a family without machine state."""
-    function = FAMILY_FUNCTIONS.get(kernel.family.name)
+    name = kernel.family.name
+    own = builder.semantics.families if builder is not None else {}
+    function = own.get(name) or FAMILY_FUNCTIONS.get(name)
     if function is None:
         raise fault(op, "TW1501", f"the kernel family {kernel.family.name} has no meaning here")
     make = bind(op, kernel)
@@ -93,9 +107,62 @@ def evaluate_call(op: Operation, kernel: KernelCall) -> Evaluate:
 
 @operation("npu_kernel.matmul")
 def matmul(op: Operation, builder: Builder) -> Evaluate:
-    return evaluate_call(op, contraction_call(op))
+    return evaluate_call(op, contraction_call(op), builder)
 
 
 @operation("npu_kernel.ukernel_generic")
 def ukernel_generic(op: Operation, builder: Builder) -> Evaluate:
-    return evaluate_call(op, symbol_call(op))
+    return evaluate_call(op, symbol_call(op), builder)
+
+
+@operation("npu_kernel.fused")
+def fused(op: Operation, builder: Builder) -> Evaluate:
+    """The kernel and then every step of its epilogue, each with the rounding of its type."""
+    assert isinstance(op, FusedOp)
+    kernel = evaluate_call(op, op.call(), builder)
+    count, extras = len(op.inputs), list(op.extras)
+    steps = []
+    for step in op.steps():
+        places = [None if v is None else count + extras.index(v) for v in step.operands]
+        steps.append((evaluate_call(op, step.call, builder), places))
+
+    def evaluate(*values: Any) -> Array:
+        value = kernel(*values[:count])
+        for function, places in steps:
+            value = function(*[value if at is None else values[at] for at in places])
+        return value
+
+    return evaluate
+
+
+@control("npu_kernel.layers")
+def layers(op: Operation, builder: Builder) -> Step:
+    """Iterations one after the other; weights are looked up when their iteration begins."""
+    assert isinstance(op, LayersOp)
+    start = [builder.slot(v) for v in op.start]
+    each = [[builder.slot(v) for v in row] for row in op.each_values()]
+    results = [builder.slot(v) for v in op.outputs]
+    body = builder.block(builder.single_block(op.regions[0], op))
+    weights = [
+        [named_weight(op, builder, name, argument) for name in names]
+        for argument, names in zip(op.weight_arguments, op.weight_names(), strict=True)
+    ]
+    width, kept = len(start), len(op.terminator.collected)
+
+    def step(slots: Slots) -> None:
+        carried = [slots[slot] for slot in start]
+        collected: list[list[Any]] = [[] for _ in range(kept)]
+        for number in range(op.iterations):
+            given = [*carried, *(slots[row[number]] for row in each)]
+            given += [row[number]() for row in weights]
+            for slot, value in zip(body.arguments, given, strict=True):
+                slots[slot] = value
+            found = body.run(slots)
+            carried = found[:width]
+            for row, value in zip(collected, found[width:], strict=True):
+                row.append(value)
+        values = [*carried, *(value for row in collected for value in row)]
+        for slot, value in zip(results, values, strict=True):
+            slots[slot] = value
+
+    return step

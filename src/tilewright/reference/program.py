@@ -36,10 +36,15 @@ class Semantics:
                 result type; "stepwise": every step rounds as the body of the operation says.
     machine     None: kernel launches mean the same as the whole-tensor operations they came from;
                 "atlas-v0": launches round as that machine's kernels do (`machine_kernels`).
+    families    what kernel families compute on a machine, where that differs from the table of
+                `families`: a function of the `Call`, whose result is rounded to the result's type.
     """
 
     accumulate: str = "wide"
     machine: str | None = None
+    families: Mapping[str, Callable[[Any], Array]] = field(
+        default_factory=dict, compare=False, hash=False
+    )
 
 
 def _nothing(slots: Slots) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tilewright
 from tilewright.report.layer_formats import with_formats
@@ -18,29 +19,29 @@ from tilewright.report.model_report import (
     StepRow,
     Text,
 )
-from tilewright.runtime.compiled_model import (
-    CompiledModel,
+from tilewright.targets.artifact import (
     DevicePart,
     HostPart,
-    Region,
-    Rounds,
+    Inspectable,
+    LayerLoop,
+    Tensor,
+    calls,
 )
-from tilewright.targets.atlas.profile import Profile
-from tilewright.targets.atlas.program import Program
-from tilewright.targets.atlas.text import WORD, instruction_text, label_names
+from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.registry import description_of
+from tilewright.targets.target import Memory
 
-LANES = ("MXU0", "MXU1", "VPU", "LSU", "DMA", "SCALAR")  # as people read them
 ASSEMBLY_LINES = 60  # of each step, fewer if there are many steps
 ALL_ASSEMBLY_LINES = 8_000
 PHASE_LINES = 600  # of each phase
 PHASE_BYTES = 80_000
 ALL_PHASE_BYTES = 600_000  # a page stays small enough to be mailed
 LINE_WIDTH = 400  # longer lines are cut
-TILE_MACS = 32 * 32 * 32
+_CODE = "imem"  # what machines call the memory of their instructions
 
 
 def collect(
-    model: CompiledModel,
+    model: CompiledModel[Any],
     run: RunFigures | None = None,
     accuracy: AccuracyFigures | None = None,
     not_verified: str = "it was not asked for",
@@ -48,14 +49,16 @@ def collect(
     """What a page says about the model; without a run the measured columns stay empty."""
     host, device = _operations(model)
     share, share_of = _host_share(model, host, device)
+    artifact, machine = model.artifact, description_of(model.artifact)
     turns = _turns(model)
     bound, bound_of = _bound(model, turns)
+    sizes = {memory.name: memory.bytes for memory in machine.memories}
     return ReportData(
         name=model.name,
-        profile=model.profile.name,
-        profile_text=model.profile.description,
+        target=artifact.target,
+        target_text=machine.summary,
         version=tilewright.__version__,
-        units=[unit for unit in LANES if unit in model.profile.units],
+        units=list(machine.units) or sorted(run.busy if run else ()),
         provenance=dict(model.provenance),
         inputs=list(model.inputs),
         outputs=list(model.outputs),
@@ -67,16 +70,17 @@ def collect(
         host_share=share,
         host_share_of=share_of,
         steps=_steps(model),
-        rounds=[_rounds(rounds) for rounds in model.rounds],
-        regions=[_region(region) for region in model.regions.values()],
-        memories=[_memory(model, space) for space in ("vmem", "dram")],
-        code_bytes=[len(segment) * WORD for segment in model.segments],
-        code_limit=model.profile.imem_bytes,
-        macs=sum(step.macs * count for step, count in zip(model.steps, turns, strict=True)),
-        macs_per_cycle=_macs_per_cycle(model.profile),
+        rounds=[_rounds(loop) for loop in artifact.loops],
+        regions=[_region(tensor) for tensor in artifact.tensors.values()],
+        memories=[_memory(model, memory) for memory in _shown(model, machine.memories)],
+        code_bytes=list(artifact.code_bytes) if isinstance(artifact, Inspectable) else [],
+        code_limit=sizes.get(_CODE, 0),
+        macs=sum(step.macs * count for step, count in zip(artifact.steps, turns, strict=True)),
+        macs_per_cycle=machine.macs_per_cycle,
         bound=bound,
         bound_of=bound_of,
-        bound_terms=_bound_terms(model),
+        bound_terms=dict(whole.terms) if (whole := artifact.bound()) else {},
+        losses=dict(machine.losses),
         run=run,
         accuracy=accuracy,
         not_verified="" if accuracy else not_verified,
@@ -116,78 +120,48 @@ def phase_texts(phases: Mapping[str, str], budget: int = ALL_PHASE_BYTES) -> lis
     return [shortened(name, text, size=limit) for name, text in phases.items()]
 
 
-def _turns(model: CompiledModel) -> list[int]:
+def _turns(model: CompiledModel[Any]) -> list[int]:
     """How often each step is carried out."""
-    counts = [0] * len(model.steps)
-    for index, _, _ in model.calls():
+    counts = [0] * len(model.artifact.steps)
+    for index, _, _ in calls(model.artifact):
         counts[index] += 1
     return counts
 
 
-def _bound(model: CompiledModel, turns: Sequence[int]) -> tuple[int, str]:
-    whole, cause = model.provenance.get("bound"), model.provenance.get("bound_cause")
-    if isinstance(whole, int) and whole > 0:
-        return whole, f"by {cause}" if cause else "whole model"
-    if not all(step.bound for step in model.steps):
+def _bound(model: CompiledModel[Any], turns: Sequence[int]) -> tuple[int, str]:
+    whole, steps = model.artifact.bound(), model.artifact.steps
+    if whole is not None and whole.cycles > 0:
+        return whole.cycles, f"by {whole.cause}" if whole.cause else "whole model"
+    if not all(step.bound for step in steps):
         return 0, "not known for every step"
-    total = sum(step.bound * count for step, count in zip(model.steps, turns, strict=True))
+    total = sum(step.bound * count for step, count in zip(steps, turns, strict=True))
     return total, "sum of the steps"
 
 
-def _bound_terms(model: CompiledModel) -> dict[str, int]:
-    terms = model.provenance.get("bound_terms")
-    if not isinstance(terms, dict):
-        return {}
-    return {str(name): ticks for name, ticks in terms.items() if isinstance(ticks, int)}
-
-
-def _macs_per_cycle(profile: Profile) -> float:
-    intervals = (profile.timing[f"matmul_mxu{n}"].interval for n in (0, 1))
-    return sum(TILE_MACS / interval for interval in intervals if interval)
-
-
-def _steps(model: CompiledModel) -> list[StepRow]:
-    names = [label_names(segment) for segment in model.segments]
-    shown = min(ASSEMBLY_LINES, max(4, ALL_ASSEMBLY_LINES // max(1, len(model.steps))))
-    return [
-        StepRow(
-            name=step.name,
-            kernel=step.kernel,
-            operands=dict(step.operands),
-            options=dict(step.options),
-            sources=list(step.sources),
-            segment=step.segment,
-            first_word=step.first_word,
-            end_word=step.end_word,
-            macs=step.macs,
-            bound=step.bound,
-            assembly=_assembly(
-                step.name,
-                model.segments[step.segment],
-                step.first_word,
-                step.end_word,
-                names[step.segment],
-                shown,
-            ),
+def _steps(model: CompiledModel[Any]) -> list[StepRow]:
+    artifact = model.artifact
+    most = min(ASSEMBLY_LINES, max(4, ALL_ASSEMBLY_LINES // max(1, len(artifact.steps))))
+    rows = []
+    for number, step in enumerate(artifact.steps):
+        lines, count = (), 0
+        if isinstance(artifact, Inspectable):
+            lines, count = artifact.excerpt(number, most)
+        rows.append(
+            StepRow(
+                name=step.name,
+                kernel=step.kernel,
+                operands=dict(step.operands),
+                options=dict(step.options),
+                sources=list(step.sources),
+                macs=step.macs,
+                bound=step.bound,
+                assembly=Text(step.name, "\n".join(lines), count, max(0, count - most)),
+            )
         )
-        for step in model.steps
-    ]
+    return rows
 
 
-def _assembly(
-    name: str, program: Program, first: int, end: int, labels: dict[int, str], most: int
-) -> Text:
-    """The first instructions of a step, each with its byte address and the label before it."""
-    shown = min(end, first + most)
-    lines: list[str] = []
-    for index in range(first, shown):
-        if index in labels:
-            lines.append(f"{labels[index]}:")
-        lines.append(f"{index * WORD:#07x}  {instruction_text(program, index, labels)}")
-    return Text(name, "\n".join(lines), end - first, end - shown)
-
-
-def _rounds(rounds: Rounds) -> RoundsRow:
+def _rounds(rounds: LayerLoop) -> RoundsRow:
     """Rounds have names of their own, or a number where they are called alike."""
     names = list(rounds.names)
     if len(set(names)) < rounds.count:
@@ -195,66 +169,72 @@ def _rounds(rounds: Rounds) -> RoundsRow:
     return RoundsRow(rounds.first, rounds.end, names)
 
 
-def _region(region: Region) -> RegionRow:
+def _region(tensor: Tensor) -> RegionRow:
     return RegionRow(
-        name=region.name,
-        space=region.space,
-        address=region.address,
-        end=region.address + region.bytes,
-        bytes=_used(region),
-        kind=region.kind,
-        shape=list(region.layout.shape),
-        dtype=region.layout.dtype,
-        order=region.layout.order,
-        first=region.first,
-        last=region.last,
-        count=region.count,
-        stride=region.stride,
+        name=tensor.name,
+        space=tensor.space,
+        address=tensor.address,
+        end=tensor.end,
+        bytes=_used(tensor),
+        kind=tensor.kind,
+        shape=list(tensor.shape),
+        dtype=tensor.dtype,
+        encoding=tensor.encoding,
+        first=tensor.first,
+        last=tensor.last,
+        count=tensor.count,
+        stride=tensor.stride,
     )
 
 
-def _used(region: Region) -> int:
-    """Bytes of the tensor, all rounds; what lies between the rounds belongs to others."""
-    return region.layout.bytes * region.count
+def _used(tensor: Tensor) -> int:
+    """Bytes of the tensor, all iterations; what lies between them belongs to others."""
+    return tensor.bytes * tensor.count
 
 
-def _memory(model: CompiledModel, space: str) -> MemoryUse:
-    regions = [region for region in model.regions.values() if region.space == space]
-    profile = model.profile
+def _shown(model: CompiledModel[Any], memories: Sequence[Memory]) -> list[Memory]:
+    """Memories that hold tensors, the smallest first."""
+    spaces = {tensor.space for tensor in model.artifact.tensors.values()}
+    mine = [memory for memory in memories if memory.name != _CODE or memory.name in spaces]
+    return sorted(mine, key=lambda memory: memory.bytes)
+
+
+def _memory(model: CompiledModel[Any], memory: Memory) -> MemoryUse:
+    tensors = [one for one in model.artifact.tensors.values() if one.space == memory.name]
     peak, where = 0, 0
-    for step in range(len(model.steps)):
-        live = sum(_used(region) for region in regions if region.first <= step <= region.last)
+    for step in range(len(model.artifact.steps)):
+        live = sum(_used(one) for one in tensors if one.first <= step <= one.last)
         if live > peak:
             peak, where = live, step
     return MemoryUse(
-        space=space,
-        capacity=profile.vmem_bytes if space == "vmem" else profile.dram_bytes,
-        top=max((region.address + region.bytes for region in regions), default=0),
+        space=memory.name,
+        capacity=memory.bytes,
+        top=max((one.end for one in tensors), default=0),
         peak_live=peak,
         peak_step=where,
-        regions=len(regions),
+        regions=len(tensors),
     )
 
 
-def _ports(model: CompiledModel) -> list[PortRow]:
+def _ports(model: CompiledModel[Any]) -> list[PortRow]:
     order = [
         *((name, "input") for name in model.inputs),
         *((name, "output") for name in model.outputs),
     ]
     known = {name for name, _ in order}
     order += [(name, "between") for name in model.ports if name not in known]
-    rows = []
+    rows, tensors = [], model.artifact.tensors
     for name, direction in order:
         port = model.ports[name]
-        region = model.regions.get(port.region) if port.region else None
+        region = tensors.get(port.tensor) if port.tensor else None
         place = "host"
         if region is not None:
             place = f"{region.space.upper()} {region.address:#x}"
-        rows.append(PortRow(name, direction, list(port.shape), port.dtype, port.region, place))
+        rows.append(PortRow(name, direction, list(port.shape), port.dtype, port.tensor, place))
     return rows
 
 
-def _part(model: CompiledModel, part: HostPart | DevicePart) -> PartRow:
+def _part(model: CompiledModel[Any], part: HostPart | DevicePart) -> PartRow:
     if isinstance(part, HostPart):
         return PartRow(
             "host",
@@ -264,20 +244,19 @@ def _part(model: CompiledModel, part: HostPart | DevicePart) -> PartRow:
             len(part.reasons),
             list(part.reasons),
         )
-    steps = sum(1 for _, _, step in model.calls() if step.segment in part.segments)
-    segments = ", ".join(str(number) for number in part.segments)
-    word = "segment" if len(part.segments) == 1 else "segments"
-    return PartRow("device", f"{word} {segments}", list(part.inputs), list(part.outputs), steps, [])
+    artifact = model.artifact
+    steps = artifact.calls_of(part.entry) if isinstance(artifact, Inspectable) else 0
+    return PartRow("device", part.entry, list(part.inputs), list(part.outputs), steps, [])
 
 
-def _operations(model: CompiledModel) -> tuple[int, int]:
+def _operations(model: CompiledModel[Any]) -> tuple[int, int]:
     """Operations of the model on the host and on the device."""
     host = sum(len(part.reasons) for part in model.parts if isinstance(part, HostPart))
-    device = sum(max(1, len(step.sources)) for _, _, step in model.calls())
+    device = sum(max(1, len(step.sources)) for _, _, step in calls(model.artifact))
     return host, device
 
 
-def _host_share(model: CompiledModel, host: int, device: int) -> tuple[float, str]:
+def _host_share(model: CompiledModel[Any], host: int, device: int) -> tuple[float, str]:
     work = model.provenance.get("host_share")
     if isinstance(work, int | float):
         return float(work), "arithmetic"

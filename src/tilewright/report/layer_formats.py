@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.report.model_report import Errors, LayerErrors
-from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.targets.compiled_model import CompiledModel
 
 CALIBRATION = "calibration"  # where errors come from that the compiler measured
 _ERRORS = ("max_abs", "relative", "cosine")
 _NOT_FORMATS = (*_ERRORS, "by_round", "worst", "layer")
 
 
-def with_formats(model: CompiledModel, layers: list[LayerErrors]) -> list[LayerErrors]:
+def with_formats(model: CompiledModel[Any], layers: list[LayerErrors]) -> list[LayerErrors]:
     """The layers with formats and scales, and errors where only the compiler measured them.
 
     Without layers: what the compiler noted.
@@ -30,14 +30,14 @@ def with_formats(model: CompiledModel, layers: list[LayerErrors]) -> list[LayerE
     return [_filled(model, notes, layer) for layer in layers]
 
 
-def _filled(model: CompiledModel, notes: Mapping[str, Any], layer: LayerErrors) -> LayerErrors:
+def _filled(model: CompiledModel[Any], notes: Mapping[str, Any], layer: LayerErrors) -> LayerErrors:
     layer = replace(
         layer,
         formats=layer.formats or _formats(model, layer),
         scales=layer.scales or ", ".join(_scales_of(model, notes, layer)),
     )
     if layer.errors.cosine is None and layer.errors.relative is None and layer.step is not None:
-        result = model.steps[layer.step].operands.get("out", "")
+        result = model.artifact.steps[layer.step].operands.get("out", "")
         measured = _measured(notes.get(_plain(result)), layer.turn)
         if measured:
             errors = _errors(layer.errors.name, layer.errors.exact, measured)
@@ -61,31 +61,33 @@ def _errors(name: str, exact: bool | None, found: dict[str, float]) -> Errors:
     return Errors(name, exact, *(found.get(key) for key in _ERRORS))
 
 
-def _formats(model: CompiledModel, layer: LayerErrors) -> str:
+def _formats(model: CompiledModel[Any], layer: LayerErrors) -> str:
     """`a fp8, b fp8, out bf16`: how the operands of the step are kept."""
     if layer.step is None:
         return ""
-    operands = model.steps[layer.step].operands
+    operands, tensors = model.artifact.steps[layer.step].operands, model.artifact.tensors
     return ", ".join(
-        f"{parameter} {model.regions[region].layout.dtype}"
+        f"{parameter} {tensors[region].dtype}"
         for parameter, region in operands.items()
-        if region in model.regions
+        if region in tensors
     )
 
 
-def _scales_of(model: CompiledModel, notes: Mapping[str, Any], layer: LayerErrors) -> Iterator[str]:
+def _scales_of(
+    model: CompiledModel[Any], notes: Mapping[str, Any], layer: LayerErrors
+) -> Iterator[str]:
     """Scales of the operands' tensors, else what is noted for the layer by one of its names."""
     names = [layer.errors.name]
     found = False
     if layer.step is not None:
-        step = model.steps[layer.step]
+        step = model.artifact.steps[layer.step]
         for parameter, region in step.operands.items():
             note = notes.get(_plain(region))
             if isinstance(note, dict):
                 for scale in _all_scales(note):
                     found = True
                     yield f"{parameter} {scale}"
-        for rounds in model.rounds:
+        for rounds in model.artifact.loops:
             if rounds.first <= layer.step < rounds.end and rounds.names:
                 names.append(f"{rounds.names[layer.turn]}.{step.name}")
         names += [step.name, *step.sources]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -21,22 +21,20 @@ from tilewright.report.model_report import (
     ReportData,
     RunFigures,
 )
-from tilewright.runtime.compiled_model import CompiledModel
-from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs
 from tilewright.runtime.session import Session
 from tilewright.runtime.values import named_inputs
 from tilewright.runtime.verification import Accuracy, LayerCheck, Verification
 from tilewright.runtime.verify import verify
-from tilewright.targets.atlas.activity import Sampler
-from tilewright.targets.atlas.machines import Machine
+from tilewright.targets.artifact import Progress, Sampled
+from tilewright.targets.compiled_model import CompiledModel
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 _STATUS = {"inherits": "no, as its inputs", "unread": ""}
 
 
 def report_data(
-    model: CompiledModel,
+    model: CompiledModel[Any],
     inputs: Mapping[str, Any] | None = None,
     seed: int = 0,
     run: bool = True,
@@ -74,7 +72,7 @@ def report_data(
     return collect(model, figures, accuracy_figures(found))
 
 
-def write_report(model: CompiledModel, path: str, **options: Any) -> ReportData:
+def write_report(model: CompiledModel[Any], path: str, **options: Any) -> ReportData:
     """Write the page of a model; options are those of `report_data`, which is returned."""
     data = report_data(model, **options)
     write_atomically(path, model_page(data).encode("utf-8"))
@@ -82,42 +80,44 @@ def write_report(model: CompiledModel, path: str, **options: Any) -> ReportData:
 
 
 def measure(
-    model: CompiledModel,
+    model: CompiledModel[Any],
     inputs: Mapping[str, Any] | None = None,
     seed: int = 0,
     machine: str | None = None,
     progress: Progress | None = None,
 ) -> RunFigures:
     """When each step ran, what the units did, and how busy they were over time."""
-    session = Session(model, machine, progress=progress)
+    session = Session(model, machine, progress=progress, sampled=True)
     given = dict(inputs or {})
     values: dict[str, np.ndarray] = {**example_inputs(model, "random", seed), **given}
-    values = session.complete(named_inputs(model, values))
-    device = session.device()
-    sampler = Sampler(device.machine)
-    device.machine = cast(Machine, sampler)
-    session.compute(values)
-    statistics = session.statistics
+    session.compute(session.complete(named_inputs(model, values)))
+    statistics, device = session.statistics, session.device()
     calls = [
         CallFigures(
-            call.step, call.turn, call.start, call.end, dict(call.busy), call.loaded, call.stored
+            call.step,
+            call.iteration,
+            call.start,
+            call.end,
+            dict(call.busy),
+            call.loaded,
+            call.stored,
         )
         for call in session.step_cycles
     ]
     return RunFigures(
         cycles=session.cycles,
         calls=calls,
-        busy={unit: use.busy for unit, use in statistics.units.items()},
-        loaded=statistics.dma_loaded,
-        stored=statistics.dma_stored,
+        busy=dict(statistics.busy),
+        loaded=statistics.loaded,
+        stored=statistics.stored,
         instructions=statistics.instructions,
         lost=dict(statistics.lost),
-        activity=sampler.activity() if session.cycles else None,
+        activity=device.activity() if isinstance(device, Sampled) else None,
         inputs=_inputs_text(model, given, seed),
     )
 
 
-def _inputs_text(model: CompiledModel, given: Mapping[str, Any], seed: int) -> str:
+def _inputs_text(model: CompiledModel[Any], given: Mapping[str, Any], seed: int) -> str:
     drawn = [name for name in model.inputs if name not in given and name not in model.state]
     parts = [f"{', '.join(given)} given"] if given else []
     parts += [f"random, seed {seed}"] if drawn else []

@@ -48,7 +48,7 @@ def model_page(data: ReportData) -> str:
     return _filled(
         (_FOLDER / "page.html").read_text(encoding="utf-8"),
         {
-            "title": escape(f"{_short(data.name)} on {data.profile}: Tilewright report"),
+            "title": escape(f"{_short(data.name)} on {data.target}: Tilewright report"),
             "name": escape(_short(data.name)),
             "subtitle": escape(_subtitle(data)),
             "style": (_FOLDER / "style.css").read_text(encoding="utf-8"),
@@ -158,7 +158,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _subtitle(data: ReportData) -> str:
-    parts = [f"compiled for {data.profile} ({data.profile_text})"]
+    parts = [f"compiled for {data.target} ({data.target_text})"]
     parts.append(_number(len(data.steps), "step"))
     for rounds in data.rounds:
         turns = _number(len(rounds.names), "round")
@@ -296,10 +296,8 @@ def _phases(data: ReportData) -> str:
 def _assembly(data: ReportData) -> str:
     texts = []
     for number, step in enumerate(data.steps):
-        title = (
-            f"{number} {step.name}: {step.kernel}, {_number(step.assembly.lines, 'instruction')} "
-            f"from {step.first_word * 4:#x} of segment {step.segment}"
-        )
+        lines = _number(step.assembly.lines, "instruction")
+        title = f"{number} {step.name}: {step.kernel}, {lines}"
         operands = ", ".join(f"{key} = {region}" for key, region in step.operands.items())
         options = ", ".join(f"{key} = {value}" for key, value in step.options.items())
         about = " · ".join(

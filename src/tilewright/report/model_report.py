@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.trace.model import Activity
 
-FORMAT = 1  # of the JSON form
+FORMAT = 2  # of the JSON form
 LATENCY = "latency"  # binds a step in which no unit is busy for half of the time
 BUSY_ENOUGH = 0.5
 
@@ -115,9 +115,6 @@ class StepRow:
     operands: dict[str, str]
     options: dict[str, Any]
     sources: list[str]
-    segment: int
-    first_word: int
-    end_word: int
     macs: int
     bound: int
     assembly: Text
@@ -148,7 +145,7 @@ class RegionRow:
     kind: str
     shape: list[int]
     dtype: str
-    order: str
+    encoding: str  # number format and layout
     first: int
     last: int
     count: int
@@ -184,7 +181,7 @@ class PartRow:
     """A stretch of the model on one side, in the order of execution."""
 
     side: str  # host or device
-    what: str  # the host's function, or the device's segments
+    what: str  # the host's function, or the artifact's entry
     inputs: list[str]
     outputs: list[str]
     operations: int
@@ -196,8 +193,8 @@ class ReportData:
     """Everything a report says about one compiled model."""
 
     name: str
-    profile: str
-    profile_text: str
+    target: str
+    target_text: str
     version: str
     units: list[str]
     provenance: dict[str, Any]
@@ -214,13 +211,14 @@ class ReportData:
     rounds: list[RoundsRow]
     regions: list[RegionRow]
     memories: list[MemoryUse]
-    code_bytes: list[int]  # of each segment
+    code_bytes: list[int]  # of each piece of code
     code_limit: int
     macs: int
     macs_per_cycle: float  # the most the machine can do
     bound: int  # 0 if that of a step is not known
     bound_of: str  # what the bound stands on
     bound_terms: dict[str, int]  # ticks each resource needs at least, where the compiler says so
+    losses: dict[str, str]  # causes of idle ticks, as people read them
     run: RunFigures | None
     accuracy: AccuracyFigures | None
     not_verified: str  # why there is no accuracy

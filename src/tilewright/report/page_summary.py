@@ -8,9 +8,8 @@ from typing import Any
 
 from tilewright.report.memory_timeline import bytes_text
 from tilewright.report.model_report import LATENCY, ReportData, binding_of
-from tilewright.targets.atlas.statistics import CAUSE_TEXT
 
-_ELSEWHERE = ("bound", "bound_cause", "bound_terms", "host_share")  # what other cards say
+_ELSEWHERE = ("host_share",)  # what other cards say
 Line = tuple[str, str]  # label, value: plain text
 
 
@@ -98,7 +97,8 @@ def _work(data: ReportData) -> str:
     lines: list[Line] = []
     if run is not None and run.cycles:
         rate = data.macs / run.cycles
-        lines.append(("MACs per cycle", f"{rate:,.1f} of {data.macs_per_cycle:,.0f} possible"))
+        most = f" of {data.macs_per_cycle:,.0f} possible" if data.macs_per_cycle else ""
+        lines.append(("MACs per cycle", f"{rate:,.1f}{most}"))
         moved = run.loaded + run.stored
         lines.append(("DRAM traffic", f"{moved:,} B"))
         lines.append(("read, written", f"{run.loaded:,} B, {run.stored:,} B"))
@@ -132,7 +132,7 @@ def _units(data: ReportData) -> str:
         for unit in data.units
     ]  # fmt: skip
     lost = [
-        (CAUSE_TEXT.get(cause, cause), f"{ticks:,} ({_percent(ticks / run.cycles)})")
+        (data.losses.get(cause, cause), f"{ticks:,} ({_percent(ticks / run.cycles)})")
         for cause, ticks in sorted(run.lost.items(), key=lambda item: (-item[1], item[0]))
         if ticks
     ]
@@ -147,10 +147,10 @@ def _units(data: ReportData) -> str:
 def _memory(data: ReportData) -> str:
     meters = []
     largest = max(data.code_bytes, default=0)
-    code = f"{bytes_text(largest)} of {bytes_text(data.code_limit)}"
-    meters.append(
-        _meter("code", largest / data.code_limit, code, f"{largest:,} bytes in the largest segment")
-    )
+    if data.code_limit:
+        code = f"{bytes_text(largest)} of {bytes_text(data.code_limit)}"
+        hint = f"{largest:,} bytes in the largest segment"
+        meters.append(_meter("code", largest / data.code_limit, code, hint))
     for memory in data.memories:
         text = f"{bytes_text(memory.top)} of {bytes_text(memory.capacity)}"
         hint = f"{memory.top:,} of {memory.capacity:,} bytes; {memory.regions} tensors"
@@ -166,7 +166,7 @@ def _memory(data: ReportData) -> str:
 
 
 def _origin(data: ReportData) -> str:
-    known = {"target": data.profile, **data.provenance}
+    known = {"target": data.target, **data.provenance}
     lines = flat({key: value for key, value in known.items() if key not in _ELSEWHERE})
     lines.append(("report written by", f"tilewright {data.version}"))
     if data.timing:

@@ -8,14 +8,15 @@ follow at equal distances.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.runtime.compiled_model import CompiledModel, Rounds, Step
-from tilewright.runtime.reference_run import ReferenceCall
+from tilewright.runtime.watch import Expected
+from tilewright.targets.artifact import LayerLoop, Step, StepValues, Tensor
+from tilewright.targets.compiled_model import CompiledModel
 
 if TYPE_CHECKING:
     from tilewright.dialects.xdsl_api import Operation, SSAValue
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 Name = tuple[str, str]  # layer and family
 _SOURCE = re.compile(r"(?P<layer>.*?): (?P<family>\S+)( .*)?", re.S)
-# Their results are kept as products want them: heads apart, halves of a rotation apart.
-_REARRANGED = ("project", "split_heads")
 
 
 @dataclass(frozen=True)
@@ -38,30 +37,32 @@ class Counterparts:
 
 
 def find_counterparts(
-    model: CompiledModel, calls: Iterable[ReferenceCall], original: Imported
+    model: CompiledModel[Any], wanted: Expected, original: Imported
 ) -> Counterparts:
     """The value of every call whose result is one of the model's values as it is."""
     nodes = [op for op in _main(original).body.block.ops if _is_node(op)]
     places = _places(model, nodes)
-    distance = [_distance(nodes, rounds, places) for rounds in model.rounds]
+    steps, loops, tensors = model.artifact.steps, model.artifact.loops, model.artifact.tensors
+    distance = [_distance(nodes, loop, places) for loop in loops]
     values: dict[int, SSAValue] = {}
-    for number, call in enumerate(calls):
+    for number, key in enumerate(wanted.order):
+        step, turn = key
         shift = 0
-        if call.turn:
-            which = next(n for n, r in enumerate(model.rounds) if r.first <= call.step < r.end)
-            shift = call.turn * distance[which]
+        if turn:
+            which = next(n for n, r in enumerate(loops) if r.first <= step < r.end)
+            shift = turn * distance[which]
             if shift == 0:
                 continue
         # What only moves numbers may have been left to the next step.
-        for place in reversed(places[call.step]):
+        for place in reversed(places[step]):
             value = nodes[place + shift].results[0]
-            if _is_value(model, model.steps[call.step], call, value):
+            if _is_value(tensors, steps[step], wanted.values[key], value):
                 values[number] = value
                 break
     return Counterparts(values)
 
 
-def _places(model: CompiledModel, nodes: list[Operation]) -> list[list[int]]:
+def _places(model: CompiledModel[Any], nodes: list[Operation]) -> list[list[int]]:
     """Where the operations of every step stand, those of a loop in its first round.
 
     Operations that look alike belong to steps in their order.
@@ -71,7 +72,7 @@ def _places(model: CompiledModel, nodes: list[Operation]) -> list[list[int]]:
         named.setdefault(_name(op), []).append(number)
     used: set[int] = set()
     places: list[list[int]] = []
-    for step in model.steps:
+    for step in model.artifact.steps:
         mine = []
         for source in step.sources:
             candidates = named.get(_parsed(source), [])
@@ -82,7 +83,7 @@ def _places(model: CompiledModel, nodes: list[Operation]) -> list[list[int]]:
     return places
 
 
-def _distance(nodes: list[Operation], rounds: Rounds, places: list[list[int]]) -> int:
+def _distance(nodes: list[Operation], rounds: LayerLoop, places: list[list[int]]) -> int:
     """From an operation to the one of the next round: the smallest distance at which all of them
     find their like, or 0."""
     mine = sorted({n for step in places[rounds.first : rounds.end] for n in step})
@@ -108,14 +109,32 @@ def _is_node(op: Operation) -> bool:
     return len(op.results) == 1 and op.name != "arith.constant"
 
 
-def _is_value(model: CompiledModel, step: Step, call: ReferenceCall, value: SSAValue) -> bool:
+def _is_value(
+    tensors: Mapping[str, Tensor], step: Step, found: StepValues, value: SSAValue
+) -> bool:
     """Whether the step's result is the value itself, up to a scale."""
-    if step.kernel in _REARRANGED or not call.writes:
+    if step.rearranged or not found.writes:
         return False
-    if step.kernel == "norm" and "weight" not in step.operands and len(value.owner.operands) > 1:  # pyright: ignore
-        return False  # weight and bias are part of the next product
-    region = model.regions[next(iter(call.writes.values()))[0]]
-    return _sizes(region.layout.given) == _sizes(value.type.get_shape())  # pyright: ignore
+    if _has_weights(value) and not _keeps_weights(tensors, step):
+        return False  # they are part of another step, such as a norm's of the next product
+    result = next(iter(found.writes.values()))
+    return _sizes(result.shape) == _sizes(value.type.get_shape())  # pyright: ignore
+
+
+def _has_weights(value: SSAValue) -> bool:
+    """Whether the operation takes constants of several numbers."""
+    return any(
+        getattr(operand.owner, "name", "") == "arith.constant"
+        and any(size > 1 for size in operand.type.get_shape())  # pyright: ignore
+        for operand in value.owner.operands  # pyright: ignore
+    )
+
+
+def _keeps_weights(tensors: Mapping[str, Tensor], step: Step) -> bool:
+    return any(
+        name in tensors and tensors[name].kind in ("weight", "constant")
+        for name in step.operands.values()
+    )
 
 
 def _sizes(shape: Iterable[int]) -> tuple[int, ...]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tilewright.model.sample_values import Meaning, draw, named_meaning
-from tilewright.runtime.compiled_model import CompiledModel, Port
-from tilewright.runtime.port_types import FLOATS, PORT_TYPES
-from tilewright.runtime.values import rounded
+from tilewright.targets.artifact import Port
+from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.port_types import FLOATS, PORT_TYPES, rounded
 
 KINDS = ("zeros", "random")
 
 
-def example_inputs(model: CompiledModel, kind: str, seed: int = 0) -> dict[str, np.ndarray]:
+def example_inputs(model: CompiledModel[Any], kind: str, seed: int = 0) -> dict[str, np.ndarray]:
     """An array for every input that is not state; one input does not depend on the others."""
     known = meanings(model)
     return {
@@ -22,7 +24,7 @@ def example_inputs(model: CompiledModel, kind: str, seed: int = 0) -> dict[str, 
     }
 
 
-def meanings(model: CompiledModel) -> dict[str, Meaning]:
+def meanings(model: CompiledModel[Any]) -> dict[str, Meaning]:
     """What the inputs are for, as the compiler found out, or by their names."""
     noted = model.provenance.get("samples")
     found = {}

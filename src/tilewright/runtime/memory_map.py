@@ -5,32 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.runtime.compiled_model import CompiledModel, Region
+from tilewright.targets.artifact import Inspectable, Tensor
+from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.registry import description_of
 
 _HEAD = ("address", "end", "bytes", "kind", "steps", "shape", "name")
+_CODE = "imem"  # what machines call the memory of their instructions
 
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """Regions by memory and address; `sizes` are the machine's memories, `used` the highest end."""
+    """Tensors by memory and address; `sizes` are the machine's memories, `used` the highest end."""
 
-    regions: tuple[Region, ...]
+    tensors: tuple[Tensor, ...]
     sizes: dict[str, int]
-    code_bytes: tuple[int, ...]  # per segment
+    code_bytes: tuple[int, ...]  # of each piece
     code_limit: int
 
     @classmethod
-    def of(cls, model: CompiledModel) -> MemoryMap:
+    def of(cls, model: CompiledModel[Any]) -> MemoryMap:
+        artifact = model.artifact
         order = sorted(
-            model.regions.values(), key=lambda r: (r.space, r.address, r.first, r.last, r.name)
+            artifact.tensors.values(), key=lambda r: (r.space, r.address, r.first, r.last, r.name)
         )
-        sizes = {"dram": model.profile.dram_bytes, "vmem": model.profile.vmem_bytes}
-        code = tuple(4 * len(program) for program in model.segments)
-        return cls(tuple(order), sizes, code, model.profile.imem_bytes)
+        sizes = {memory.name: memory.bytes for memory in description_of(artifact).memories}
+        code = tuple(artifact.code_bytes) if isinstance(artifact, Inspectable) else ()
+        limit = sizes.pop(_CODE, 0)
+        return cls(tuple(order), sizes, code, limit)
 
     def used(self, space: str) -> int:
         """One past the highest byte a region has."""
-        return max((r.address + r.bytes for r in self.regions if r.space == space), default=0)
+        return max((r.end for r in self.tensors if r.space == space), default=0)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -44,43 +49,40 @@ class MemoryMap:
                     "name": region.name,
                     "space": region.space,
                     "address": region.address,
-                    "bytes": region.bytes,
+                    "bytes": region.end - region.address,
                     "kind": region.kind,
                     "first": region.first,
                     "last": region.last,
-                    "shape": list(region.layout.shape),
-                    "dtype": region.layout.dtype,
-                    "order": region.layout.order,
+                    "shape": list(region.shape),
+                    "dtype": region.dtype,
+                    "encoding": region.encoding,
                     "count": region.count,
                     "stride": region.stride,
                 }
-                for region in self.regions
+                for region in self.tensors
             ],
         }
 
     def __str__(self) -> str:
         lines = []
         for space, size in self.sizes.items():
-            mine = [region for region in self.regions if region.space == space]
+            mine = [region for region in self.tensors if region.space == space]
             lines.append(f"{space.upper()}: {self.used(space):,} of {size:,} bytes")
             if mine:
                 lines += _table([_HEAD, *map(_row, mine)])
-        code = " + ".join(f"{size:,}" for size in self.code_bytes) or "0"
-        lines.append(f"code: {code} bytes, instruction memory {self.code_limit:,}")
+        if self.code_bytes:
+            code = " + ".join(f"{size:,}" for size in self.code_bytes)
+            lines.append(f"code: {code} bytes, instruction memory {self.code_limit:,}")
         return "\n".join(lines)
 
 
-def _row(region: Region) -> tuple[str, ...]:
-    layout = region.layout
-    shape = "x".join(map(str, layout.shape)) + f" {layout.dtype} {layout.order}"
-    if layout.arrangement is not None:
-        shape += f" of {'x'.join(map(str, layout.given))}"
+def _row(region: Tensor) -> tuple[str, ...]:
+    shape = f"{'x'.join(map(str, region.shape))} {region.encoding}"
     if region.count > 1:
         shape = f"{region.count} of {shape}"
     steps = f"{region.first}" if region.first == region.last else f"{region.first}-{region.last}"
-    end = region.address + region.bytes
     return (
-        f"{region.address:#x}", f"{end:#x}", f"{region.bytes:,}", region.kind, steps, shape,
+        f"{region.address:#x}", f"{region.end:#x}", f"{region.end - region.address:,}", region.kind, steps, shape,
         region.name,
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.compiled_model import CompiledModel
 from tilewright.runtime.noise import Limit, limits
-from tilewright.runtime.port_types import PORT_TYPES
-from tilewright.runtime.reference_run import ReferenceCall
-from tilewright.runtime.values import rounded
+from tilewright.runtime.watch import Expected
+from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.port_types import PORT_TYPES, rounded
 
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
@@ -32,7 +31,7 @@ class Original:
     limits: dict[str, Limit] = field(default_factory=dict)  # see `noise`; empty: not known
 
 
-def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
+def find_original(model: CompiledModel[Any], notes: list[str]) -> Imported | None:
     """The model a bundle was compiled from, if its file is still there and still the same."""
     named = model.provenance.get("model")
     if not isinstance(named, str) or not named:
@@ -60,7 +59,7 @@ def find_original(model: CompiledModel, notes: list[str]) -> Imported | None:
     return imported
 
 
-def is_same(model: CompiledModel, imported: Imported) -> bool:
+def is_same(model: CompiledModel[Any], imported: Imported) -> bool:
     """Whether this is the model that was compiled, by the hash in its provenance."""
     from tilewright.model.digest import model_hash
     from tilewright.model.simplify import simplify
@@ -69,17 +68,17 @@ def is_same(model: CompiledModel, imported: Imported) -> bool:
 
 
 def run_original(
-    model: CompiledModel, original: Any, values: Arrays, calls: Sequence[ReferenceCall] = ()
+    model: CompiledModel[Any], original: Any, values: Arrays, wanted: Expected | None = None
 ) -> Original:
     """Run what was compiled on the same inputs.
 
     `original` is a function from arrays (in the model's order) to one array or several, a mapping
-    of outputs already known, or an imported module; only that has values for the given calls.
+    of outputs already known, or an imported module; only that has values for the steps of a run.
     """
     if isinstance(original, Mapping):
         return Original("given values", _named(model, list(original.values()), original), {})
     if hasattr(original, "module") and hasattr(original, "weights"):
-        return _run_imported(model, original, values, calls)
+        return _run_imported(model, original, values, wanted)
     if not callable(original):
         raise TilewrightError(
             "TW3142",
@@ -98,7 +97,9 @@ def _call(function: Callable[..., Any], arrays: list[np.ndarray]) -> list[Any]:
     return list(result) if isinstance(result, list | tuple) else [result]
 
 
-def _named(model: CompiledModel, results: list[Any], given: Mapping[str, Any] | None) -> Arrays:
+def _named(
+    model: CompiledModel[Any], results: list[Any], given: Mapping[str, Any] | None
+) -> Arrays:
     """Results by output name: as they are named, or in the order of the outputs."""
     if given is not None and set(given) <= set(model.outputs):
         arrays = {name: np.asarray(value) for name, value in given.items()}
@@ -123,7 +124,7 @@ def _named(model: CompiledModel, results: list[Any], given: Mapping[str, Any] | 
 
 
 def _run_imported(
-    model: CompiledModel, imported: Imported, values: Arrays, calls: Sequence[ReferenceCall]
+    model: CompiledModel[Any], imported: Imported, values: Arrays, wanted: Expected | None
 ) -> Original:
     from tilewright.runtime.counterparts import find_counterparts, run_tapped
 
@@ -147,11 +148,11 @@ def _run_imported(
             )
         inputs.append(rounded(array, spec.dtype))
     layers: dict[int, np.ndarray] = {}
-    if calls:
+    if wanted is not None:
         from tilewright.model.simplify import simplify
 
         imported = simplify(imported)  # steps name the operations that are left then
-        found = find_counterparts(model, calls, imported)
+        found = find_counterparts(model, wanted, imported)
         own, seen = run_tapped(imported, inputs, found.distinct())
         layers = {number: seen[value] for number, value in found.values.items()}
     else:

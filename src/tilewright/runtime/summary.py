@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tilewright.runtime.compiled_model import CompiledModel, HostPart
 from tilewright.runtime.session import Session
 from tilewright.runtime.values import describe
+from tilewright.targets.artifact import HostPart, Inspectable
+from tilewright.targets.compiled_model import CompiledModel
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Summary:
     """A report for people (`print`) and programs (`to_json`)."""
 
     name: str
-    profile: str
+    target: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     cycles: int
@@ -49,7 +50,7 @@ class Summary:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.name} for {self.profile}"]
+        lines = [f"{self.name} for {self.target}"]
         lines += [f"  in   {text}" for text in self.inputs]
         lines += [f"  out  {text}" for text in self.outputs]
         ratio = f" ({self.cycles / self.bound:.3f} x the bound)" if self.bound else ""
@@ -73,11 +74,12 @@ class Summary:
         return "\n".join(lines)
 
 
-def summarise(model: CompiledModel, session: Session) -> Summary:
+def summarise(model: CompiledModel[Any], session: Session) -> Summary:
     """The figures of a model after a run of the session."""
     statistics, cycles = session.statistics, session.cycles
-    steps = [_step(model, session, number) for number in range(len(model.steps))]
-    utilisation = {unit: use.busy / max(1, cycles) for unit, use in statistics.units.items()}
+    shown = model.artifact if isinstance(model.artifact, Inspectable) else None
+    steps = [_step(model, session, number) for number in range(len(model.artifact.steps))]
+    utilisation = {unit: busy / max(1, cycles) for unit, busy in statistics.busy.items()}
     host = [
         {"function": part.function, "reasons": list(part.reasons)}
         for part in model.parts
@@ -85,15 +87,15 @@ def summarise(model: CompiledModel, session: Session) -> Summary:
     ]
     return Summary(
         name=model.name,
-        profile=model.profile.name,
+        target=model.artifact.target,
         inputs=tuple(describe(model.ports[name]) for name in model.inputs),
         outputs=tuple(describe(model.ports[name]) for name in model.outputs),
         cycles=cycles,
         bound=_bound(model, steps),
         macs=sum(step.macs for step in steps),
-        dram_bytes=statistics.dma_loaded + statistics.dma_stored,
-        weight_bytes=sum(raw.nbytes for raw in model.weights.values()),
-        code_bytes=sum(4 * len(program) for program in model.segments),
+        dram_bytes=statistics.loaded + statistics.stored,
+        weight_bytes=shown.weight_bytes if shown else 0,
+        code_bytes=sum(shown.code_bytes) if shown else 0,
         utilisation=utilisation,
         steps=tuple(steps),
         host=tuple(host),
@@ -101,16 +103,16 @@ def summarise(model: CompiledModel, session: Session) -> Summary:
     )
 
 
-def _bound(model: CompiledModel, steps: list[StepSummary]) -> int:
-    whole = model.provenance.get("bound")
-    if isinstance(whole, int) and whole > 0:
-        return whole
+def _bound(model: CompiledModel[Any], steps: list[StepSummary]) -> int:
+    whole = model.artifact.bound()
+    if whole is not None and whole.cycles > 0:
+        return whole.cycles
     return sum(step.bound for step in steps) if all(step.bound for step in steps) else 0
 
 
-def _step(model: CompiledModel, session: Session, number: int) -> StepSummary:
+def _step(model: CompiledModel[Any], session: Session, number: int) -> StepSummary:
     calls = [call for call in session.step_cycles if call.step == number]
-    step = model.steps[number]
+    step = model.artifact.steps[number]
     cycles = sum(call.cycles for call in calls)
     busy: dict[str, int] = {}
     for call in calls:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+
+from tilewright.reference.bits import equal_bits
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Verification:
     further from float32 than its limit, and that lint finds no hazard in the code."""
 
     model: str
-    profile: str
+    target: str
     machine: str
     inputs: str  # what it ran on
     cycles: int
@@ -139,7 +140,7 @@ class Verification:
         return {
             "ok": self.ok,
             "model": self.model,
-            "profile": self.profile,
+            "target": self.target,
             "machine": self.machine,
             "inputs": self.inputs,
             "cycles": self.cycles,
@@ -166,7 +167,7 @@ class Verification:
 
     def text(self) -> str:
         """The findings in lines."""
-        lines = [f"{self.model} on {self.profile}, {self.inputs}: {self.cycles:,} cycles"]
+        lines = [f"{self.model} on {self.target}, {self.inputs}: {self.cycles:,} cycles"]
         for output in self.outputs:
             verdict = "exact" if output.difference is None else f"DIFFERS: {output.difference}"
             lines.append(f"output {output.name}: {verdict}")
@@ -209,35 +210,11 @@ def _judged(output: OutputCheck) -> str:
 
 def compare_bits(expected: np.ndarray, actual: np.ndarray) -> Difference | None:
     """The difference of two arrays of one type and shape, bit by bit; any NaN equals any NaN."""
-    wrong = ~_equal(expected, actual)
+    wrong = ~equal_bits(expected, actual)
     if not wrong.any():
         return None
     at = tuple(int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
     return Difference(int(wrong.sum()), wrong.size, at, expected[at].item(), actual[at].item())
-
-
-def _equal(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-    bits = np.dtype(f"u{left.dtype.itemsize}")
-    same = left.view(bits) == right.view(bits)
-    if left.dtype.kind in "biu" or same.all():
-        return same
-    return same | (np.isnan(left.astype(np.float32)) & np.isnan(right.astype(np.float32)))
-
-
-def _numbers(codes: np.ndarray) -> np.ndarray:
-    kind = ml_dtypes.bfloat16 if codes.dtype == np.uint16 else ml_dtypes.float8_e4m3fn
-    return np.ascontiguousarray(codes).view(kind)
-
-
-def compare_codes(expected: np.ndarray, actual: np.ndarray) -> Difference | None:
-    """The difference of bit patterns of bf16 (uint16) or fp8 (uint8)."""
-    return compare_bits(_numbers(expected), _numbers(actual))
-
-
-def equal_codes(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """Which bit patterns are the same."""
-    return _equal(_numbers(expected), _numbers(actual))
 
 
 def accuracy(actual: np.ndarray, expected: np.ndarray) -> Accuracy:

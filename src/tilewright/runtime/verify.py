@@ -2,11 +2,11 @@
 
     verify(load("block.twb")).ok
 
-The same inputs go through the simulator and, operation by operation, through the model's graph of
-values, which knows no regions and no rounds. Every bit of the outputs has to agree, every step has
-to find its operands in memory as the graph has them, and the weights have to be what they were when
-all is done. When something differs, the memory of the device is looked at after every step to find
-the first step whose result is wrong for the inputs it had.
+The same inputs go through the simulator and through the machine's reference device, which computes
+every step without the program and its memory. Every bit of the outputs has to agree, every step has
+to find its operands as the reference has them, and what the program must not touch has to be what it
+was when all is done. When something differs, the results of every step are looked at to find the
+first step that is wrong for the operands it had.
 """
 
 from __future__ import annotations
@@ -17,13 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart
-from tilewright.runtime.device import Progress
 from tilewright.runtime.example_inputs import example_inputs, meanings
 from tilewright.runtime.noise import UNKNOWN, Limit
 from tilewright.runtime.original import Original, find_original, run_original
-from tilewright.runtime.port_types import FLOATS
-from tilewright.runtime.reference_run import Reference, ReferenceRun, library_references
 from tilewright.runtime.session import Session
 from tilewright.runtime.values import named_inputs
 from tilewright.runtime.verification import (
@@ -34,25 +30,20 @@ from tilewright.runtime.verification import (
     accuracy,
     compare_bits,
 )
-from tilewright.runtime.watch_inputs import InputWatch, Watches
-from tilewright.runtime.watch_steps import StepWatch
-from tilewright.targets.atlas.machines import native_missing
-from tilewright.targets.atlas.model.lint_model import hazards_of
-from tilewright.targets.atlas.policy import Policy
-from tilewright.tile.layouts import NUMPY
-
-# Memory that nothing has written is NaN: a program that reads it does not go unnoticed.
-POLICY = Policy(initial="poison")
+from tilewright.runtime.watch import Compared, Expected
+from tilewright.targets.artifact import Audited, DevicePart, Progress
+from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.execution import execute
+from tilewright.targets.port_types import FLOATS
 
 
 def verify(
-    model: CompiledModel,
+    model: CompiledModel[Any],
     inputs: Mapping[str, Any] | None = None,
     seed: int = 0,
     per_layer: bool = False,
     original: Any = None,
     machine: str | None = None,
-    references: Mapping[str, Reference] | None = None,
     progress: Progress | None = None,
     min_cosine: float | None = None,
     max_cycles: int | None = None,
@@ -67,34 +58,31 @@ def verify(
         explains, see `noise`.
     max_cycles: fail where the device takes longer.
     """
-    session = Session(model, machine, POLICY, progress, max_cycles)
+    session = Session(model, machine, progress, max_cycles, poisoned=True)
     chosen = {**example_inputs(model, "random", seed), **(inputs or {})}
     values = session.complete(named_inputs(model, chosen))
-    known = references if references is not None else library_references(model)
-
-    run = ReferenceRun(session, known, keep=per_layer, progress=progress)
-    expected = run.run(values)
-    watch = StepWatch(run) if per_layer else None
-    inputs_watch = InputWatch(run)
-    actual = session.compute(values, Watches([inputs_watch, *([watch] if watch else [])]))
+    wanted, expected = _reference(session, values, per_layer)
+    watch = Compared(wanted)
+    actual = session.compute(values, watch)
     outputs = [_output(name, expected[name], actual[name]) for name in model.outputs]
-    strays = [str(one) for one in inputs_watch.wrong]
-    if any(isinstance(part, DevicePart) for part in model.parts):
-        changed = inputs_watch.weights(session.device())
-        strays += [f"the weights {name} were overwritten" for name in changed]
+    strays = watch.strays
+    hazards, notes = [], []
+    device = session.device() if any(isinstance(p, DevicePart) for p in model.parts) else None
+    if isinstance(device, Audited):
+        strays += [finding.message for finding in device.audit()]
+        for finding in device.hazards():
+            (hazards if finding.error else notes).append(finding.message)
     wrong = bool(strays) or any(output.difference is not None for output in outputs)
-    if wrong and watch is None:
-        run = ReferenceRun(session, known, keep=True, progress=progress)
-        run.run(values)
-        watch = StepWatch(run)
+    if wrong and not per_layer:
+        wanted, _ = _reference(session, values, True)
+        watch = Compared(wanted)
         session.compute(values, watch)
-    layers = watch.layers() if watch is not None else []
+    layers = watch.layers() if wanted.keep else []
     first = next((layer for layer in layers if layer.status == "differs"), None)
-    hazards, doubts = hazards_of(model, session.statistics.instructions)
     result = Verification(
         model=model.name,
-        profile=model.profile.name,
-        machine=machine or ("native" if native_missing() is None else "python"),
+        target=model.artifact.target,
+        machine=machine or getattr(device, "simulator", "default"),
         inputs=_described(model, inputs, seed),
         cycles=session.cycles,
         outputs=outputs,
@@ -102,31 +90,38 @@ def verify(
         first=first,
         strays=strays,
         hazards=hazards,
-        notes=[f"lint cannot decide: {doubt}" for doubt in doubts],
+        notes=notes,
     )
     if wrong and first is None:
         result.notes.append(
-            "every step finds what its region holds, but that is not the value it should hold"
+            "every step computes what it should from what it finds, but it does not find what it should"
             if strays
-            else "every step that could be looked at is right for the inputs it had; the error is in a "
-            "step whose result was not readable, or behind the last one"
+            else "every step that could be looked at is right for the operands it had; the error is in "
+            "a step whose result was not readable, or behind the last one"
         )
-    if model.graph is None and len(model.steps) > 1:
-        result.notes.append("the model has no graph of values: regions were taken at their word")
     if original is None:
         original = find_original(model, result.notes)
     if original is not None:
-        found = run_original(model, original, values, run.calls if layers else ())
-        _add_accuracy(result, model, found, actual, run)
+        found = run_original(model, original, values, wanted if layers else None)
+        _add_accuracy(result, model, found, actual, wanted)
         _judge(result, found, min_cosine)
     return result
+
+
+def _reference(
+    session: Session, values: dict[str, np.ndarray], keep: bool
+) -> tuple[Expected, dict[str, np.ndarray]]:
+    """What the model should do, and its outputs."""
+    model = session.model
+    wanted = Expected(model.artifact, keep, session.options.progress)
+    return wanted, execute(model, values, session.host, model.artifact.reference, wanted)
 
 
 def _output(name: str, expected: np.ndarray, actual: np.ndarray) -> OutputCheck:
     return OutputCheck(name, actual.size, compare_bits(expected, actual))
 
 
-def _described(model: CompiledModel, inputs: Mapping[str, Any] | None, seed: int) -> str:
+def _described(model: CompiledModel[Any], inputs: Mapping[str, Any] | None, seed: int) -> str:
     own = [name for name in model.inputs if name not in model.state]
     given = [name for name in own if name in (inputs or {})]
     if not own:
@@ -144,10 +139,10 @@ def _described(model: CompiledModel, inputs: Mapping[str, Any] | None, seed: int
 
 def _add_accuracy(
     result: Verification,
-    model: CompiledModel,
+    model: CompiledModel[Any],
     original: Original,
     actual: dict[str, np.ndarray],
-    run: ReferenceRun,
+    wanted: Expected,
 ) -> None:
     """Note how far outputs, and layers with a counterpart, are from float32."""
     result.original = original.source
@@ -158,7 +153,7 @@ def _add_accuracy(
         for output in result.outputs
     ]
     result.layers = [
-        replace(layer, accuracy=_layer_accuracy(model, layer, original, run))
+        replace(layer, accuracy=_layer_accuracy(model, layer, original, wanted))
         for layer in result.layers
     ]
 
@@ -184,23 +179,21 @@ def _limit(output: OutputCheck, original: Original, min_cosine: float | None) ->
 
 
 def _layer_accuracy(
-    model: CompiledModel, layer: LayerCheck, original: Original, run: ReferenceRun
+    model: CompiledModel[Any], layer: LayerCheck, original: Original, wanted: Expected
 ) -> Accuracy | None:
     """A step's result against the value it stands for, if there is one."""
     if layer.call not in original.layers:
         return None
-    region, call = model.regions[layer.region], run.calls[layer.call]
-    assert call.results is not None
-    parameter = next(p for p, (name, _) in call.writes.items() if name == layer.region)
-    if parameter == COPY:
+    values = wanted.values[wanted.order[layer.call]]
+    operands = model.artifact.steps[layer.step].operands
+    parameter = next(p for p in values.writes if operands.get(p, p) == layer.region)
+    if parameter != next(iter(values.writes)):
         return None  # said of the first place already
-    codes = np.ascontiguousarray(call.results[parameter])
-    values = codes.view(NUMPY[region.layout.dtype]).astype(np.float64)
-    # fp8 tensors hold multiples of a scale.
+    numbers = values.writes[parameter].astype(np.float64)
+    # Narrow formats hold multiples of a scale.
     note = model.quantisation.get(layer.region)
-    scale = note.get("scale") if isinstance(note, dict) else None
-    if model.graph is not None and call.output is not None:
-        scale = model.graph.scales.get(call.output)
-    if region.layout.dtype == "fp8" and isinstance(scale, int | float):
-        values *= scale
-    return accuracy(values, original.layers[layer.call])
+    noted = note.get("scale") if isinstance(note, dict) else None
+    scale = values.scales.get(parameter, noted)
+    if isinstance(scale, int | float):
+        numbers = numbers * scale
+    return accuracy(numbers, original.layers[layer.call])

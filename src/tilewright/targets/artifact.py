@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
 
     from tilewright.io.archive import Member
-    from tilewright.trace.model import TraceModel
+    from tilewright.targets.target import Description
+    from tilewright.trace.model import Activity, TraceModel
 
 Progress = Callable[[int, int, int], None]  # steps done, steps in all, cycles (0: nothing runs)
 
@@ -67,6 +68,7 @@ class Step:
     sources: tuple[str, ...] = ()  # operations of the model it stands for
     macs: int = 0  # multiplications, without padding
     bound: int = 0  # cycles no program for this step can beat; 0: not known
+    rearranged: bool = False  # its result is not its last source's, element by element
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,20 @@ class Tensor:
     name: str
     space: str  # a memory of the target
     address: int
-    bytes: int
+    bytes: int  # of one
     encoding: str  # number format, scale and layout, for people
     kind: str  # input, output, weight, constant, activation
     first: int = 0  # steps during which its content matters, inclusive
     last: int = 0
     count: int = 1
     stride: int = 0
+    shape: tuple[int, ...] = ()
+    dtype: str = ""  # of an element, as the machine's people call it
+
+    @property
+    def end(self) -> int:
+        """One past the last byte of the last iteration's."""
+        return self.address + self.stride * (self.count - 1) + self.bytes
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,7 @@ class Finding:
     code: str
     message: str
     error: bool = True  # else a remark
+    hint: str | None = None
 
 
 # --- running ----------------------------------------------------------------------------
@@ -134,6 +144,24 @@ class StepCall:
     stored: int = 0  # bytes to it
     instructions: int = 0
 
+    @property
+    def cycles(self) -> int:
+        return self.end - self.start
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "round": self.iteration,
+            "name": self.name,
+            "start": self.start,
+            "end": self.end,
+            "cycles": self.cycles,
+            "busy": dict(self.busy),
+            "dma_loaded": self.loaded,
+            "dma_stored": self.stored,
+            "instructions": self.instructions,
+        }
+
 
 @dataclass
 class Counters:
@@ -149,15 +177,31 @@ class Counters:
 
 @dataclass(frozen=True)
 class StepValues:
-    """What a step read and wrote, as bit patterns, by parameter; what cannot be seen is left out."""
+    """What a step read and wrote, by parameter, in the machine's number formats.
+
+    What cannot be seen is left out; a machine may tell of one step in several pieces, such as its
+    operands when it begins and its results when they have arrived.
+    """
 
     step: int
     iteration: int
     reads: Mapping[str, np.ndarray]
     writes: Mapping[str, np.ndarray]
+    names: Mapping[str, str] = field(default_factory=dict)  # of the values that are read
+    scales: Mapping[str, float] = field(
+        default_factory=dict
+    )  # what written numbers are multiples of
 
 
-Watch = Callable[[StepValues], None]
+class Watch(Protocol):
+    """Looks at every step of a run."""
+
+    def __call__(self, values: StepValues) -> None: ...
+
+    def expected(self, step: int, iteration: int) -> Mapping[str, np.ndarray]:
+        """What the results should be, where that is known: a machine whose results arrive late
+        looks until they are there."""
+        ...
 
 
 class Device(Protocol):
@@ -190,6 +234,8 @@ class DeviceOptions:
     poisoned: bool = False  # memory that nothing has written holds what shows when it is read
     max_cycles: int | None = None
     progress: Progress | None = None
+    window: tuple[int, int] | None = None  # cycles that `trace` will be asked for
+    sampled: bool = False  # `activity` will be asked for
 
 
 class Artifact(Protocol):
@@ -212,8 +258,13 @@ class Artifact(Protocol):
         """Its files in a bundle; `Target.read` takes them back."""
         ...
 
-    def check(self, parts: Sequence[HostPart | DevicePart]) -> Iterator[Finding]:
-        """Whether it can be right at all: by code that shares nothing with what made it."""
+    def check(
+        self, parts: Sequence[HostPart | DevicePart], ports: Mapping[str, Port]
+    ) -> Iterator[Finding]:
+        """Whether it can be right at all: by code that shares nothing with what made it.
+
+        Parts and ports fit each other; whether they fit the artifact is looked at here.
+        """
         ...
 
     def bound(self) -> Bound | None: ...
@@ -225,3 +276,94 @@ class Artifact(Protocol):
     def reference(self) -> Device:
         """The same work by references, value by value, without the machine's program or memory."""
         ...
+
+
+# --- what an artifact or a device may offer besides -------------------------------------
+
+
+@runtime_checkable
+class Inspectable(Artifact, Protocol):
+    """An artifact that can show its code step by step."""
+
+    def describe(self) -> Description:
+        """The machine it was made for, also where that is a user's own."""
+        ...
+
+    @property
+    def code_bytes(self) -> Sequence[int]:
+        """Of each piece of code that is in the instruction memory at one time."""
+        ...
+
+    @property
+    def weight_bytes(self) -> int: ...
+    def calls_of(self, entry: str) -> int:
+        """How many steps an entry carries out, every layer iteration counted."""
+        ...
+
+    def excerpt(self, step: int, most: int) -> tuple[Sequence[str], int]:
+        """The first lines of a step's code, and how many it has."""
+        ...
+
+
+@runtime_checkable
+class Recomputes(Artifact, Protocol):
+    """An artifact whose steps can be computed by their references for any operands."""
+
+    def recompute(
+        self, step: int, iteration: int, operands: Mapping[str, np.ndarray]
+    ) -> Mapping[str, np.ndarray]:
+        """The results of a step for operands as `StepValues` has them; weights are known."""
+        ...
+
+
+@runtime_checkable
+class Audited(Device, Protocol):
+    """A device that looks at itself after a run."""
+
+    def audit(self) -> Iterable[Finding]:
+        """What is not in memory as it should be, such as weights that were overwritten."""
+        ...
+
+    def hazards(self) -> Iterable[Finding]:
+        """What could go wrong in the program that ran, though it did not in this run."""
+        ...
+
+
+@runtime_checkable
+class Sampled(Device, Protocol):
+    """A device that notes how busy its units are over time (`DeviceOptions.sampled`)."""
+
+    def activity(self) -> Activity | None: ...
+
+
+# --- steps in the order of execution ----------------------------------------------------
+
+
+def calls(artifact: Artifact) -> Iterator[tuple[int, int, Step]]:
+    """(step index, layer iteration, step) in the order of execution."""
+    starts = {loop.first: loop for loop in artifact.loops}
+    steps, index = artifact.steps, 0
+    while index < len(steps):
+        loop = starts.get(index, LayerLoop(1, index, index + 1))
+        for iteration in range(loop.count):
+            for number in range(loop.first, loop.end):
+                yield number, iteration, steps[number]
+        index = loop.end
+
+
+def call_name(artifact: Artifact, step: int, iteration: int) -> str:
+    """The name of a step in one iteration: layers.3.mlp.gate, or `layers.3/gate` for the step gate."""
+    return iteration_name(artifact, step, iteration, artifact.steps[step].name)
+
+
+def iteration_name(artifact: Artifact, step: int, iteration: int, name: str) -> str:
+    """A name that a step has in the first iteration, as it is in another one."""
+    for loop in artifact.loops:
+        if loop.first <= step < loop.end and loop.count > 1:
+            if len(set(loop.names)) < loop.count:
+                return f"round {iteration}/{name}"
+            first, own = loop.names[0], loop.names[iteration]
+            if name == first or name.startswith(f"{first}."):
+                return own + name[len(first) :]
+            return f"{own}/{name}"
+    return name

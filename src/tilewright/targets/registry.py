@@ -7,14 +7,18 @@ A package brings machines by an entry point in the group `tilewright.targets` wh
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import extensions
-from tilewright.errors import TilewrightError
-from tilewright.targets.target import Family, Target
+from tilewright.errors import Location, TilewrightError
+from tilewright.targets.artifact import Artifact, Inspectable
+from tilewright.targets.target import Description, Family, Target
+
+if TYPE_CHECKING:
+    import numpy as np
 
 GROUP = "tilewright.targets"
 BUILT_IN = {
@@ -114,6 +118,27 @@ def find(target: Any) -> Target:
 
 def _target(family: Family, name: str) -> Target:
     return extensions.load(family.find)(name)
+
+
+def read(family: str, target: str, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
+    """The artifact of a bundle for a target of a family; every machine of a family reads all of them."""
+    found = families().get(family)
+    if found is None:
+        hint = f"families here are {', '.join(families())}"
+        if family in _broken:
+            hint = f"{family} is installed, but cannot be loaded: {_broken[family]}"
+        message = f"the bundle is for {target}, a machine of the family {family!r} that is not here"
+        raise TilewrightError("TW0063", message[:400], place, hint)
+    return _target(found, target if target in found.targets else found.targets[0]).read(
+        members, place
+    )
+
+
+def description_of(artifact: Artifact) -> Description:
+    """The machine an artifact was made for."""
+    if isinstance(artifact, Inspectable):
+        return artifact.describe()
+    return find(artifact.target).describe()
 
 
 def tile_machine(target: Any) -> Any:

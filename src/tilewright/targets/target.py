@@ -16,8 +16,12 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewright.dialects.xdsl_api import Operation
+    from tilewright.errors import Location
     from tilewright.frontend.imported import Imported
     from tilewright.model.options import CompileOptions, Progress
+    from tilewright.targets.artifact import Artifact
+    from tilewright.targets.compiled_model import CompiledModel
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,9 @@ class Description:
     modelled: tuple[str, ...]
     not_modelled: tuple[str, ...] = ()
     missing: str = ""  # what has to be installed before it can be used, and how
+    units: tuple[str, ...] = ()  # in the order people read them
+    macs_per_cycle: float = 0.0  # the most it can do; 0: not known
+    losses: Mapping[str, str] = field(default_factory=dict)  # cause of idle cycles -> its text
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +66,15 @@ class Description:
         }
 
 
+@dataclass(frozen=True)
+class Formats:
+    """Number formats of a kernel call, as MLIR spells element types; None: as it is."""
+
+    operands: tuple[str | None, ...]
+    result: str | None = None
+    per_channel: bool = False  # scales of weights: one for each column, else one
+
+
 class Target(Protocol):
     """A machine to compile for."""
 
@@ -73,8 +89,27 @@ class Target(Protocol):
         options: CompileOptions,
         samples: Sequence[Mapping[str, np.ndarray]],
         progress: Progress,
-    ) -> Any:
-        """The program of a model, calibrated on samples: a `CompiledModel`."""
+    ) -> CompiledModel[Any]:
+        """The program of a model, calibrated on samples."""
+        ...
+
+    def read(self, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
+        """The artifact whose files in a bundle (as bytes) these are, of any machine of the family.
+
+        The bundle may be of unknown origin: what is wrong with it is a `TilewrightError` at `place`.
+        """
+        ...
+
+
+class KernelTarget(Target, Protocol):
+    """A machine that says of every kernel call whether and how it carries it out (`model/`)."""
+
+    def supports(self, call: Operation) -> str | None:
+        """Why the host has to carry out a call of `npu_kernel`, in a sentence; None: it need not."""
+        ...
+
+    def formats(self, call: Operation) -> Formats:
+        """In which number formats the machine computes a call that it supports."""
         ...
 
 
@@ -102,8 +137,14 @@ class Described:
         options: CompileOptions,
         samples: Sequence[Mapping[str, np.ndarray]],
         progress: Progress,
-    ) -> Any:
-        raise TilewrightError(
+    ) -> CompiledModel[Any]:
+        raise self._refused()
+
+    def read(self, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
+        raise self._refused()
+
+    def _refused(self) -> TilewrightError:
+        return TilewrightError(
             "TW0062", f"there is no compiler of whole models for {self.name}", hint=self.instead
         )
 

@@ -56,7 +56,7 @@ function drawMemory(memory) {
 
   function text({ region, low, high, name }) {
     const times = region.count > 1 ? `\n${region.count} rounds, ${count(region.stride)} B apart, ${count(region.bytes)} B in all` : "";
-    return [name, `${region.kind}, ${region.shape.join("x")} ${region.dtype}, ${region.order}`,
+    return [name, `${region.kind}, ${region.shape.join("x")} ${region.encoding}`,
       `${count(high - low)} B (${size(high - low)}) at ${hex(low)} to ${hex(high - 1)}${times}`,
       `steps ${region.first} to ${region.last}: ${data.steps[region.first]?.name} to ${data.steps[region.last]?.name}`].join("\n");
   }

@@ -14,7 +14,7 @@ function drawRegions() {
       { title: "bytes", number: true, hint: "of all rounds", value: (region) => region.bytes, show: (region) => count(region.bytes) },
       { title: "shape", value: (region) => region.shape.join(" x ") },
       { title: "format", value: (region) => region.dtype },
-      { title: "tile order", value: (region) => region.order },
+      { title: "encoding", value: (region) => region.encoding },
       { title: "rounds", number: true, hint: "one tensor per round, and the bytes from one to the next",
         value: (region) => region.count, show: (region) => region.count > 1 ? `${region.count}, ${count(region.stride)} B apart` : "1" },
       { title: "steps", number: true, hint: "steps in which its content matters", value: (region) => region.first, show: (region) => `${region.first} to ${region.last}` },

@@ -20,6 +20,7 @@ FAMILY = Family(
             f"{_HERE}.cli.kernels:command",
             "list, show, measure and check the kernel library",
         ),
+        "translate": (f"{_HERE}.cli.translate:command", "turn npu_isa MLIR into a program"),
         "isa": (f"{_HERE}.cli.isa:command", "look up instructions and machine profiles"),
     },
     dialects={"npu_isa": f"{_HERE}.dialect.npu_isa:NPUIsa"},

@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 
 from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
 from tilewright.targets.atlas.profile import Profile, load_profile
+from tilewright.targets.atlas.statistics import CAUSE_TEXT
 from tilewright.targets.target import Description, Memory
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewright.errors import Location
     from tilewright.frontend.imported import Imported
     from tilewright.model.options import CompileOptions, Progress
-    from tilewright.runtime.compiled_model import CompiledModel
+    from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
+    from tilewright.targets.compiled_model import CompiledModel
+
+LANES = ("MXU0", "MXU1", "VPU", "LSU", "DMA", "SCALAR")  # as people read them
+TILE_MACS = 32 * 32 * 32
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class AtlasTarget:
         options: CompileOptions,
         samples: Sequence[Mapping[str, np.ndarray]],
         progress: Progress,
-    ) -> CompiledModel:
+    ) -> CompiledModel[AtlasArtifact]:
         from tilewright.targets.atlas.model.compiler import compile_model
 
         return compile_model(
@@ -53,6 +59,11 @@ class AtlasTarget:
             samples,
             progress,
         )
+
+    def read(self, members: Mapping[str, np.ndarray], place: Location) -> AtlasArtifact:
+        from tilewright.targets.atlas.artifact.members import read
+
+        return read(members, place)
 
     def describe(self) -> Description:
         profile = self.profile
@@ -76,7 +87,15 @@ class AtlasTarget:
                 "two simulators that agree in every byte and cycle",
             ),
             not_modelled=("energy", "contention outside the chip"),
+            units=tuple(unit for unit in LANES if unit in profile.units),
+            macs_per_cycle=_macs_per_cycle(profile),
+            losses=CAUSE_TEXT,
         )
+
+
+def _macs_per_cycle(profile: Profile) -> float:
+    intervals = (profile.timing[f"matmul_mxu{n}"].interval for n in (0, 1))
+    return sum(TILE_MACS / interval for interval in intervals if interval)
 
 
 @lru_cache(maxsize=64)

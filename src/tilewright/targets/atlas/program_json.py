@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import gc
 import json
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.io.json_tables import load_document
 from tilewright.targets.atlas.assembly.data import check_blocks
 from tilewright.targets.atlas.assembly.lexer import LABEL, REGISTERS
 from tilewright.targets.atlas.assembly.unit import MAX_INSTRUCTIONS, is_target
@@ -111,35 +111,6 @@ def profile_of(text: str) -> str | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, str) else None
-
-
-def load_document(text: str, source: str) -> Any:
-    """Any JSON document; objects that name a key twice are refused."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(pairs)
-        if len(result) != len(pairs):
-            raise ValueError("an object names a key twice")
-        return result
-
-    collecting = gc.isenabled()
-    gc.disable()  # millions of small objects without cycles: looking for cycles is half the time
-    try:
-        return json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        place = Location(source, error.lineno, error.colno)
-        raise TilewrightError("TW1057", f"this is not JSON: {error.msg}", place) from None
-    except ValueError as error:
-        raise TilewrightError(
-            "TW1057", f"this is not usable JSON: {error}", Location(source)
-        ) from None
-    except RecursionError:
-        raise TilewrightError(
-            "TW1057", "this JSON is nested too deeply", Location(source)
-        ) from None
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _shape(place: Location, message: str, hint: str | None = None) -> TilewrightError:

@@ -15,8 +15,9 @@ from tilewright.cli import print_json
 from tilewright.errors import Location, TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.runtime.compiled_model import CompiledModel
+    from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
     from tilewright.targets.atlas.lint import Report
+    from tilewright.targets.compiled_model import CompiledModel
 
 SUFFIX = ".twb"
 
@@ -26,7 +27,7 @@ def is_bundle(path: str | None) -> bool:
     return path is not None and path.lower().endswith(SUFFIX)
 
 
-def load_bundle(path: str, given: dict[str, Any]) -> CompiledModel:
+def load_bundle(path: str, given: dict[str, Any]) -> CompiledModel[AtlasArtifact]:
     """The compiled model; options that are about programs alone are refused by name."""
     from tilewright.runtime.bundle import load
 
@@ -38,14 +39,22 @@ def load_bundle(path: str, given: dict[str, Any]) -> CompiledModel:
             Location(path),
             "leave it out, or take the code out first: tilewright disasm MODEL.twb -o model.S",
         )
-    return load(path)
+    model = load(path)
+    if model.artifact.family != "atlas":
+        raise TilewrightError(
+            "TW0064",
+            f"this model is for {model.artifact.target}, no machine of the family atlas",
+            Location(path),
+            "tilewright run, verify and report take models of every machine",
+        )
+    return model
 
 
 def lint_bundle(path: str, limit: int, given: dict[str, Any]) -> list[Report]:
     """What lint finds in every segment."""
     from tilewright.targets.atlas.model.lint_model import lint_model
 
-    return lint_model(load_bundle(path, given), limit)
+    return lint_model(load_bundle(path, given).artifact, limit)
 
 
 def disassemble_bundle(path: str, output: str | None, given: dict[str, Any]) -> str | None:
@@ -53,7 +62,7 @@ def disassemble_bundle(path: str, output: str | None, given: dict[str, Any]) -> 
     from tilewright.io.file_access import write_atomically
     from tilewright.targets.atlas.model.listing import listing
 
-    text = listing(load_bundle(path, given))
+    text = listing(load_bundle(path, given).artifact)
     if output is None or output == "-":
         return text
     write_atomically(output, text.encode())
@@ -84,12 +93,13 @@ def simulate_bundle(
         session.run(example_inputs(model, "random", seed))
     except TilewrightError as error:
         return failed(error, as_json)
-    runs = session.segment_runs
+    device: Any = session.device()
+    runs = device.runs if session.cycles else []
     if as_json:
         print_json(
             {
                 "model": model.name,
-                "profile": model.profile.name,
+                "profile": model.artifact.target,
                 "inputs": f"random, seed {seed}",
                 "cycles": session.cycles,
                 "segments": [
@@ -97,7 +107,9 @@ def simulate_bundle(
                         "segment": run.segment,
                         "start": run.start,
                         "end": run.end,
-                        **statistics_json(run.statistics, model.segments[run.segment], hottest),
+                        **statistics_json(
+                            run.statistics, model.artifact.segments[run.segment], hottest
+                        ),
                     }
                     for run in runs
                 ],
@@ -108,17 +120,19 @@ def simulate_bundle(
     console.print(
         f"{model.name} ran on random inputs of seed {seed}: {session.cycles:,} cycles, "
         f"{session.statistics.instructions:,} instructions in {_count(len(runs), 'segment')} "
-        f"({model.profile.name}); `tilewright run {path}` takes inputs and shows every step",
+        f"({model.artifact.target}); `tilewright run {path}` takes inputs and shows every step",
         soft_wrap=True,
     )
     console.print()
-    if stats and model.segments and runs:
+    if stats and model.artifact.segments and runs:
         longest = max(runs, key=lambda run: run.end - run.start)
         # Instructions are counted segment by segment: the tables are of the longest.
         where = f"segment {longest.segment}" if len(runs) > 1 else ""
         if where:
             console.print(f"units in {where}, the longest:\n")
-        print_statistics(console, longest.statistics, model.segments[longest.segment], hottest)
+        print_statistics(
+            console, longest.statistics, model.artifact.segments[longest.segment], hottest
+        )
     return 0
 
 

@@ -12,19 +12,23 @@ A layer's error includes what it inherits from the layers before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.calibrate import observe
+from tilewright.targets.artifact import StepValues, call_name
+from tilewright.targets.atlas.artifact.atlas_artifact import COPY
 from tilewright.targets.atlas.model.calls import Call
-from tilewright.tile.layouts import NUMPY
+from tilewright.targets.execution import HostFunctions, execute, first_state
+from tilewright.targets.port_types import rounded
 
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
-    from tilewright.runtime.compiled_model import CompiledModel
+    from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
+    from tilewright.targets.compiled_model import CompiledModel
 
 Function = Callable[[np.ndarray], np.ndarray]
 FORMATS = {"fp8": "f8E4M3FN", "bf16": "bf16"}
@@ -82,8 +86,21 @@ def meaning_of(call: Call) -> Meaning | None:
     return Meaning(out.value, None, read)
 
 
+@dataclass
+class _Kept:
+    """A watch that keeps everything."""
+
+    calls: list[StepValues] = field(default_factory=list)
+
+    def __call__(self, values: StepValues) -> None:
+        self.calls.append(values)
+
+    def expected(self, step: int, iteration: int) -> Mapping[str, np.ndarray]:
+        return {}
+
+
 def measure(
-    compiled: CompiledModel,
+    compiled: CompiledModel[AtlasArtifact],
     model: Imported,
     meanings: Sequence[Meaning | None],
     inputs: Mapping[str, np.ndarray],
@@ -92,29 +109,28 @@ def measure(
 
     meanings: of the calls as they are carried out, without copies.
     """
-    from tilewright.runtime.compiled_model import COPY
-    from tilewright.runtime.reference_run import ReferenceRun, library_references
-    from tilewright.runtime.session import Session
-    from tilewright.runtime.values import named_inputs
-
-    session = Session(compiled)
-    run = ReferenceRun(session, library_references(compiled), keep=True)
-    run.run(session.complete(named_inputs(compiled, dict(inputs))))
-    calls = [call for call in run.calls if compiled.steps[call.step].kernel != "copy"]
+    artifact, run = compiled.artifact, _Kept()
+    values = {
+        name: rounded(np.asarray(inputs[name]), compiled.ports[name].dtype)
+        if name in inputs
+        else first_state(compiled, name)
+        for name in compiled.inputs
+    }
+    execute(compiled, values, HostFunctions(compiled), artifact.reference, run)
+    calls = [call for call in run.calls if artifact.steps[call.step].kernel != "copy"]
     pairs = [(c, m) for c, m in zip(calls, meanings, strict=True) if m is not None]
     true = observe(model, (meaning.value for _, meaning in pairs), [inputs])[0]
     found = []
     for call, meaning in pairs:
-        assert call.results is not None
-        operands = compiled.steps[call.step].operands
+        operands = artifact.steps[call.step].operands
         region = operands.get(COPY, operands["out"])  # the tensor's own name
-        codes = np.ascontiguousarray(call.results["out"])
-        numbers = codes.view(NUMPY[compiled.regions[region].layout.dtype]).astype(np.float64)
+        numbers = call.writes["out"].astype(np.float64)
         expected = np.asarray(true[meaning.value], np.float32)
         if meaning.function is not None:
             expected = meaning.function(expected)
         errors = compared(meaning.read(numbers), expected)
-        found.append(LayerAccuracy(call.step, call.turn, call.name, region, *errors))
+        name = call_name(artifact, call.step, call.iteration)
+        found.append(LayerAccuracy(call.step, call.iteration, name, region, *errors))
     return sorted(found, key=lambda layer: (layer.cosine, -layer.relative))
 
 
@@ -131,7 +147,9 @@ def compared(found: np.ndarray, expected: np.ndarray) -> tuple[float, float, flo
     return float(a @ b) / (lengths[0] * lengths[1]), largest, off / lengths[1]
 
 
-def note_accuracy(compiled: CompiledModel, measured: Sequence[LayerAccuracy]) -> None:
+def note_accuracy(
+    compiled: CompiledModel[AtlasArtifact], measured: Sequence[LayerAccuracy]
+) -> None:
     """Add errors to the model's notes on quantisation, by tensor: the worst of its rounds, and
     each round's where there are several."""
     rows: dict[str, list[LayerAccuracy]] = {}
@@ -139,9 +157,9 @@ def note_accuracy(compiled: CompiledModel, measured: Sequence[LayerAccuracy]) ->
         rows.setdefault(layer.region, []).append(layer)
     for region, layers in rows.items():
         worst = layers[0]
-        dtype = compiled.regions[region].layout.dtype
+        dtype = compiled.artifact.regions[region].layout.dtype
         note = compiled.quantisation.setdefault(
-            region, {"layer": compiled.steps[worst.step].name, "format": FORMATS[dtype]}
+            region, {"layer": compiled.artifact.steps[worst.step].name, "format": FORMATS[dtype]}
         )
         note |= {"cosine": worst.cosine, "max_abs": worst.max_abs, "relative": worst.relative}
         if len(layers) > 1:
@@ -150,7 +168,7 @@ def note_accuracy(compiled: CompiledModel, measured: Sequence[LayerAccuracy]) ->
             note["by_round"] = [layer.to_json() for layer in in_order]
 
 
-def worst_layers(compiled: CompiledModel) -> list[tuple[str, dict[str, Any]]]:
+def worst_layers(compiled: CompiledModel[AtlasArtifact]) -> list[tuple[str, dict[str, Any]]]:
     """(tensor, note) of everything that was measured, the worst first."""
     rows = [(name, note) for name, note in compiled.quantisation.items() if "cosine" in note]
     return sorted(rows, key=lambda row: (row[1]["cosine"], -row[1]["relative"]))

@@ -9,14 +9,14 @@ import numpy as np
 
 from tilewright.dialects.printing import print_module
 from tilewright.frontend.imported import Imported
-from tilewright.runtime.compiled_model import (
+from tilewright.targets.artifact import HostPart, LayerLoop
+from tilewright.targets.atlas.artifact.atlas_artifact import (
     COPY,
-    CompiledModel,
-    DevicePart,
-    HostPart,
+    REARRANGED,
+    AtlasArtifact,
     Region,
-    Rounds,
     Step,
+    compiled_parts,
 )
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.calls import Call, Tensor, content_codes
@@ -26,6 +26,7 @@ from tilewright.targets.atlas.model.placement import Places
 from tilewright.targets.atlas.model.rounds import Folded
 from tilewright.targets.atlas.model.values import value_graph
 from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.compiled_model import CompiledModel
 from tilewright.tile.layouts import Layout
 
 
@@ -38,10 +39,10 @@ def assemble(
     profile: Profile,
     instruction_memory: int,
     phases: dict[str, str],
-) -> CompiledModel:
+) -> CompiledModel[AtlasArtifact]:
     """The model with its code linked; provenance is left to the caller."""
     linked = Linked()
-    runs: list[HostPart | DevicePart] = []
+    runs: list[HostPart | tuple[tuple[int, ...], Any, Any]] = []
     for part in parts.sequence():
         if isinstance(part, HostPart):
             runs.append(part)
@@ -50,31 +51,35 @@ def assemble(
             folded.calls, made, folded.repeats, places, profile,
             part.first, part.end, linked, instruction_memory,
         )  # fmt: skip
-        runs.append(DevicePart(tuple(order), part.inputs, part.outputs))
+        runs.append((tuple(order), part.inputs, part.outputs))
     regions, weights = _regions(folded, places, made)
     steps = [_step(call, index, linked, places) for index, call in enumerate(folded.calls)]
     ports = parts.ports()
+    sequence, entries = compiled_parts(ports, runs)
     phases["kernels"] = _listing(folded, places)
     for call, kernel in zip(folded.calls, made, strict=True):
         phases[f"schedule {call.name}"] = print_module(kernel.module)
     return CompiledModel(
         name=model.source,
-        profile=profile,
-        segments=linked.segments,
-        regions=regions,
-        steps=steps,
-        rounds=[Rounds(r.count, r.first, r.end, r.names) for r in folded.repeats],
+        artifact=AtlasArtifact(
+            profile=profile,
+            segments=linked.segments,
+            regions=regions,
+            steps=steps,
+            loops=[LayerLoop(r.count, r.first, r.end, r.names) for r in folded.repeats],
+            entries=entries,
+            weights=weights,
+            graph=value_graph(parts, folded),
+        ),
         ports=ports,
         inputs=tuple(spec.name for spec in model.inputs),
         outputs=tuple(spec.name for spec in model.outputs),
-        parts=runs,
-        weights=weights,
+        parts=sequence,
         host_module=parts.host_text(),
         host_weights=parts.host_weights,
         state=dict(model.state),
         phases=phases,
         quantisation=_quantisation(folded),
-        graph=value_graph(parts, folded),
     )
 
 
@@ -142,8 +147,8 @@ def _step(call: Call, index: int, linked: Linked, places: Places) -> Step:
     if stay is not None and not stay.whole:
         operands[COPY] = call.output.name
     return Step(
-        call.name, call.kernel, operands, call.all_options(), segment, first, end,
-        call.sources, call.macs,
+        call.name, call.kernel, operands, call.all_options(), call.sources, call.macs,
+        rearranged=call.kernel in REARRANGED, segment=segment, first_word=first, end_word=end,
     )  # fmt: skip
 
 

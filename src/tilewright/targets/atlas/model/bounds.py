@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.planning.one_machine import two_machines
-from tilewright.runtime.compiled_model import CompiledModel, DevicePart, Region, Step
+from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Region, Step
 from tilewright.targets.atlas.model.work import Work, work_of
 from tilewright.targets.atlas.profile import Profile
 
@@ -79,7 +79,7 @@ class ModelBound:
         return {"cycles": self.total, "cause": self.cause, "terms": self.terms}
 
 
-def bound_of(model: CompiledModel) -> ModelBound:
+def bound_of(model: AtlasArtifact) -> ModelBound:
     """The bound of a model and of each of its steps."""
     profile = model.profile
     works = [_work(model, step) for step in model.steps]
@@ -89,21 +89,18 @@ def bound_of(model: CompiledModel) -> ModelBound:
     ]
     place = {
         segment: number
-        for number, part in enumerate(model.parts)
-        if isinstance(part, DevicePart)
-        for segment in part.segments
+        for number, entry in enumerate(model.entries.values())
+        for segment in entry.segments
     }
     total, sums = 0, dict[str, int]()
     loaded: set[str] = set()  # weights are loaded by the first part that needs them
-    for number, part in enumerate(model.parts):
-        if not isinstance(part, DevicePart):
-            continue
+    for number, entry in enumerate(model.entries.values()):
         work, names = Work(), dict[str, None]()
         for index, _, step in model.calls():
             if place.get(step.segment) == number:
                 work += works[index]
                 names.update(dict.fromkeys(step.operands.values()))
-        bytes = sum(_port_bytes(model, port) for port in (*part.inputs, *part.outputs))
+        bytes = sum(_content(model.regions[name]) for name in (*entry.inputs, *entry.outputs))
         for name in names:
             region = model.regions[name]
             if region.kind == "weight" and name not in loaded:
@@ -117,7 +114,7 @@ def bound_of(model: CompiledModel) -> ModelBound:
     return ModelBound(total, cause, sums, steps)
 
 
-def _work(model: CompiledModel, step: Step) -> Work:
+def _work(model: AtlasArtifact, step: Step) -> Work:
     shapes = {p: model.regions[name].layout.given for p, name in step.operands.items()}
     return work_of(model.profile, step.kernel, step.options, shapes)
 
@@ -127,16 +124,11 @@ def _content(region: Region) -> int:
     return math.prod(region.layout.given) * ELEMENT_BYTES[region.layout.dtype]
 
 
-def _moved(model: CompiledModel, step: Step) -> int:
+def _moved(model: AtlasArtifact, step: Step) -> int:
     """Bytes a step has to move between the memories as things are placed."""
     regions = [model.regions[name] for name in dict.fromkeys(step.operands.values())]
     moved = (r for r in regions if r.space == "dram" and r.kind != "constant")
     return sum(_content(region) for region in moved)
-
-
-def _port_bytes(model: CompiledModel, port: str) -> int:
-    region = model.ports[port].region
-    return _content(model.regions[region]) if region is not None else 0
 
 
 def terms_of(profile: Profile, work: Work, moved: int) -> dict[str, int]:

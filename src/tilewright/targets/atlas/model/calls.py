@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.runtime.compiled_model import Kind
+from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.tile.layouts import Layout, to_codes
 
 # fp8 values are scaled to at most this. Sums of products pass through fp16 in the matrix units,

@@ -19,8 +19,8 @@ from tilewright.model.digest import model_hash
 from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.simplify import simplify
-from tilewright.runtime.check import require
-from tilewright.runtime.compiled_model import CompiledModel
+from tilewright.targets.artifact import Bound
+from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_accuracy
 from tilewright.targets.atlas.model.assemble import assemble
@@ -32,6 +32,8 @@ from tilewright.targets.atlas.model.lowering import Lowering
 from tilewright.targets.atlas.model.placement import Places
 from tilewright.targets.atlas.model.rounds import Folded
 from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.checking import require
+from tilewright.targets.compiled_model import CompiledModel
 
 
 def compile_model(
@@ -40,7 +42,7 @@ def compile_model(
     options: CompileOptions | None = None,
     calibration: Sequence[Mapping[str, np.ndarray]] = (),
     progress: Progress = lambda phase, detail: None,
-) -> CompiledModel:
+) -> CompiledModel[AtlasArtifact]:
     """The program of a model, ready to run, save and verify."""
     options = options or CompileOptions()
     timing: dict[str, float] = {}
@@ -87,7 +89,7 @@ def compile_model(
     }
     with phase("check"):
         require(result)
-    _note_bound(result)
+    _note_bound(result.artifact)
     if options.accuracy:
         with phase("accuracy"):
             note_accuracy(result, measure(result, simple, meanings, samples[0]))
@@ -95,16 +97,14 @@ def compile_model(
     return result
 
 
-def _note_bound(model: CompiledModel) -> None:
+def _note_bound(artifact: AtlasArtifact) -> None:
     """Fill in what no program can beat, for every step and as a whole."""
-    bound = bound_of(model)
-    model.steps = [
+    bound = bound_of(artifact)
+    artifact.steps = [
         replace(step, bound=one.cycles)
-        for step, one in zip(model.steps, bound.per_step, strict=True)
+        for step, one in zip(artifact.steps, bound.per_step, strict=True)
     ]
-    model.provenance["bound"] = bound.total
-    model.provenance["bound_cause"] = bound.cause
-    model.provenance["bound_terms"] = bound.terms
+    artifact.least = Bound(bound.total, bound.cause, bound.terms)
 
 
 def _refuse_host(parts: Parts) -> None:

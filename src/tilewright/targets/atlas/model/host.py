@@ -27,7 +27,7 @@ from tilewright.dialects.xdsl_api import (
     func,
 )
 from tilewright.model.capture import Graph, Node, dtype_of, shape_of
-from tilewright.runtime.compiled_model import HostPart, Port
+from tilewright.targets.artifact import HostPart, Port
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.lowering import HostValue, Lowered
 from tilewright.targets.atlas.model.partition import DeviceWork, HostWork, partition

@@ -9,10 +9,18 @@ import numpy as np
 
 from tilewright import __version__
 from tilewright.errors import TilewrightError
-from tilewright.runtime.compiled_model import CompiledModel, DevicePart, Kind, Port, Region, Step
-from tilewright.runtime.reference_run import Reference
+from tilewright.targets.artifact import Port
+from tilewright.targets.atlas.artifact.atlas_artifact import (
+    AtlasArtifact,
+    Kind,
+    Region,
+    Step,
+    compiled_parts,
+)
+from tilewright.targets.atlas.artifact.reference_device import Reference
 from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.program import Data, Program
+from tilewright.targets.compiled_model import CompiledModel
 from tilewright.tile.layouts import to_codes
 
 PREFIX = "library/"  # of kernels that are named as the kernel library names them
@@ -20,7 +28,7 @@ PREFIX = "library/"  # of kernels that are named as the kernel library names the
 
 def kernel_model(
     compiled: CompiledKernel, weights: Mapping[str, np.ndarray] | None = None
-) -> CompiledModel:
+) -> CompiledModel[AtlasArtifact]:
     """A model of one step. Tensors in `weights` become part of it, the others are its inputs."""
     given = dict(weights or {})
     for name in given:
@@ -45,19 +53,15 @@ def kernel_model(
     inputs = tuple(name for name in compiled.inputs if name not in given)
     outputs = tuple(compiled.outputs)
     kernel = PREFIX + compiled.kernel.name
-    step = Step(compiled.kernel.name, kernel, {n: n for n in regions}, {}, 0, 0, len(program))
+    step = Step(compiled.kernel.name, kernel, {n: n for n in regions}, end_word=len(program))
+    parts, entries = compiled_parts(ports, [((0,), inputs, outputs)])
     return CompiledModel(
         name=compiled.kernel.name,
-        profile=compiled.profile,
-        segments=[program],
-        regions=regions,
-        steps=[step],
-        rounds=[],
+        artifact=AtlasArtifact(compiled.profile, [program], regions, [step], [], entries, packed),
         ports=ports,
         inputs=inputs,
         outputs=outputs,
-        parts=[DevicePart((0,), inputs, outputs)],
-        weights=packed,
+        parts=parts,
         provenance={"compiler": f"tilewright {__version__}", "kernel": compiled.kernel.name},
         phases={"npu_schedule": compiled.ir} if compiled.module is not None else {},
     )

@@ -6,7 +6,7 @@ segment to segment. What that word may hold is part of the model, so lint is tol
 
 from __future__ import annotations
 
-from tilewright.runtime.compiled_model import CompiledModel, DevicePart
+from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
 from tilewright.targets.atlas.codegen.routine import ROUND_WORD
 from tilewright.targets.atlas.lint import STEP_LIMIT, Report, lint
 from tilewright.targets.atlas.lint.values import Form, Symbol, Value
@@ -14,18 +14,18 @@ from tilewright.targets.atlas.lint.values import Form, Symbol, Value
 FOLLOWED = 20_000_000  # instructions that are followed one by one to settle a doubt
 
 
-def lint_model(model: CompiledModel, limit: int = STEP_LIMIT) -> list[Report]:
+def lint_model(model: AtlasArtifact, limit: int = STEP_LIMIT) -> list[Report]:
     """One report per segment."""
     return [lint_segment(model, number, limit) for number in range(len(model.segments))]
 
 
-def lint_segment(model: CompiledModel, number: int, limit: int = STEP_LIMIT) -> Report:
+def lint_segment(model: AtlasArtifact, number: int, limit: int = STEP_LIMIT) -> Report:
     program = model.segments[number]
     return lint(program, model.profile, limit, words=_words(model, number))
 
 
 def hazards_of(
-    model: CompiledModel, instructions: int, limit: int = STEP_LIMIT
+    model: AtlasArtifact, instructions: int, limit: int = STEP_LIMIT
 ) -> tuple[list[str], list[str]]:
     """(hazards, what lint could not decide), for a model that runs so many instructions.
 
@@ -42,10 +42,10 @@ def hazards_of(
     return hazards, doubts
 
 
-def _words(model: CompiledModel, segment: int) -> dict[int, Value]:
+def _words(model: AtlasArtifact, segment: int) -> dict[int, Value]:
     """What the word of the rounds holds when a segment starts that is run once per round."""
-    for part in model.parts:
-        if isinstance(part, DevicePart) and part.segments.count(segment) > 1:
+    for entry in model.entries.values():
+        if entry.segments.count(segment) > 1:
             inside = [step for step in model.steps if step.segment == segment]
             regions = [model.regions[name] for step in inside for name in step.operands.values()]
             for region in regions:

@@ -6,7 +6,7 @@ linking make of them is held against this. Copies are left out, what they hold i
 
 from __future__ import annotations
 
-from tilewright.runtime.value_graph import Operation, ValueGraph, digest
+from tilewright.targets.atlas.artifact.value_graph import Operation, ValueGraph, digest
 from tilewright.targets.atlas.model.calls import Tensor, content_codes
 from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.rounds import Folded

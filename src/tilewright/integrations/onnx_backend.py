@@ -21,7 +21,7 @@ from tilewright.frontend.onnx_values import Array, stored
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-    from tilewright.runtime.loaded import Program
+    from tilewright.program import Program
 
 DEVICES = ("CPU", "ATLAS-V0", "ATLAS-V1")
 

@@ -5,54 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tilewright.errors import TilewrightError
-from tilewright.runtime.compiled_model import HostPart
-from tilewright.runtime.values import port_array, region_codes
 from tilewright.targets.atlas.simulate import Result, drive
-from tilewright.targets.atlas.tracing import FOREVER, Recorder
+from tilewright.targets.atlas.tracing import Recorder
 from tilewright.trace.model import Counter, TraceModel
 
 if TYPE_CHECKING:
-    from tilewright.runtime.device import Device
-    from tilewright.runtime.session import Session
+    from tilewright.targets.atlas.artifact.device import AtlasDevice
 
 
-def trace_run(
-    session: Session, values: dict[str, np.ndarray], window: tuple[int, int] | None
-) -> TraceModel:
-    """Run the model once more on these inputs and record what happens inside the window."""
-    model, device = session.model, session.device()
-    first, last = window or (0, FOREVER)
-    if not 0 <= first <= last:
-        raise TilewrightError("TW4003", f"the window {first} to {last} holds no tick")
-    device.begin()
-    offset, pieces = 0, []
-    for part in model.parts:
-        if isinstance(part, HostPart):
-            session.run_host(part, values)
-            continue
-        for name in part.inputs:
-            region = model.regions[model.ports[name].region or ""]
-            device.write(region, region_codes(region, values[name]))
-        for segment in part.segments:
-            piece, ticks = _trace_segment(device, segment, first - offset, last - offset)
-            if piece is not None:
-                pieces.append((offset, piece))
-            offset += ticks
-        for name in part.outputs:
-            region = model.regions[model.ports[name].region or ""]
-            codes = [device.read(region, turn) for turn in range(region.count)]
-            values[name] = port_array(model.ports[name], region, codes)
-    return _join(model.name, f"{model.profile.name} · {offset:,} cycles", pieces)
+def trace_segment(
+    device: AtlasDevice, segment: int, window: tuple[int, int]
+) -> list[tuple[int, TraceModel]]:
+    """Run a segment; its trace inside a window of the run, if any, and when it begins."""
+    from tilewright.targets.atlas.artifact.device import SegmentRun
 
-
-def _trace_segment(
-    device: Device, segment: int, first: int, last: int
-) -> tuple[TraceModel | None, int]:
-    """The trace of a segment inside a window that counts from its start, and its ticks."""
-    program, machine = device.model.segments[segment], device.machine
+    offset = device.cycles
+    first, last = window[0] - offset, window[1] - offset
+    program, machine = device.artifact.segments[segment], device.machine
     machine.load(program, keep_memory=True)
     machine.breakpoints = set()
     recorder = Recorder(machine, program, (max(0, first), last)) if last >= 0 else None
@@ -60,16 +30,19 @@ def _trace_segment(
         outcome, seconds, _ = drive(machine, None, None, [], recorder, None)
         if outcome.fault is not None:
             raise TilewrightError("TW3130", f"segment {segment} faulted: {outcome.fault.message}")
+        device.runs.append(SegmentRun(segment, offset, offset + outcome.cycles, machine.statistics))
         if recorder is None or first > outcome.cycles:
-            return None, outcome.cycles
-        result = Result(program, device.model.profile, device.policy, machine, "", outcome, seconds)
+            return []
+        result = Result(
+            program, device.artifact.profile, device.policy, machine, "", outcome, seconds
+        )
         result.recorder = recorder
-        return result.trace, outcome.cycles
+        return [(offset, result.trace)]
     finally:
         machine.trace_window = None
 
 
-def _join(title: str, subtitle: str, pieces: list[tuple[int, TraceModel]]) -> TraceModel:
+def joined(title: str, subtitle: str, pieces: list[tuple[int, TraceModel]]) -> TraceModel:
     """Traces that begin at different ticks -> one; tracks of the same name are the same."""
     joined = TraceModel(title, subtitle, 0, 0, [], [], [], [])
     if pieces:

@@ -7,6 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.tile.layouts import to_codes
+
 PORT_TYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
     "f32": np.dtype(np.float32),
@@ -48,3 +50,16 @@ def converts(given: np.dtype[Any], wanted: str) -> bool:
     if wanted in FLOATS:
         return name in _GIVEN[wanted]
     return wanted != "i1" and given.kind in "iu" and np.can_cast(given, PORT_TYPES[wanted], "safe")
+
+
+def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The array in the numpy type of a port; floats are rounded once, fp8 saturates."""
+    wanted = PORT_TYPES[dtype]
+    if array.dtype == wanted:
+        return array
+    if dtype in ("bf16", "f8E4M3FN"):
+        name = "bf16" if dtype == "bf16" else "fp8"
+        # Unsigned integers would be taken for bit patterns.
+        return to_codes(array.astype(np.float64), name).view(wanted)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(wanted)

@@ -1,6 +1,6 @@
-"""Whether a compiled model fits together: an independent look at what the compiler planned.
+"""Whether an Atlas program fits together: an independent look at what the compiler planned.
 
-Nothing here knows how the model was made. It sees places, live ranges, code sizes and names, and
+Nothing here knows how the program was made. It sees places, live ranges, code sizes and names, and
 reports everything that would make a run read or write the wrong bytes.
 """
 
@@ -8,50 +8,48 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.errors import Location, TilewrightError, TilewrightErrors
-from tilewright.runtime.check_values import check_values
-from tilewright.runtime.compiled_model import CompiledModel, DevicePart, HostPart, Region
-from tilewright.runtime.manifest import MAX_ENTRIES, ORDERS, SPACES
-from tilewright.runtime.port_types import FLOATS, PORT_TYPES
+from tilewright.io.json_tables import MAX_ENTRIES
+from tilewright.targets.artifact import DevicePart, Finding, HostPart, Port
+from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Entry, Region
+from tilewright.targets.atlas.artifact.check_values import check_values
+from tilewright.targets.atlas.artifact.contents import ORDERS, SPACES
+from tilewright.targets.port_types import FLOATS
 from tilewright.tile.layouts import TILE_BYTES
 
 MAX_OPERANDS = 256
-MAX_FINDINGS = 20
 _BEFORE = -1
 
 
-def check(model: CompiledModel) -> list[TilewrightError]:
-    """Everything that is wrong with a model, at most 20 findings; empty if it fits together."""
-    findings: list[TilewrightError] = []
-    for part in (_places, _steps, _ports, _parts, _weights, _overlaps, check_values):
-        for finding in part(model):
-            findings.append(finding)
-            if len(findings) == MAX_FINDINGS:
-                return findings
-        if findings and part not in (_weights, _overlaps):
-            break  # later parts rely on what earlier ones found in order
-    return findings
-
-
-def require(model: CompiledModel, place: Location | None = None) -> None:
-    """Raise what is wrong with a model."""
-    findings = check(model)
-    if findings:
-        for finding in findings:
-            if place is not None:
-                finding.at(place)
-        raise findings[0] if len(findings) == 1 else TilewrightErrors(findings)
+def check(
+    model: AtlasArtifact, parts: Sequence[HostPart | DevicePart], ports: Mapping[str, Port]
+) -> Iterator[Finding]:
+    """Everything that is wrong; nothing if it fits together."""
+    mine = [part for part in parts if isinstance(part, DevicePart)]
+    for look in (
+        lambda: _places(model),
+        lambda: _steps(model),
+        lambda: _ports(model, ports),
+        lambda: _entries(model, mine, ports),
+    ):
+        findings = list(look())
+        yield from findings
+        if findings:
+            return  # later looks rely on what earlier ones found in order
+    findings = [*_weights(model), *_overlaps(model)]
+    yield from findings
+    if not findings:
+        yield from check_values(model, mine, ports)
 
 
 # --- places and steps -------------------------------------------------------------------
 
 
-def _places(model: CompiledModel) -> Iterator[TilewrightError]:
+def _places(model: AtlasArtifact) -> Iterator[Finding]:
     """Regions inside the memories, code inside the instruction memory."""
     sizes = {"dram": model.profile.dram_bytes, "vmem": model.profile.vmem_bytes}
     pieces = 0
@@ -96,7 +94,7 @@ def _places(model: CompiledModel) -> Iterator[TilewrightError]:
                 yield _bad("TW3111", f"segment {number} places data outside {data.space.upper()}")
 
 
-def _steps(model: CompiledModel) -> Iterator[TilewrightError]:
+def _steps(model: AtlasArtifact) -> Iterator[Finding]:
     """Steps inside their segments, rounds inside the steps, operands that exist and are live."""
     for number, step in enumerate(model.steps):
         what = f"step {number} ({step.name})"
@@ -120,7 +118,7 @@ def _steps(model: CompiledModel) -> Iterator[TilewrightError]:
                     f"{what} uses {name}, which is live from step {region.first} to {region.last}",
                 )
     end = total = 0
-    for rounds in model.rounds:
+    for rounds in model.loops:
         inside = model.steps[rounds.first : rounds.end]
         if not end <= rounds.first < rounds.end <= len(model.steps) or rounds.count < 1:
             yield _bad(
@@ -151,20 +149,12 @@ def _steps(model: CompiledModel) -> Iterator[TilewrightError]:
 # --- ports, parts, weights --------------------------------------------------------------
 
 
-def _ports(model: CompiledModel) -> Iterator[TilewrightError]:
-    for name, port in model.ports.items():
-        if port.name != name or port.dtype not in PORT_TYPES:
-            yield _bad(
-                "TW3115", f"the port {name} has type {port.dtype!r} or another name than its key"
-            )
-        if port.region is None:
+def _ports(model: AtlasArtifact, ports: Mapping[str, Port]) -> Iterator[Finding]:
+    for name, port in ports.items():
+        if port.tensor is None:
             continue
-        region = model.regions.get(port.region)
-        if region is None:
-            yield _bad(
-                "TW3115", f"the port {name} lies in region {port.region!r}, which does not exist"
-            )
-        elif math.prod(port.shape) != region.count * math.prod(region.layout.given):
+        region = model.regions[port.tensor]
+        if math.prod(port.shape) != region.count * math.prod(region.layout.given):
             yield _bad(
                 "TW3115",
                 f"the port {name} has shape {_sizes(port.shape)}, its region "
@@ -173,55 +163,31 @@ def _ports(model: CompiledModel) -> Iterator[TilewrightError]:
             )
         elif port.dtype not in (*FLOATS, "i1"):
             yield _bad("TW3115", f"the port {name} is {port.dtype}, the device holds floats only")
-    for names, noun in ((model.inputs, "input"), (model.outputs, "output")):
-        for name in names:
-            if name not in model.ports:
-                yield _bad("TW3115", f"the {noun} {name!r} is not a port")
-        if noun == "input" and len(set(names)) != len(names):
-            yield _bad("TW3115", "an input has the name of another")
-    for into, out in model.state.items():
-        first, second = model.ports.get(into), model.ports.get(out)
-        if into not in model.inputs or second is None or first is None:
-            yield _bad("TW3115", f"the state {into!r} is no input or {out!r} is no port")
-        elif (first.shape, first.dtype) != (second.shape, second.dtype):
-            yield _bad(
-                "TW3115", f"the state {into} and its next value {out} differ in shape or type"
-            )
 
 
-def _parts(model: CompiledModel) -> Iterator[TilewrightError]:
-    """Every value is there before it is needed; segments run in the order of their steps."""
-    known = set(model.inputs)
+def _entries(
+    model: AtlasArtifact, parts: Sequence[DevicePart], ports: Mapping[str, Port]
+) -> Iterator[Finding]:
+    """Every part has its own entry and fills its regions; segments run in the order of their steps."""
     order: list[int] = []
-    for number, part in enumerate(model.parts):
-        for name in (*part.inputs, *part.outputs):
-            port = model.ports.get(name)
-            if port is None:
-                yield _bad("TW3115", f"part {number} has no port {name!r}")
-            elif isinstance(part, DevicePart) and port.region is None:
-                yield _bad("TW3115", f"part {number} runs on the device, {name} has no place there")
-        for name in part.inputs:
-            if name not in known:
-                yield _bad("TW3115", f"part {number} needs {name} before it is computed")
-        known.update(part.outputs)
-        if isinstance(part, DevicePart):
-            if set(order) & set(part.segments):
-                yield _bad("TW3115", f"part {number} runs a segment that belongs to another part")
-            order += part.segments
-        elif isinstance(part, HostPart) and not model.host_module:
-            yield _bad(
-                "TW3115", f"part {number} runs {part.function} on the host, there is no host module"
-            )
-    for name in (*model.outputs, *model.state.values()):
-        if name not in known:
-            yield _bad("TW3115", f"nothing computes the output {name}")
+    if sorted(part.entry for part in parts) != sorted(model.entries):
+        yield _bad("TW3115", "the device parts of the model are not the entries of its program")
+        return
+    for number, part in enumerate(parts):
+        entry = model.entries[part.entry]
+        for names, regions in ((part.inputs, entry.inputs), (part.outputs, entry.outputs)):
+            if tuple(ports[name].tensor for name in names) != regions:
+                yield _bad("TW3115", f"device part {number} has other places than its entry")
+        if set(order) & set(entry.segments):
+            yield _bad("TW3115", f"part {number} runs a segment that belongs to another part")
+        order += entry.segments
     if any(segment not in range(len(model.segments)) for segment in order):
         yield _bad("TW3115", "a part runs a segment that does not exist")
         return
     yield from _order(model, order)
 
 
-def _order(model: CompiledModel, order: list[int]) -> Iterator[TilewrightError]:
+def _order(model: AtlasArtifact, order: list[int]) -> Iterator[Finding]:
     """Segments come in the order of the steps in them, each run with at least its own."""
     at = 0
     for index, turn, step in model.calls():
@@ -234,7 +200,7 @@ def _order(model: CompiledModel, order: list[int]) -> Iterator[TilewrightError]:
             return
 
 
-def _weights(model: CompiledModel) -> Iterator[TilewrightError]:
+def _weights(model: AtlasArtifact) -> Iterator[Finding]:
     for name, raw in model.weights.items():
         region = model.regions.get(name)
         if region is None or region.kind not in ("weight", "constant"):
@@ -268,9 +234,9 @@ class _Life:
     name: str
 
 
-def _overlaps(model: CompiledModel) -> Iterator[TilewrightError]:
+def _overlaps(model: AtlasArtifact) -> Iterator[Finding]:
     """Two tensors in the same bytes at the same time."""
-    spans = part_spans(model)
+    spans = entry_spans(model)
     for space in SPACES:
         lives = []
         for region in model.regions.values():
@@ -283,7 +249,7 @@ def _overlaps(model: CompiledModel) -> Iterator[TilewrightError]:
         yield from _sweep(model, space, lives)
 
 
-def _data_lives(model: CompiledModel, space: str) -> Iterator[_Life]:
+def _data_lives(model: AtlasArtifact, space: str) -> Iterator[_Life]:
     """Data that comes with the code of a segment: it arrives before its first step."""
     for number, program in enumerate(model.segments):
         mine = [index for index, step in enumerate(model.steps) if step.segment == number]
@@ -295,7 +261,7 @@ def _data_lives(model: CompiledModel, space: str) -> Iterator[_Life]:
                 yield _Life(2 * first - 1, 2 * last + 1, data.address, end, name)
 
 
-def _sweep(model: CompiledModel, space: str, lives: list[_Life]) -> Iterator[TilewrightError]:
+def _sweep(model: AtlasArtifact, space: str, lives: list[_Life]) -> Iterator[Finding]:
     """Walk up the addresses; those present at an address must be live at different times."""
     events = sorted(
         [(life.end, 0, life) for life in lives] + [(life.address, 1, life) for life in lives]
@@ -320,7 +286,7 @@ def _sweep(model: CompiledModel, space: str, lives: list[_Life]) -> Iterator[Til
         insort(present, life)
 
 
-def _in_place(model: CompiledModel, old: _Life, new: _Life) -> bool:
+def _in_place(model: AtlasArtifact, old: _Life, new: _Life) -> bool:
     """Whether a step reads the one for the last time and writes the other over it."""
     if old.last != new.first or old.address != new.address or old.name == new.name:
         return False
@@ -330,7 +296,7 @@ def _in_place(model: CompiledModel, old: _Life, new: _Life) -> bool:
     return {old.name, new.name} <= set(model.steps[step].operands.values())
 
 
-def _overlap(space: str, one: _Life, other: _Life) -> TilewrightError:
+def _overlap(space: str, one: _Life, other: _Life) -> Finding:
     start, end = max(one.address, other.address), min(one.end, other.end)
     first, last = max(one.first, other.first), min(one.last, other.last)
     return _bad(
@@ -341,7 +307,7 @@ def _overlap(space: str, one: _Life, other: _Life) -> TilewrightError:
 
 
 def lifetime(
-    model: CompiledModel, region: Region, spans: list[tuple[DevicePart, int, int]]
+    model: AtlasArtifact, region: Region, spans: list[tuple[Entry, int, int]]
 ) -> tuple[int, int]:
     """From when to when a region's bytes must stay, in the times of `_Life`.
 
@@ -352,31 +318,30 @@ def lifetime(
     if region.space == "dram" and region.kind in ("weight", "constant"):
         return _BEFORE, 2 * len(model.steps)
     first, last = region.first, region.last
-    for rounds in model.rounds:
+    for rounds in model.loops:
         final = rounds.end - 1
         if first < rounds.first <= last < final:
             last = final
         if rounds.first < first <= final < last and region.count > 1:
             first = rounds.first
     first, last = 2 * first, 2 * last
-    for part, begin, end in spans:
-        if region.name in (model.ports[name].region for name in part.inputs):
+    for entry, begin, end in spans:
+        if region.name in entry.inputs:
             first = min(first, 2 * begin - 1)
-        if region.name in (model.ports[name].region for name in part.outputs):
+        if region.name in entry.outputs:
             last = max(last, 2 * end - 1)
     if region.kind in ("weight", "constant"):
         first = _BEFORE
     return first, last
 
 
-def part_spans(model: CompiledModel) -> list[tuple[DevicePart, int, int]]:
-    """Device parts with their first step and the step after their last."""
+def entry_spans(model: AtlasArtifact) -> list[tuple[Entry, int, int]]:
+    """Entries with their first step and the step after their last."""
     result = []
-    for part in model.parts:
-        if isinstance(part, DevicePart):
-            mine = [n for n, step in enumerate(model.steps) if step.segment in part.segments]
-            if mine:
-                result.append((part, mine[0], mine[-1] + 1))
+    for entry in model.entries.values():
+        mine = [n for n, step in enumerate(model.steps) if step.segment in entry.segments]
+        if mine:
+            result.append((entry, mine[0], mine[-1] + 1))
     return result
 
 
@@ -384,5 +349,5 @@ def _sizes(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def _bad(code: str, message: str, hint: str | None = None) -> TilewrightError:
-    return TilewrightError(code, message, hint=hint)
+def _bad(code: str, message: str, hint: str | None = None) -> Finding:
+    return Finding(code, message, hint=hint)

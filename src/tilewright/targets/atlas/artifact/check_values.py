@@ -8,23 +8,25 @@ overwrites what is read later, or weights of another round are found whatever th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.errors import TilewrightError
-from tilewright.runtime.compiled_model import COPY, CompiledModel, DevicePart, Region, Step
-from tilewright.runtime.value_graph import MANNER, Operation, ValueGraph
+from tilewright.targets.artifact import DevicePart, Finding, Port
+from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region, Step
+from tilewright.targets.atlas.artifact.value_graph import MANNER, Operation, ValueGraph
 from tilewright.tile.layouts import Layout
 
 CODE = "TW3117"
 
 
-def check_values(model: CompiledModel) -> Iterator[TilewrightError]:
+def check_values(
+    model: AtlasArtifact, parts: Sequence[DevicePart], ports: Mapping[str, Port]
+) -> Iterator[Finding]:
     """The first place where the steps and the graph of values part."""
     if model.graph is not None:
-        found = _Walk(model, model.graph).run()
+        found = _Walk(model, model.graph, ports).run(parts)
         if found is not None:
-            yield TilewrightError(CODE, found)
+            yield Finding(CODE, found)
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,12 @@ class _Memory:
 
 
 class _Walk:
-    def __init__(self, model: CompiledModel, graph: ValueGraph) -> None:
-        self.model, self.graph = model, graph
+    def __init__(self, model: AtlasArtifact, graph: ValueGraph, ports: Mapping[str, Port]) -> None:
+        self.model, self.graph, self.ports = model, graph, ports
         self.memory = {"dram": _Memory(), "vmem": _Memory()}
         self.operations = iter(graph.operations)
 
-    def run(self) -> str | None:
+    def run(self, parts: Sequence[DevicePart]) -> str | None:
         """What is wrong, in words."""
         for name, values in self.graph.stored.items():
             region = self.model.regions.get(name)
@@ -71,12 +73,12 @@ class _Walk:
                 return f"the weights {name} have no region of {len(values)} rounds"
             for turn, value in enumerate(values):
                 self._write(region, turn, value)
-        calls = list(self.model.calls())
-        for part in self.model.parts:
-            if isinstance(part, DevicePart):
-                found = self._part(part, [c for c in calls if c[2].segment in part.segments])
-                if found is not None:
-                    return found
+        sequence = list(self.model.calls())
+        for part in parts:
+            segments = self.model.entries[part.entry].segments
+            found = self._part(part, [c for c in sequence if c[2].segment in segments])
+            if found is not None:
+                return found
         left = next(self.operations, None)
         return None if left is None else f"no step computes {left.output} ({left.name})"
 
@@ -137,7 +139,7 @@ class _Walk:
     # --- memory -------------------------------------------------------------------------
 
     def _port(self, name: str) -> Region:
-        region = self.model.ports[name].region
+        region = self.ports[name].tensor
         assert region is not None, "the parts were checked"
         return self.model.regions[region]
 

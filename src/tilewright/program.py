@@ -10,13 +10,13 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.io.file_access import write_atomically
-from tilewright.runtime.compiled_model import CompiledModel, Port
 from tilewright.runtime.session import Session
+from tilewright.targets.artifact import Counters, Port
+from tilewright.targets.compiled_model import CompiledModel
 
 if TYPE_CHECKING:
     from tilewright.runtime.summary import Summary
     from tilewright.runtime.verification import Verification
-    from tilewright.targets.atlas.outcome import Statistics
 
 
 class Program:
@@ -30,12 +30,12 @@ class Program:
     program.report()      cycles per layer against the bound; print it, or report("page.html")
     program.statistics    what the units of the machine did in the last run
     program.memory_map    where everything lies; print it
-    program.asm           the code as assembly text
+    program.asm           the code as people read it, such as assembly
     program.save(path)    one file, for `tw.load`
     """
 
     def __init__(
-        self, model: CompiledModel, machine: str | None = None, original: Any = None
+        self, model: CompiledModel[Any], machine: str | None = None, original: Any = None
     ) -> None:
         """`original` is what was compiled, to compare with in float32."""
         self.model, self.original = model, original
@@ -107,7 +107,7 @@ class Program:
         return self.session.cycles
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> Counters:
         """What the units did in the last run: busy ticks, instructions, bytes moved."""
         self._have_run()
         return self.session.statistics
@@ -130,10 +130,8 @@ class Program:
 
     @cached_property
     def asm(self) -> str:
-        """The code as assembly text, every step marked by a label."""
-        from tilewright.targets.atlas.model.listing import listing
-
-        return listing(self.model)
+        """The program as people read it: assembly with every step marked by a label, a task list, C."""
+        return self.model.artifact.listing()
 
     @cached_property
     def memory_map(self) -> Any:
@@ -147,7 +145,7 @@ class Program:
 
         into = ", ".join(describe(port) for port in self.inputs)
         out = ", ".join(describe(port) for port in self.outputs)
-        return f"<{self.model.name} for {self.model.profile.name}: ({into}) -> ({out})>"
+        return f"<{self.model.name} for {self.model.artifact.target}: ({into}) -> ({out})>"
 
 
 def _array(value: Any) -> Any:

@@ -1,16 +1,12 @@
-"""The graph of values in the manifest of a bundle."""
+"""The graph of values in the table of contents of a program."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tilewright.runtime.value_graph import Operation, ValueGraph
-
-if TYPE_CHECKING:
-    from tilewright.runtime.manifest import Table
-
-FIRST_VERSION = 2  # of the format that has it
+from tilewright.io.json_tables import Table
+from tilewright.targets.atlas.artifact.value_graph import Operation, ValueGraph
 
 
 def values_of(graph: ValueGraph | None) -> dict[str, Any] | None:

@@ -1,0 +1,71 @@
+"""A compiled model: a machine's artifact, and everything around it that no machine knows.
+
+Everything here is plain data. A model is a list of parts, run in order: the host computes some
+values, the device the others. `runtime/bundle.py` writes and reads it, `runtime/session.py` runs it,
+targets make it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+import tilewright
+from tilewright.dialects.printing import print_module
+from tilewright.targets.artifact import Artifact, DevicePart, HostPart, Port
+
+if TYPE_CHECKING:
+    from tilewright.model.prepare import Prepared
+
+Made = TypeVar("Made", bound=Artifact, covariant=True)
+
+
+@dataclass
+class CompiledModel(Generic[Made]):
+    """All of it."""
+
+    name: str
+    artifact: Made
+    ports: dict[str, Port]
+    inputs: tuple[str, ...]  # ports, in the order of the model's arguments
+    outputs: tuple[str, ...]
+    parts: list[HostPart | DevicePart]
+    host_module: str = ""  # MLIR text
+    host_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    state: dict[str, str] = field(default_factory=dict)  # input -> output that the next call takes
+    provenance: dict[str, Any] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)  # IR after each phase
+    quantisation: dict[str, Any] = field(default_factory=dict)  # per tensor: formats, scales, error
+    timing: dict[str, float] = field(default_factory=dict)  # seconds of each phase of compilation
+
+
+def around(artifact: Made, found: Prepared) -> CompiledModel[Made]:
+    """The model of an artifact whose entries are the device functions of a prepared model.
+
+    A port is on the device if the artifact has a tensor of its name.
+    """
+    parts, tensors = found.parts, artifact.tensors
+    return CompiledModel(
+        name=found.model.source,
+        artifact=artifact,
+        ports={
+            name: Port(name, port.shape, port.dtype, name if name in tensors else None)
+            for name, port in parts.ports.items()
+        },
+        inputs=tuple(spec.name for spec in parts.inputs),
+        outputs=tuple(spec.name for spec in parts.outputs),
+        parts=[
+            HostPart(part.function, part.inputs, part.outputs, part.reasons)
+            if part.on_host
+            else DevicePart(part.function, part.inputs, part.outputs)
+            for part in parts.parts
+        ],
+        host_module=print_module(parts.host_module) if parts.host_parts else "",
+        host_weights=parts.host_weights,
+        state=dict(parts.state),
+        provenance={"compiler": f"tilewright {tilewright.__version__}", **found.provenance()},
+        phases=dict(found.phases),
+        timing=dict(found.timing),
+    )

@@ -1,4 +1,4 @@
-"""What machines add to the rooms below them, as tables of names.
+"""What machines, and the room of whole models, add to the rooms below them, as tables of names.
 
 The rooms that no machine knows (dialects, transforms, the tile language) look into these tables;
 `targets/registry.py` fills them from the machines that are installed. A name stands for a place as
@@ -12,7 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 DIALECTS: dict[str, str] = {}  # dialect -> its place
-PASSES: dict[str, str] = {}  # pass -> its class
+# Pass -> its class: those of the whole-model compiler, then those of machines.
+PASSES: dict[str, str] = {
+    "partition-model": "tilewright.model.passes:PartitionModel",
+    "quantise-model": "tilewright.model.passes:QuantiseModel",
+    "fuse-epilogues": "tilewright.model.passes:FuseEpilogues",
+    "unfuse-epilogues": "tilewright.model.passes:UnfuseEpilogues",
+    "fold-layers": "tilewright.model.passes:FoldLayers",
+    "unfold-layers": "tilewright.model.passes:UnfoldLayers",
+}
 PIPELINES: dict[str, list[str]] = {}  # name of `opt --pipeline` -> passes
 MANIFESTS: dict[str, str] = {}  # kernel manifest that comes with a machine -> its module
 # A name, a file or an object of a machine -> the machine as the tile language sees it.

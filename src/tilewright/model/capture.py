@@ -119,8 +119,9 @@ def dtype_of(value: SSAValue) -> str:
     return str(value.type.element_type)
 
 
-def capture(model: Imported) -> Graph:
-    """The graph of a model's function."""
+def capture(model: Imported, contents: bool = True) -> Graph:
+    """The graph of a model's function; without contents, constants are known but not what is in
+    them."""
     functions = [op for op in model.module.ops if isinstance(op, func.FuncOp)]
     main = next((f for f in functions if f.sym_name.data == "main"), functions[0])
     block = main.body.block
@@ -132,7 +133,8 @@ def capture(model: Imported) -> Graph:
     outputs: list[tuple[str, SSAValue]] = []
     for op in block.ops:
         if isinstance(op, arith.ConstantOp):
-            constants[op.result] = constant_value(op, model.weights)
+            nothing = np.empty(0)
+            constants[op.result] = constant_value(op, model.weights) if contents else nothing
         elif isinstance(op, func.ReturnOp):
             names = [spec.name for spec in model.outputs]
             outputs = list(zip(names, op.operands, strict=True))

@@ -1,6 +1,6 @@
 """Cut a model into parts for the host and for the device, in an order that always exists.
 
-before: @main with all operations; some have a reason why they are the host's
+before: @main with all operations; some have a reason why they are the host's: tw.host
 after:  @host_0, @device_0, @host_1, … and a @main that calls them one after the other
 
 Every operation gets a level: as high as all it waits for, and one higher than what is done on the
@@ -14,7 +14,7 @@ constant or another output is copied by the host.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.dialects.locations import copy_location
 from tilewright.dialects.xdsl_api import (
@@ -35,6 +35,7 @@ from tilewright.frontend.imported import Imported
 from tilewright.model.parts import (
     DEVICE,
     HOST,
+    HOST_REASON,
     INPUT_PORTS,
     OUTPUT_PORTS,
     PLACE,
@@ -63,11 +64,24 @@ def main_of(module: ModuleOp) -> func.FuncOp:
     return next((f for f in functions if f.sym_name.data == "main"), functions[0])
 
 
-def partition(model: Imported, reasons: Mapping[Operation, str]) -> Parts:
-    """The parts of a model. reasons: the operations of the host; all others are the device's.
+def marked(model: Imported, reasons: Mapping[Operation, str]) -> Imported:
+    """A copy of a model in which the operations of the host say why they are."""
+    module = model.module.clone()
+    for op, copy in zip(model.module.walk(), module.walk(), strict=True):
+        if op in reasons:
+            copy.attributes[HOST_REASON] = StringAttr(reasons[op])
+    return replace(model, module=module)
 
-    The given model stays as it is.
+
+def partition(model: Imported) -> Parts:
+    """The parts of a model: operations with the attribute `tw.host`, a reason, are the host's, all
+    others the device's. The given model stays as it is.
     """
+    reasons = {
+        op: reason.data
+        for op in main_of(model.module).body.block.ops
+        if isinstance(reason := op.attributes.get(HOST_REASON), StringAttr)
+    }
     return _Partition(model, reasons).run()
 
 
@@ -264,6 +278,7 @@ class _Partition:
 
 def _copy(block: Block, op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
     copy = op.clone(value_mapper=values)
+    copy.attributes.pop(HOST_REASON, None)
     copy_location(op, copy)
     for old, new in zip(op.results, copy.results, strict=True):
         new.name_hint = old.name_hint

@@ -15,6 +15,7 @@ from tilewright.dialects.xdsl_api import ArrayAttr, ModuleOp, StringAttr, Tensor
 from tilewright.frontend.imported import TensorSpec
 
 HOST, DEVICE = "host", "device"
+HOST_REASON = "tw.host"  # attribute of an operation that the host runs, before partition
 PLACE, REASONS = "tw.place", "tw.reasons"  # attributes of the functions
 INPUT_PORTS, OUTPUT_PORTS = "tw.inputs", "tw.outputs"
 

@@ -25,7 +25,7 @@ from tilewright.model.formats import CodeRules, Floats, Format, Formats, Product
 from tilewright.model.fuse import Fuses, fuse_all
 from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
-from tilewright.model.partition import main_of, partition
+from tilewright.model.partition import main_of, marked, partition
 from tilewright.model.parts import DEVICE, Parts
 from tilewright.model.places import Supports, named, places
 from tilewright.model.quantise import quantise
@@ -113,11 +113,11 @@ def prepare(
                 same_values(main_of(simple.module)) if machine.layers and options.rounds else (),
             )
             encoded, hosted = result.model, dict(result.reasons)
-            driver.note("quantised", encoded.module)
+            driver.note("quantised", marked(encoded, hosted).module)
     with driver.phase("partition"):
         if machine.supports_encoded is not None:
             _add_reasons(encoded, hosted, machine.supports_encoded)
-        parts = partition(encoded, hosted)
+        parts = partition(marked(encoded, hosted))
         driver.note("partitioned", parts.module)
     if machine.fuses is not None and options.fuse:
         with driver.phase("fuse"):

@@ -33,9 +33,7 @@ def run_list(
         place, size = made.tasks.ddr[name]
         ddr[place : place + size] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     timing = Options(durations=jittered(made.tasks, seed)) if seed else Options()
-    outcome = run_values(
-        made.tasks, timing, lowered.chip.operations(), kernels(), ddr, seed
-    )
+    outcome = run_values(made.tasks, timing, lowered.chip.operations(), kernels(), ddr, seed)
     assert not outcome.torn and not outcome.run.stuck
     found = {}
     for name in lowered.network.outputs:

@@ -90,9 +90,7 @@ def _layer(
     return linear("down", gated, hidden, residual=x)
 
 
-def residual_block(
-    size: int = 56, channels: int = 64, blocks: int = 2, seed: int = 0
-) -> Network:
+def residual_block(size: int = 56, channels: int = 64, blocks: int = 2, seed: int = 0) -> Network:
     """Images through pairs of 3 x 3 convolutions with a skip, i8 throughout."""
     network = Network()
     rng = np.random.default_rng(seed)

@@ -20,7 +20,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu import costs
-from tilewright.targets.vpu.lowering.chip import CHANNELS, Chip, Operand
+from tilewright.targets.vpu.lowering.chip import Chip, Operand, padded
 from tilewright.targets.vpu.lowering.groups import Group, pieces, steps
 from tilewright.targets.vpu.lowering.network import Call, Value
 from tilewright.targets.vpu.machine import Machine
@@ -140,9 +140,7 @@ def path_bytes(shape: Heads, name: str, block: int, lines: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def choose_path(
-    machine: Machine, shape: Heads, rows: int, wanted: str | None = None
-) -> Path:
+def choose_path(machine: Machine, shape: Heads, rows: int, wanted: str | None = None) -> Path:
     """The path with the smallest modelled cost among those that fit; `wanted` overrides."""
     if wanted is not None and wanted not in PATHS:
         raise TilewrightError(
@@ -178,7 +176,7 @@ def _blocks(keys: int, name: str) -> list[int]:
         return [keys]
     found = []
     for count in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64):
-        size = -(-(-(-keys // count)) // CHANNELS) * CHANNELS
+        size = padded(-(-keys // count))
         if size not in found:
             found.append(size)
     return found
@@ -281,7 +279,10 @@ class _Attend:
         chip, shape, head = self.chip, self.shape, self.head
         tiles = list(dict.fromkeys(tile for _, tile in self.group.blocks))
         k = chip.fetch_all(
-            self.call.operands["k"], keys, range(head * shape.width, (head + 1) * shape.width), tiles
+            self.call.operands["k"],
+            keys,
+            range(head * shape.width, (head + 1) * shape.width),
+            tiles,
         )
         down = range(head * shape.value_width, (head + 1) * shape.value_width)
         v = chip.fetch_all(self.call.operands["v"], down, keys, tiles)

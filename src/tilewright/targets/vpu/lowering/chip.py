@@ -37,6 +37,11 @@ EXACT = -1  # blocks of a value are as its tasks compute them
 _RUN = 16  # bytes: operands of engines begin and step in multiples of it
 
 
+def padded(extent: int) -> int:
+    """Up to the next multiple of 16 elements."""
+    return -(-extent // CHANNELS) * CHANNELS
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Rows and columns of a value in a buffer of its own; `pitch` elements from row to row."""
@@ -160,14 +165,14 @@ class Chip:
         if len(shape) == 1 or width % CHANNELS == 0:
             name = self.buffer(label, rows * width * size, tile)
             return Operand(name, name, dtype, shape)
-        pitch = -(-width // CHANNELS) * CHANNELS
+        pitch = padded(width)
         name = self.buffer(label, rows * pitch * size, tile)
         return self.sub_view(name, 0, width * size, rows, pitch * size, dtype, shape)
 
     def make(self, name: str, rows: range, columns: range, tile: int) -> Block:
         """Room for a part of a value."""
         value = self.values[name]
-        pitch = -(-len(columns) // CHANNELS) * CHANNELS if len(rows) > 1 else len(columns)
+        pitch = padded(len(columns)) if len(rows) > 1 else len(columns)
         buffer = self.buffer(name, len(rows) * pitch * value.size, tile)
         return Block(name, rows, columns, tile, buffer, value.dtype, pitch)
 

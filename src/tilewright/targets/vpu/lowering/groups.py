@@ -90,9 +90,7 @@ def element_rectangles(
     """Any parts of a value: as it lies on the tiles, else dealt out; at most `limit` elements."""
     found = []
     for block in chip.blocks.get(name, ()):
-        rows = range(
-            max(block.rows.start, group.rows.start), min(block.rows.stop, group.rows.stop)
-        )
+        rows = range(max(block.rows.start, group.rows.start), min(block.rows.stop, group.rows.stop))
         if len(rows):
             found.append(Rectangle(rows, block.columns, block.tile))
     if not found and group.by_columns and width > len(group.rows):

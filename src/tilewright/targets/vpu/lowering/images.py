@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu import costs
-from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip, Operand
+from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip, Operand, padded
 from tilewright.targets.vpu.lowering.groups import pieces, steps
 from tilewright.targets.vpu.lowering.linear import (
     activation,
@@ -82,8 +82,8 @@ def _lines_that_fit(
         for lines in range(window.out_height, 0, -1):
             taken = window.lines(range(lines))[0]
             reach = min(window.height, len(taken) + window.padding[0])
-            size = reach * window.width * -(-columns // CHANNELS) * CHANNELS * x.size
-            size += lines * window.out_width * -(-out // CHANNELS) * CHANNELS * result.size
+            size = reach * window.width * padded(columns) * x.size
+            size += lines * window.out_width * padded(out) * result.size
             if size + more <= budget:
                 return lines
     return 0
@@ -106,7 +106,8 @@ def _pieces(chip: Chip, window: Window, most: int) -> list[Piece]:
 def _rows(window: Window, piece: Piece) -> range:
     first = piece.image * window.out_height
     return range(
-        (first + piece.lines.start) * window.out_width, (first + piece.lines.stop) * window.out_width
+        (first + piece.lines.start) * window.out_width,
+        (first + piece.lines.stop) * window.out_width,
     )
 
 
@@ -222,7 +223,7 @@ def _channel_work(
     channels = window.channels
     parts = 1 if enough else min(tiles, -(-channels // CHANNELS))
     while True:
-        step = -(-(-(-channels // parts)) // CHANNELS) * CHANNELS
+        step = padded(-(-channels // parts))
         lines = _lines_that_fit(chip, window, x, result, step, step, more)
         if lines or step <= CHANNELS:
             break

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu import costs
-from tilewright.targets.vpu.lowering.chip import CHANNELS, Chip, Operand
+from tilewright.targets.vpu.lowering.chip import CHANNELS, Chip, Operand, padded
 from tilewright.targets.vpu.lowering.groups import Group, steps
 from tilewright.targets.vpu.lowering.network import Call, Value
 from tilewright.targets.vpu.tile_graph import Outside
@@ -99,7 +99,7 @@ def pack(chip: Chip, call: Call, columns_of: Sequence[range], depth: int) -> Pac
     for columns in columns_of:
         parts = []
         for part in steps(range(inner), depth):
-            pitch = -(-len(part) // CHANNELS) * CHANNELS * weight.size
+            pitch = padded(len(part)) * weight.size
             parts.append(Chunk(columns, part, offset, pitch, part.stop == inner))
             offset += -(-parts[-1].bytes // 64) * 64
         chunks.append(tuple(parts))
@@ -161,7 +161,7 @@ def chunk_columns(chip: Chip, columns: int, channel_bytes: int, parts: int = 1) 
     budget = chip.machine.cmx_bytes * 14 // 100
     most = max(CHANNELS, budget // (channel_bytes + _TABLE) // CHANNELS * CHANNELS)
     count = max(-(-columns // most), min(parts, -(-columns // CHANNELS)))
-    return -(-(-(-columns // count)) // CHANNELS) * CHANNELS
+    return padded(-(-columns // count))
 
 
 def _dividing(step: int, block: int) -> int:
@@ -179,7 +179,7 @@ def inner_depth(chip: Chip, inner: int, size: int) -> int:
     if inner <= most:
         return inner
     parts = -(-inner // most)
-    return -(-(-(-inner // parts)) // CHANNELS) * CHANNELS
+    return padded(-(-inner // parts))
 
 
 def linear(chip: Chip, call: Call, group: Group) -> None:
@@ -328,9 +328,7 @@ def may_accumulate(chip: Chip, call: Call, rows: int) -> bool:
     return rows * columns * 4 * 10 <= chip.machine.cmx_bytes * 3
 
 
-def accumulated_steps(
-    chip: Chip, call: Call, group: Group, step: int
-) -> Iterator[int]:
+def accumulated_steps(chip: Chip, call: Call, group: Group, step: int) -> Iterator[int]:
     """A product, block of its inner axis by block: after each, how many columns of x it took.
 
     before: all of x, then x times chunks of output channels

@@ -70,9 +70,7 @@ class Lowered:
     regions: list[Region]
 
 
-def lower(
-    network: Network, machine: Machine, options: LoweringOptions | None = None
-) -> Lowered:
+def lower(network: Network, machine: Machine, options: LoweringOptions | None = None) -> Lowered:
     """The tile graph of a network."""
     options = options or LoweringOptions()
     network = _with_path(network, options.attention)
@@ -178,9 +176,7 @@ def column_chains(chip: Chip, calls: Sequence[Call], group: Group) -> list[list[
     return chains
 
 
-def _closes(
-    chip: Chip, call: Call, made: set[str], group: Group, chain: Sequence[Call]
-) -> bool:
+def _closes(chip: Chip, call: Call, made: set[str], group: Group, chain: Sequence[Call]) -> bool:
     """Whether a call takes the end of a chain column by column, to make something else of it."""
     if call.family == "attention" and call.operands["q"] in made:
         shape = heads_of(chip.values, call)

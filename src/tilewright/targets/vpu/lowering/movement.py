@@ -284,7 +284,9 @@ def matmul(chip: Chip, call: Call) -> None:
     budget = chip.machine.cmx_bytes * 20 // 100
     across = max(16, min(columns, budget // (inner * y.size) // 16 * 16))
     down = max(1, min(rows, budget // (inner * x.size), budget // (across * result.size)))
-    if (across + down) * inner * x.size + down * across * result.size > chip.machine.cmx_bytes * 9 // 10:
+    if (
+        across + down
+    ) * inner * x.size + down * across * result.size > chip.machine.cmx_bytes * 9 // 10:
         raise TilewrightError(
             "TW7080", f"{call.name}: a product of {inner} terms does not fit into CMX"
         )

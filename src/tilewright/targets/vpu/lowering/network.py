@@ -87,12 +87,12 @@ class Network:
         self.inputs.append(self.value(name, shape, dtype, scale))
         return name
 
-    def constant(
-        self, name: str, data: np.ndarray, scale: float | np.ndarray | None = None
-    ) -> str:
+    def constant(self, name: str, data: np.ndarray, scale: float | np.ndarray | None = None) -> str:
         kinds = {dtype: label for label, dtype in DTYPES.items()}
         if data.dtype not in kinds:
-            raise TilewrightError("TW7082", f"constant {name!r} has no format of the VPU: {data.dtype}")
+            raise TilewrightError(
+                "TW7082", f"constant {name!r} has no format of the VPU: {data.dtype}"
+            )
         return self._declare(Value(name, data.shape, kinds[data.dtype], scale, data))
 
     def call(
@@ -106,10 +106,10 @@ class Network:
     ) -> str:
         for role, operand in operands.items():
             if operand not in self.values:
-                raise TilewrightError("TW7082", f"{family}: {role} is {operand!r}, which is no value")
-        self.calls.append(
-            Call(name or result, family, dict(operands), result, attributes, sources)
-        )
+                raise TilewrightError(
+                    "TW7082", f"{family}: {role} is {operand!r}, which is no value"
+                )
+        self.calls.append(Call(name or result, family, dict(operands), result, attributes, sources))
         return result
 
     def _declare(self, value: Value) -> str:

@@ -150,9 +150,7 @@ def _fits(values: Mapping[str, Value], machine: Machine, region: Region, rows: i
     return True
 
 
-def modelled(
-    values: Mapping[str, Value], machine: Machine, region: Region, count: int
-) -> float:
+def modelled(values: Mapping[str, Value], machine: Machine, region: Region, count: int) -> float:
     """Cycles of a region: its busiest engine, and what the others cannot hide behind it."""
     assert region.rows is not None
     made = groups(machine, region.rows, count)
@@ -161,7 +159,6 @@ def modelled(
     inside = {call.result for call in region.calls}
     for call in region.calls:
         operands = [values[name] for name in call.operands.values()]
-        result = values[call.result]
         for height in rows:
             work = _engines(values, machine, call, height, made[0].by_columns)
             dpu, shave, dma = dpu + work[0], shave + work[1], dma + work[2]
@@ -176,9 +173,7 @@ def modelled(
 
 
 def _transfer(machine: Machine, value: Value) -> float:
-    return costs.dma_cycles(
-        machine, costs.DRAM, costs.CMX, value.rows * value.width * value.size
-    )
+    return costs.dma_cycles(machine, costs.DRAM, costs.CMX, value.rows * value.width * value.size)
 
 
 def _engines(

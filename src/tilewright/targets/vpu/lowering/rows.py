@@ -146,9 +146,7 @@ def element_call(chip: Chip, call: Call, group: Group, only: range | None = None
     result = chip.values[call.result]
     inputs = [chip.values[name] for name in call.operands.values()]
     options = dict(call.attributes) | scales(chip, call)
-    lead = next(
-        (v for v in inputs if (v.rows, v.width) == (result.rows, result.width)), result
-    )
+    lead = next((v for v in inputs if (v.rows, v.width) == (result.rows, result.width)), result)
     fast = on_dpu(call.family, call.attributes, inputs, result)
     for part in element_rectangles(
         chip, group, lead.name, result.width, _limit(chip, [*inputs, result])

@@ -77,7 +77,9 @@ def depthwise(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.n
         for kx in range(kx_count):
             rows, columns, part = _taps(image, ky, kx, (height, width), options)
             with np.errstate(all="ignore"):
-                sums[rows, columns] += part.astype(sums.dtype) * weights[:, ky, kx].astype(sums.dtype)
+                sums[rows, columns] += part.astype(sums.dtype) * weights[:, ky, kx].astype(
+                    sums.dtype
+                )
     return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
 
 

@@ -108,7 +108,9 @@ def matmul(arrays: Arrays, values: dict[str, Value], result: Value, attributes: 
     return rounded(sums, result.dtype)
 
 
-def convolution(arrays: Arrays, values: dict[str, Value], result: Value, attributes: dict[str, Any]):
+def convolution(
+    arrays: Arrays, values: dict[str, Value], result: Value, attributes: dict[str, Any]
+):
     whole = arrays["x"].dtype == np.int8
     sums = products.convolution(arrays["x"], arrays["weight"], attributes)
     scale, bias = _channels(values, arrays, result)
@@ -173,7 +175,10 @@ def layer_norm(arrays: Arrays, values: dict[str, Value], result: Value, attribut
     with np.errstate(all="ignore"):
         apart = x - (lane_sum(x) / count)[..., None]
         variance = lane_sum(apart * apart) / count
-        made = apart * (np.float32(1) / np.sqrt(variance + np.float32(attributes["epsilon"])))[..., None]
+        made = (
+            apart
+            * (np.float32(1) / np.sqrt(variance + np.float32(attributes["epsilon"])))[..., None]
+        )
         if "weight" in arrays:
             made = made * _f32(arrays["weight"], values["weight"])
         if "bias" in arrays:
@@ -265,7 +270,9 @@ def slice_(arrays: Arrays, values: dict[str, Value], result: Value, attributes: 
     steps = attributes.get("steps") or (1,) * arrays["x"].ndim
     places = tuple(
         slice(offset, offset + (size - 1) * step + 1, step)
-        for offset, size, step in zip(attributes["offsets"], attributes["sizes"], steps, strict=True)
+        for offset, size, step in zip(
+            attributes["offsets"], attributes["sizes"], steps, strict=True
+        )
     )
     return arrays["x"][places]
 

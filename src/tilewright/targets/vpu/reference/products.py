@@ -57,16 +57,17 @@ def finish(
     return rounded(values, dtype)
 
 
-def convolution(
-    image: np.ndarray, weights: np.ndarray, options: dict[str, Any]
-) -> np.ndarray:
+def convolution(image: np.ndarray, weights: np.ndarray, options: dict[str, Any]) -> np.ndarray:
     """Sums of [N, H, W, C] with [OC, KY, KX, C / groups]; taps outside the image are left out."""
     whole = image.dtype == np.int8
     count, height, width, _ = image.shape
     channels, rows, columns, inner = weights.shape
     groups = int(options.get("groups", 1))
     top, left, bottom, right = options.get("padding", (0, 0, 0, 0))
-    (down, across), (apart, aside) = options.get("strides", (1, 1)), options.get("dilations", (1, 1))
+    (down, across), (apart, aside) = (
+        options.get("strides", (1, 1)),
+        options.get("dilations", (1, 1)),
+    )
     out_height = (height + top + bottom - apart * (rows - 1) - 1) // down + 1
     out_width = (width + left + right - aside * (columns - 1) - 1) // across + 1
     total = np.zeros((count, out_height, out_width, channels), np.float64 if whole else np.float32)
@@ -89,7 +90,9 @@ def convolution(
             else:
                 with np.errstate(all="ignore"):
                     for c in range(inner):
-                        term = part[..., c, None].astype(np.float32) * weight[:, c].astype(np.float32)
+                        term = part[..., c, None].astype(np.float32) * weight[:, c].astype(
+                            np.float32
+                        )
                         sums = sums + term
             total[..., own][place] = sums
     return total

@@ -132,7 +132,11 @@ class Residency:
         size = self.problem.sizes[root]
         if memory.free_bytes < size:
             return None
-        fit = "first" if self.policy.ends in ("life", "mixed") and self.high[root] else self.policy.fit
+        fit = (
+            "first"
+            if self.policy.ends in ("life", "mixed") and self.high[root]
+            else self.policy.fit
+        )
         return memory.find(size, self.problem.aligns[root], ready, fit, self.high[root])
 
     def _place_free(self, root: int, ready: int) -> bool:

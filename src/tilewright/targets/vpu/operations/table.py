@@ -27,6 +27,7 @@ class TaskOperation:
 OPERATIONS: dict[str, TaskOperation] = {
     "matmul": TaskOperation(DPU, dpu.matmul),
     "convolution": TaskOperation(DPU, dpu.convolution),
+    "depthwise": TaskOperation(DPU, dpu.depthwise),
     "elementwise": TaskOperation(DPU, dpu.elementwise),
     "pool": TaskOperation(DPU, dpu.pool),
     "softmax": TaskOperation(SHAVE, shave.softmax),
@@ -44,6 +45,7 @@ OPERATIONS: dict[str, TaskOperation] = {
     "online_softmax": TaskOperation(SHAVE, shave.online_softmax),
     "accumulate": TaskOperation(SHAVE, shave.accumulate),
     "normalise": TaskOperation(SHAVE, shave.normalise),
+    "partial_attention": TaskOperation(SHAVE, shave.partial_attention),
 }
 
 

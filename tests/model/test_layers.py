@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from machines import MACHINES, ROWS, SHAVED, WHOLE, floats_only
 
-from models import CNN, MLP, imported, transformer_text
+from models import CNN, MLP, imported, tower_text, transformer_text
 from tilewright.dialects.fused import FusedOp
 from tilewright.dialects.layers import LayersOp
 from tilewright.dialects.parsing import parse_text
@@ -184,3 +184,11 @@ def test_values_that_differ_in_each_iteration() -> None:
 def test_rows_need_no_shared_scales() -> None:
     parts = prepare(imported(transformer_text(2)), replace(ROWS, layers=True)).parts
     verify_module(parts.module)
+
+
+def test_the_documented_example_is_what_the_compiler_prints() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "waist.md").read_text()
+    block = page.split("```mlir\n")[1].split("```")[0]
+    machine = replace(SHAVED, fuses=usual, layers=True)
+    prepared = prepare(imported(tower_text(4)), machine)
+    assert print_module(parse_text(block, "waist.md")) == prepared.phases["folded"]

@@ -37,8 +37,8 @@ def elementwise(call: KernelCall) -> None:
     """Operands of one element type; a float result may be wider, it is computed in its own type."""
     call.check_operand_maps()
     types = call.tensor_types()
-    _same_element(call, *types)
-    if not types or not _wider_float(call.result.element_type, types[0].element_type):
+    elements = {type_.element_type for type_ in types}
+    if len(elements) != 1 or not _wider_float(call.result.element_type, *elements):
         _same_element(call, *types, call.result)
 
 

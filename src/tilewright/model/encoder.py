@@ -236,20 +236,31 @@ class Encoder:
             reason = f"handed over as 8-bit codes of {float_text(scale.factor)}"
             result = encoded(kind, i8, scale)
             method = {"method": StringAttr(self.rules.method)}
-            made = self.call("quantise", [source], result, method, reason if outside else None)
-            return _hinted(made, value, "i8")
+            reason = reason if outside else None
+            return self._conversion("quantise", source, value, result, method, reason)
         result = encoded(kind, ELEMENTS[form])
         reason = f"handed over as {form}" if outside else None
         if for_host:
             reason = f"taken back as {form}"
         family = "cast" if encoding_of(source) is None else "dequantise"
-        return _hinted(self.call(family, [source], result, {}, reason), value, form)
+        return self._conversion(family, source, value, result, {}, reason)
 
-
-def _hinted(made: SSAValue, value: SSAValue, form: str) -> SSAValue:
-    if value.name_hint:
-        made.name_hint = f"{value.name_hint}_{form}"
-    return made
+    def _conversion(
+        self,
+        family: str,
+        source: SSAValue,
+        value: SSAValue,
+        result: TensorType,
+        attributes: dict[str, Attribute],
+        reason: str | None,
+    ) -> SSAValue:
+        """A conversion; one that the host does is known by the value, not by who reads it."""
+        if reason is not None and value.name_hint:
+            attributes = {**attributes, "tw.layer": StringAttr(value.name_hint)}
+        made = self.call(family, [source], result, attributes, reason)
+        if value.name_hint:
+            made.name_hint = f"{value.name_hint}_{result.element_type}"
+        return made
 
 
 def _like(kind: TensorType, operand: TensorType) -> TensorType:

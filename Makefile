@@ -18,6 +18,7 @@ frameworks: setup
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py \
 	  tests/frontend/test_first_ten_minutes.py tests/frontend/test_random_models.py \
 	  tests/targets/coral/test_coral_jax.py tests/targets/coral/test_coral_torch.py \
+	  tests/targets/xdna/test_xdna_frameworks.py \
 	  tests/test_compiling.py
 
 # The native code once more, under address and undefined-behaviour sanitizers.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tilewright as tw
+from tilewright.cli import main
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.mlir import read_mlir
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.model.options import CompileOptions
 from tilewright.reference.dtypes import numpy_type
 from tilewright.reference.executor import Executor
+from tilewright.runtime.bundle import load, save
+from tilewright.runtime.verify import verify
 from tilewright.targets.artifact import DeviceOptions, HostPart, StepValues
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.registry import find
@@ -339,3 +345,54 @@ def test_files_of_unknown_origin_are_refused(name: str, change: Any, message: st
         changed[name] = np.frombuffer(change(text).encode(), np.uint8)
     with pytest.raises(TilewrightError, match=message):
         read_artifact(changed, Location("model.twb"))
+
+
+# --- through the house ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["npu1", "npu1-ternary"])
+def test_compile_save_load_run_verify(target: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    weights = {
+        "up": rng.integers(-1, 2, (100, 40)) * np.float32(0.3),
+        "down": rng.integers(-1, 2, (100, 24)) * np.float32(0.7),
+        "side": rng.integers(-1, 2, (40, 3)) * np.float32(2),
+    }
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    model = import_mlir(CHAIN, "model.mlir", weights)
+    program = tw.compile(model, target=target)
+    path = tmp_path / "model.twb"
+    program.save(path)
+    again = tw.load(path)
+    x = rng.standard_normal((3, 5, 40)).astype(np.float32)
+    first, second = program(x), again(x)
+    assert [a.tobytes() for a in first] == [b.tobytes() for b in second]
+    found = verify(load(path), original=model)
+    assert found.ok, found.text()
+    assert any("walked descriptor by descriptor" in note for note in found.notes)
+    near = np.maximum(x @ weights["up"].T @ weights["down"], 0)
+    assert np.abs(first[0] - near).max() < 0.05 * np.abs(near).max()
+
+
+def test_layers_of_a_bundle_and_of_a_published_model(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "model.twb"
+    save(chain("npu1"), path)
+    for arguments, names in (
+        ([str(path)], ["up", "side", "down"]),
+        (["smollm2-135m", "-M", "1", "--device", "npu1", "--dtype", "ternary"],
+         ["q_proj, o_proj", "k_proj, v_proj", "gate_proj, up_proj", "down_proj"]),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as stop:
+            main(["xdna", "layers", *arguments, "--json"])
+        assert not stop.value.code
+        data = json.loads(capsys.readouterr().out)
+        assert sorted(row["name"] for row in data["layers"]) == sorted(names)
+        total = sum(row["count"] * row["seconds"] for row in data["layers"])
+        assert data["seconds"] == pytest.approx(total)
+        for row in data["layers"]:
+            assert row["tops"] > 0 and set(row["dram_bytes"]) == {"a", "b", "c"}
+            M, _, N = row["shape"]
+            assert row["dram_bytes"]["c"] >= 4 * M * N
+    with pytest.raises(SystemExit) as stop:
+        main(["xdna", "layers", "nothing", "--json"])
+    assert stop.value.code == 2

@@ -25,7 +25,7 @@ from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
 from tilewright.targets.coral.compile import compile_model, random_inputs
-from tilewright.targets.coral.device import quantised
+from tilewright.targets.coral.edges import quantised
 from tilewright.targets.coral.qemu import Qemu, qemu_missing
 from tilewright.targets.coral.simulator import TIMING_TABLE, CoralSimulator, RunOptions
 

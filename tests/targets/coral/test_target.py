@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coral_models import gray_conv, keyword_spotter, mlp
+from coral_models import Weights, gray_conv, keyword_spotter, mlp
 
 import tilewright as tw
 from tilewright.cli import main
 from tilewright.compiling import compile_imported
 from tilewright.errors import TilewrightError
 from tilewright.frontend.mlir_model import import_mlir
+from tilewright.frontend.model_language import Tensor, model
 from tilewright.model.options import CompileOptions
 from tilewright.reference.executor import run as reference_run
 from tilewright.runtime.bundle import load, save
@@ -107,6 +108,22 @@ func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<2xf3
     found = tw.compile(import_mlir(text, "copies.mlir"), target="coral")(x)
     for got, want in zip(found, (2 * x, 2 * x, np.float32([1.5, -2]), x), strict=True):
         assert np.array_equal(np.asarray(got), want)
+
+
+def test_images_in_rows_take_the_same_doors(tmp_path):
+    """Two maps of 16 KB each; a mean at the end, so that none is kept whole."""
+    w = Weights(15)
+
+    @model
+    def network(x: Tensor["f32", 1, 24, 24, 2]) -> Tensor:
+        h = (x.conv2d(w(3, 3, 2, 8)) + w(8)).relu()
+        return h.conv2d(w(3, 3, 8, 8)).relu().mean(1, 2)
+
+    made = compile_imported(network.imported(), "coral")
+    save(made, tmp_path / "rows.twb")
+    loaded = load(tmp_path / "rows.twb")
+    assert "k_rows" in loaded.artifact.listing()
+    assert verify(loaded, original=network.imported()).ok
 
 
 def findings(artifact: CoralArtifact, compiled) -> list[str]:

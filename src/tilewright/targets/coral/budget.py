@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.planning.buffers import align_up
 from tilewright.targets.coral.groups import Group
 from tilewright.targets.coral.machines import CoralMachine
@@ -93,27 +93,29 @@ def check_budget(
     used = data + arena + stack + (0 if constants_in_code else constants)
     if used <= machine.data.size:
         return
-    rows = [(v.bytes, f"{name}: {v.bytes:,} bytes, the whole run") for name, v in ports]
+    rows: list[tuple[int, str, Location | None]] = [
+        (v.bytes, f"{name}: {v.bytes:,} bytes, the whole run", None) for name, v in ports
+    ]
     for buffer in storage.buffers():
         owner = names[storage.owners[buffer.name]]
         live = f"steps {buffer.lower}..{buffer.upper - 1}"
-        rows.append((buffer.size, f"{buffer.name}: {buffer.size:,} bytes, {live}, made by {owner}"))
+        place = groups[storage.owners[buffer.name]].root.location
+        text = f"{buffer.name}: {buffer.size:,} bytes, {live}, made by {owner}"
+        rows.append((buffer.size, text, place))
     readers = {
-        v: name
+        v: (name, n.location)
         for group, name in zip(groups, names, strict=True)
         for n in group.nodes
         for v in n.inputs
     }
     for value in storage.constants:
         if value.elements > 1:
-            rows.append(
-                (
-                    value.bytes,
-                    f"{value.name}: {value.bytes:,} bytes, constant of {readers.get(value, '?')}",
-                )
-            )
+            reader, place = readers.get(value, ("?", None))
+            text = f"{value.name}: {value.bytes:,} bytes, constant of {reader}"
+            rows.append((value.bytes, text, place))
     rows.sort(key=lambda row: -row[0])
-    table = "".join(f"\n          {text}" for _, text in rows[:12])
+    table = "".join(f"\n          {text}" for _, text, _ in rows[:12])
+    place = next((place for _, _, place in rows if place is not None), Location(program.source))
     hint = (
         "smaller weights, int8, or coral-highmem with 1 MB of data"
         if not machine.high_memory
@@ -124,7 +126,8 @@ def check_budget(
         f"the model needs {used:,} bytes of data memory, {used - machine.data.size:,} more than the "
         f"{machine.data.size:,} of {machine.name}: constants {constants:,}, inputs and outputs {data:,}, "
         f"buffers {arena:,} (planned{', images in rows' if streamed else ''}), stack {stack:,}{table}",
-        hint=hint,
+        place,
+        hint,
     )
 
 

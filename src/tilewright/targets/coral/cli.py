@@ -294,7 +294,7 @@ def report(model: str, machine: str, int8: bool, top: int, annotate: bool) -> No
 
     MODEL is a bundle (.twb), whose programs are reported one after the other, or a model to compile.
     """
-    from tilewright.targets.coral.device import quantised
+    from tilewright.targets.coral.edges import quantised
     from tilewright.targets.coral.simulator import CoralSimulator, RunOptions
 
     if model.endswith(".twb"):

@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.targets.coral.budget import Budget, budget_of
+from tilewright.targets.coral.edges import dequantised, quantised
 from tilewright.targets.coral.elf import Elf
 from tilewright.targets.coral.evaluate import evaluate
 from tilewright.targets.coral.from_kernels import program_of
@@ -89,15 +90,12 @@ class CoralModel:
         """Inputs as the program takes them: floats for int8 inputs are quantised here."""
         made = []
         for value, array in zip(self.program.inputs, self._ordered(inputs), strict=True):
-            array = np.asarray(array)
-            if value.scale is not None and array.dtype.kind == "f":
-                array = np.clip(np.rint(array / np.float32(value.scale)) + value.zero, -128, 127)
-            if array.size != value.elements:
+            if np.size(array) != value.elements:
                 raise TilewrightError(
                     "TW5031",
-                    f"{value.name} has shape {value.shape}, {array.shape} was given",
+                    f"{value.name} has shape {value.shape}, {np.shape(array)} was given",
                 )
-            made.append(array.astype(DTYPES[value.dtype]).reshape(value.shape))
+            made.append(quantised(value, array))
         return made
 
     def _ordered(self, inputs: Arrays) -> list[np.ndarray]:
@@ -133,10 +131,7 @@ class CoralModel:
 
     def dequantised(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Outputs as numbers of the model."""
-        return [
-            a if v.scale is None else (a.astype(np.float32) - v.zero) * np.float32(v.scale)
-            for v, a in zip(self.program.outputs, outputs, strict=True)
-        ]
+        return [dequantised(v, a) for v, a in zip(self.program.outputs, outputs, strict=True)]
 
     def verify(self, seeds: int = 3, inputs: Sequence[Arrays] = ()) -> Verdict:
         """Run on random inputs and extremes and compare every bit with the reference."""
@@ -322,21 +317,16 @@ def build_within(source: str, machine: CoralMachine, options: CoralOptions) -> B
 
 
 def signal_to_noise(
-    exact: Program, quantised: Program, samples: Sequence[Sequence[np.ndarray]]
+    exact: Program, narrow: Program, samples: Sequence[Sequence[np.ndarray]]
 ) -> dict[str, float]:
     """Decibels of every output of the quantised program against the float one."""
     signal = np.zeros(len(exact.outputs))
     noise = np.zeros(len(exact.outputs))
     for sample in samples:
         wanted = evaluate(exact, sample)
-        given = [
-            a
-            if v.scale is None
-            else np.clip(np.rint(np.asarray(a) / np.float32(v.scale)) + v.zero, -128, 127)
-            for v, a in zip(quantised.inputs, sample, strict=True)
-        ]
+        given = [quantised(v, a) for v, a in zip(narrow.inputs, sample, strict=True)]
         for k, (value, got, want) in enumerate(
-            zip(quantised.outputs, evaluate(quantised, given), wanted, strict=True)
+            zip(narrow.outputs, evaluate(narrow, given), wanted, strict=True)
         ):
             real = got.astype(np.float64)
             if value.scale is not None:

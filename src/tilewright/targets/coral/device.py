@@ -13,8 +13,9 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.artifact import Counters, DeviceOptions, DevicePart, Port, StepCall, Watch
+from tilewright.targets.coral.edges import dequantised, quantised
 from tilewright.targets.coral.evaluate import evaluate
-from tilewright.targets.coral.program import DTYPES, Value
+from tilewright.targets.coral.program import DTYPES
 from tilewright.targets.coral.simulator import DEFAULT_LIMIT, CoralSimulator, Outcome, RunOptions
 from tilewright.trace.model import TraceModel
 
@@ -22,23 +23,6 @@ if TYPE_CHECKING:
     from tilewright.targets.coral.artifact import CoralArtifact, Entry
 
 SIMULATORS = ("core", "fast")  # with and without the cycle model
-
-
-def quantised(value: Value, array: np.ndarray) -> np.ndarray:
-    """An array of the model as a program takes it."""
-    array = np.asarray(array)
-    if value.scale is not None and array.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            steps = np.rint(array.astype(np.float32) / np.float32(value.scale)) + value.zero
-            array = np.clip(np.nan_to_num(steps, nan=0.0), -128, 127)
-    return array.astype(DTYPES[value.dtype]).reshape(value.shape)
-
-
-def dequantised(value: Value, array: np.ndarray) -> np.ndarray:
-    """What a program gives as an array of the model."""
-    if value.scale is None:
-        return array
-    return (array.astype(np.float32) - np.float32(value.zero)) * np.float32(value.scale)
 
 
 class _Memory:

@@ -11,6 +11,8 @@ Sums are exact then, where f32 rounds after every product; what follows stays as
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tilewright.targets.coral.program import Node, Program, Value, identity
@@ -69,7 +71,16 @@ class _Rewriter:
         self.narrow: dict[tuple[Value, tuple], Value] = {}
         self.count = 0
 
-    def emit(self, node: Node, kind: str, inputs: list[Value], like: Value, dtype: str, **more):
+    def emit(
+        self,
+        node: Node,
+        kind: str,
+        inputs: list[Value],
+        like: Value,
+        dtype: str,
+        **more: Any,
+    ) -> Value:
+        """A node whose result has the shape of `like`."""
         self.count += 1
         output = Value(f"{node.output.name}_{kind}{self.count}", like.shape, dtype)
         accesses = [identity(len(v.shape)) if v.elements > 1 else () for v in inputs]

@@ -105,6 +105,8 @@ class CoralTarget:
             entries.append(entry)
             suffix = "" if len(parts.device_parts) == 1 else f" {part.function}"
             phases.update({f"{name}{suffix}": text for name, text in made.phases.items()})
+            instructions = (f"{x.address:8x}: {x.word:08x}  {x.text}\n" for x in entry.lines)
+            phases[f"5-instructions{suffix}"] = "".join(instructions)
             _run_device(self.machine, entry, part, values)
             for name, level in made.sqnr.items():
                 quantisation[name] = {"format": "int8", "sqnr_db": level}

@@ -205,4 +205,4 @@ def _element_cost(call: Call) -> str:
         return _UNARY_COSTS[call.attributes["function"]]
     if call.family == "binary":
         return _BINARY_COSTS[call.attributes["function"]]
-    return call.family
+    return "add" if call.family == "bound" else call.family

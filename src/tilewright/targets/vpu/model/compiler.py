@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ from tilewright.targets.vpu.model.model_artifact import VpuArtifact
 from tilewright.targets.vpu.model.reader import Entry, read_function
 from tilewright.targets.vpu.model.supports import formats, supports
 from tilewright.targets.vpu.scheduling.schedule import portfolio
+
+_BUDGET = 3000  # tasks that local search may decode: models have many tasks, and little to gain
 
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
@@ -56,7 +59,7 @@ def compile_entry(entry: Entry, machine: Machine, options: LoweringOptions) -> C
     """The task list of one function, verified against its tile graph."""
     lowered = lower(entry.network, machine, options)
     graph = lowered.chip.graph()
-    made = portfolio(graph)
+    made = portfolio(graph, budget=_BUDGET)
     findings = verify(made.tasks, graph, strict=True)
     if findings:  # a defect of ours, never of the input
         first = findings[0]
@@ -88,7 +91,7 @@ def _owners(lowered: Lowered) -> dict[str, int]:
     chip = lowered.chip
     owners = {}
     marks = [*chip.steps, ("", len(chip.tasks))]
-    for (result, first), (_, stop) in zip(marks, marks[1:], strict=False):
+    for (result, first), (_, stop) in pairwise(marks):
         for task in chip.tasks[first:stop]:
             if result in number:
                 owners[task.id] = number[result]

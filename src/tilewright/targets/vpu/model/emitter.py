@@ -41,11 +41,13 @@ class Emitter:
         operands: Mapping[str, str],
         shape: Sequence[int],
         dtype: str,
-        scale: float | None = None,
+        unit: float | None = None,
+        /,
         **attributes: Any,
     ) -> str:
+        """A call and its result; `unit` is the scale of i8."""
         label = self.label or family
-        made = self.network.value(self.fresh(label), tuple(shape), dtype, scale)
+        made = self.network.value(self.fresh(label), tuple(shape), dtype, unit)
         return self.network.call(family, made, operands, label, self.sources, **attributes)
 
     # --- Views ---------------------------------------------------------------------------------

@@ -376,32 +376,32 @@ class _Reader(Emitter):
         (self.images if first else self.names)[node.result] = made
 
     def attention(self, node: Node) -> None:
-        """Heads side by side: [H, S, E] becomes [S, H·E]; values lie transposed."""
+        """Heads side by side: [H, S, E] becomes [S, H·E]; values lie transposed; batches in turn."""
         call = node.call
 
         def heads(role: str) -> str:
             name = self.plain(node.inputs[role])
-            return self.reshape(name, self.shape(name)[-3:])
+            shape = self.shape(name)
+            return self.reshape(name, (1, *shape)) if len(shape) == 3 else name
 
         q, k, v = heads("q"), heads("k"), heads("v")
-        count, rows, width = self.shape(q)
+        batch, count, rows, width = self.shape(q)
         if call.flag("transpose_k"):
-            k = self.transpose(k, (0, 2, 1))
+            k = self.transpose(k, (0, 1, 3, 2))
         if not call.flag("transpose_v"):
-            v = self.transpose(v, (0, 2, 1))
-        groups, keys = self.shape(k)[0], self.shape(k)[1]
-        value_width = self.shape(v)[1]
+            v = self.transpose(v, (0, 1, 3, 2))
+        groups, keys, value_width = self.shape(k)[1], self.shape(k)[2], self.shape(v)[2]
         operands = {
-            "q": self.reshape(self.transpose(q, (1, 0, 2)), (rows, count * width)),
-            "k": self.reshape(self.transpose(k, (1, 0, 2)), (keys, groups * width)),
-            "v": self.reshape(v, (groups * value_width, keys)),
+            "q": self.reshape(self.transpose(q, (0, 2, 1, 3)), (batch * rows, count * width)),
+            "k": self.reshape(self.transpose(k, (0, 2, 1, 3)), (batch * keys, groups * width)),
+            "v": self.reshape(v, (batch * groups * value_width, keys)),
         }
+        shared = True
         if "mask" in node.inputs:
             mask = self.plain(node.inputs["mask"])
             shape = self.shape(mask)
-            lines = shape[-2] if len(shape) > 1 else 1
-            mask = self.reshape(mask, (lines, shape[-1]))
-            operands["mask"] = mask
+            shared = prod(shape[:-2]) == 1
+            operands["mask"] = self.reshape(mask, (prod(shape[:-1]), shape[-1]))
         attributes: dict[str, Any] = {"heads": count, "groups": groups}
         scale = call.floating("scale")
         attributes["scale"] = float(1 / sqrt(width) if scale is None else scale)
@@ -410,11 +410,33 @@ class _Reader(Emitter):
         if call.integer("valid_keys") is not None:
             attributes["valid_keys"] = call.integer("valid_keys")
         dtype, unit = self.format(node.result)
-        made = self.emit(
-            "attention", operands, (rows, count * value_width), dtype, unit, **attributes
-        )
-        made = self.transpose(self.reshape(made, (rows, count, value_width)), (1, 0, 2))
+        shape = (rows, count * value_width)
+        parts = {}
+        for number in range(batch):
+            own = {
+                role: name if role == "mask" and shared else self._batch(name, number, batch)
+                for role, name in operands.items()
+            }
+            parts[f"part{number}"] = self.emit("attention", own, shape, dtype, unit, **attributes)
+        made = parts["part0"]
+        if batch > 1:
+            made = self.emit("concat", parts, (batch * rows, shape[1]), dtype, unit, axis=0)
+        made = self.reshape(made, (batch, rows, count, value_width))
+        made = self.transpose(made, (0, 2, 1, 3))
         self.names[node.result] = self.reshape(made, self.rank(node.result))
+
+    def _batch(self, name: str, number: int, batch: int) -> str:
+        """The rows of one element of a batch."""
+        if batch == 1:
+            return name
+        rows, width = self.shape(name)
+        value, each = self.network.values[name], rows // batch
+        if value.data is not None:
+            return self.constant(value.data[number * each : (number + 1) * each])
+        return self.emit(
+            "slice", {"x": name}, (each, width), value.dtype, None, offsets=(number * each, 0),
+            sizes=(each, width),
+        )  # fmt: skip
 
     def rope(self, node: Node) -> None:
         shape = self.rank(node.result)

@@ -135,8 +135,8 @@ def rope_position(node: Node) -> int | None:
 
 def _attention(node: Node) -> str | None:
     q, k = shape_of(node.inputs["q"]), shape_of(node.inputs["k"])
-    if len(q) not in (3, 4) or len(k) != len(q) or (len(q) == 4 and q[0] != 1):
-        return "the VPU attends one sequence at a time: [heads, rows, width]"
+    if len(q) not in (3, 4) or len(k) != len(q):
+        return "the VPU's attention has heads, rows and width, and perhaps a batch"
     if any(dtype_of(node.inputs[role]) not in _FLOATS for role in ("q", "k", "v")):
         return "the VPU reads numbers, not integers or booleans"
     mask = node.inputs.get("mask")
@@ -145,8 +145,10 @@ def _attention(node: Node) -> str | None:
     if dtype_of(mask) not in _FLOATS:
         return "a mask of booleans; additive masks are supported"
     shape = shape_of(mask)
-    if any(n != 1 for n in shape[:-2]):
+    if any(n != 1 for n in (shape[1:-2] if len(shape) == 4 else shape[:-2])):
         return "a mask of its own for every head"
+    if len(shape) == 4 and shape[0] not in (1, q[0]):
+        return "a mask for another batch"
     return None
 
 

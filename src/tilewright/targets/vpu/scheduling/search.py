@@ -25,7 +25,9 @@ POLICIES = (
     Policy(defer=False),
     Policy(defer=False, fit="best", ends="parity", eager_in_place=False),
 )
+_STREAMED = (Policy(ends="kind"), Policy())  # of graphs whose program order is a good one
 LARGE = 2000  # tasks; above, only what was found to matter there
+_HUGE = 30_000  # tasks; above, one plan
 _BUDGET = 20_000  # decoded tasks of local search
 _PATIENCE = 400  # its steps without progress
 
@@ -41,6 +43,13 @@ def plans(problem: Problem, bound: Bounds, budget: int | None = None) -> list[Pl
     small = len(problem.tasks) <= (LARGE if budget is None else budget // 10)
     last_error: NoRoom | None = None
     close = bound.best if small else bound.best + bound.best // 100
+    if not small and problem.graph.streamed:
+        order = orders.demand_order(problem, orders.program_order(problem))
+        for policy in _STREAMED[: 1 if len(problem.tasks) > _HUGE else None]:
+            with suppress(NoRoom):
+                found.add(decode(problem, order, policy), order, policy)
+        if found.best:
+            return [plan for *_, plan in found.best]
     for order in _starting_orders(problem, small):
         for policy in POLICIES if small else POLICIES[:1]:
             if found.good(close):

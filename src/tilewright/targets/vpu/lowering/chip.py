@@ -110,6 +110,7 @@ class Chip:
     stored: set[str] = field(default_factory=set)  # buffers whose content is in DDR
     steps: list[tuple[str, int]] = field(default_factory=list)  # call, its first task
     column_blocks: dict[str, int] = field(default_factory=dict)  # width; EXACT: as computed
+    targets: dict[str, tuple[str, range, range]] = field(default_factory=dict)  # by operand
     row_blocks: tuple[tuple[range, int], ...] = ()  # of the group that is being lowered
     _sizes: dict[str, int] = field(default_factory=dict)
     _tiles: dict[str, int] = field(default_factory=dict)
@@ -185,7 +186,7 @@ class Chip:
         own = self.blocks.setdefault(name, [])
         for block in reversed(own):
             if block.tile == tile and block.holds(rows, columns):
-                return self.view(block, rows, columns)
+                return self._target(block, rows, columns)
         width, step = self.values[name].width, self.column_blocks.get(name, 0)
         around = columns
         if step > 0 and columns.start // step == (columns.stop - 1) // step:
@@ -199,7 +200,12 @@ class Chip:
                 hull = part
         block = self.make(name, hull, around, tile)
         own.append(block)
-        return self.view(block, rows, columns)
+        return self._target(block, rows, columns)
+
+    def _target(self, block: Block, rows: range, columns: range) -> Operand:
+        operand = self.view(block, rows, columns)
+        self.targets[operand.name] = (block.value, rows, columns)
+        return operand
 
     def view(self, block: Block, rows: range, columns: range) -> Operand:
         size = DTYPES[block.dtype].itemsize
@@ -383,7 +389,8 @@ class Chip:
     def graph(self) -> TileGraph:
         tensors = [Tensor(name, size) for name, size in self.tensors.items()]
         return TileGraph(
-            self.machine, self.buffers, self.tasks, list(self.views.values()), tensors=tensors
+            self.machine, self.buffers, self.tasks, list(self.views.values()), tensors=tensors,
+            streamed=True,
         )
 
     def operations(self) -> dict[str, Operation]:

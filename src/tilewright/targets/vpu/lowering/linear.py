@@ -63,10 +63,22 @@ def activation(call: Call, result: Value) -> dict[str, Any]:
     return options
 
 
-def channel_table(x: Value, weight: Value, bias: Value | None, result: Value) -> np.ndarray:
-    """Per output channel: offset of its weights, 0, f32 scale, bias (i32, or f32 bits)."""
+def channel_table(
+    x: Value, weight: Value, bias: Value | None, result: Value, factor: Value | None = None
+) -> np.ndarray:
+    """Per output channel: offset of its weights, 0, f32 scale, bias (i32, or f32 bits).
+
+    The encoded level may give the factors of sums itself, with a bias in units of the sums.
+    """
     channels = weight.shape[0]
     table = np.zeros((channels, 4), np.int32)
+    if factor is not None:
+        assert factor.data is not None
+        table[:, 2] = factor.data.astype(np.float32).view(np.int32)
+        if bias is not None:
+            assert bias.data is not None
+            table[:, 3] = bias.data.astype(np.int32)
+        return table
     if x.dtype == "i8":
         if x.scale is None or weight.scale is None:
             raise TilewrightError("TW7083", f"{weight.name!r} or its input is i8 without a scale")
@@ -90,6 +102,7 @@ def pack(chip: Chip, call: Call, columns_of: Sequence[range], depth: int) -> Pac
     """Chunks for ranges of output channels; the same weights and tables are packed once."""
     x, weight = chip.values[call.operands["x"]], chip.values[call.operands["weight"]]
     bias = chip.values[call.operands["bias"]] if "bias" in call.operands else None
+    factor = chip.values[call.operands["factor"]] if "factor" in call.operands else None
     result = chip.values[call.result]
     channels = weight.shape[0]
     data = weight.data
@@ -106,7 +119,7 @@ def pack(chip: Chip, call: Call, columns_of: Sequence[range], depth: int) -> Pac
 
     def build() -> np.ndarray:
         flat = np.ascontiguousarray(data).reshape(channels, inner).view(np.uint8)
-        table = channel_table(x, weight, bias, result)
+        table = channel_table(x, weight, bias, result, factor)
         image = np.zeros(offset, np.uint8)
         for parts in chunks:
             for chunk in parts:
@@ -124,6 +137,7 @@ def pack(chip: Chip, call: Call, columns_of: Sequence[range], depth: int) -> Pac
         return image
 
     table = f"{call.operands.get('bias', '')}|{x.scale!r}/{result.scale!r}"
+    table += f"|{call.operands.get('factor', '')}"
     tensor = f"packed {weight.name}|{table}|{len(columns_of)}|{depth}"
     chip.constant(tensor, offset, build)
     return Packed(tensor, weight.dtype, tuple(chunks))

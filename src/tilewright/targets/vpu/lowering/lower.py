@@ -112,7 +112,7 @@ def _region(
 ) -> None:
     if region.rows is None:
         (call,) = region.calls
-        chip.steps.append((call.name, len(chip.tasks)))
+        chip.steps.append((call.result, len(chip.tasks)))
         if call.family not in WHOLE_LOWERINGS:
             raise TilewrightError("TW7085", f"the VPU has no {call.family!r}")
         WHOLE_LOWERINGS[call.family](chip, call)
@@ -127,7 +127,7 @@ def _region(
             if len(chain) > 1:
                 _chain(chip, chain, group)
                 continue
-            chip.steps.append((chain[0].name, len(chip.tasks)))
+            chip.steps.append((chain[0].result, len(chip.tasks)))
             ROW_LOWERINGS[chain[0].family](chip, chain[0], group)
         if len(made) > 1:
             _hand_on(chip, region, users)
@@ -232,7 +232,7 @@ def _chain(chip: Chip, chain: Sequence[Call], group: Group) -> None:
     last = chain[-1] if chain[-1].result in running and len(chain) > len(running) else None
 
     def advance(call: Call, stop: int) -> None:
-        chip.steps.append((call.name, len(chip.tasks)))
+        chip.steps.append((call.result, len(chip.tasks)))
         while done[call.result] < stop:
             done[call.result] = next(running[call.result])
 
@@ -244,7 +244,7 @@ def _chain(chip: Chip, chain: Sequence[Call], group: Group) -> None:
             elif call.result in running:
                 advance(call, part.stop)
             else:
-                chip.steps.append((call.name, len(chip.tasks)))
+                chip.steps.append((call.result, len(chip.tasks)))
                 (rope if call.family == "rope" else element_call)(chip, call, group, part)
     if last is not None:
         advance(last, width)

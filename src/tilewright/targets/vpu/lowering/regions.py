@@ -17,7 +17,7 @@ from tilewright.targets.vpu.lowering.groups import groups
 from tilewright.targets.vpu.lowering.network import Call, Network, Value
 from tilewright.targets.vpu.machine import Machine
 
-ELEMENTS = {"unary", "binary", "cast", "scale", "select", "silu_gate"}
+ELEMENTS = {"unary", "binary", "bound", "cast", "scale", "select", "silu_gate"}
 ROWS = {"softmax", "rms_norm", "layer_norm", "reduce"}
 ROW_LOCAL = ELEMENTS | ROWS | {"linear", "rope", "attention"}
 _COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)

@@ -12,6 +12,7 @@ from tilewright.targets.vpu.lowering.groups import (
     Group,
     Rectangle,
     element_rectangles,
+    pieces,
     row_rectangles,
 )
 from tilewright.targets.vpu.lowering.network import Call, Value
@@ -119,19 +120,22 @@ def rope(chip: Chip, call: Call, group: Group, only: range | None = None) -> Non
 
 
 def _heads(chip: Chip, group: Group, x: Value, width: int, operands: int) -> list[Rectangle]:
-    """Rectangles of whole heads."""
+    """Rectangles of whole heads: as x lies on the tiles if heads are whole there, else dealt out."""
     limit = _limit(chip, [x] * operands)
+    parts = element_rectangles(chip, group, x.name, x.width, 1 << 60)
+    if any(part.columns.start % width or part.columns.stop % width for part in parts):
+        if group.by_columns:
+            cut = pieces(range(x.width), chip.machine.tiles, width)
+            parts = [Rectangle(group.rows, part, tile) for tile, part in enumerate(cut)]
+        else:
+            parts = [Rectangle(rows, range(x.width), tile) for rows, tile in group.blocks]
     found = []
-    for part in element_rectangles(chip, group, x.name, x.width, 1 << 60):
-        first = part.columns.start // width * width
-        stop = -(-part.columns.stop // width) * width
-        if (first, stop) != (part.columns.start, part.columns.stop):
-            part = Rectangle(part.rows, range(x.width), part.tile)
+    for part in parts:
         step = max(1, limit // len(part.rows) // width) * width
         for start in range(part.columns.start, part.columns.stop, step):
             columns = range(start, min(part.columns.stop, start + step))
             found.append(Rectangle(part.rows, columns, part.tile))
-    return list(dict.fromkeys(found))
+    return found
 
 
 def _within(columns: range, around: range) -> bool:
@@ -205,4 +209,4 @@ def _element_cost(call: Call) -> str:
         return _UNARY_COSTS[call.attributes["function"]]
     if call.family == "binary":
         return _BINARY_COSTS[call.attributes["function"]]
-    return call.family
+    return "add" if call.family == "bound" else call.family

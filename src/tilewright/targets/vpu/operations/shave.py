@@ -148,18 +148,17 @@ def rope(arrays: Arrays, options: Options) -> Arrays:
     """Rotate pairs: halves of the last axis, or neighbours when interleaved."""
     values, cosine, sine = inputs_of(arrays, options)
     half = values.shape[-1] // 2
+    places = (slice(None, half), slice(half, None))
     if options.get("interleaved"):
-        first, second = values[..., 0::2], values[..., 1::2]
-    else:
-        first, second = values[..., :half], values[..., half:]
-    with np.errstate(all="ignore"):
-        left = first * cosine - second * sine
-        right = second * cosine + first * sine
+        places = (slice(0, None, 2), slice(1, None, 2))
+    tables = [(cosine, sine)] * 2
+    if cosine.shape[-1] == values.shape[-1]:  # an entry per element, not per pair
+        tables = [(cosine[..., place], sine[..., place]) for place in places]
+    first, second = (values[..., place] for place in places)
     result = np.empty_like(values)
-    if options.get("interleaved"):
-        result[..., 0::2], result[..., 1::2] = left, right
-    else:
-        result[..., :half], result[..., half:] = left, right
+    with np.errstate(all="ignore"):
+        result[..., places[0]] = first * tables[0][0] - second * tables[0][1]
+        result[..., places[1]] = second * tables[1][0] + first * tables[1][1]
     return [_output(result, options)]
 
 
@@ -176,6 +175,13 @@ def scale(arrays: Arrays, options: Options) -> Arrays:
     with np.errstate(all="ignore"):
         values = inputs_of(arrays, options)[0] * np.float32(options["factor"])
         return [_output(values, options)]
+
+
+def bound(arrays: Arrays, options: Options) -> Arrays:
+    """Values held between two numbers."""
+    low, high = np.float32(options["low"]), np.float32(options["high"])
+    (values,) = inputs_of(arrays, options)
+    return [_output(np.minimum(np.maximum(values, low), high), options)]
 
 
 def cast(arrays: Arrays, options: Options) -> Arrays:

@@ -38,6 +38,7 @@ OPERATIONS: dict[str, TaskOperation] = {
     "rope": TaskOperation(SHAVE, shave.rope),
     "binary": TaskOperation(SHAVE, shave.binary),
     "scale": TaskOperation(SHAVE, shave.scale),
+    "bound": TaskOperation(SHAVE, shave.bound),
     "cast": TaskOperation(SHAVE, shave.cast),
     "select": TaskOperation(SHAVE, shave.select),
     "row_reduce": TaskOperation(SHAVE, shave.row_reduce),

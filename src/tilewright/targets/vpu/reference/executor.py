@@ -64,6 +64,8 @@ def _channels(values: dict[str, Value], arrays: Arrays, result: Value) -> tuple[
     """f32 scale per channel, and the bias in units of the sums."""
     x, weight = values["x"], values["weight"]
     bias = arrays.get("bias")
+    if "factor" in arrays:
+        return arrays["factor"].astype(np.float32), bias
     out = np.float64(_units(result))
     if x.dtype != "i8":
         return np.float32(1.0 / out if result.dtype == "i8" else 1.0), bias
@@ -138,16 +140,20 @@ def rope(arrays: Arrays, values: dict[str, Value], result: Value, attributes: di
     x = _f32(arrays["x"], values["x"])
     width = attributes["width"]
     heads = x.reshape(-1, x.shape[-1] // width, width)
-    cos, sin = (arrays[r].astype(np.float32).reshape(-1, 1, width // 2) for r in ("cos", "sin"))
+    cos, sin = (
+        arrays[r].astype(np.float32).reshape(-1, 1, arrays[r].shape[-1]) for r in ("cos", "sin")
+    )
     turned = np.empty_like(heads)
     if attributes.get("interleaved"):
         places = (slice(0, None, 2), slice(1, None, 2))
     else:
         places = (slice(None, width // 2), slice(width // 2, None))
     first, second = heads[..., places[0]], heads[..., places[1]]
+    whole = cos.shape[-1] == width
     with np.errstate(all="ignore"):
-        turned[..., places[0]] = first * cos - second * sin
-        turned[..., places[1]] = second * cos + first * sin
+        for place, parts in zip(places, ((first, -second), (second, first)), strict=True):
+            c, s = (cos[..., place], sin[..., place]) if whole else (cos, sin)
+            turned[..., place] = parts[0] * c + parts[1] * s
     return _out(turned.reshape(x.shape), result)
 
 
@@ -238,6 +244,12 @@ def binary(arrays: Arrays, values: dict[str, Value], result: Value, attributes: 
     return rounded(made, result.dtype)
 
 
+def bound(arrays: Arrays, values: dict[str, Value], result: Value, attributes: dict[str, Any]):
+    x = _f32(arrays["x"], values["x"])
+    held = np.minimum(np.maximum(x, np.float32(attributes["low"])), np.float32(attributes["high"]))
+    return _out(held, result)
+
+
 def cast(arrays: Arrays, values: dict[str, Value], result: Value, attributes: dict[str, Any]):
     return _out(_f32(arrays["x"], values["x"]), result)
 
@@ -288,7 +300,7 @@ def broadcast(arrays: Arrays, values: dict[str, Value], result: Value, attribute
 FAMILIES: dict[str, Callable[..., np.ndarray]] = {
     "linear": linear, "matmul": matmul, "convolution": convolution, "pool": pool,
     "attention": attention, "rope": rope, "softmax": softmax, "rms_norm": rms_norm,
-    "layer_norm": layer_norm, "reduce": reduce, "unary": unary, "binary": binary, "cast": cast,
+    "layer_norm": layer_norm, "reduce": reduce, "unary": unary, "binary": binary, "bound": bound, "cast": cast,
     "scale": scale, "select": select, "silu_gate": silu_gate, "reshape": reshape,
     "transpose": transpose, "slice": slice_, "concat": concat, "broadcast": broadcast,
 }  # fmt: skip

@@ -49,7 +49,9 @@ from tilewright.frontend.aten_graph import ExportedGraph, Node, Ref, TensorInfo
 from tilewright.frontend.imported import Array, Imported, TensorSpec
 from tilewright.transforms.known_values import once
 
-OPERATOR_FILES = ("elementwise", "movement", "rows", "products", "windows", "creation", "indexing")
+OPERATOR_FILES = (
+    "elementwise", "movement", "rows", "products", "windows", "creation", "indexing", "lookup",
+)  # fmt: skip
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
 
 # Checks and markers that compute nothing; the first keeps dead branches alive.

@@ -31,11 +31,12 @@ from tilewright.frontend.aten_graph import (
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
+from tilewright.frontend.torch_outputs import plain_outputs
 
 # torch may be missing, and this file has its name: its types are written as Any.
 Module = Any
 ExportedProgram = Any
-DECOMPOSED = 4  # times that calls are decomposed which decomposing brought up
+DECOMPOSED = 8  # times that calls are decomposed which decomposing brought up
 
 
 def load_torch() -> Any:
@@ -64,7 +65,7 @@ def import_module(
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), plain_outputs(torch, module):
             args, kwargs = distinct(torch, (tuple(args), dict(kwargs or {})))
             program = torch.export.export(module, args, kwargs)
     except TilewrightError:
@@ -119,11 +120,12 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
 def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
     """The program with calls that have no mapping in the simpler calls torch has for them."""
     mapped = load_targets()
+    known = torch.export.default_decompositions()
     for _ in range(DECOMPOSED):
         calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
         unknown = {call for call in calls if hasattr(call, "_schema") and str(call) not in mapped}
-        known = torch.export.default_decompositions()
-        table = {call: known[call] for call in unknown if call in known}
+        table = torch._decomp.get_decompositions(list(unknown))
+        table |= {call: known[call] for call in unknown if call in known}
         if not table:
             break
         program = program.run_decompositions(table)

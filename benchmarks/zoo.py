@@ -111,10 +111,7 @@ def _import(row: Row, example: Example) -> Any:
     inputs: Any = example.args
     if example.kwargs:
         inputs = example.kwargs
-    if example.weights is not None:
-        expected = _jax_values(example)
-    else:
-        expected = _torch_values(example)
+    expected = _torch_values(example) if example.weights is None else _jax_values(example)
     imported = as_imported(example.model, inputs, weights=example.weights)
     row.operations = sum(1 for _ in imported.module.walk())
     _compare(row, imported, inputs, expected)
@@ -202,6 +199,7 @@ def preload(architectures: Sequence[Architecture]) -> None:
     libraries = {a.library for a in architectures}
     if libraries - {"flax"}:
         import torch
+
         from zoo_models.image_models import compiled_operators
 
         torch.set_num_threads(1)
@@ -371,7 +369,9 @@ def main() -> int:
             print(json.dumps(asdict(row)), flush=True)
         else:
             seconds = sum(row.seconds.values())
-            print(f"{row.state:8} {row.stage:8} {seconds:6.1f} s  {row.key}  {row.reason}", flush=True)
+            print(
+                f"{row.state:8} {row.stage:8} {seconds:6.1f} s  {row.key}  {row.reason}", flush=True
+            )
     print("\n".join(summary(rows)), file=sys.stderr)
     if options.write:
         RESULTS.write_text(table(rows))

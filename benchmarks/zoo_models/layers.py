@@ -65,7 +65,9 @@ def attention() -> Example:
     from torch import nn
 
     x, y = drawn(1, 9, 64), drawn(1, 13, 64)
-    return Example(seeded(lambda: nn.MultiheadAttention(64, 4, batch_first=True)), (x, y, y.clone()))
+    return Example(
+        seeded(lambda: nn.MultiheadAttention(64, 4, batch_first=True)), (x, y, y.clone())
+    )
 
 
 def autoencoder() -> Example:

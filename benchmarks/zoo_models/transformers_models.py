@@ -194,6 +194,4 @@ def build(model: str, config: str, kind: str, options: dict[str, Any]) -> Exampl
 
 
 def architectures() -> list[Architecture]:
-    return [
-        Architecture(row[0], "transformers", lambda row=row: build(*row)) for row in ROWS
-    ]
+    return [Architecture(row[0], "transformers", lambda row=row: build(*row)) for row in ROWS]

@@ -486,7 +486,9 @@ _HOST = [
     *(
         _host(f"cum{name}", f"running {meaning} along axis", "x", checks.along_axis, _axis(-1))
         for name, meaning in {
-            "sum": "sum", "prod": "product", "max": "maximum; NaN from the first one on",
+            "sum": "sum",
+            "prod": "product",
+            "max": "maximum; NaN from the first one on",
             "min": "minimum; NaN from the first one on",
         }.items()
     ),

@@ -50,7 +50,8 @@ from tilewright.frontend.imported import Array, Imported, TensorSpec
 from tilewright.transforms.known_values import once
 
 OPERATOR_FILES = (
-    "elementwise", "movement", "rows", "products", "windows", "creation", "indexing", "lookup",
+    "elementwise", "activations", "movement", "borders", "rows", "products", "recurrent",
+    "windows", "resize", "creation", "indexing", "lookup",
 )  # fmt: skip
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
 
@@ -320,7 +321,8 @@ class GraphImporter(Importer):
             op = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, numbers))  # type: ignore[arg-type]
         else:
             name = name or f"literal.{sum(key.startswith('literal.') for key in self.weights)}"
-            self.weights[name] = np.ascontiguousarray(array)
+            # ascontiguousarray gives a number a dimension
+            self.weights[name] = np.ascontiguousarray(array).reshape(array.shape)
             op = arith.ConstantOp(DenseResourceAttr.from_params(name, type_), type_)
         # Constants stand first, so that equal ones are shared wherever they are read.
         if self.last_literal is None:

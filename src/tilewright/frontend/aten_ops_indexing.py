@@ -20,7 +20,6 @@ from tilewright.frontend.aten_builder import (
 )
 from tilewright.frontend.aten_graph import BY_NAME, Node, TensorInfo
 
-
 SINGLE_WRITES = 16  # up to so many positions are choices that a device can make
 
 

@@ -29,9 +29,7 @@ from tilewright.frontend.aten_ops_rows import position_attributes
 I64 = BY_NAME["i64"]
 
 
-def flat_places(
-    importer: Importer, sizes: Sequence[int], indices: SSAValue, axis: int
-) -> SSAValue:
+def flat_places(importer: Importer, sizes: Sequence[int], indices: SSAValue, axis: int) -> SSAValue:
     """Places in the flattened tensor: the index along the axis plus what the place itself adds."""
     indices = from_front(importer, importer.cast(indices, I64), sizes[axis])
     shape = shape_of(indices)
@@ -348,7 +346,9 @@ def searchsorted(importer: Importer, node: Node) -> Lowered:
         else importer.filled(given, TensorInfo((), kind))
     )
     if node.get("sorter") is not None:
-        order = gathered(importer, order, importer.tensor(node.get("sorter")), len(shape_of(order)) - 1)
+        order = gathered(
+            importer, order, importer.tensor(node.get("sorter")), len(shape_of(order)) - 1
+        )
     if importer.kind(values).category > kind.category or importer.kind(values).is_float:
         kind = importer.kind(values) if not kind.is_float else kind
     right = bool(node.get("right", False)) or node.get("side") == "right"

@@ -16,7 +16,8 @@ frameworks: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2 flax==0.12.8
 	$(BIN)/pytest -n 2 tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py \
-	  tests/frontend/test_first_ten_minutes.py tests/frontend/test_random_models.py \
+	  tests/frontend/test_aten_calls.py tests/frontend/test_first_ten_minutes.py \
+	  tests/frontend/test_random_models.py \
 	  tests/targets/coral/test_coral_jax.py tests/targets/coral/test_coral_torch.py \
 	  tests/test_compiling.py
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ from tilewright.transforms.known_values import once
 
 OPERATOR_FILES = (
     "elementwise", "activations", "movement", "borders", "rows", "products", "recurrent",
-    "windows", "resize", "creation", "indexing", "lookup",
+    "windows", "resize", "creation", "indexing", "lookup", "composites",
 )  # fmt: skip
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
 
@@ -81,11 +82,21 @@ def load_targets() -> dict[str, Lower]:
     return TARGETS
 
 
+def composites() -> Any:
+    """The file that knows second names; it is loaded with the table."""
+    return importlib.import_module("tilewright.frontend.aten_ops_composites")
+
+
+def is_mapped(target: str) -> bool:
+    """Whether a call has a mapping, under this name or another."""
+    return composites().first_name(target) in load_targets()
+
+
 def import_graph(graph: ExportedGraph) -> Imported:
     """The graph as a module; raises errors that name the layer and the user's line."""
     load_targets()
     check_functional(graph.nodes)
-    nodes = live_nodes(graph)
+    nodes = [composites().with_first_name(node) for node in live_nodes(graph)]
     check_targets(nodes)
     return GraphImporter(graph).run(nodes)
 

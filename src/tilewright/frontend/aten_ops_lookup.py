@@ -349,18 +349,16 @@ def searchsorted(importer: Importer, node: Node) -> Lowered:
         order = gathered(
             importer, order, importer.tensor(node.get("sorter")), len(shape_of(order)) - 1
         )
-    if importer.kind(values).category > kind.category or importer.kind(values).is_float:
-        kind = importer.kind(values) if not kind.is_float else kind
+    if importer.kind(values).is_float and not kind.is_float:
+        kind = importer.kind(values)
     right = bool(node.get("right", False)) or node.get("side") == "right"
-    # Floats: a value that is NaN comes after everything.
-    predicate = ("ule" if right else "ult") if kind.is_float else ("le" if right else "lt")
     shape = shape_of(values)
-    if len(shape_of(order)) == 1:
-        wide = importer.reshape(values, [*shape, 1])
-    else:
-        wide = importer.reshape(values, [*shape, 1])
+    wide = importer.reshape(values, [*shape, 1])
+    if len(shape_of(order)) > 1:
         order = importer.reshape(order, [*shape_of(order)[:-1], 1, shape_of(order)[-1]])
-    below = importer.compare(predicate, order, wide, kind)
+    below = importer.compare("le" if right else "lt", order, wide, kind)
+    if importer.kind(values).is_float:  # what is no number comes after everything
+        below = importer.pointwise("logical_or", below, importer.compare("ne", wide, wide))
     numbers = importer.cast(below, I64)
     total = importer.reduction("sum", numbers, [len(shape_of(numbers)) - 1])
     return importer.cast(importer.reshape(total, shape), importer.result().dtype)

@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.aten import import_graph, load_targets
+from tilewright.frontend.aten import import_graph, is_mapped
 from tilewright.frontend.aten_graph import (
     BY_TORCH,
     ExportedGraph,
@@ -119,11 +119,10 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
 
 def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
     """The program with calls that have no mapping in the simpler calls torch has for them."""
-    mapped = load_targets()
     known = torch.export.default_decompositions()
     for _ in range(DECOMPOSED):
         calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
-        unknown = {call for call in calls if hasattr(call, "_schema") and str(call) not in mapped}
+        unknown = {call for call in calls if hasattr(call, "_schema") and not is_mapped(str(call))}
         table = torch._decomp.get_decompositions(list(unknown))
         table |= {call: known[call] for call in unknown if call in known}
         if not table:
@@ -239,14 +238,16 @@ def _argument(torch: Any, argument: Any, node: Node | None, aliases: dict[str, s
     if isinstance(argument, (list, tuple)):
         return [_argument(torch, item, node, aliases) for item in argument]
     if isinstance(argument, torch.dtype):
-        return scalar_type(argument)
+        try:
+            return scalar_type(argument)
+        except TilewrightError as error:
+            if node is None:
+                raise
+            raise node.error(error.code, f"{node.target}: {error.message}", error.hint) from None
     if isinstance(argument, (torch.device, torch.layout, torch.memory_format)):
         return None
     if isinstance(argument, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        hint = "export with fixed sizes: leave dynamic_shapes out"
-        if node is None:
-            raise TilewrightError("TW6105", "the model returns a size that is not known", hint=hint)
-        raise node.error("TW6105", f"{node.target} takes a size that is not a number", hint)
+        raise dynamic_size("a size", [argument], node, "ExportedProgram")
     return argument
 
 

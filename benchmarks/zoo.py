@@ -126,7 +126,7 @@ def _torch_values(example: Example) -> list[Any]:
 
     with torch.no_grad():
         found = plain(torch, example.model(*example.args, **example.kwargs))
-    leaves = torch.utils._pytree.tree_leaves(found)
+    leaves = importlib.import_module("torch.utils._pytree").tree_leaves(found)
     return [leaf.double().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
@@ -180,10 +180,11 @@ def _compile(row: Row, imported: Any, target: str) -> Any:
 
 def _verify(row: Row, program: Any) -> None:
     result = program.verify()
-    if not result.passed:
-        row.state, row.reason = "wrong", " ".join(str(result).split())[:400]
-    with contextlib.suppress(AttributeError, ZeroDivisionError):
-        row.ratio = program.cycles / program.compiled.bound.cycles
+    if not result.ok:
+        row.state, row.reason = "wrong", " ".join(result.text().split())[:400]
+    bound = program.report().bound
+    if bound:
+        row.ratio = result.cycles / bound
 
 
 # --------------------------------------------------------------------------- processes

@@ -20,12 +20,21 @@ from tilewright.frontend.onnx_ops_movement import take
 from tilewright.frontend.onnx_ops_products import product
 from tilewright.frontend.onnx_values import Array, Constant, element, shape
 
+# Attributes that change nothing in this kind of interpolation; exporters write them all the same.
+UNREAD = {
+    "nearest": ("cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"),
+    "linear": ("cubic_coeff_a", "nearest_mode", "extrapolation_value"),
+    "cubic": ("nearest_mode", "extrapolation_value"),
+}
+
 
 def axis_plan(low: Lowering, node: Node, x: SSAValue) -> SSAValue:
     """x resized along each of its axes in turn."""
     rank = len(shape(x))
     sizes, scales = _sizes(low, node, shape(x))
     mode = node.get("mode", "nearest")
+    node.seen.update(UNREAD.get(mode, ()))
+    node.seen.add(1)  # a region of interest: read when a crop is resized
     if node.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         unsupported("resizing of a crop")
     for axis in range(rank):

@@ -97,7 +97,7 @@ def import_graph(graph: ExportedGraph) -> Imported:
     load_targets()
     check_functional(graph.nodes)
     nodes = [composites().with_first_name(node) for node in live_nodes(graph)]
-    check_targets(nodes)
+    check_targets(nodes, graph.live)
     return GraphImporter(graph).run(nodes)
 
 
@@ -142,8 +142,24 @@ DATA_DEPENDENT = frozenset(
 )  # fmt: skip
 
 
-def check_targets(nodes: Sequence[Node]) -> None:
-    """Refuse what has no mapping, every kind of call once, before anything is built."""
+LOAD_WITH_TORCH = (
+    "saved programs are read as they are: give tw.compile the program torch.export.load returns, "
+    "and torch breaks up the calls it has simpler ones for"
+)
+
+
+def _own_function(target: str) -> str:
+    return (
+        f"give the exported program, with a function of simpler calls in its place: "
+        f"program.run_decompositions({{torch.ops.{target}: function}})"
+    )
+
+
+def check_targets(nodes: Sequence[Node], live: bool) -> None:
+    """Refuse what has no mapping, every kind of call once, before anything is built.
+
+    live: torch was there and has broken up what it can
+    """
     errors: dict[str, TilewrightError] = {}
     for node in nodes:
         if node.target in TARGETS or node.target in errors:
@@ -158,9 +174,8 @@ def check_targets(nodes: Sequence[Node]) -> None:
         else:
             error = node.error(
                 "TW6101",
-                f"{node.target} has no mapping",
-                "break it into simpler calls when exporting: "
-                "program.run_decompositions() or run_decompositions({op: function})",
+                f"{node.target} has no mapping{', and torch does not break it up' if live else ''}",
+                _own_function(node.target) if live else LOAD_WITH_TORCH,
             )
         errors[node.target] = error
     _raise_all(errors)

@@ -36,7 +36,8 @@ def reshape(importer: Importer, node: Node) -> Lowered:
 @lowers("view.dtype")
 def bitcast(importer: Importer, node: Node) -> Lowered:
     raise importer.unsupported(
-        "reads the bits of a tensor as another type", "convert with .to(dtype) instead"
+        "reads the bits of a tensor as another type",
+        "write it with arithmetic; .to(dtype) converts values, not bits",
     )
 
 

@@ -137,7 +137,7 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
 def graph_of(program: ExportedProgram, source: str) -> ExportedGraph:
     """A functional program in neutral form; weights are views of the tensors, not copies."""
     torch = load_torch()
-    graph = ExportedGraph(source, [], {}, [], [])
+    graph = ExportedGraph(source, [], {}, [], [], live=True)
     parts: dict[tuple[str, int], str] = {}  # (node, index) -> the getitem that reads it
     for node in program.graph.nodes:
         if node.op == "call_function" and _is_getitem(node):
@@ -218,11 +218,13 @@ def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
 def scalar_type(dtype: Any) -> ScalarType:
     kind = BY_TORCH.get(str(dtype).removeprefix("torch."))
     if kind is None:
-        raise TilewrightError(
-            "TW6113",
-            f"{dtype} has no counterpart",
-            hint="use f32, bf16, f16, fp8 or integers; complex and quantised tensors are not read",
-        )
+        hint = "use f32, bf16, f16, fp8 or integers"
+        if dtype.is_complex:
+            hint = (
+                "keep real and imaginary parts in two tensors of floats; a Fourier transform of "
+                "known size is a product with two constant matrices"
+            )
+        raise TilewrightError("TW6113", f"{dtype} has no counterpart", hint=hint)
     return kind
 
 

@@ -175,6 +175,9 @@ def _compile(row: Row, imported: Any, target: str) -> Any:
 
     compiled = compile_imported(imported, target)
     row.host_share = compiled.provenance.get("host_share")
+    parts = [getattr(part, "reasons", ()) for part in compiled.parts]
+    reasons = Counter(reason for part in parts for reason in part)
+    row.host = dict(reasons.most_common(8))
     return Program(compiled, original=imported)
 
 
@@ -345,6 +348,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--stage", choices=STAGES, default="verify", help="the last stage")
     parser.add_argument("--only", action="append", default=[], help="models with this in the name")
+    parser.add_argument("--exact", action="store_true", help="names given are whole")
     parser.add_argument("--sample", type=int, help="so many models, the same ones every time")
     parser.add_argument("--jobs", type=int, default=1, help="models at a time")
     parser.add_argument("--limit", type=int, default=300, help="processor seconds of a model")
@@ -359,6 +363,8 @@ def main() -> int:
         RESULTS.write_text(table(read_rows(options.table)))
         return 0
     architectures = chosen(options.only, options.sample)
+    if options.exact:
+        architectures = [a for a in architectures if a.key in options.only]
     if options.list:
         print("\n".join(a.key for a in architectures))
         return 0

@@ -97,11 +97,14 @@ def grouped(importer: Importer, node: Node) -> Lowered:
         importer.compare("lt", numbers, ends),
         importer.compare("ge", numbers, starts),
     )
-    wide = importer.broadcast_to(importer.reshape(x, [1, *shape_of(x)]), [groups, *shape_of(x)])
-    products = product(importer, wide, w)
-    inside = importer.reshape(inside, [groups, rows, 1])
-    own = importer.select(inside, products, 0.0, importer.info(products))
-    found: SSAValue = importer.reduction("sum", own, [0])
+    found: SSAValue | None = None
+    for group in range(groups):
+        matrix = importer.reshape(importer.cut(w, 0, group, 1), shape_of(w)[1:])
+        own = product(importer, x, matrix)
+        rule = importer.reshape(importer.cut(inside, 0, group, 1), [rows, 1])
+        own = importer.select(rule, own, 0.0, importer.info(own))
+        found = own if found is None else importer.pointwise("elementwise_add", found, own)
+    assert found is not None
     if node.get("bias") is not None:
         found = importer.pointwise("elementwise_add", found, importer.tensor(node.get("bias")))
     return importer.cast(found, importer.result().dtype)

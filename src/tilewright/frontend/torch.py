@@ -31,6 +31,7 @@ from tilewright.frontend.aten_graph import (
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
+from tilewright.frontend.torch_decompositions import own_decompositions
 from tilewright.frontend.torch_outputs import plain_outputs
 
 # torch may be missing, and this file has its name: its types are written as Any.
@@ -119,12 +120,13 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
 
 def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
     """The program with calls that have no mapping in the simpler calls torch has for them."""
-    known = torch.export.default_decompositions()
+    known, own = torch.export.default_decompositions(), own_decompositions(torch)
     for _ in range(DECOMPOSED):
         calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
         unknown = {call for call in calls if hasattr(call, "_schema") and not is_mapped(str(call))}
         table = torch._decomp.get_decompositions(list(unknown))
         table |= {call: known[call] for call in unknown if call in known}
+        table |= {call: own[call] for call in unknown if call in own}
         if not table:
             break
         program = program.run_decompositions(table)

@@ -389,7 +389,11 @@ class Chip:
     def graph(self) -> TileGraph:
         tensors = [Tensor(name, size) for name, size in self.tensors.items()]
         return TileGraph(
-            self.machine, self.buffers, self.tasks, list(self.views.values()), tensors=tensors,
+            self.machine,
+            self.buffers,
+            self.tasks,
+            list(self.views.values()),
+            tensors=tensors,
             streamed=True,
         )
 

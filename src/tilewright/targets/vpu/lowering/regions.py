@@ -63,10 +63,53 @@ def regions(network: Network, machine: Machine, fused: bool, count: int | None) 
                 found[-1] = trial
                 continue
         found.append(Region([call], rows))
-    for region in found:
-        if region.rows is not None:
-            region.count = count or best_count(network.values, machine, region)
+    for rows in dict.fromkeys(region.rows for region in found):
+        if rows is not None:
+            own = [region for region in found if region.rows == rows]
+            _set_counts(network.values, machine, own, count)
     return found
+
+
+def _set_counts(
+    values: Mapping[str, Value], machine: Machine, found: list[Region], count: int | None
+) -> None:
+    """One number of groups for all regions of the same rows, if some number fits them all.
+
+    Their blocks are then the same, and what passes between them needs no transfer.
+    """
+    best: tuple[float, int] | None = None
+    last = 0
+    for number in (count,) if count else _COUNTS:
+        made = groups(machine, found[0].rows or 1, number)
+        if len(made) == last:
+            break
+        last = len(made)
+        rows = max(len(block) for group in made for block, _ in group.blocks)
+        alike = {_signature(values, region): region for region in found}
+        if not count and not made[0].by_columns:
+            if not all(_fits(values, machine, region, rows) for region in alike.values()):
+                continue
+        weights = {key: 0 for key in alike}
+        for region in found:
+            weights[_signature(values, region)] += 1
+        time = sum(
+            weights[key] * modelled(values, machine, region, number)
+            for key, region in alike.items()
+        )
+        if best is None or time < best[0]:
+            best = (time, number)
+        elif time > 2 * best[0]:
+            break
+    for region in found:
+        region.count = best[1] if best else best_count(values, machine, region)
+
+
+def _signature(values: Mapping[str, Value], region: Region) -> tuple[object, ...]:
+    """What the modelled time of a region depends on."""
+    return tuple(
+        (call.family, values[call.result].shape, *(values[n].shape for n in call.operands.values()))
+        for call in region.calls
+    )
 
 
 def _stage_ends(region: Region, call: Call) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.example_inputs import example_inputs, meanings
+from tilewright.runtime.host_parts import host_strays
 from tilewright.runtime.noise import UNKNOWN, Limit
 from tilewright.runtime.original import Original, find_original, run_original
 from tilewright.runtime.session import Session
@@ -65,8 +66,8 @@ def verify(
     watch = Compared(wanted)
     actual = session.compute(values, watch)
     outputs = [_output(name, expected[name], actual[name]) for name in model.outputs]
-    strays = watch.strays
     hazards, notes = [], []
+    strays = [*watch.strays, *host_strays(model, expected, notes)]
     device = session.device() if any(isinstance(p, DevicePart) for p in model.parts) else None
     if isinstance(device, Audited):
         strays += [finding.message for finding in device.audit()]

@@ -6,7 +6,7 @@ FAMILY = Family(
     name="vpu",
     summary="one task list on DMA, matrix and vector queues with barriers",
     targets=("vpu37", "vpu40", "vpu50"),
-    find="tilewright.targets.vpu.describe:find",
+    find="tilewright.targets.vpu.vpu_target:find",
     commands={
         "vpu": (
             "tilewright.targets.vpu.cli:command",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 from tilewright.errors import TilewrightError
@@ -22,6 +23,7 @@ _EFFICIENCY = Fraction(7, 10)
 # --- DMA ---------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1 << 16)
 def dma_cycles(
     machine: Machine,
     source: str,
@@ -66,6 +68,7 @@ def _cycles_per_byte(machine: Machine, memory: str, inside_cmx: bool) -> Fractio
 # --- DPU ---------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1 << 16)
 def convolution_cycles(
     machine: Machine,
     output: tuple[int, int, int],
@@ -88,6 +91,7 @@ def convolution_cycles(
     return ceil(max(products, reads * rates.clock_ratio / (rates.cmx_word * rates.cmx_ports)))
 
 
+@lru_cache(maxsize=1 << 16)
 def matmul_cycles(
     machine: Machine, rows: int, inner: int, columns: int, bytes_in: int = 1, bytes_weight: int = 1
 ) -> int:
@@ -175,6 +179,7 @@ def vector_work(operation: str, elements: int, bits: int, rows: int = 0) -> Frac
     return Fraction(elements * bits * cost.slowdown) / rate + cost.per_row * rows
 
 
+@lru_cache(maxsize=1 << 16)
 def vector_cycles(
     machine: Machine, operation: str, elements: int, bits: int, rows: int = 0, lenient: bool = False
 ) -> int:
@@ -191,6 +196,7 @@ def vector_cycles(
     return ceil((ENTRY + vector_work(operation, elements, bits, rows)) * ratio)
 
 
+@lru_cache(maxsize=1 << 16)
 def partial_attention_cycles(machine: Machine, queries: int, block: int, width: int) -> int:
     """One step of attention over `block` keys as a single SHAVE task, products included."""
     products = Fraction(2 * queries * block * width) / (32 * _EFFICIENCY * Fraction(8, 10))

@@ -133,3 +133,4 @@ class TileGraph:
     views: list[View] = field(default_factory=list)
     after: list[tuple[str, str]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
+    streamed: bool = False  # program order is one that memory was planned for: try it first

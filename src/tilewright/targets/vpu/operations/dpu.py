@@ -22,9 +22,9 @@ from tilewright.targets.vpu.operations.numbers import (
 
 
 def matmul(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
-    """[M, K] times [N, K]; more operands by name: bias, scale, accumulator."""
+    """[M, K] times [N, K]; more operands by name: bias, scale or table, accumulator, residual."""
     first, second = arrays[:2]
-    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    named = _named(arrays, options)
     if first.dtype == np.int8:
         check_sum_length(options.get("summed", first.shape[1]))
         exact = exact_products(first, second)
@@ -40,7 +40,7 @@ def matmul(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndar
 def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
     """[H, W, IC] with [OC, KY, KX, IC] to [OH, OW, OC]; padding is skipped, not multiplied."""
     image, weights = arrays[:2]
-    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    named = _named(arrays, options)
     channels, ky_count, kx_count, inner = weights.shape
     height, width = _window_shape(image.shape, (ky_count, kx_count), options)
     shape = (height, width, channels)
@@ -65,11 +65,40 @@ def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np
     return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
 
 
+def depthwise(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
+    """[H, W, C] with [C, KY, KX] to [OH, OW, C]: every channel has its own filter."""
+    image, weights = arrays[:2]
+    named = _named(arrays, options)
+    channels, ky_count, kx_count = weights.shape
+    height, width = _window_shape(image.shape, (ky_count, kx_count), options)
+    whole = image.dtype == np.int8
+    sums = np.zeros((height, width, channels), np.float64 if whole else np.float32)
+    for ky in range(ky_count):
+        for kx in range(kx_count):
+            rows, columns, part = _taps(image, ky, kx, (height, width), options)
+            with np.errstate(all="ignore"):
+                sums[rows, columns] += part.astype(sums.dtype) * weights[:, ky, kx].astype(
+                    sums.dtype
+                )
+    return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
+
+
+def _named(arrays: list[np.ndarray], options: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Operands behind the first two; a table gives scale and bias of every channel."""
+    named = dict(zip(options.get("operands", ()), arrays[2:], strict=True))
+    table = named.pop("table", None)
+    if table is not None:
+        named["scale"] = np.ascontiguousarray(table[:, 2]).view(np.float32)
+        bias = np.ascontiguousarray(table[:, 3])
+        named["bias"] = bias if arrays[0].dtype == np.int8 else bias.view(np.float32)
+    return named
+
+
 def elementwise(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarray]:
     """One f32 operation of two operands; i8 operands count times their scale ratio."""
     ratios = options.get("ratios", (1.0, 1.0))
     operands = [
-        to_f32(array) * np.float32(ratio) if array.dtype == np.int8 else to_f32(array)
+        to_f32(array) * np.float32(ratio) if ratio != 1 else to_f32(array)
         for array, ratio in zip(arrays, ratios, strict=True)
     ]
     functions = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply,
@@ -100,9 +129,15 @@ def pool(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarra
             else:
                 result[rows, columns] += part
     if largest:
-        return [result.astype(image.dtype)]
+        exact = result.astype(image.dtype)
+        if image.dtype == np.int8 and options.get("ratio", 1.0) != 1.0:
+            scaled = result.astype(np.float32) * np.float32(options["ratio"])
+            return [rounded(scaled, options["output"])]
+        return [exact]
     if options.get("count_padding"):
         count[...] = kernel[0] * kernel[1]
+    if options["function"] == "sum":
+        count[...] = 1
     inverse = (1.0 / np.maximum(count, 1)).astype(np.float32)
     scaled = result.astype(np.float32) * inverse * np.float32(options.get("ratio", 1.0))
     return [rounded(scaled, options["output"])]
@@ -114,8 +149,9 @@ def _window_shape(
     """Height and width of the result; padding is (top, left, bottom, right)."""
     top, left, bottom, right = options.get("padding", (0, 0, 0, 0))
     down, across = options.get("strides", (1, 1))
-    height = (image[0] + top + bottom - kernel[0]) // down + 1
-    return height, (image[1] + left + right - kernel[1]) // across + 1
+    apart, aside = options.get("dilations", (1, 1))
+    height = (image[0] + top + bottom - apart * (kernel[0] - 1) - 1) // down + 1
+    return height, (image[1] + left + right - aside * (kernel[1] - 1) - 1) // across + 1
 
 
 def _taps(
@@ -124,8 +160,11 @@ def _taps(
     """Outputs that one tap of the kernel reaches, and the inputs it takes for them."""
     top, left = options.get("padding", (0, 0, 0, 0))[:2]
     down, across = options.get("strides", (1, 1))
-    rows, first_row, count_rows = _valid(ky - top, down, shape[0], image.shape[0])
-    columns, first_column, count_columns = _valid(kx - left, across, shape[1], image.shape[1])
+    apart, aside = options.get("dilations", (1, 1))
+    rows, first_row, count_rows = _valid(ky * apart - top, down, shape[0], image.shape[0])
+    columns, first_column, count_columns = _valid(
+        kx * aside - left, across, shape[1], image.shape[1]
+    )
     part = image[
         first_row : first_row + (count_rows - 1) * down + 1 if count_rows else first_row : down,
         first_column : first_column + (count_columns - 1) * across + 1
@@ -159,9 +198,20 @@ def _finish_i8(
     sums = check_i32(exact)
     if options["output"] == "i32":
         return sums
+    scale = named["scale"] if "scale" in named else np.float32(options["factor"])
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = to_f32(sums) * named["scale"].astype(np.float32)
-    return rounded(_activated(scaled, options), options["output"])
+        scaled = to_f32(sums) * scale
+    return _with_residual(rounded(_activated(scaled, options), options["output"]), named, options)
+
+
+def _with_residual(
+    result: np.ndarray, named: Mapping[str, np.ndarray], options: Mapping[str, Any]
+) -> np.ndarray:
+    """An element-wise add of what was rounded already."""
+    if "residual" not in named:
+        return result
+    with np.errstate(all="ignore"):
+        return rounded(to_f32(result) + to_f32(named["residual"]), options["output"])
 
 
 def _finish_f32(
@@ -174,7 +224,8 @@ def _finish_f32(
             sums = sums * named["scale"].astype(np.float32)
         elif "factor" in options:
             sums = sums * np.float32(options["factor"])
-        return rounded(_activated(sums, options), options["output"])
+        result = rounded(_activated(sums, options), options["output"])
+    return _with_residual(result, named, options)
 
 
 def _activated(values: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:

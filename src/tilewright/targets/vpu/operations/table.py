@@ -27,6 +27,7 @@ class TaskOperation:
 OPERATIONS: dict[str, TaskOperation] = {
     "matmul": TaskOperation(DPU, dpu.matmul),
     "convolution": TaskOperation(DPU, dpu.convolution),
+    "depthwise": TaskOperation(DPU, dpu.depthwise),
     "elementwise": TaskOperation(DPU, dpu.elementwise),
     "pool": TaskOperation(DPU, dpu.pool),
     "softmax": TaskOperation(SHAVE, shave.softmax),
@@ -37,6 +38,7 @@ OPERATIONS: dict[str, TaskOperation] = {
     "rope": TaskOperation(SHAVE, shave.rope),
     "binary": TaskOperation(SHAVE, shave.binary),
     "scale": TaskOperation(SHAVE, shave.scale),
+    "bound": TaskOperation(SHAVE, shave.bound),
     "cast": TaskOperation(SHAVE, shave.cast),
     "select": TaskOperation(SHAVE, shave.select),
     "row_reduce": TaskOperation(SHAVE, shave.row_reduce),
@@ -44,6 +46,7 @@ OPERATIONS: dict[str, TaskOperation] = {
     "online_softmax": TaskOperation(SHAVE, shave.online_softmax),
     "accumulate": TaskOperation(SHAVE, shave.accumulate),
     "normalise": TaskOperation(SHAVE, shave.normalise),
+    "partial_attention": TaskOperation(SHAVE, shave.partial_attention),
 }
 
 

@@ -15,6 +15,7 @@ from tilewright.targets.vpu.scheduling.timeline import Timeline, earliest_togeth
 from tilewright.targets.vpu.tile_graph import DMA, DPU
 
 NEVER = 1 << 60
+_LONG = 4  # times the usual stay
 
 
 class NoRoom(Exception):
@@ -51,6 +52,10 @@ class Residency:
         self.uses_left = [
             len(set(r) | set(w)) for r, w in zip(problem.readers, problem.writers, strict=True)
         ]
+        places = [0] * len(self.tasks)
+        for place, task in enumerate(order):
+            places[task] = place
+        self.places = places
         self.high = self._ends()
         self.done = [False] * len(self.tasks)
         self.ends = [0] * len(self.tasks)
@@ -60,10 +65,6 @@ class Residency:
         self.serial_end = 0
         self.deferred: list[int] = []
         self.fragmentation: list[float] = []
-        places = [0] * len(self.tasks)
-        for place, task in enumerate(order):
-            places[task] = place
-        self.places = places
         self.uses: list[list[int]] = []  # per root: its tasks, the latest first
         for reads, writes in zip(problem.readers, problem.writers, strict=True):
             self.uses.append(sorted({*reads, *writes}, key=lambda t: -places[t]))
@@ -72,8 +73,10 @@ class Residency:
         """Which buffers go to the upper end of memory; what lives together is kept apart."""
         problem, policy = self.problem, self.policy
         high = [False] * len(problem.sizes)
-        if policy.ends == "kind":
+        if policy.ends in ("kind", "mixed"):
             high = [not loaded for loaded in problem.loaded]
+        elif policy.ends == "life":
+            high = self._long_lived()
         elif policy.ends == "parity":
             for task in problem.topological:
                 inputs = [high[root] for root in problem.read_roots[task]]
@@ -82,6 +85,15 @@ class Residency:
         for root in policy.flipped:
             high[root] = not high[root]
         return high
+
+    def _long_lived(self) -> list[bool]:
+        """Which buffers stay for much longer than most: kept together, they split no free space."""
+        spans = []
+        for reads, writes in zip(self.problem.readers, self.problem.writers, strict=True):
+            places = [self.places[task] for task in (*reads, *writes)]
+            spans.append(max(places) - min(places) if places else 0)
+        middle = sorted(spans)[len(spans) // 2] if spans else 0
+        return [span > _LONG * max(1, middle) for span in spans]
 
     def _commit(self, task: int) -> None:
         """Give a task its time; the decoder says how."""
@@ -120,7 +132,12 @@ class Residency:
         size = self.problem.sizes[root]
         if memory.free_bytes < size:
             return None
-        return memory.find(size, self.problem.aligns[root], ready, self.policy.fit, self.high[root])
+        fit = (
+            "first"
+            if self.policy.ends in ("life", "mixed") and self.high[root]
+            else self.policy.fit
+        )
+        return memory.find(size, self.problem.aligns[root], ready, fit, self.high[root])
 
     def _place_free(self, root: int, ready: int) -> bool:
         window = self._free_window(root, ready)

@@ -45,11 +45,12 @@ def schedule(graph: TileGraph, in_place: bool = True, exact: bool = False) -> Sc
     return best
 
 
-def portfolio(graph: TileGraph, in_place: bool = True) -> Schedule:
+def portfolio(graph: TileGraph, in_place: bool = True, budget: int | None = None) -> Schedule:
     """The best schedule of the orders, policies and local search, without the exact solver."""
     problem = analyse(graph, in_place)
     bound = bounds(problem)
-    return _fastest(problem, plans(problem, bound), bound)
+    most = LARGE if budget is None else budget // 10
+    return _fastest(problem, plans(problem, bound, budget), bound, most)
 
 
 SMALL = 12  # tasks: up to here the exact solver is always asked
@@ -141,14 +142,19 @@ def _synchronised(made: Draft, bound: Bounds) -> Schedule:
     return best
 
 
-def _fastest(problem: Problem, candidates: list[Plan], bound: Bounds) -> Schedule:
-    """The best of some plans once barriers are counted; the serial one is always among them."""
+def _fastest(
+    problem: Problem, candidates: list[Plan], bound: Bounds, most: int = LARGE
+) -> Schedule:
+    """The best of some plans once barriers are counted; the serial one is always among them.
+
+    Of more than `most` tasks only the first plan is carried out.
+    """
     best: Schedule | None = None
     for plan in candidates:
         made = realise(problem, plan, bound)
         if best is None or made.makespan < best.makespan:
             best = made
-        if best.makespan <= bound.best or len(problem.tasks) > LARGE:
+        if best.makespan <= bound.best or len(problem.tasks) > most:
             break
     assert best is not None
     if best.assignment.changed:

@@ -25,18 +25,31 @@ POLICIES = (
     Policy(defer=False),
     Policy(defer=False, fit="best", ends="parity", eager_in_place=False),
 )
+_STREAMED = (Policy(ends="kind"), Policy())  # of graphs whose program order is a good one
 LARGE = 2000  # tasks; above, only what was found to matter there
+_HUGE = 30_000  # tasks; above, one plan
 _BUDGET = 20_000  # decoded tasks of local search
 _PATIENCE = 400  # its steps without progress
 
 
-def plans(problem: Problem, bound: Bounds) -> list[Plan]:
-    """The best plans found, the best first; at least one, or an error that says what is missing."""
+def plans(problem: Problem, bound: Bounds, budget: int | None = None) -> list[Plan]:
+    """The best plans found, the best first; at least one, or an error that says what is missing.
+
+    `budget` bounds the tasks that local search may decode; graphs of more than a tenth of it are
+    searched like large ones.
+    """
     _check_room(problem)
     found = _Pool(problem)
-    small = len(problem.tasks) <= LARGE
+    small = len(problem.tasks) <= (LARGE if budget is None else budget // 10)
     last_error: NoRoom | None = None
     close = bound.best if small else bound.best + bound.best // 100
+    if not small and problem.graph.streamed:
+        order = orders.demand_order(problem, orders.program_order(problem))
+        for policy in _STREAMED[: 1 if len(problem.tasks) > _HUGE else None]:
+            with suppress(NoRoom):
+                found.add(decode(problem, order, policy), order, policy)
+        if found.best:
+            return [plan for *_, plan in found.best]
     for order in _starting_orders(problem, small):
         for policy in POLICIES if small else POLICIES[:1]:
             if found.good(close):
@@ -54,7 +67,7 @@ def plans(problem: Problem, bound: Bounds) -> list[Plan]:
     if not found.best:
         _serial_or_fail(problem, found, last_error)
     if small:
-        _local_search(problem, bound, found)
+        _local_search(problem, bound, found, _BUDGET if budget is None else budget)
     return [plan for *_, plan in found.best]
 
 
@@ -115,13 +128,13 @@ def _starting_orders(problem: Problem, small: bool) -> Iterator[list[int]]:
         yield orders.depth_first(problem, length)
 
 
-def _local_search(problem: Problem, bound: Bounds, found: _Pool) -> None:
+def _local_search(problem: Problem, bound: Bounds, found: _Pool, budget: int) -> None:
     """Move single tasks in the best orders; deterministic, and bounded by decoded tasks."""
     count = len(problem.tasks)
     if count < 2:
         return
     generator = random.Random(count)
-    rounds = min(1200, _BUDGET // count)
+    rounds = min(1200, budget // count)
     first = found.best[0]
     order, policy = found.sources[first[2]]
     current, current_key = list(order), first[:2]

@@ -1,0 +1,200 @@
+"""What runs compiled entries: the machine with values and time, and the reference without tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.artifact import (
+    Counters,
+    DeviceOptions,
+    DevicePart,
+    Port,
+    StepCall,
+    StepValues,
+    Watch,
+)
+from tilewright.targets.vpu.lowering.network import Call
+from tilewright.targets.vpu.model.entry import CompiledEntry
+from tilewright.targets.vpu.operations.numbers import DTYPES
+from tilewright.targets.vpu.operations.table import kernels
+from tilewright.targets.vpu.reference.executor import run_network
+from tilewright.targets.vpu.simulator import Run, simulate
+from tilewright.targets.vpu.task_list import DDR
+from tilewright.targets.vpu.values import Bytes, ValueMachine
+
+_UNITS = {"dma": "DMA", "dpu": "DPU", "shave": "SHAVE"}
+
+
+class VpuReference:
+    """Whole tensors by their definitions: no tasks, no memory, no time."""
+
+    def __init__(self, entries: Mapping[str, CompiledEntry], first: Mapping[str, int]) -> None:
+        self.entries, self.first = entries, first
+        self.memory: dict[str, np.ndarray] = {}
+        self.calls: list[StepCall] = []
+        self.counters = Counters()
+
+    def begin(self) -> None:
+        self.calls = []
+        self.counters = Counters()
+
+    @property
+    def cycles(self) -> int:
+        return self.counters.cycles
+
+    def write(self, port: Port, value: np.ndarray) -> None:
+        self.memory[port.tensor or port.name] = np.array(value)
+
+    def read(self, port: Port) -> np.ndarray:
+        return self.memory[port.tensor or port.name].reshape(port.shape)
+
+    def trace(self) -> None:
+        return None
+
+    def run(self, part: DevicePart, watch: Watch | None = None) -> None:
+        entry = self.entries[part.entry]
+        inputs = {name: self.memory[port] for port, name in entry.inputs.items()}
+        known = run_network(entry.network, inputs)
+        for number, call in enumerate(entry.network.calls):
+            if watch is not None:
+                reads = {role: known[name] for role, name in call.operands.items()}
+                watch(
+                    StepValues(
+                        self.first[entry.name] + number, 0, reads, {"out": known[call.result]},
+                        dict(call.operands),
+                    )
+                )  # fmt: skip
+        for port, name in entry.outputs.items():
+            self.memory[port] = known[name]
+
+
+class VpuDevice(VpuReference):
+    """Task lists on the simulator, byte by byte."""
+
+    simulator = "events"
+
+    def __init__(
+        self, entries: Mapping[str, CompiledEntry], first: Mapping[str, int], options: DeviceOptions
+    ) -> None:
+        super().__init__(entries, first)
+        self.options = options
+        self._images: dict[str, np.ndarray] = {}
+
+    def run(self, part: DevicePart, watch: Watch | None = None) -> None:
+        entry = self.entries[part.entry]
+        if part.entry not in self._images:
+            self._images[part.entry] = entry.image()
+        ddr = self._images[part.entry].copy()
+        for port, name in entry.inputs.items():
+            value = entry.network.values[name]
+            array = np.ascontiguousarray(self.memory[port]).astype(DTYPES[value.dtype], copy=False)
+            entry.rows_of(ddr, name)[...] = array.reshape(value.rows, value.width)
+        machine = _Watched(entry, ddr, watch is not None)
+        run = simulate(entry.program.tasks, None, machine)
+        if run.stuck:
+            raise TilewrightError("TW7061", f"the task list of {entry.name} does not finish")
+        if machine.torn:
+            raise TilewrightError("TW7062", f"{machine.torn[0]} reads what is being written")
+        if self.options.max_cycles and self.cycles + run.makespan > self.options.max_cycles:
+            raise TilewrightError(
+                "TW3013", f"the model takes more than {self.options.max_cycles:,} cycles"
+            )
+        memory = machine.spaces[DDR]
+        for port, name in entry.outputs.items():
+            value = entry.network.values[name]
+            self.memory[port] = entry.rows_of(memory, name).reshape(value.shape).copy()
+        if watch is not None:
+            machine.report(watch, self.first[entry.name])
+        self._count(entry, run)
+        if self.options.progress is not None:
+            self.options.progress(len(self.calls), len(self.calls), self.cycles)
+
+    def _count(self, entry: CompiledEntry, run: Run) -> None:
+        """Times of the calls, and what the engines did: all engines of a kind are one unit."""
+        start = self.counters.cycles
+        target = entry.program.tasks.machine
+        engines = {
+            "dma": target.dma_ports,
+            "dpu": target.dpus * target.tiles,
+            "shave": target.shaves * target.tiles,
+        }
+        totals: dict[str, int] = {}
+        spans: dict[int, list[int]] = {}
+        busy: dict[int, dict[str, int]] = {}
+        moved: dict[int, list[int]] = {}
+        counters = self.counters
+        for number, item in enumerate(entry.program.tasks.tasks.values()):
+            cycles = run.end[number] - run.start[number]
+            totals[item.engine] = totals.get(item.engine, 0) + cycles
+            loaded = sum(r.bytes * r.count for r in item.reads if r.space == DDR)
+            stored = sum(r.bytes * r.count for r in item.writes if r.space == DDR)
+            counters.loaded += loaded
+            counters.stored += stored
+            owner = entry.owners.get(item.task or "")
+            if owner is None:
+                continue
+            span = spans.setdefault(owner, [run.start[number], run.end[number]])
+            span[0], span[1] = min(span[0], run.start[number]), max(span[1], run.end[number])
+            own = busy.setdefault(owner, {})
+            own[item.engine] = own.get(item.engine, 0) + cycles
+            bytes_ = moved.setdefault(owner, [0, 0])
+            bytes_[0] += loaded
+            bytes_[1] += stored
+        for engine, cycles in totals.items():
+            unit = _UNITS[engine]
+            counters.busy[unit] = counters.busy.get(unit, 0) + cycles // engines[engine]
+        counters.instructions += len(run.names)
+        counters.cycles += run.makespan
+        for number, call in enumerate(entry.network.calls):
+            first, last = spans.get(number, [0, 0])
+            shares = {
+                _UNITS[engine]: cycles // engines[engine]
+                for engine, cycles in busy.get(number, {}).items()
+            }
+            self.calls.append(
+                StepCall(
+                    self.first[entry.name] + number, 0, call.name, start + first, start + last,
+                    shares, *moved.get(number, [0, 0]),
+                )
+            )  # fmt: skip
+
+
+class _Watched(ValueMachine):
+    """The value machine, which also keeps what tasks compute of the values of the network."""
+
+    def __init__(self, entry: CompiledEntry, ddr: Bytes, keep: bool) -> None:
+        program = entry.program
+        super().__init__(program.tasks, program.operations, kernels(), ddr, 0)
+        self.entry, self.keep = entry, keep
+        self.values: dict[str, np.ndarray] = {}
+        self.filled: dict[str, int] = {}
+
+    def end(self, task: int, cycle: int) -> None:
+        super().end(task, cycle)
+        name = self.items[task].task
+        place = self.entry.places.get(name) if self.keep and name else None
+        if place is None:
+            return
+        value = self.entry.network.values[place.value]
+        if place.value not in self.values:
+            self.values[place.value] = np.zeros((value.rows, value.width), DTYPES[value.dtype])
+        content = self.read(self.items[task].writes[0]).view(DTYPES[value.dtype])
+        shape = (len(place.rows), len(place.columns))
+        self.values[place.value][
+            place.rows.start : place.rows.stop, place.columns.start : place.columns.stop
+        ] = content.reshape(shape)
+        self.filled[place.value] = self.filled.get(place.value, 0) + content.size
+
+    def report(self, watch: Watch, first: int) -> None:
+        """What is known of every call's result."""
+        for number, call in enumerate(self.entry.network.calls):
+            watch(StepValues(first + number, 0, {}, self._seen(call)))
+
+    def _seen(self, call: Call) -> dict[str, np.ndarray]:
+        value = self.entry.network.values[call.result]
+        if self.filled.get(call.result, 0) != value.rows * value.width:
+            return {}
+        return {"out": self.values[call.result].reshape(value.shape)}

@@ -1,0 +1,499 @@
+"""An encoded function of the device as a network.
+
+before: kernels on tensors in the layouts of the source; products as exact sums, bias and rescaling
+after:  calls of the VPU: products with their epilogues, images with channels last, heads side by side
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.encodings import scale_of, zero_of
+from tilewright.dialects.xdsl_api import AffineDimExpr, ModuleOp, SSAValue, func
+from tilewright.errors import TilewrightError
+from tilewright.frontend.imported import Imported, TensorSpec
+from tilewright.model.capture import Node, capture, dtype_of, shape_of
+from tilewright.model.parts import INPUT_PORTS, OUTPUT_PORTS, texts_of
+from tilewright.targets.vpu.lowering.network import Network, Shape
+from tilewright.targets.vpu.model.emitter import TO_FIRST, TO_LAST, Emitter, simplified
+from tilewright.targets.vpu.model.supports import (
+    ATTENTION,
+    BINARY,
+    POOLS,
+    REDUCTIONS,
+    ROWS,
+    UNARY,
+    rope_position,
+)
+
+_DTYPES = ("i8", "i32", "f16", "f32")
+_LARGEST = 3.0e38
+
+
+@dataclass(slots=True)
+class Product:
+    """A product whose sums still have to be rescaled."""
+
+    family: str
+    x: str
+    weight: np.ndarray
+    shape: Shape  # of the result, as the network has it
+    attributes: dict[str, Any] = field(default_factory=dict)
+    bias: np.ndarray | None = None
+    image: bool = False
+
+
+@dataclass(slots=True)
+class Entry:
+    """A function of the device: its network, and which values its ports are."""
+
+    name: str
+    network: Network
+    inputs: dict[str, str]  # port -> value
+    outputs: dict[str, str]
+
+
+def read_function(function: func.FuncOp, weights: dict[str, np.ndarray]) -> Entry:
+    """The network of a function of the device."""
+    block = function.body.block
+    inputs, outputs = texts_of(function, INPUT_PORTS), texts_of(function, OUTPUT_PORTS)
+    last = block.last_op
+    assert last is not None
+    model = Imported(
+        ModuleOp([function.clone()]),
+        weights,
+        tuple(
+            TensorSpec(n, shape_of(v), dtype_of(v)) for n, v in zip(inputs, block.args, strict=True)
+        ),
+        tuple(
+            TensorSpec(n, shape_of(v), dtype_of(v))
+            for n, v in zip(outputs, last.operands, strict=True)
+        ),
+        function.sym_name.data,
+    )
+    return _Reader(model).run()
+
+
+class _Reader(Emitter):
+    def __init__(self, model: Imported) -> None:
+        super().__init__()
+        self.graph = capture(model)
+        self.entry_name = model.source
+        self.names: dict[SSAValue, str] = {}
+        self.images: dict[SSAValue, str] = {}
+        self.products: dict[SSAValue, Product] = {}
+
+    def run(self) -> Entry:
+        network, inputs, outputs = self.network, {}, {}
+        for value, port in self.graph.inputs.items():
+            dtype, scale = self.format(value)
+            inputs[port] = self.names[value] = network.input(port, self.rank(value), dtype, scale)
+        for node in self.graph.nodes:
+            self.label = node.layer or node.family
+            self.sources = (node.layer,) if node.layer else ()
+            self.convert(node)
+        self.label, taken = "output", set()
+        for port, value in self.graph.outputs:
+            name = self.plain(value)
+            if name in taken or name in network.inputs or network.values[name].data is not None:
+                own = network.values[name]
+                name = self.emit("cast", {"x": name}, own.shape, own.dtype, own.scale)  # type: ignore[arg-type]
+            taken.add(name)
+            outputs[port] = name
+            network.outputs.append(name)
+        return Entry(self.entry_name, simplified(network), inputs, outputs)
+
+    # --- Values --------------------------------------------------------------------------------
+
+    def format(self, value: SSAValue) -> tuple[str, float | None]:
+        dtype = dtype_of(value)
+        if dtype not in _DTYPES or zero_of(value):
+            raise TilewrightError("TW7086", f"the VPU has no tensors of {value.type}")
+        return dtype, scale_of(value) if dtype == "i8" else None
+
+    def rank(self, value: SSAValue) -> Shape:
+        return shape_of(value) or (1,)
+
+    def plain(self, value: SSAValue) -> str:
+        """A value in the layout of the source."""
+        if value in self.names:
+            return self.names[value]
+        if value in self.images:
+            self.names[value] = self.transpose(self.images[value], TO_FIRST)
+            return self.names[value]
+        data = self.graph.constants.get(value)
+        if data is None:
+            raise TilewrightError("TW7086", f"sums of {value.type} are used before they are scaled")
+        dtype, scale = self.format(value)
+        kinds = {"i8": np.int8, "i32": np.int32, "f16": np.float16, "f32": np.float32}
+        array = np.ascontiguousarray(data).astype(kinds[dtype]).reshape(self.rank(value))
+        self.names[value] = self.network.constant(self.fresh("constant"), array, scale)
+        return self.names[value]
+
+    def image(self, value: SSAValue) -> str:
+        """A value [N, C, H, W] with channels last."""
+        if value not in self.images:
+            self.images[value] = self.transpose(self.plain(value), TO_LAST)
+        return self.images[value]
+
+    def data(self, value: SSAValue) -> np.ndarray:
+        found = self.graph.constants.get(value)
+        if found is None:
+            raise TilewrightError("TW7086", f"{self.label}: an operand has to be constant")
+        return found
+
+    def made(self, node: Node, family: str, operands: dict[str, str], **attributes: Any) -> str:
+        dtype, scale = self.format(node.result)
+        shape = self.rank(node.result)
+        name = self.names[node.result] = self.emit(
+            family, operands, shape, dtype, scale, **attributes
+        )
+        return name
+
+    # --- Operations ----------------------------------------------------------------------------
+
+    def convert(self, node: Node) -> None:
+        family = node.family
+        if family == "elementwise_add" and node.inputs["lhs"] in self.products:
+            self.add_bias(node)
+        elif family == "matmul":
+            self.matmul(node)
+        elif family == "conv2d":
+            self.convolution(node)
+        elif family == "rescale":
+            self.rescale(node)
+        elif family in UNARY:
+            self.elements(node, "unary", ["x"], function=UNARY[family])
+        elif family in BINARY or family == "encoded_add":
+            self.elements(node, "binary", ["lhs", "rhs"], function=BINARY.get(family, "add"))
+        elif family == "silu_gate":
+            self.elements(node, "silu_gate", ["gate", "up"])
+        elif family in ("cast", "quantise", "dequantise"):
+            if "factor" in node.inputs:
+                raise TilewrightError("TW7086", f"{self.label}: codes with a scale per row")
+            self.elements(node, "cast", ["x"])
+        elif family == "clamp":
+            self.clamp(node)
+        elif family in ROWS:
+            self.row(node)
+        elif family in REDUCTIONS:
+            self.reduction(node)
+        elif family in POOLS:
+            self.pool(node)
+        elif family in ATTENTION:
+            self.attention(node)
+        elif family == "rope":
+            self.rope(node)
+        else:
+            self.movement(node)
+
+    def add_bias(self, node: Node) -> None:
+        product = self.products.pop(node.inputs["lhs"])
+        bias = self.data(node.inputs["rhs"]).astype(np.int32).reshape(-1)
+        self.products[node.result] = replace(product, bias=bias)
+
+    def matmul(self, node: Node) -> None:
+        lhs, rhs = node.inputs["lhs"], node.inputs["rhs"]
+        constant = rhs in self.graph.constants and len(shape_of(rhs)) == 2
+        left = self.plain(lhs)
+        if node.call.flag("transpose_lhs"):
+            left = self.transpose(left, _swapped(len(self.shape(left))))
+        if not constant:
+            right = self.plain(rhs)
+            if not node.call.flag("transpose_rhs"):
+                right = self.transpose(right, _swapped(len(self.shape(right))))
+            if self.network.values[left].dtype == "i8":
+                raise TilewrightError("TW7086", f"{self.label}: i8 products of two activations")
+            self.made(node, "matmul", {"x": left, "y": right})
+            return
+        weight = self.data(rhs)
+        if not node.call.flag("transpose_rhs"):
+            weight = weight.T
+        product = Product("linear", left, np.ascontiguousarray(weight), self.rank(node.result))
+        if dtype_of(node.result) == "i32":
+            self.products[node.result] = product
+        else:
+            self.names[node.result] = self.finish(product, node, None)
+
+    def convolution(self, node: Node) -> None:
+        call = node.call
+        first = call.string("layout") == "nchw_fchw"
+        weight = self.data(node.inputs["w"])
+        weight = weight.transpose((0, 2, 3, 1) if first else (3, 0, 1, 2))
+        shape = shape_of(node.result)
+        attributes: dict[str, Any] = {
+            name: tuple(call.integers(name) or ()) for name in ("strides", "padding", "dilations")
+        }
+        attributes["groups"] = call.integer("groups") or 1
+        x = self.image(node.inputs["x"]) if first else self.plain(node.inputs["x"])
+        out = (shape[0], shape[2], shape[3], shape[1]) if first else shape
+        product = Product("convolution", x, np.ascontiguousarray(weight), out, attributes,
+                          image=first)  # fmt: skip
+        if "bias" in node.inputs:
+            product.bias = self.data(node.inputs["bias"])
+        if dtype_of(node.result) == "i32":
+            self.products[node.result] = product
+            return
+        self._keep(node, product, self.finish(product, node, None))
+
+    def _keep(self, node: Node, product: Product, name: str) -> None:
+        (self.images if product.image else self.names)[node.result] = name
+
+    def rescale(self, node: Node) -> None:
+        product = self.products.pop(node.inputs["x"])
+        if "factor" in node.inputs:
+            factor = self.data(node.inputs["factor"]).astype(np.float32).reshape(-1)
+        else:
+            factor = np.float32(node.call.floating("factor") or 1.0).reshape(1)
+        factor = np.broadcast_to(factor, product.weight.shape[0]).copy()
+        self._keep(node, product, self.finish(product, node, factor))
+
+    def finish(self, product: Product, node: Node, factor: np.ndarray | None) -> str:
+        """The call of a product, with what comes behind its sums."""
+        dtype, scale = self.format(node.result)
+        weight = product.weight
+        if factor is None:
+            weight = weight.astype(np.float16)
+        operands = {"x": product.x, "weight": self.constant(weight, f"{self.label}.weight")}
+        if factor is not None:
+            operands["factor"] = self.constant(factor, f"{self.label}.factor")
+        if product.bias is not None:
+            kind = np.int32 if factor is not None else np.float32
+            operands["bias"] = self.constant(product.bias.astype(kind), f"{self.label}.bias")
+        return self.emit(
+            product.family, operands, product.shape, dtype, scale, **product.attributes
+        )
+
+    def elements(self, node: Node, family: str, roles: list[str], **attributes: Any) -> None:
+        """Element by element; images stay images."""
+        values = [node.inputs[role] for role in roles if role in node.inputs]
+        shape = self.rank(node.result)
+        as_images = len(shape) == 4 and any(
+            value in self.images and value not in self.names and shape_of(value) == shape
+            for value in values
+        )
+        dtype, scale = self.format(node.result)
+        operands, index = {}, 0
+        for role in roles:
+            literal = node.call.value(f"scalar_{role}")
+            if role not in node.inputs and literal is not None:
+                kind = np.float16 if dtype == "f16" else np.float32
+                array = np.full((1,) * len(shape), kind(literal)).astype(np.float32)
+                operands[role] = self.constant(array)
+                continue
+            operands[role] = self.aligned(node, index, as_images, shape)
+            index += 1
+        if family == "unary" and attributes["function"] == "relu":
+            family, attributes = "bound", {"low": 0.0, "high": _LARGEST}
+        out = tuple(shape[d] for d in TO_LAST) if as_images else shape
+        made = self.emit(family, operands, out, dtype, scale, **attributes)
+        (self.images if as_images else self.names)[node.result] = made
+
+    def aligned(self, node: Node, index: int, as_image: bool, shape: Shape) -> str:
+        """An operand with the rank of the result, 1 where it is repeated."""
+        value = node.operands[index]
+        if as_image and value in self.images and shape_of(value) == shape:
+            return self.images[value]
+        own, expressions = shape_of(value), node.call.operand_maps()[index].results
+        full = [1] * len(shape)
+        for expression, size in zip(expressions, own, strict=True):
+            if isinstance(expression, AffineDimExpr):
+                full[expression.position] = size
+        name = self.reshape(self.plain(value), full)
+        if as_image:
+            name = self.transpose(name, TO_LAST)
+            shape = tuple(shape[d] for d in TO_LAST)
+        return self.broadcast(name, shape)
+
+    def clamp(self, node: Node) -> None:
+        low, high = node.call.value("min"), node.call.value("max")
+        unit = scale_of(node.result) if dtype_of(node.result) == "i8" else None
+        factor = 1.0 if unit is None else unit
+        bounds = (
+            -_LARGEST if low is None else float(low) * factor,
+            _LARGEST if high is None else float(high) * factor,
+        )
+        self.elements(node, "bound", ["x"], low=bounds[0], high=bounds[1])
+
+    def row(self, node: Node) -> None:
+        shape = self.rank(node.result)
+        axis = node.call.axis(len(shape))
+        order = [d for d in range(len(shape)) if d != axis] + [axis]
+        x = self.transpose(self.plain(node.inputs["x"]), order)
+        operands = {"x": x}
+        attributes: dict[str, Any] = {}
+        if node.family != "softmax":
+            attributes["epsilon"] = float(node.call.floating("epsilon") or 0.0)
+            for role in ("weight", "bias"):
+                if role in node.inputs:
+                    operands[role] = self.reshape(self.plain(node.inputs[role]), (shape[axis],))
+            if "bias" in operands and "weight" not in operands:
+                one = np.ones(shape[axis], np.float16)
+                operands = {"x": x, "weight": self.constant(one), "bias": operands["bias"]}
+        dtype, scale = self.format(node.result)
+        turned = tuple(shape[d] for d in order)
+        made = self.emit(node.family, operands, turned, dtype, scale, **attributes)
+        back = [order.index(d) for d in range(len(shape))]
+        self.names[node.result] = self.transpose(made, back)
+
+    def reduction(self, node: Node) -> None:
+        x = node.inputs["x"]
+        shape = self.rank(x)
+        axes = sorted(axis % len(shape) for axis in node.call.integers("axes") or ())
+        dtype, scale = self.format(node.result)
+        mean = REDUCTIONS[node.family] == "mean"
+        if mean and axes == [2, 3] and x in self.images and x not in self.names:
+            made = self.emit(
+                "pool", {"x": self.images[x]}, (shape[0], 1, 1, shape[1]), dtype, scale,
+                function="avg", kernel=(shape[2], shape[3]),
+            )  # fmt: skip
+            self.names[node.result] = self.reshape(made, self.rank(node.result))
+            return
+        kept = [d for d in range(len(shape)) if d not in axes]
+        moved = self.transpose(self.plain(x), [*kept, *axes])
+        size = prod(shape[d] for d in axes)
+        flat = self.reshape(moved, (*(shape[d] for d in kept), size) if kept else (1, size))
+        rows = self.shape(flat)[:-1]
+        made = self.emit("reduce", {"x": flat}, (*rows, 1), dtype, scale,
+                         function=REDUCTIONS[node.family])  # fmt: skip
+        self.names[node.result] = self.reshape(made, self.rank(node.result))
+
+    def pool(self, node: Node) -> None:
+        call, shape = node.call, shape_of(node.result)
+        first = call.string("layout") == "nchw"
+        x = self.image(node.inputs["x"]) if first else self.plain(node.inputs["x"])
+        out = (shape[0], shape[2], shape[3], shape[1]) if first else shape
+        dtype, scale = self.format(node.result)
+        made = self.emit(
+            "pool", {"x": x}, out, dtype, scale, function=POOLS[node.family],
+            kernel=call.integers("kernel"), strides=call.integers("strides"),
+            padding=call.integers("padding"), count_padding=call.flag("count_include_pad"),
+        )  # fmt: skip
+        (self.images if first else self.names)[node.result] = made
+
+    def attention(self, node: Node) -> None:
+        """Heads side by side: [H, S, E] becomes [S, H·E]; values lie transposed; batches in turn."""
+        call = node.call
+
+        def heads(role: str) -> str:
+            name = self.plain(node.inputs[role])
+            shape = self.shape(name)
+            return self.reshape(name, (1, *shape)) if len(shape) == 3 else name
+
+        q, k, v = heads("q"), heads("k"), heads("v")
+        batch, count, rows, width = self.shape(q)
+        if call.flag("transpose_k"):
+            k = self.transpose(k, (0, 1, 3, 2))
+        if not call.flag("transpose_v"):
+            v = self.transpose(v, (0, 1, 3, 2))
+        groups, keys, value_width = self.shape(k)[1], self.shape(k)[2], self.shape(v)[2]
+        operands = {
+            "q": self.reshape(self.transpose(q, (0, 2, 1, 3)), (batch * rows, count * width)),
+            "k": self.reshape(self.transpose(k, (0, 2, 1, 3)), (batch * keys, groups * width)),
+            "v": self.reshape(v, (batch * groups * value_width, keys)),
+        }
+        shared = True
+        if "mask" in node.inputs:
+            mask = self.plain(node.inputs["mask"])
+            shape = self.shape(mask)
+            shared = prod(shape[:-2]) == 1
+            operands["mask"] = self.reshape(mask, (prod(shape[:-1]), shape[-1]))
+        attributes: dict[str, Any] = {"heads": count, "groups": groups}
+        scale = call.floating("scale")
+        attributes["scale"] = float(1 / sqrt(width) if scale is None else scale)
+        if call.flag("causal"):
+            attributes["causal"] = True
+        if call.integer("valid_keys") is not None:
+            attributes["valid_keys"] = call.integer("valid_keys")
+        dtype, unit = self.format(node.result)
+        shape = (rows, count * value_width)
+        parts = {}
+        for number in range(batch):
+            own = {
+                role: name if role == "mask" and shared else self._batch(name, number, batch)
+                for role, name in operands.items()
+            }
+            parts[f"part{number}"] = self.emit("attention", own, shape, dtype, unit, **attributes)
+        made = parts["part0"]
+        if batch > 1:
+            made = self.emit("concat", parts, (batch * rows, shape[1]), dtype, unit, axis=0)
+        made = self.reshape(made, (batch, rows, count, value_width))
+        made = self.transpose(made, (0, 2, 1, 3))
+        self.names[node.result] = self.reshape(made, self.rank(node.result))
+
+    def _batch(self, name: str, number: int, batch: int) -> str:
+        """The rows of one element of a batch."""
+        if batch == 1:
+            return name
+        rows, width = self.shape(name)
+        value, each = self.network.values[name], rows // batch
+        if value.data is not None:
+            return self.constant(value.data[number * each : (number + 1) * each])
+        return self.emit(
+            "slice", {"x": name}, (each, width), value.dtype, None, offsets=(number * each, 0),
+            sizes=(each, width),
+        )  # fmt: skip
+
+    def rope(self, node: Node) -> None:
+        shape = self.rank(node.result)
+        position = rope_position(node)
+        if position is None:
+            raise TilewrightError("TW7086", f"{self.label}: angles depend on several dimensions")
+        order = [position, *(d for d in range(len(shape)) if d != position)]
+        x = self.transpose(self.plain(node.inputs["x"]), order)
+        rows, width = shape[position], shape[-1]
+        flat = self.reshape(x, (rows, prod(shape) // rows))
+        operands = {"x": flat}
+        for role in ("cos", "sin"):
+            table = self.plain(node.inputs[role])
+            operands[role] = self.reshape(table, (rows, self.shape(table)[-1]))
+        dtype, scale = self.format(node.result)
+        made = self.emit(
+            "rope", operands, self.shape(flat), dtype, scale, width=width,
+            interleaved=node.call.string("style") == "interleaved",
+        )  # fmt: skip
+        made = self.reshape(made, [shape[d] for d in order])
+        self.names[node.result] = self.transpose(made, [order.index(d) for d in range(len(shape))])
+
+    def movement(self, node: Node) -> None:
+        family, call = node.family, node.call
+        if family == "reshape":
+            self.names[node.result] = self.reshape(
+                self.plain(node.inputs["x"]), self.rank(node.result)
+            )
+        elif family == "transpose":
+            order = call.integers("permutation") or ()
+            self.names[node.result] = self.transpose(self.plain(node.inputs["x"]), order)
+        elif family == "slice":
+            self.made(
+                node, "slice", {"x": self.plain(node.inputs["x"])},
+                offsets=call.integers("offsets"), sizes=call.integers("sizes"),
+                steps=call.integers("strides"),
+            )  # fmt: skip
+        elif family == "concat":
+            self.concat(node)
+        else:
+            raise TilewrightError("TW7086", f"{self.label}: the VPU has no {family}")
+
+    def concat(self, node: Node) -> None:
+        shape = self.rank(node.result)
+        axis = node.call.axis(len(shape))
+        parts = node.inputs["parts"]
+        dtype, scale = self.format(node.result)
+        as_images = len(shape) == 4 and all(p in self.images and p not in self.names for p in parts)
+        if as_images:
+            operands = {f"part{n}": self.images[part] for n, part in enumerate(parts)}
+            out, axis = tuple(shape[d] for d in TO_LAST), TO_LAST.index(axis)
+        else:
+            operands = {f"part{n}": self.plain(part) for n, part in enumerate(parts)}
+            out = shape
+        made = self.emit("concat", operands, out, dtype, scale, axis=axis)
+        (self.images if as_images else self.names)[node.result] = made
+
+
+def _swapped(rank: int) -> list[int]:
+    return [*range(rank - 2), rank - 1, rank - 2]

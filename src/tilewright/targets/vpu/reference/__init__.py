@@ -1,0 +1,1 @@
+"""What a network computes, tensor by tensor, without tiles, tasks or memory."""

@@ -1,0 +1,112 @@
+"""Whole models on the VPU: compile, run, save, load, verify, report; the host by plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import TilewrightError
+from tilewright.frontend.builder import ModelBuilder
+from tilewright.frontend.imported import Imported
+
+pytestmark = pytest.mark.usefixtures("little_search")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.targets.vpu.model.compiler._BUDGET", 0)
+
+
+def perceptron() -> Imported:
+    net = ModelBuilder("perceptron", seed=1)
+    x = net.input("x", (19, 70))
+    hidden = net.gelu(net.linear(x, 100, "up"))
+    net.output("y", net.linear(net.layer_norm(hidden, "norm"), 41, "down"))
+    return net.build()
+
+
+def images() -> Imported:
+    net = ModelBuilder("images", seed=2)
+    x = net.input("x", (1, 3, 18, 22))
+    h = net.relu(net.conv2d(x, 20, 3, "stem", stride=2, padding=1))
+    h = net.max_pool(h, 2, 2)
+    k = net.conv2d(h, 20, 3, "inner", padding=1)
+    h = net.relu(k + h)
+    h = net.average_pool(h, 2, 2)
+    h = net.reshape(h, (1, int(np.prod(h.shape))))
+    net.output("y", net.linear(h, 10, "head"))
+    return net.build()
+
+
+def decoder() -> Imported:
+    net = ModelBuilder("decoder", seed=4)
+    x = net.input("x", (1, 37, 96))
+    tables = net.rotary_tables(37, 32)
+    normed = net.rms_norm(x, "norm1")
+    q = net.rope(net.heads(net.linear(normed, 128, "q", bias=False), 4), tables)
+    k = net.rope(net.heads(net.linear(normed, 64, "k", bias=False), 2), tables)
+    v = net.heads(net.linear(normed, 64, "v", bias=False), 2)
+    x = x + net.linear(net.attention(q, k, v, causal=True), 96, "o", bias=False)
+    gate, up = (net.linear(net.rms_norm(x, "norm2"), 160, name) for name in ("gate", "up"))
+    net.output("y", x + net.linear(net.silu_gate(gate, up), 96, "down", bias=False))
+    return net.build()
+
+
+@pytest.mark.parametrize("build", [perceptron, images, decoder])
+def test_models_run_and_verify(build: Callable[[], Imported], tmp_path: Path) -> None:
+    model = build()
+    program = tw.compile(model, target="vpu40")
+    reasons = [r for part in program.model.parts for r in getattr(part, "reasons", ())]
+    assert all("handed over" in reason or "taken back" in reason for reason in reasons)
+    program.save(tmp_path / "model.twb")
+    again = tw.load(tmp_path / "model.twb")
+    found = again.verify(original=model, per_layer=True)
+    assert found.ok and found.cosine is not None and found.cosine > 0.99, found.text()
+    assert sum(layer.status == "equal" for layer in found.layers) > len(found.layers) // 3
+    summary = again.report(tmp_path / "page.html")
+    assert 0 < summary.bound <= again.cycles and set(summary.utilisation) == {"DMA", "DPU", "SHAVE"}
+    assert all(share <= 1 for share in summary.utilisation.values())
+    assert "queue dpu0" in again.asm
+
+
+def test_what_the_machine_lacks_is_the_hosts() -> None:
+    net = ModelBuilder("mixed", seed=5)
+    ids = net.input("ids", (1, 9), "i64")
+    x = net.embedding(ids, 30, 32, "embed")
+    net.output("y", net.linear(x, 16, "up"))
+    model = net.build()
+    program = tw.compile(model, target="vpu37")
+    reasons = [r for part in program.model.parts for r in getattr(part, "reasons", ())]
+    assert any("embed" in reason and "the VPU" in reason for reason in reasons), reasons
+    assert program.verify(original=model).ok
+    with pytest.raises(TilewrightError, match="the VPU"):
+        tw.compile(model, target="vpu37", no_host=True)
+
+
+def test_a_damaged_list_is_found(tmp_path: Path) -> None:
+    """A task list that loses a wait does not pass the check of the bundle."""
+    from dataclasses import replace
+
+    from tilewright.targets.checking import check
+
+    compiled = tw.compile(perceptron(), target="vpu40").model
+    assert check(compiled) == []
+    (entry,) = compiled.artifact.entries.values()
+    tasks = entry.program.tasks.tasks
+    name = next(n for n, item in tasks.items() if item.waits)
+    tasks[name] = replace(tasks[name], waits=())
+    assert check(compiled)
+
+
+def test_a_wrong_kernel_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.targets.vpu.operations import shave, table
+
+    program = tw.compile(perceptron(), target="vpu40")
+    wrong = table.TaskOperation("shave", lambda a, o: [shave.layer_norm(a, o)[0] * 0])
+    monkeypatch.setitem(table.OPERATIONS, "layer_norm", wrong)
+    found = program.verify()
+    assert not found.ok and found.first is not None and found.first.kernel == "layer_norm"

@@ -113,7 +113,9 @@ class Chip:
     column_blocks: dict[str, int] = field(default_factory=dict)  # width; EXACT: as computed
     targets: dict[str, tuple[str, range, range]] = field(default_factory=dict)  # by operand
     row_blocks: tuple[tuple[range, int], ...] = ()  # of the group that is being lowered
-    home_blocks: dict[str, int] = field(default_factory=dict)  # of values that only this graph reads
+    home_blocks: dict[str, int] = field(
+        default_factory=dict
+    )  # of values that only this graph reads
     _sizes: dict[str, int] = field(default_factory=dict)
     _tiles: dict[str, int] = field(default_factory=dict)
     _views_by_name: dict[str, View] = field(default_factory=dict)
@@ -397,7 +399,11 @@ class Chip:
     def graph(self) -> TileGraph:
         tensors = [Tensor(name, size) for name, size in self.tensors.items()]
         return TileGraph(
-            self.machine, self.buffers, self.tasks, list(self.views.values()), tensors=tensors,
+            self.machine,
+            self.buffers,
+            self.tasks,
+            list(self.views.values()),
+            tensors=tensors,
             streamed=True,
         )
 

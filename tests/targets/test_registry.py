@@ -73,7 +73,7 @@ def test_machines_without_a_compiler_of_models_say_what_they_can_do(tmp_path: Pa
     source = "func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {return %x : tensor<4x4xf32>}"
     model = tmp_path / "model.mlir"
     model.write_text(source)
-    for target, command in (("vpu40", "vpu"), ("xdna2", "xdna"), ("coral", "coral")):
+    for target, command in (("xdna2", "xdna"), ("coral", "coral")):
         with pytest.raises(TilewrightError) as caught:
             tw.compile(str(model), target=target)
         assert caught.value.code == "TW0062" and f"tilewright {command}" in str(caught.value)

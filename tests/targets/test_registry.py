@@ -83,16 +83,6 @@ def test_an_unknown_target_is_told_what_it_may_have_been() -> None:
     assert caught.value.code == "TW0060" and "atlas-v1" in str(caught.value)
 
 
-def test_machines_without_a_compiler_of_models_say_what_they_can_do(tmp_path: Path) -> None:
-    source = "func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {return %x : tensor<4x4xf32>}"
-    model = tmp_path / "model.mlir"
-    model.write_text(source)
-    for target, command in (("vpu40", "vpu"),):
-        with pytest.raises(TilewrightError) as caught:
-            tw.compile(str(model), target=target)
-        assert caught.value.code == "TW0062" and f"tilewright {command}" in str(caught.value)
-
-
 @pytest.mark.usefixtures("installed")
 def test_what_other_packages_bring() -> None:
     assert set(registry.families()) == {*registry.BUILT_IN, "own"}

@@ -16,8 +16,8 @@ from tilewright.targets.vpu.artifact import (
     program_from_binary,
     program_json,
 )
-from tilewright.targets.vpu.lowering.builder import Builder
-from tilewright.targets.vpu.lowering.products import product
+from tilewright.targets.vpu.lowering.lower import lower
+from tilewright.targets.vpu.lowering.network import Network
 from tilewright.targets.vpu.machine import preset
 from tilewright.targets.vpu.operations.table import kernels
 from tilewright.targets.vpu.scheduling.schedule import portfolio
@@ -28,12 +28,18 @@ pytestmark = pytest.mark.usefixtures("little_search")
 
 @pytest.fixture(scope="module")
 def program() -> VpuProgram:
-    builder = Builder(replace(preset("tiny"), cmx_bytes=8192))
-    a, w = builder.tensor("a", "f16", (20, 32)), builder.tensor("w", "f16", (48, 32))
-    product(builder, a, w, builder.tensor("y", "f16", (20, 48)), relu=True, clamp=(0.0, 6.0))
-    made = portfolio(builder.graph())
+    network = Network()
+    a = network.input("a", (20, 32), "f16")
     weights = np.random.default_rng(1).standard_normal((48, 32)).astype(np.float16)
-    return VpuProgram(made.tasks, builder.operations(), {"w": weights.tobytes()})
+    w = network.constant("w", weights)
+    y = network.value("y", (20, 48), "f16")
+    network.outputs = [
+        network.call("linear", y, {"x": a, "weight": w}, relu=True, clamp=(0.0, 6.0))
+    ]
+    chip = lower(network, replace(preset("tiny"), cmx_bytes=8192)).chip
+    made = portfolio(chip.graph())
+    constants = {name: entry.build().tobytes() for name, entry in chip.constants.items()}
+    return VpuProgram(made.tasks, chip.operations(), constants)
 
 
 def test_round_trip(program: VpuProgram) -> None:

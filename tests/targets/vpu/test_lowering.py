@@ -9,9 +9,12 @@ import pytest
 from vpu_networks import check, random_value
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.vpu.checker.verify import verify
+from tilewright.targets.vpu.lowering.attention import PATHS, Heads, choose_path
 from tilewright.targets.vpu.lowering.lower import LoweringOptions, lower
 from tilewright.targets.vpu.lowering.network import Network
 from tilewright.targets.vpu.machine import preset
+from tilewright.targets.vpu.scheduling.schedule import portfolio
 
 pytestmark = pytest.mark.usefixtures("little_search")
 TINY = preset("tiny")
@@ -190,3 +193,55 @@ def test_what_does_not_fit_says_what_is_missing() -> None:
     network.outputs = [network.call("softmax", y, {"x": x})]
     with pytest.raises(TilewrightError, match=r"needs .* bytes of CMX"):
         lower(network, replace(TINY, cmx_bytes=8192))
+
+
+def test_a_moved_tensor_part_is_found() -> None:
+    """Every range of every task, moved by 64 bytes: the verifier sees it."""
+    network = Network()
+    x = network.input("x", (20, 64), "f16")
+    w = network.constant("w", np.ones((24, 64), np.float16))
+    y = network.value("y", (20, 24), "f16")
+    network.outputs = [network.call("linear", y, {"x": x, "weight": w})]
+    graph = lower(network, replace(TINY, cmx_bytes=16384)).chip.graph()
+    tasks = portfolio(graph).tasks
+    for name, item in tasks.tasks.items():
+        for side in ("reads", "writes"):
+            ranges = list(getattr(item, side))
+            for place, found in enumerate(ranges):
+                moved = [*ranges]
+                moved[place] = replace(found, address=found.address + 64)
+                damaged = replace(item, **{side: tuple(moved)})
+                assert verify(replace(tasks, tasks={**tasks.tasks, name: damaged}), graph)
+
+
+def test_weights_of_a_large_product_stream_beside_the_work() -> None:
+    network = Network()
+    x = network.input("x", (512, 2048), "i8", 0.05)
+    w = network.constant("w", np.ones((2048, 2048), np.int8), 0.01)
+    y = network.value("y", (512, 2048), "f16")
+    network.outputs = [network.call("linear", y, {"x": x, "weight": w})]
+    made = portfolio(lower(network, preset("vpu40")).chip.graph(), budget=0)
+    assert made.bounds.strong / made.makespan >= 0.8
+    assert not [step for step in made.draft.steps if step.kind != "task"]
+
+
+def test_packed_weights_are_shared() -> None:
+    """The same weights with the same scales are packed once."""
+    network = Network()
+    x = network.input("x", (20, 32), "f16")
+    w = network.constant("w", np.ones((16, 32), np.float16))
+    names = [network.value(f"y{n}", (20, 16), "f16") for n in range(2)]
+    network.outputs = [network.call("linear", name, {"x": x, "weight": w}) for name in names]
+    packed = [name for name in lower(network, TINY).chip.constants if name.startswith("packed")]
+    assert len(packed) == 1
+
+
+def test_paths_of_attention_are_chosen_by_cost() -> None:
+    shape = Heads(1, 64, 2, 4, 64, 64, False, 64, 0.125)
+    machine = preset("vpu40")
+    costs = {path: choose_path(machine, shape, 1, path).cycles for path in PATHS}
+    assert choose_path(machine, shape, 1).cycles == min(costs.values())
+    long = replace(shape, queries=512, keys=200_000, valid=200_000)
+    assert choose_path(machine, long, 86).name == "flash"  # scores of all keys do not fit
+    with pytest.raises(TilewrightError, match="no attention path 'fast'"):
+        choose_path(machine, shape, 1, "fast")

@@ -83,6 +83,7 @@ class Home:
     tensor: str
     offset: int
     pitch: int
+    block: int = 0  # columns that lie together, all rows of them, before the next ones
 
 
 @dataclass(slots=True)
@@ -112,6 +113,9 @@ class Chip:
     column_blocks: dict[str, int] = field(default_factory=dict)  # width; EXACT: as computed
     targets: dict[str, tuple[str, range, range]] = field(default_factory=dict)  # by operand
     row_blocks: tuple[tuple[range, int], ...] = ()  # of the group that is being lowered
+    home_blocks: dict[str, int] = field(
+        default_factory=dict
+    )  # of values that only this graph reads
     _sizes: dict[str, int] = field(default_factory=dict)
     _tiles: dict[str, int] = field(default_factory=dict)
     _views_by_name: dict[str, View] = field(default_factory=dict)
@@ -140,12 +144,18 @@ class Chip:
                 self.constant(name, size, lambda: np.ascontiguousarray(data))
             else:
                 self.tensor(name, size)
-            found = self.homes[name] = Home(name, 0, value.width)
+            block = self.home_blocks.get(name, 0)
+            found = self.homes[name] = Home(name, 0, block or value.width, block)
         return found
 
     def part(self, name: str, rows: range, columns: range) -> Outside:
         home, size = self.home(name), self.values[name].size
-        first = (home.offset + rows.start * home.pitch + columns.start) * size
+        start = columns.start
+        if home.block:  # a head of keys, say: its rows follow each other
+            number, start = divmod(columns.start, home.block)
+            assert start + len(columns) <= home.block, f"{name} is read across its blocks"
+            start += number * home.block * self.values[name].rows
+        first = (home.offset + rows.start * home.pitch + start) * size
         if len(rows) == 1 or len(columns) == home.pitch:
             return Outside(home.tensor, first, len(rows) * len(columns) * size)
         return Outside(home.tensor, first, len(columns) * size, len(rows), home.pitch * size)

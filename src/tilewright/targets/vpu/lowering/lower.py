@@ -277,6 +277,14 @@ def _blocks(
         if made[0].by_columns and call.family in ELEMENTS | {"rope", "attention"}:
             chip.column_blocks[call.result] = EXACT
             continue
+        reading = users.get(call.result, ())
+        if reading and all(c.family == "attention" and role == "k" for c, role in reading):
+            width = heads_of(network.values, reading[0][0]).width
+            source = call.operands.get("x", "")
+            in_heads = chip.column_blocks.get(source) == width
+            in_heads &= any(entry.result == source for entry in region.calls)
+            if call.family == "rope" and in_heads and call.result not in network.outputs:
+                chip.home_blocks[call.result] = width  # one head is one transfer without gaps
         unit = element_unit(rows)
         if call.family == "linear":
             weight = chip.values[call.operands["weight"]]

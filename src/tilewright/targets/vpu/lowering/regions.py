@@ -86,9 +86,9 @@ def _set_counts(
         last = len(made)
         rows = max(len(block) for group in made for block, _ in group.blocks)
         alike = {_signature(values, region): region for region in found}
-        if not count and not made[0].by_columns:
-            if not all(_fits(values, machine, region, rows) for region in alike.values()):
-                continue
+        free = bool(count) or made[0].by_columns
+        if not free and not all(_fits(values, machine, r, rows) for r in alike.values()):
+            continue
         weights = {key: 0 for key in alike}
         for region in found:
             weights[_signature(values, region)] += 1

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
 
-.PHONY: demo test frameworks lint types lit unit docs setup clean
+.PHONY: demo test frameworks sanitize lint types lit unit docs setup clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,15 @@ frameworks: setup
 	  tests/targets/coral/test_coral_jax.py tests/targets/coral/test_coral_torch.py \
 	  tests/targets/xdna/test_xdna_frameworks.py \
 	  tests/test_compiling.py
+
+# The native code once more, under address and undefined-behaviour sanitizers.
+sanitize: setup
+	$(BIN)/python benchmarks/sanitized.py -m pytest -q -n 0 -p no:cacheprovider \
+	  tests/targets/atlas/test_conformance.py tests/targets/atlas/test_native.py \
+	  tests/targets/coral/test_machine.py tests/targets/coral/test_oracle.py \
+	  tests/planning/test_planners.py -k "not thousands"
+	$(BIN)/python benchmarks/sanitized.py benchmarks/differential.py --count 60
+	$(BIN)/python benchmarks/sanitized.py benchmarks/fuzz.py --count 400 --workers 2
 
 setup: $(VENV)/ready
 

@@ -396,6 +396,7 @@ NB_MODULE(_native, m) {
         auto machine = self.hold();
         return machine->vmem.resident() + machine->dram.resident();
       });
+  m.def("atlas_effects", &atlas::effect_names);
   m.def("atlas_kernels", [] {
     std::vector<std::string> names;
     for (const char* name : {"avx512", "avx2", "portable"})

@@ -36,16 +36,9 @@ enum class Class : uint8_t { scalar, delay, wait, unit, dma_load, dma_store, dma
 
 // What an instruction does; the names of the table's effects are mapped to these.
 enum class Effect : uint8_t {
-  addi, slti, sltiu, xori, ori, andi, slli, srli, srai,
-  add, sub, sll, slt, sltu, xor_, srl, sra, or_, and_,
-  lui, auipc, beq, bne, blt, bge, bltu, bgeu, jal, jalr,
-  delay, seli, csrrw, csrrs, csrrc, csrrwi, csrrsi, csrrci, ecall, ebreak, fence,
-  lb, lh, lw, lbu, lhu, seld, sb, sh, sw, vload, vstore,
-  push_weight, push_fp8, push_bf16, pop_fp8, pop_bf16, matmul, matmul_acc,
-  vadd, vsub, vmul, vminimum, vmaximum, vredsum, vredmin, vredmax,
-  vredsum_row, vredmin_row, vredmax_row, vmov, vrecip, vexp, vexp2, vpack, vunpack, vrelu,
-  vsin, vcos, vtanh, vlog2, vsqrt, vsquare, vcube,
-  vli_all, vli_row, vli_col, vli_one, vtrpose, dma_load, dma_store, dma_config, dma_wait,
+#define EFFECT(name, here) here,
+#include "effects.def"
+#undef EFFECT
 };
 
 // A byte count that time and conflict sets can be computed from, whatever the register.
@@ -56,6 +49,7 @@ inline int64_t byte_count(Wide value) {
 
 // The effect of a name in the table; throws std::invalid_argument for an unknown one.
 Effect effect_named(const std::string& name);
+std::vector<std::string> effect_names();
 
 // An operand of a table row: where its value goes, what it may be, which registers it covers.
 struct OperandRow {

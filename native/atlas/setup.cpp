@@ -9,45 +9,22 @@ namespace atlas {
 
 Effect effect_named(const std::string& name) {
   static const std::map<std::string, Effect> effects = {
-      {"addi", Effect::addi}, {"slti", Effect::slti}, {"sltiu", Effect::sltiu},
-      {"xori", Effect::xori}, {"ori", Effect::ori}, {"andi", Effect::andi},
-      {"slli", Effect::slli}, {"srli", Effect::srli}, {"srai", Effect::srai},
-      {"add", Effect::add}, {"sub", Effect::sub}, {"sll", Effect::sll}, {"slt", Effect::slt},
-      {"sltu", Effect::sltu}, {"xor", Effect::xor_}, {"srl", Effect::srl}, {"sra", Effect::sra},
-      {"or", Effect::or_}, {"and", Effect::and_}, {"lui", Effect::lui}, {"auipc", Effect::auipc},
-      {"beq", Effect::beq}, {"bne", Effect::bne}, {"blt", Effect::blt}, {"bge", Effect::bge},
-      {"bltu", Effect::bltu}, {"bgeu", Effect::bgeu}, {"jal", Effect::jal}, {"jalr", Effect::jalr},
-      {"delay", Effect::delay}, {"seli", Effect::seli}, {"csrrw", Effect::csrrw},
-      {"csrrs", Effect::csrrs}, {"csrrc", Effect::csrrc}, {"csrrwi", Effect::csrrwi},
-      {"csrrsi", Effect::csrrsi}, {"csrrci", Effect::csrrci}, {"ecall", Effect::ecall},
-      {"ebreak", Effect::ebreak}, {"fence", Effect::fence}, {"lb", Effect::lb},
-      {"lh", Effect::lh}, {"lw", Effect::lw}, {"lbu", Effect::lbu}, {"lhu", Effect::lhu},
-      {"seld", Effect::seld}, {"sb", Effect::sb}, {"sh", Effect::sh}, {"sw", Effect::sw},
-      {"vload", Effect::vload}, {"vstore", Effect::vstore},
-      {"vmatpush.weight", Effect::push_weight}, {"vmatpush.acc.fp8", Effect::push_fp8},
-      {"vmatpush.acc.bf16", Effect::push_bf16}, {"vmatpop.fp8.acc", Effect::pop_fp8},
-      {"vmatpop.bf16.acc", Effect::pop_bf16}, {"vmatmul", Effect::matmul},
-      {"vmatmul.acc", Effect::matmul_acc}, {"vadd.bf16", Effect::vadd},
-      {"vsub.bf16", Effect::vsub}, {"vmul.bf16", Effect::vmul},
-      {"vminimum.bf16", Effect::vminimum}, {"vmaximum.bf16", Effect::vmaximum},
-      {"vredsum.bf16", Effect::vredsum}, {"vredmin.bf16", Effect::vredmin},
-      {"vredmax.bf16", Effect::vredmax}, {"vredsum.row.bf16", Effect::vredsum_row},
-      {"vredmin.row.bf16", Effect::vredmin_row}, {"vredmax.row.bf16", Effect::vredmax_row},
-      {"vmov", Effect::vmov}, {"vrecip.bf16", Effect::vrecip}, {"vexp.bf16", Effect::vexp},
-      {"vexp2.bf16", Effect::vexp2}, {"vpack.bf16.fp8", Effect::vpack},
-      {"vunpack.fp8.bf16", Effect::vunpack}, {"vrelu.bf16", Effect::vrelu},
-      {"vsin.bf16", Effect::vsin}, {"vcos.bf16", Effect::vcos}, {"vtanh.bf16", Effect::vtanh},
-      {"vlog2.bf16", Effect::vlog2}, {"vsqrt.bf16", Effect::vsqrt},
-      {"vsquare.bf16", Effect::vsquare}, {"vcube.bf16", Effect::vcube},
-      {"vli.all", Effect::vli_all}, {"vli.row", Effect::vli_row}, {"vli.col", Effect::vli_col},
-      {"vli.one", Effect::vli_one}, {"vtrpose.xlu", Effect::vtrpose},
-      {"dma.load", Effect::dma_load}, {"dma.store", Effect::dma_store},
-      {"dma.config", Effect::dma_config}, {"dma.wait", Effect::dma_wait},
+#define EFFECT(name, here) {name, Effect::here},
+#include "effects.def"
+#undef EFFECT
   };
   const auto found = effects.find(name);
   if (found == effects.end())
     throw std::invalid_argument("the native machine has no effect named " + name);
   return found->second;
+}
+
+std::vector<std::string> effect_names() {
+  return {
+#define EFFECT(name, here) name,
+#include "effects.def"
+#undef EFFECT
+  };
 }
 
 namespace {

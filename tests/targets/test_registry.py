@@ -63,6 +63,20 @@ def test_names_files_and_profiles(tmp_path: Path) -> None:
     assert registry.find(registry.find("atlas-v0")).name == "atlas-v0"
 
 
+def test_profiles_of_other_families(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text('family = "atlas"\nbase = "atlas-v1"\nname = "mine"\n')
+    assert registry.find(str(own)).name == "mine"
+    for family in ("cray", "coral"):
+        own.write_text(f'family = "{family}"\nname = "mine"\n')
+        with pytest.raises(TilewrightError, match=rf"TW0065.*{family}") as caught:
+            registry.find(str(own))
+        assert "atlas" in (caught.value.hint or "")
+    own.write_text("family = [")
+    with pytest.raises(TilewrightError, match="TW1103"):
+        registry.find(str(own))
+
+
 def test_an_unknown_target_is_told_what_it_may_have_been() -> None:
     with pytest.raises(TilewrightError) as caught:
         registry.find("atlas-v2")

@@ -180,6 +180,8 @@ def as_tiles(value: Any) -> TileArray:
     if isinstance(value, Arithmetic):
         return value.tiles()
     kind = "a number" if isinstance(value, (int, float)) else type(value).__name__
+    if value is None:
+        kind = "None"
     raise active().error("TW1616", f"a tile is needed here, not {kind}")
 
 

@@ -329,6 +329,8 @@ def test_changed_files_are_noticed() -> None:
         ("layers.json", lambda t: t.replace('"npu1"', '"../../etc"'), "no array"),
         ("layers.json", lambda t: t.replace('"version": 1', '"version": 9'), "version"),
         ("layers.json", lambda t: t.replace('"exact": false', '"exact": 0', 1), "exact"),
+        ("layers.json", lambda t: t.replace('"design": 1', '"design": 77', 1), "not there"),
+        ("layers.json", lambda t: t.replace('"shape": [', '"shape": [1,', 1), "three sizes"),
         ("descriptors_0.txt", lambda t: t + "x", "descriptors"),
         ("kernels.cc", lambda t: t + "x", "kernels"),
         ("design_0.mlir", lambda t: t[: len(t) // 2], "TW8"),

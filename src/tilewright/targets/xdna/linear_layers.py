@@ -13,7 +13,7 @@ from tilewright.model.capture import constant_value
 from tilewright.model.parts import Parts
 from tilewright.targets.xdna.problem import LARGEST, MAX_EXACT_K
 
-FLOATS = ("f32", "f16", "bf16", "f64")
+FLOATS = ("f32", "f16", "bf16")
 LONGEST = MAX_EXACT_K // 2  # of a reduction: padding to whole tiles stays below MAX_EXACT_K
 Shape = tuple[int, int, int]
 

@@ -23,6 +23,7 @@ from tilewright.targets.xdna.mlir_emit import emit_mlir
 from tilewright.targets.xdna.mlir_parse import parse_design
 from tilewright.targets.xdna.model_artifact import LayerCall, PackedWeight, XdnaArtifact
 from tilewright.targets.xdna.registers import descriptor_listing
+from tilewright.targets.xdna.structure import structure_problems
 
 LAYERS, WEIGHTS, KERNELS = "layers.json", "weights.safetensors", "kernels.cc"
 VERSION = 1
@@ -86,6 +87,9 @@ def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> XdnaArt
     for number in range(many):
         name = f"design_{number}.mlir"
         design = parse_design(_text(members, name, wrong), f"{place.file} ({name})", array)
+        problems = structure_problems(design)
+        if problems or design.gemm is None:
+            raise wrong(f"{name}: {problems[0] if problems else 'it computes no product'}")
         if _text(members, f"descriptors_{number}.txt", wrong) != descriptor_listing(design):
             raise wrong(f"descriptors_{number}.txt is not what {name} says")
         designs.append(design)
@@ -160,8 +164,10 @@ def _layers(document: dict[str, Any], wrong: _Wrong) -> tuple[LayerCall, ...]:
             raise wrong(f"layer {number} has not three sizes")
         if any(type(size) is not int or not 0 < size < 1 << 40 for size in sizes):
             raise wrong(f"a size of layer {number} is no positive number")
-        if row["dtype"] not in ("f32", "f16", "bf16", "f64", "i32"):
+        if row["dtype"] not in ("f32", "f16", "bf16", "i32"):
             raise wrong(f"layer {number} gives numbers of an unknown type")
+        if not 0 <= row["design"] < document["designs"]:
+            raise wrong(f"layer {number} uses a design that is not there")
         layers.append(
             LayerCall(
                 **{**row, "shape": tuple(row["shape"]), "result_shape": tuple(row["result_shape"])}

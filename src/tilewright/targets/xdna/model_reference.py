@@ -109,15 +109,23 @@ def decoded(
 ) -> np.ndarray:  # fmt: skip
     """The K x N weights by the address of each: panel of n columns, tile of k rows, place in it."""
     _, s, t = block
-    rows, columns = np.arange(K)[:, None], np.arange(N)[None, :]
-    tile = columns // n * (padded_k // k) + rows // k
-    row, column = rows % k, columns % n
-    data = packed.view(np.uint8)
+    row, column = np.arange(k)[:, None], np.arange(n)[None, :]
     if kind == "ternary":
         nibble = 8 * (row % 8) + column % 8
-        group = column // 16 * (k // 8) + row // 8
-        byte = data[tile * (k * n // 4) + group * 32 + nibble // 2]
-        crumb = byte >> (4 * (nibble % 2) + 2 * (column % 16 // 8)).astype(np.uint8) & 3
-        return crumb.astype(np.int8) - np.int8(1)
-    within = (row // s * (n // t) + column // t) * s * t + row % s * t + column % t
-    return data[tile * (k * n) + within].view(np.int8)
+        place = (column // 16 * (k // 8) + row // 8) * 32 + nibble // 2
+        shift = (4 * (nibble % 2) + 2 * (column % 16 // 8)).astype(np.uint8)
+        size = k * n // 4
+    else:
+        place = (row // s * (n // t) + column // t) * s * t + row % s * t + column % t
+        size = k * n
+    tiles = packed.view(np.uint8).reshape(-1, padded_k // k, size)
+    matrix = np.empty((K, N), np.int8)
+    for panel in range(-(-N // n)):
+        found = tiles[panel][:, place]  # tile, row, column
+        if kind == "ternary":
+            codes = (found >> shift & 3).astype(np.int8) - np.int8(1)
+        else:
+            codes = found.view(np.int8)
+        left = panel * n
+        matrix[:, left : left + n] = codes.reshape(padded_k, n)[:K, : N - left]
+    return matrix

@@ -139,7 +139,7 @@ def test_scaled_and_normalised_rows() -> None:
     offset, scale = numbers(4, seed=12).tolist(), numbers(4, seed=13).tolist()
     node = helper.make_node("Scaler", ["x"], ["y"], domain=ML, offset=offset, scale=scale)
     check(node, {"x": x}, {}, {"y": 1}, ML)
-    for norm in ("L1", "L2"):
+    for norm in ("MAX", "L1", "L2"):
         node = helper.make_node("Normalizer", ["x"], ["y"], domain=ML, norm=norm)
         check(node, {"x": x}, {}, {"y": 1}, ML)
 

@@ -52,7 +52,7 @@ from tilewright.transforms.known_values import once
 
 OPERATOR_FILES = (
     "elementwise", "activations", "movement", "borders", "rows", "products", "recurrent",
-    "windows", "resize", "creation", "indexing", "lookup", "composites",
+    "windows", "resize", "creation", "indexing", "lookup", "order", "composites",
 )  # fmt: skip
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
 

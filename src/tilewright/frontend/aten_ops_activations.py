@@ -168,10 +168,8 @@ def sign(importer: Importer, node: Node) -> Lowered:
     if info.dtype == BY_NAME["i1"]:
         return x
     negative = importer.select(importer.compare("lt", x, 0), -1, 0, info)
-    found = importer.select(importer.compare("gt", x, 0), 1, negative, info)
-    if not info.dtype.is_float:
-        return found
-    return found  # of NaN it is 0, as torch has it
+    # Of NaN it is 0, as torch has it.
+    return importer.select(importer.compare("gt", x, 0), 1, negative, info)
 
 
 @lowers("isinf", "isfinite", "isposinf", "isneginf")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import tilewright as tw
 from tilewright import extensions
 from tilewright.cli import app
 from tilewright.errors import TilewrightError

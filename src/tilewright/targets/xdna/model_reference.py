@@ -117,7 +117,7 @@ def decoded(
         size = k * n // 4
     else:
         place = (row // s * (n // t) + column // t) * s * t + row % s * t + column % t
-        size = k * n
+        shift, size = np.zeros((k, n), np.uint8), k * n
     tiles = packed.view(np.uint8).reshape(-1, padded_k // k, size)
     matrix = np.empty((K, N), np.int8)
     for panel in range(-(-N // n)):

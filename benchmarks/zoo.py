@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from zoo_models import Architecture, Example, chosen
+from zoo_models import Architecture, Example, chosen, library
 
 STAGES = ("import", "compile", "verify")
 CLOSE = 2e-3  # of the spread of an output: float32 in another order of sums
@@ -120,7 +120,7 @@ def _import(row: Row, example: Example) -> Any:
 
 def _torch_values(example: Example) -> list[Any]:
     """The outputs in float64, in the order in which the importer has them."""
-    import torch
+    torch = library("torch")
 
     from tilewright.frontend.torch_outputs import plain
 
@@ -131,7 +131,7 @@ def _torch_values(example: Example) -> list[Any]:
 
 
 def _jax_values(example: Example) -> list[Any]:
-    import jax
+    jax = library("jax")
     import numpy as np
 
     found = example.model(example.weights, *example.args)
@@ -202,7 +202,7 @@ def preload(architectures: Sequence[Architecture]) -> None:
 
     libraries = {a.library for a in architectures}
     if libraries - {"flax"}:
-        import torch
+        torch = library("torch")
 
         from zoo_models.image_models import compiled_operators
 

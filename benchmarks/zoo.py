@@ -20,6 +20,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import resource
 import select
 import signal
@@ -38,6 +39,7 @@ from zoo_models import Architecture, Example, chosen, library
 
 STAGES = ("import", "compile", "verify")
 CLOSE = 2e-3  # of the spread of an output: float32 in another order of sums
+PLACES = re.compile(r"\S*/site-packages/|\S*(?=/benchmarks/)/")  # where packages are installed
 RESULTS = Path(__file__).parent / "results" / "zoo.md"
 
 
@@ -96,7 +98,7 @@ def _timed(row: Row, stage: str) -> Iterator[None]:
 def _failed(row: Row, error: Exception) -> None:
     from tilewright.errors import TilewrightError
 
-    text = " ".join(str(error).split())
+    text = PLACES.sub("", " ".join(str(error).split()))
     if isinstance(error, TilewrightError):
         row.state, row.code, row.reason = "refused", error.code, text[:600]
         return
@@ -303,6 +305,15 @@ def summary(rows: Sequence[Row]) -> list[str]:
         through = sum(reached(r, stage) for r in tried)
         if tried:
             lines.append(f"{stage}: {through} of {len(tried)} ({through / len(tried):.1%})")
+    shares = sorted(r.host_share for r in rows if r.host_share is not None)
+    if shares:
+        lines.append(
+            f"arithmetic on the host: median {shares[len(shares) // 2]:.1%}, "
+            f"nine of ten at most {shares[len(shares) * 9 // 10]:.1%}"
+        )
+    ratios = sorted(r.ratio for r in rows if r.ratio is not None)
+    if ratios:
+        lines.append(f"cycles over the bound: median {ratios[len(ratios) // 2]:.2f}")
     states = Counter(r.state for r in rows if r.state != "ok")
     lines.append("stopped: " + (", ".join(f"{n} {s}" for s, n in states.items()) or "none"))
     return lines
@@ -314,7 +325,8 @@ def table(rows: Sequence[Row]) -> str:
         "# The zoo",
         "",
         f"`python benchmarks/zoo.py`, Python {platform.python_version()}, "
-        f"{time.strftime('%Y-%m-%d')}. Seconds are of processor time.",
+        f"{time.strftime('%Y-%m-%d')}. Seconds are of processor time. A model whose stage is import was "
+        "not tried further.",
         "",
         *(f"- {line}" for line in summary(rows)),
         "",
@@ -324,7 +336,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in sorted(rows, key=lambda r: r.key):
         share = "" if row.host_share is None else f"{row.host_share:.1%}"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        reason = row.reason.replace("|", "\\|")
+        reason = PLACES.sub("", row.reason).replace("|", "\\|")
         text.append(
             f"| {row.key} | {row.stage} | {row.state} | {row.operations or ''} "
             f"| {row.seconds.get('import', '')} | {row.seconds.get('compile', '')} "
@@ -336,12 +348,13 @@ def table(rows: Sequence[Row]) -> str:
 def read_rows(paths: Sequence[str]) -> list[Row]:
     """Rows of earlier runs; of a model with several the last counts."""
     found: dict[str, Row] = {}
+    known = {architecture.key for architecture in chosen([], None)}
     for path in paths:
         for line in Path(path).read_text().splitlines():
             if line.startswith("{"):
                 row = Row(**json.loads(line))
                 found[row.key] = row
-    return list(found.values())
+    return [row for key, row in found.items() if key in known]
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import resource
 import select
 import signal
@@ -34,10 +35,11 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from zoo_models import Architecture, Example, chosen
+from zoo_models import Architecture, Example, chosen, library
 
 STAGES = ("import", "compile", "verify")
 CLOSE = 2e-3  # of the spread of an output: float32 in another order of sums
+PLACES = re.compile(r"\S*/site-packages/|\S*(?=/benchmarks/)/")  # where packages are installed
 RESULTS = Path(__file__).parent / "results" / "zoo.md"
 
 
@@ -96,7 +98,7 @@ def _timed(row: Row, stage: str) -> Iterator[None]:
 def _failed(row: Row, error: Exception) -> None:
     from tilewright.errors import TilewrightError
 
-    text = " ".join(str(error).split())
+    text = PLACES.sub("", " ".join(str(error).split()))
     if isinstance(error, TilewrightError):
         row.state, row.code, row.reason = "refused", error.code, text[:600]
         return
@@ -120,7 +122,7 @@ def _import(row: Row, example: Example) -> Any:
 
 def _torch_values(example: Example) -> list[Any]:
     """The outputs in float64, in the order in which the importer has them."""
-    import torch
+    torch = library("torch")
 
     from tilewright.frontend.torch_outputs import plain
 
@@ -131,7 +133,7 @@ def _torch_values(example: Example) -> list[Any]:
 
 
 def _jax_values(example: Example) -> list[Any]:
-    import jax
+    jax = library("jax")
     import numpy as np
 
     found = example.model(example.weights, *example.args)
@@ -203,7 +205,7 @@ def preload(architectures: Sequence[Architecture]) -> None:
 
     libraries = {a.library for a in architectures}
     if libraries - {"flax"}:
-        import torch
+        torch = library("torch")
 
         from zoo_models.image_models import compiled_operators
 
@@ -304,6 +306,15 @@ def summary(rows: Sequence[Row]) -> list[str]:
         through = sum(reached(r, stage) for r in tried)
         if tried:
             lines.append(f"{stage}: {through} of {len(tried)} ({through / len(tried):.1%})")
+    shares = sorted(r.host_share for r in rows if r.host_share is not None)
+    if shares:
+        lines.append(
+            f"arithmetic on the host: median {shares[len(shares) // 2]:.1%}, "
+            f"nine of ten at most {shares[len(shares) * 9 // 10]:.1%}"
+        )
+    ratios = sorted(r.ratio for r in rows if r.ratio is not None)
+    if ratios:
+        lines.append(f"cycles over the bound: median {ratios[len(ratios) // 2]:.2f}")
     states = Counter(r.state for r in rows if r.state != "ok")
     lines.append("stopped: " + (", ".join(f"{n} {s}" for s, n in states.items()) or "none"))
     return lines
@@ -315,7 +326,8 @@ def table(rows: Sequence[Row]) -> str:
         "# The zoo",
         "",
         f"`python benchmarks/zoo.py`, Python {platform.python_version()}, "
-        f"{time.strftime('%Y-%m-%d')}. Seconds are of processor time.",
+        f"{time.strftime('%Y-%m-%d')}. Seconds are of processor time. A model whose stage is import was "
+        "not tried further.",
         "",
         *(f"- {line}" for line in summary(rows)),
         "",
@@ -325,7 +337,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in sorted(rows, key=lambda r: r.key):
         share = "" if row.host_share is None else f"{row.host_share:.1%}"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        reason = row.reason.replace("|", "\\|")
+        reason = PLACES.sub("", row.reason).replace("|", "\\|")
         text.append(
             f"| {row.key} | {row.stage} | {row.state} | {row.operations or ''} "
             f"| {row.seconds.get('import', '')} | {row.seconds.get('compile', '')} "
@@ -337,12 +349,13 @@ def table(rows: Sequence[Row]) -> str:
 def read_rows(paths: Sequence[str]) -> list[Row]:
     """Rows of earlier runs; of a model with several the last counts."""
     found: dict[str, Row] = {}
+    known = {architecture.key for architecture in chosen([], None)}
     for path in paths:
         for line in Path(path).read_text().splitlines():
             if line.startswith("{"):
                 row = Row(**json.loads(line))
                 found[row.key] = row
-    return list(found.values())
+    return [row for key, row in found.items() if key in known]
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,11 @@ class Architecture:
         return f"{self.library}/{self.name}"
 
 
+def library(name: str) -> Any:
+    """A framework's module; it may be missing, so that nothing knows its types."""
+    return importlib.import_module(name)
+
+
 def architectures() -> list[Architecture]:
     """All of them, in the order of the table."""
     from zoo_models import flax_models, image_models, layers, transformers_models
@@ -57,7 +63,7 @@ def seeded(make: Callable[[], Any]) -> Any:
     Libraries start many weights at zero or one; small random ones in their place let every part
     of a model be seen in its outputs.
     """
-    import torch
+    torch = library("torch")
 
     torch.manual_seed(0)
     module = make().eval()

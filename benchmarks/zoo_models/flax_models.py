@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoo_models import Architecture, Example
+from zoo_models import Architecture, Example, library
 
 
 def applied(module: Any, *inputs: Any) -> Example:
     """A linen module as a function of weights and inputs."""
-    import jax
+    jax = library("jax")
 
     weights = jax.jit(module.init)(jax.random.key(0), *inputs)
     return Example(module.apply, inputs, weights=weights)
 
 
 def numbers(*shape: int) -> Any:
-    import jax
+    jax = library("jax")
 
     return jax.random.normal(jax.random.key(1), shape)
 
 
 def mlp() -> Example:
-    from flax import linen as nn
+    nn = library("flax.linen")
 
     return applied(nn.Sequential([nn.Dense(96), nn.relu, nn.Dense(10)]), numbers(5, 40))
 
 
 def cnn() -> Example:
-    from flax import linen as nn
+    nn = library("flax.linen")
 
     class Network(nn.Module):
         @nn.compact
@@ -43,7 +43,7 @@ def cnn() -> Example:
 
 
 def residual() -> Example:
-    from flax import linen as nn
+    nn = library("flax.linen")
 
     class Network(nn.Module):
         @nn.compact
@@ -57,13 +57,13 @@ def residual() -> Example:
 
 
 def attention() -> Example:
-    from flax import linen as nn
+    nn = library("flax.linen")
 
     return applied(nn.MultiHeadDotProductAttention(num_heads=4, qkv_features=64), numbers(1, 9, 64))
 
 
 def transformer() -> Example:
-    from flax import linen as nn
+    nn = library("flax.linen")
 
     class Block(nn.Module):
         @nn.compact
@@ -82,19 +82,19 @@ def transformer() -> Example:
                 x = Block()(x)
             return nn.Dense(50)(nn.RMSNorm()(x))
 
-    import jax
+    jax = library("jax")
 
     return applied(Network(), jax.random.randint(jax.random.key(2), (1, 10), 0, 50))
 
 
 def recurrent(kind: str) -> Example:
-    from flax import linen as nn
+    nn = library("flax.linen")
 
     return applied(nn.RNN(getattr(nn, kind)(features=32)), numbers(2, 6, 24))
 
 
 def autoencoder() -> Example:
-    from flax import linen as nn
+    nn = library("flax.linen")
 
     class Network(nn.Module):
         @nn.compact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from zoo_models import Architecture, Example, seeded
+from zoo_models import Architecture, Example, library, seeded
 
 # timm: name, side of the image, arguments beside the name
 TIMM: list[tuple[str, int, dict[str, Any]]] = [
@@ -77,7 +77,7 @@ def compiled_operators() -> None:
     The wheel's compiled library fits one build of torch only; without it torchvision cannot even
     be imported, although classification and segmentation never call what is in it.
     """
-    import torch
+    torch = library("torch")
 
     global _library
     if _library is None:
@@ -91,7 +91,7 @@ _library: Any = None
 
 
 def image(side: int, *leading: int) -> Any:
-    import torch
+    torch = library("torch")
 
     generator = torch.Generator().manual_seed(2)
     return torch.randn((1, 3, *leading, side, side), generator=generator)
@@ -99,7 +99,7 @@ def image(side: int, *leading: int) -> Any:
 
 def timm_model(name: str, side: int, options: dict[str, Any]) -> Example:
     compiled_operators()
-    import timm
+    timm = library("timm")
 
     room, _, kind = name.rpartition(".")
     if room:  # a class, where functions by name do not take what makes it small
@@ -111,7 +111,7 @@ def timm_model(name: str, side: int, options: dict[str, Any]) -> Example:
 
 def torchvision_model(name: str, side: int, options: dict[str, Any]) -> Example:
     compiled_operators()
-    import torchvision
+    torchvision = library("torchvision")
 
     room, _, function = name.rpartition(".")
     models = getattr(torchvision.models, room) if room else torchvision.models

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoo_models import Architecture, Example, seeded
+from zoo_models import Architecture, Example, library, seeded
 
 
 def drawn(*shape: int) -> Any:
-    import torch
+    torch = library("torch")
 
     return torch.randn(shape, generator=torch.Generator().manual_seed(2))
 
 
 def sequential(*rows: Any) -> Any:
-    from torch import nn
+    nn = library("torch.nn")
 
     return nn.Sequential(*rows)
 
 
 def mlp() -> Any:
-    from torch import nn
+    nn = library("torch.nn")
 
     return Example(
         seeded(lambda: sequential(nn.Linear(40, 96), nn.ReLU(), nn.Linear(96, 10))), (drawn(5, 40),)
@@ -28,21 +28,21 @@ def mlp() -> Any:
 
 
 def recurrent(kind: str, **options: Any) -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     module = seeded(lambda: getattr(nn, kind)(24, 32, batch_first=True, **options))
     return Example(module, (drawn(2, 7, 24),))
 
 
 def transformer() -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     module = seeded(lambda: nn.Transformer(64, 4, 2, 2, 128, batch_first=True))
     return Example(module, (drawn(1, 11, 64), drawn(1, 7, 64).flip(1)))
 
 
 def encoder(**options: Any) -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     def make() -> Any:
         layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, **options)
@@ -52,7 +52,7 @@ def encoder(**options: Any) -> Example:
 
 
 def decoder() -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     def make() -> Any:
         layer = nn.TransformerDecoderLayer(64, 4, 128, batch_first=True)
@@ -62,7 +62,7 @@ def decoder() -> Example:
 
 
 def attention() -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     x, y = drawn(1, 9, 64), drawn(1, 13, 64)
     return Example(
@@ -71,7 +71,7 @@ def attention() -> Example:
 
 
 def autoencoder() -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     def make() -> Any:
         return sequential(
@@ -85,8 +85,8 @@ def autoencoder() -> Example:
 
 
 def unet() -> Example:
-    import torch
-    from torch import nn
+    torch = library("torch")
+    nn = library("torch.nn")
 
     class Block(nn.Sequential):
         def __init__(self, inside: int, outside: int) -> None:
@@ -115,7 +115,7 @@ def unet() -> Example:
 
 
 def temporal() -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     def make() -> Any:
         return sequential(
@@ -128,7 +128,7 @@ def temporal() -> Example:
 
 
 def volumes() -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     def make() -> Any:
         return sequential(
@@ -141,7 +141,7 @@ def volumes() -> Example:
 
 
 def generator() -> Example:
-    from torch import nn
+    nn = library("torch.nn")
 
     def make() -> Any:
         return sequential(
@@ -155,8 +155,8 @@ def generator() -> Example:
 
 
 def tagger() -> Example:
-    import torch
-    from torch import nn
+    torch = library("torch")
+    nn = library("torch.nn")
 
     class Tagger(nn.Module):
         def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoo_models import Architecture, Example, seeded
+from zoo_models import Architecture, Example, library, seeded
 
 VOCABULARY = 99
 TEXT: dict[str, Any] = {
@@ -157,7 +157,7 @@ ROWS: list[tuple[str, str, str, dict[str, Any]]] = [
 
 def inputs(kind: str, config: Any) -> dict[str, Any]:
     """What the model is called with; nothing that the library fills in by itself."""
-    import torch
+    torch = library("torch")
 
     generator = torch.Generator().manual_seed(2)
 
@@ -186,7 +186,7 @@ def inputs(kind: str, config: Any) -> dict[str, Any]:
 
 
 def build(model: str, config: str, kind: str, options: dict[str, Any]) -> Example:
-    import transformers
+    transformers = library("transformers")
 
     made = getattr(transformers, config)(**options)
     module = seeded(lambda: getattr(transformers, model)(made))

@@ -78,15 +78,16 @@ class Layer:
         def row(value: Value) -> SSAValue:
             return low.reshape(self.part(value, 0, index, 1), shape(value)[1:])
 
-        biases: list[SSAValue | None] = [None, None]
+        of_input: SSAValue | None = None
+        of_state: SSAValue | None = None
         if (given := node.input(3)) is not None:
             size = gates * self.hidden
-            biases = [self.part(row(given), 0, i * size, size) for i in range(2)]
+            of_input, of_state = (self.part(row(given), 0, i * size, size) for i in range(2))
         peepholes: list[SSAValue] = []
         if self.kind == "LSTM" and (given := node.input(7)) is not None:
             peepholes = [self.part(row(given), 0, i * self.hidden, self.hidden) for i in range(3)]
         w, r = (low.transpose(row(node.required(i)), [1, 0]) for i in (1, 2))
-        return Direction(w, r, *biases, peepholes, self.functions(index))
+        return Direction(w, r, of_input, of_state, peepholes, self.functions(index))
 
     def functions(self, index: int) -> list[Callable[[SSAValue], SSAValue]]:
         defaults = ACTIVATIONS[self.kind]
@@ -112,6 +113,9 @@ class Layer:
 
     def times(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.low.apply("elementwise_mul", a, b)
+
+    def chosen(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.low.apply("select", condition, a, b, to=self.type)
 
     def clipped(self, x: SSAValue) -> SSAValue:
         if self.clip is None:
@@ -177,13 +181,16 @@ class Layer:
             return None
         return self.low.reshape(self.low.tensor(self.low.cast(given, builtin.i64)), [self.batch, 1])
 
+    def zeros(self) -> SSAValue:
+        zeros = np.zeros((self.batch, self.hidden), np.float32)
+        return self.low.tensor(self.low.constant(zeros, self.x, "zeros"))
+
     def start(self, index: int) -> list[SSAValue]:
         states = []
         for place in (5, 6) if self.kind == "LSTM" else (5,):
             given = self.node.input(place)
             if given is None:
-                zeros = np.zeros((self.batch, self.hidden), np.float32)
-                states.append(self.low.tensor(self.low.constant(zeros, self.x, "zeros")))
+                states.append(self.zeros())
                 continue
             axis = 1 if self.layout else 0
             part = self.part(given, axis, index, 1)
@@ -203,12 +210,9 @@ class Layer:
             output = new[0]
             if lengths is not None:
                 inside = low.compare("gt", lengths, time)
-                new = [
-                    low.apply("select", inside, a, b, to=self.type)
-                    for a, b in zip(new, state, strict=True)
-                ]
-                zero = low.apply("elementwise_mul", output, 0.0)
-                output = low.apply("select", inside, output, zero, to=self.type)
+                pairs = zip(new, state, strict=True)
+                new = [self.chosen(inside, a, b) for a, b in pairs]
+                output = self.chosen(inside, output, self.zeros())
             outputs[time], state = output, new
         return [outputs[time] for time in range(self.length)], state
 

@@ -46,3 +46,17 @@ def _limit_of_difference(scale: float) -> float:
     other = product + np.float32(scale) * random.standard_normal((40, 48)).astype(np.float32)
     exact = Executor(model.module, model.weights).run([first, other])
     return limits(model, [first, other], exact)[0].cosine
+
+
+def test_a_few_numbers_are_judged_by_their_error() -> None:
+    """A sum that nearly cancels may change its sign; one that does not may not be twice as large."""
+    from tilewright.runtime.noise import _limit
+    from tilewright.runtime.verification import accuracy
+
+    def limit(exact: float, *noisy: float):
+        return _limit([accuracy(np.array([n]), np.array([exact])) for n in noisy], 1)
+
+    cancelled = limit(0.009, 0.011, 0.004, 0.012)
+    assert cancelled.cosine == -1 and cancelled.relative > 1.2
+    plain = limit(2.0, 2.01, 1.98, 2.02)
+    assert plain.relative < 0.3 and plain.cosine > 0.9

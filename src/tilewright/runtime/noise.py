@@ -64,7 +64,11 @@ def _limit(seen: list[Accuracy], size: int) -> Limit:
         return Limit(-1.0)
     margin = MARGIN * (1 + FEW / max(1, size))
     largest = math.sqrt(2 * REST) + math.sqrt(margin) * relative
-    return Limit(1 - REST - margin * (1 - cosine), largest if size >= FEW else math.inf)
+    least = 1 - REST - margin * (1 - cosine)
+    if size < FEW:
+        # A few numbers that nearly cancel may turn round within the error that rounding explains.
+        least = min(least, math.sqrt(1 - largest * largest) if largest < 1 else -1.0)
+    return Limit(least, largest)
 
 
 def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]]:

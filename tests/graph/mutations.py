@@ -85,7 +85,7 @@ def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts
 
 @kind("fold")
 def a_number_in_the_code_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    call = _pick(choose, [call for call in folded.artifact.calls if call.late])
+    call = _pick(choose, [call for call in folded.calls if call.late])
     if call is None:
         return None
     name = choose.choice(sorted(call.late))
@@ -98,14 +98,14 @@ def _replace_operand(folded: Folded, call: Call, parameter: str, new: Tensor) ->
     old = call.operands[parameter]
     call.operands = {**call.operands, parameter: new}
     for repeat in folded.repeats:
-        if old in repeat.weights and call in folded.artifact.calls[repeat.first : repeat.end]:
+        if old in repeat.weights and call in folded.calls[repeat.first : repeat.end]:
             every = repeat.weights.pop(old)
             repeat.weights[new] = [new, *every[1:]]
 
 
 @kind("fold")
 def a_scale_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    found = [(c, p) for c in folded.artifact.calls for p in c.operands if p.startswith("scale")]
+    found = [(c, p) for c in folded.calls for p in c.operands if p.startswith("scale")]
     chosen = _pick(choose, found)
     if chosen is None:
         return None
@@ -121,8 +121,8 @@ def a_scale_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chose
 def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
     """A call reads another tensor of the same form that is there already."""
     found = []
-    for index, call in enumerate(folded.artifact.calls):
-        before = {t for c in folded.artifact.calls[:index] for t in c.tensors.values()}
+    for index, call in enumerate(folded.calls):
+        before = {t for c in folded.calls[:index] for t in c.tensors.values()}
         turning = {t for repeat in folded.repeats for t in repeat.weights}
         for parameter, tensor in call.operands.items():
             for other in sorted(before - {tensor} - turning, key=lambda t: t.name):
@@ -152,7 +152,7 @@ def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Cho
 def a_result_taken_for_another(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
     """Later readers, and ports, find a result of a loop in another tensor."""
     tensors = {
-        t for call in folded.artifact.calls for t in call.tensors.values() if t.content is None
+        t for call in folded.calls for t in call.tensors.values() if t.content is None
     }
     outputs = list(parts.lowered.outputs.values())
     found = [

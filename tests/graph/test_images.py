@@ -88,7 +88,7 @@ def test_what_becomes_of_a_network():
     ]
     assert len(kept) == 4  # every image between two layers
     unfused = compiled("ragged", "atlas-v1", False)
-    assert [step.kernel for step in unfused.steps].count("combine") == 3
+    assert [step.kernel for step in unfused.artifact.steps].count("combine") == 3
 
 
 def test_activations_are_part_of_their_layers():

@@ -253,17 +253,20 @@ def test_dropped_waits_are_caught_by_lint():
     assert by_lint >= 8
 
 
-def test_a_reference_that_disagrees_is_named():
+def test_a_reference_that_disagrees_is_named(monkeypatch):
     """The first step that is wrong is the one whose reference was changed."""
     from tilewright.targets.atlas.model.references import REFERENCES
 
     model = compiled("decoder", "atlas-v1", True, True)
 
+    right = REFERENCES["gated"]
+
     def wrong(profile, options, operands):
-        result = REFERENCES["gated"](profile, options, operands)
+        result = right(profile, options, operands)
         codes = result["out"].copy()
         codes[0, 0, 0] ^= 1
         return {"out": codes}
 
-    result = verify(model, per_layer=True, references={**REFERENCES, "gated": wrong})
+    monkeypatch.setitem(REFERENCES, "gated", wrong)
+    result = verify(model, per_layer=True)
     assert result.first is not None and "mlp" in result.first.name

@@ -36,7 +36,7 @@ def test_every_operation_is_a_step_of_some_round(name, tmp_path):
     save(model, tmp_path / "model.twb")
     assert load(tmp_path / "model.twb").artifact.graph == ValueGraph(
         [replace(one, options=_plain(one.options)) for one in graph.operations],
-        graph.ports, graph.stored, graph.digests, graph.scales, graph.host,
+        graph.ports, graph.stored, graph.digests, graph.scales,
     )  # fmt: skip
 
 

@@ -216,6 +216,8 @@ MODELS: list[Callable[[ModelBuilder], None]] = [
     attention_layers,
 ]  # fmt: skip
 
+FOLDING = 15  # the first of them have layers that fold
+
 # Those of which the host does a part.
 HOSTED = [the_host_reads_it, a_later_part_reads_it, the_host_mixes, lookups, images, images_kept]
 

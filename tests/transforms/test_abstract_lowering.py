@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.dialects.context import make_context
-from tilewright.dialects.kernel_families import FAMILIES
+from tilewright.dialects.kernel_families import ENCODED, FAMILIES
 from tilewright.dialects.parsing import parse_file, parse_text, verify_module
 from tilewright.targets.atlas.dialect.npu_isa import COMPUTE, DmaInstruction, DmaWaitOp
 from tilewright.targets.atlas.passes.abstract_recipes import RECIPES
@@ -18,7 +18,7 @@ BLOCKS = Path(__file__).parents[1] / "data" / "mlir"
 
 def test_every_family_on_the_machine_has_a_sequence() -> None:
     wanted = {family.name for family in FAMILIES.values() if family.runs_on == "npu"}
-    assert wanted == set(RECIPES)
+    assert wanted - ENCODED == set(RECIPES)
 
 
 @pytest.mark.parametrize(

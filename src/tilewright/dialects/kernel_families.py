@@ -612,6 +612,9 @@ _HOST = [
     ),
 ]
 
+# Families of the encoded level, which machines lower in ways of their own.
+ENCODED = frozenset(family.name for family in _ENCODED)
+
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in [

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
 
-.PHONY: demo test frameworks lint types lit unit docs setup clean
+.PHONY: demo test frameworks sanitize lint types lit unit docs setup clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
@@ -13,12 +13,24 @@ test: lint types lit unit
 
 # Tests with live PyTorch and JAX, which `make test` does without: it reads models they saved.
 frameworks: setup
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2 flax==0.12.8
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2 flax==0.12.8 \
+	  transformers==5.22.2
 	$(BIN)/pytest -n 2 tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py \
-	  tests/frontend/test_first_ten_minutes.py tests/frontend/test_random_models.py \
+	  tests/frontend/test_aten_calls.py tests/frontend/test_first_ten_minutes.py \
+	  tests/frontend/test_random_models.py \
 	  tests/targets/coral/test_coral_jax.py tests/targets/coral/test_coral_torch.py \
-	  tests/test_compiling.py
+	  tests/targets/xdna/test_xdna_frameworks.py \
+	  tests/test_compiling.py tests/test_zoo.py
+
+# The native code once more, under address and undefined-behaviour sanitizers.
+sanitize: setup
+	$(BIN)/python benchmarks/sanitized.py -m pytest -q -n 0 -p no:cacheprovider \
+	  tests/targets/atlas/test_conformance.py tests/targets/atlas/test_native.py \
+	  tests/targets/coral/test_machine.py tests/targets/coral/test_oracle.py \
+	  tests/planning/test_planners.py -k "not thousands"
+	$(BIN)/python benchmarks/sanitized.py benchmarks/differential.py --count 60
+	$(BIN)/python benchmarks/sanitized.py benchmarks/fuzz.py --count 400 --workers 2
 
 setup: $(VENV)/ready
 
@@ -30,6 +42,7 @@ $(VENV)/ready: $(SOURCES)
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(wildcard native/*/*.cpp native/*/*.hpp native/*/*.h)
 
 types: setup
 	$(BIN)/pyright --pythonpath $(BIN)/python

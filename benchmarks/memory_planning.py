@@ -4,6 +4,8 @@
     python benchmarks/memory_planning.py --hard      larger ones, at the edge of what is solved
     python benchmarks/memory_planning.py DIR         a folder of CSV files (id,lower,upper,size)
     python benchmarks/memory_planning.py --seeds 20 [DIR]      success rates of each engine
+    python benchmarks/memory_planning.py --relatives 10 DIR    the same on changed copies of each
+                                                     instance, which fit wherever it fits
     python benchmarks/memory_planning.py --judge --seeds 2     the same on families of instances
                                                      that no choice was made on
 
@@ -38,6 +40,7 @@ from tilewright.planning.generate import (
     JUDGE_SEEDS,
     SIZES,
     families,
+    relative,
     suite,
 )
 from tilewright.planning.minimalloc_csv import read_instance
@@ -158,6 +161,11 @@ def rates(options: argparse.Namespace) -> list[dict[str, object]]:
         found = [(name.rpartition("-")[0], *instance) for name, instance in made.items()]
     else:
         found = instances(options.folder, options.hard)
+    if options.relatives:
+        seeds = range(options.seed, options.seed + options.relatives)
+        found = [
+            (name, relative(b, seed), capacity) for name, b, capacity in found for seed in seeds
+        ]
     rows: list[dict[str, object]] = []
     for group in dict.fromkeys(name for name, _, _ in found):
         inside = [(buffers, capacity) for name, buffers, capacity in found if name == group]
@@ -242,6 +250,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=Limits().seed)
     parser.add_argument("--work", type=int, default=Limits().work, help="steps per instance")
     parser.add_argument("--seeds", type=int, default=0, metavar="N", help="success over N seeds")
+    parser.add_argument(
+        "--relatives", type=int, default=0, metavar="N", help="N changed copies of each instance"
+    )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--judge", action="store_true", help="families, instances kept to judge")
     kinds.add_argument("--develop", action="store_true", help="families, instances to try ideas on")
@@ -253,7 +264,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.engines.split(",")) - set(ENGINES):
         parser.error(f"no engine {', '.join(sorted(unknown))}; there are {', '.join(ENGINES)}")
-    if options.judge or options.develop or options.seeds:
+    if options.judge or options.develop or options.seeds or options.relatives:
         options.seeds = max(options.seeds, 1)
         try:
             found = rates(options)

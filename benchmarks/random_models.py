@@ -187,7 +187,7 @@ def main() -> int:
         if options.show:
             print(describe(draw_program(row.seed)))
         if options.json:
-            print(json.dumps(asdict(row)), flush=True)
+            print(json.dumps(asdict(row), default=lambda number: number.item()), flush=True)
         elif row.outcome.state in BAD or options.show:
             o = row.outcome
             print(f"seed {row.seed} {row.source}: {o.state} {o.key} {row.script}", flush=True)

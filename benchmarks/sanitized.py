@@ -20,7 +20,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "sanitize"
-MODULES = {"tilewright._native": "atlas", "tilewright.planning._planning": "planning"}
+MODULES = {
+    "tilewright._native": "atlas",
+    "tilewright.planning._planning": "planning",
+    "tilewright.targets.coral._coral": "coral",
+}
 INSIDE = "TILEWRIGHT_SANITIZED"
 
 
@@ -41,10 +45,12 @@ def build() -> None:
     """Build the modules, or what has changed of them."""
     define = [f"-DPython_EXECUTABLE={sys.executable}", "-DTILEWRIGHT_SANITIZE=ON"]
     subprocess.run(
-        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(BUILD), *define],
+        ["cmake", "-S", str(ROOT), "-B", str(BUILD), *define],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    subprocess.run(["cmake", "--build", str(BUILD)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["cmake", "--build", str(BUILD), "--parallel", "2"], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def library(name: str) -> str:

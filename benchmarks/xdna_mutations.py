@@ -28,6 +28,8 @@ DESIGNS: list[tuple[str, tuple[int, int, int], dict[str, Any]]] = [
      {"tile": (16, 16, 16), "policy": "wide_k", "columns": 1, "k_mt": 32}),
     ("resident_b, 2 columns", (448, 256, 96),
      {"tile": (16, 32, 16), "policy": "resident_b", "columns": 2, "k_mt": 64}),
+    ("resident_b, staggered, 4 columns", (576, 128, 128),
+     {"tile": (16, 32, 16), "policy": "resident_b", "columns": 4, "k_mt": 32, "stagger": True}),
     ("resident_a, 4 columns", (192, 192, 256),
      {"tile": (16, 32, 16), "policy": "resident_a", "columns": 4, "k_mt": 32}),
     ("resident_b, ternary, 2 columns", (256, 128, 96),

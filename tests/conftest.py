@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent))
+from golden_cycles import GoldenCycles
 
 # Random examples find new mistakes on people's machines; a run in CI has to be repeatable.
 settings.register_profile("ci", derandomize=True, deadline=None)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-goldens", action="store_true", help="write tests/data/golden_cycles.json anew"
+    )
+
+
+@pytest.fixture(scope="session")
+def golden_cycles(request: pytest.FixtureRequest) -> GoldenCycles:
+    """What kernels and models are known to take."""
+    return GoldenCycles.read(request.config.getoption("--write-goldens"))

@@ -15,7 +15,6 @@ import numpy as np
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import DenseResourceAttr, ModuleOp, Operation, arith, func
-from tilewright.errors import Location
 from tilewright.io.archive import Member
 from tilewright.io.json_tables import member_text
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
@@ -194,7 +193,7 @@ class TinyTarget:
         require(compiled)
         return compiled
 
-    def read(self, members: Mapping[str, np.ndarray], place: Location) -> TinyArtifact:
+    def read(self, members: Mapping[str, np.ndarray], place: Any) -> TinyArtifact:
         module = parse_text(member_text(members, "program.mlir", place), str(place.file))
         verify_module(module)
         return TinyArtifact(module, read_tensors(members["weights"], "weights", place))

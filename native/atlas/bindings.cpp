@@ -50,13 +50,12 @@ Settings settings_of(const nb::dict& d) {
   s.note_busy = item<bool>(d, "note_busy");
   s.note_conflict = item<bool>(d, "note_conflict");
   s.transfer_in_slot_faults = item<bool>(d, "transfer_in_slot_faults");
-  s.dma_policy = choice<DmaPolicy>(
-      item<std::string>(d, "dma_policy"),
-      {{"exact", DmaPolicy::exact}, {"early", DmaPolicy::early}, {"late", DmaPolicy::late}});
+  s.dma_policy =
+      choice<DmaPolicy>(item<std::string>(d, "dma_policy"),
+                        {{"exact", DmaPolicy::exact}, {"early", DmaPolicy::early}, {"late", DmaPolicy::late}});
   s.compat = item<bool>(d, "compat");
-  s.fill.initial = choice<Initial>(
-      item<std::string>(d, "initial"),
-      {{"zero", Initial::zero}, {"poison", Initial::poison}, {"random", Initial::random}});
+  s.fill.initial = choice<Initial>(item<std::string>(d, "initial"),
+                                   {{"zero", Initial::zero}, {"poison", Initial::poison}, {"random", Initial::random}});
   s.fill.seed = item<uint64_t>(d, "seed");
   s.vmem_bytes = item<uint64_t>(d, "vmem_bytes");
   s.dram_bytes = item<uint64_t>(d, "dram_bytes");
@@ -86,11 +85,16 @@ Settings settings_of(const nb::dict& d) {
 OperandRow operand_of(const nb::dict& d) {
   using Place = OperandRow::Place;
   OperandRow operand;
-  operand.place = choice<Place>(
-      item<std::string>(d, "key"),
-      {{"rd", Place::a}, {"vd", Place::a}, {"rs1", Place::b}, {"vs1", Place::b},
-       {"rs2", Place::c}, {"vs2", Place::c}, {"es1", Place::e}, {"imm", Place::imm},
-       {"imm12", Place::imm}, {"channel", Place::channel}});
+  operand.place = choice<Place>(item<std::string>(d, "key"), {{"rd", Place::a},
+                                                              {"vd", Place::a},
+                                                              {"rs1", Place::b},
+                                                              {"vs1", Place::b},
+                                                              {"rs2", Place::c},
+                                                              {"vs2", Place::c},
+                                                              {"es1", Place::e},
+                                                              {"imm", Place::imm},
+                                                              {"imm12", Place::imm},
+                                                              {"channel", Place::channel}});
   const std::string kind = item<std::string>(d, "kind");
   operand.tensor = kind == "m";
   operand.low = item<int64_t>(d, "low");
@@ -104,11 +108,13 @@ Row row_of(const nb::dict& d) {
   Row row;
   row.mnemonic = item<std::string>(d, "mnemonic");
   row.effect = effect_named(item<std::string>(d, "effect"));
-  row.kind = choice<Class>(
-      item<std::string>(d, "kind"),
-      {{"scalar", Class::scalar}, {"delay", Class::delay}, {"wait", Class::wait},
-       {"unit", Class::unit}, {"dma_load", Class::dma_load}, {"dma_store", Class::dma_store},
-       {"dma_config", Class::dma_config}});
+  row.kind = choice<Class>(item<std::string>(d, "kind"), {{"scalar", Class::scalar},
+                                                          {"delay", Class::delay},
+                                                          {"wait", Class::wait},
+                                                          {"unit", Class::unit},
+                                                          {"dma_load", Class::dma_load},
+                                                          {"dma_store", Class::dma_store},
+                                                          {"dma_config", Class::dma_config}});
   row.unit = item<int>(d, "unit");
   row.latency = item<uint32_t>(d, "latency");
   row.interval = item<uint32_t>(d, "interval");
@@ -130,9 +136,8 @@ nb::object integer(Wide value) {
 }
 
 const char* kFaultNames[] = {"structural", "bank_conflict", "channel_busy", "delay_slot",
-                             "pair_range", "bounds", "misaligned", "illegal"};
-const char* kStopNames[] = {"none", "end", "halt", "fault", "limit", "until", "breakpoint",
-                            "watch", "slice"};
+                             "pair_range", "bounds",        "misaligned",   "illegal"};
+const char* kStopNames[] = {"none", "end", "halt", "fault", "limit", "until", "breakpoint", "watch", "slice"};
 
 // A machine that only one thread at a time may touch, though runs release the interpreter.
 class Guarded {
@@ -149,8 +154,7 @@ class Guarded {
   class Hold {
    public:
     explicit Hold(Guarded& owner) : owner_(owner) {
-      if (owner_.busy_.exchange(true))
-        throw std::runtime_error("the machine is in use by another thread");
+      if (owner_.busy_.exchange(true)) throw std::runtime_error("the machine is in use by another thread");
     }
     ~Hold() { owner_.busy_ = false; }
     Hold(const Hold&) = delete;
@@ -170,22 +174,18 @@ class Guarded {
   std::atomic<bool> busy_{false};
 };
 
-SparseMemory& space_of(Machine& machine, const std::string& space, uint64_t address,
-                       uint64_t count) {
-  SparseMemory& memory = choice<int>(space, {{"dram", 0}, {"vmem", 1}}) ? machine.vmem
-                                                                        : machine.dram;
+SparseMemory& space_of(Machine& machine, const std::string& space, uint64_t address, uint64_t count) {
+  SparseMemory& memory = choice<int>(space, {{"dram", 0}, {"vmem", 1}}) ? machine.vmem : machine.dram;
   if (address > memory.size() || count > memory.size() - address)
-    throw std::invalid_argument(std::to_string(count) + " bytes at " + std::to_string(address) +
-                                " are outside " + space + " of " +
-                                std::to_string(memory.size()) + " bytes");
+    throw std::invalid_argument(std::to_string(count) + " bytes at " + std::to_string(address) + " are outside " +
+                                space + " of " + std::to_string(memory.size()) + " bytes");
   return memory;
 }
 
 nb::bytes read(Guarded& self, const std::string& space, uint64_t address, uint64_t count) {
   auto machine = self.hold();
   SparseMemory& memory = space_of(*machine, space, address, count);
-  nb::object result =
-      nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(count)));
+  nb::object result = nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(count)));
   if (!result.is_valid()) throw nb::python_error();
   memory.read(address, reinterpret_cast<uint8_t*>(PyBytes_AsString(result.ptr())), count);
   return nb::borrow<nb::bytes>(result);
@@ -225,27 +225,37 @@ nb::object read_number(Guarded& self, const std::string& kind, int number) {
   auto machine = self.hold();
   const Registers& r = *machine->registers;
   switch (choice<int>(kind, {{"x", 0}, {"e", 1}, {"csr", 2}, {"base", 3}, {"pc", 4}})) {
-    case 0: return integer(machine->scalar(number & 31));
-    case 1: return nb::int_(r.e[number & 31]);
-    case 2: return integer(r.csr[number & 4095]);
-    case 3: return nb::int_(r.dma_base);
-    default: return nb::int_(machine->pc());
+    case 0:
+      return integer(machine->scalar(number & 31));
+    case 1:
+      return nb::int_(r.e[number & 31]);
+    case 2:
+      return integer(r.csr[number & 4095]);
+    case 3:
+      return nb::int_(r.dma_base);
+    default:
+      return nb::int_(machine->pc());
   }
 }
 
 // The value comes as its low 128 bits, in two halves.
-void write_number(Guarded& self, const std::string& kind, int number, uint64_t low,
-                  uint64_t high) {
+void write_number(Guarded& self, const std::string& kind, int number, uint64_t low, uint64_t high) {
   auto machine = self.hold();
   Registers& r = *machine->registers;
   const auto value = static_cast<Wide>((static_cast<unsigned __int128>(high) << 64) | low);
   switch (choice<int>(kind, {{"x", 0}, {"e", 1}, {"csr", 2}, {"base", 3}})) {
-    case 0: machine->set_scalar(number & 31, value); return;
-    case 1: r.e[number & 31] = static_cast<uint8_t>(low); return;
+    case 0:
+      machine->set_scalar(number & 31, value);
+      return;
+    case 1:
+      r.e[number & 31] = static_cast<uint8_t>(low);
+      return;
     case 2:
       r.csr[number & 4095] = machine->settings.compat ? value : Wide(static_cast<uint32_t>(low));
       return;
-    default: r.dma_base = static_cast<uint32_t>(low); return;
+    default:
+      r.dma_base = static_cast<uint32_t>(low);
+      return;
   }
 }
 
@@ -312,8 +322,8 @@ nb::dict statistics(Guarded& self) {
   result["lost"] = lost;  // delay, dma_wait, unit_busy, channel_busy, dependency
   result["dma_loaded"] = p.dma_loaded;
   result["dma_stored"] = p.dma_stored;
-  result["counts"] = nb::bytes(reinterpret_cast<const char*>(machine->counts.data()),
-                               machine->counts.size() * sizeof(Counts));
+  result["counts"] =
+      nb::bytes(reinterpret_cast<const char*>(machine->counts.data()), machine->counts.size() * sizeof(Counts));
   return result;
 }
 
@@ -322,8 +332,7 @@ nb::list faults(Guarded& self, size_t from) {
   nb::list result;
   for (size_t i = from; i < machine->faults.size(); ++i) {
     const FaultRecord& f = machine->faults[i];
-    result.append(nb::make_tuple(kFaultNames[static_cast<int>(f.kind)], f.index, f.tick,
-                                 f.stopping, f.message));
+    result.append(nb::make_tuple(kFaultNames[static_cast<int>(f.kind)], f.index, f.tick, f.stopping, f.message));
   }
   return result;
 }
@@ -333,9 +342,7 @@ nb::bytes trace(Guarded& self) {
   auto machine = self.hold();
   std::string packed;
   packed.reserve(46 * machine->trace.size());
-  const auto add = [&](const auto& value) {
-    packed.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
+  const auto add = [&](const auto& value) { packed.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const TraceRow& row : machine->trace) {
     if (row.end < machine->trace_first || row.dispatch > machine->trace_last) continue;
     add(row.index), add(row.unit), add(row.channel), add(row.claim), add(row.dispatch);
@@ -352,25 +359,22 @@ NB_MODULE(_native, m) {
   m.doc() = "Fast simulators";
   nb::class_<atlas::Snapshot>(m, "AtlasSnapshot");
   nb::class_<Guarded>(m, "AtlasMachine")
-      .def(nb::init<const nb::list&, const nb::dict&, const std::string&>(), "rows"_a,
-           "settings"_a, "kernels"_a = "")
+      .def(nb::init<const nb::list&, const nb::dict&, const std::string&>(), "rows"_a, "settings"_a, "kernels"_a = "")
       .def_prop_ro("kernels", &Guarded::kernels)
-      .def("load",
-           [](Guarded& self, atlas::Opcodes opcodes, atlas::Operands operands, bool keep_memory) {
-             if (opcodes.shape(0) != operands.shape(0))
-               throw std::invalid_argument("opcodes and operands differ in length");
-             self.hold()->load(opcodes.data(), operands.data(), opcodes.shape(0),
-                               operands.shape(1), keep_memory);
-           },
-           "opcodes"_a, "operands"_a, "keep_memory"_a = false)
+      .def(
+          "load",
+          [](Guarded& self, atlas::Opcodes opcodes, atlas::Operands operands, bool keep_memory) {
+            if (opcodes.shape(0) != operands.shape(0))
+              throw std::invalid_argument("opcodes and operands differ in length");
+            self.hold()->load(opcodes.data(), operands.data(), opcodes.shape(0), operands.shape(1), keep_memory);
+          },
+          "opcodes"_a, "operands"_a, "keep_memory"_a = false)
       .def("reset", [](Guarded& self) { self.hold()->reset(); })
       .def("run", &atlas::run)
       .def_prop_ro("tick", [](Guarded& self) { return self.hold()->progress.tick; })
       .def_prop_ro("claim", [](Guarded& self) { return self.hold()->progress.claim; })
-      .def_prop_ro("next_address",
-                   [](Guarded& self) { return self.hold()->progress.window[0]; })
-      .def_prop_ro("instructions",
-                   [](Guarded& self) { return self.hold()->progress.instructions; })
+      .def_prop_ro("next_address", [](Guarded& self) { return self.hold()->progress.window[0]; })
+      .def_prop_ro("instructions", [](Guarded& self) { return self.hold()->progress.instructions; })
       .def("set_breakpoints", &atlas::set_breakpoints)
       .def("set_trace",
            [](Guarded& self, bool on, int64_t first, int64_t last) {
@@ -396,6 +400,7 @@ NB_MODULE(_native, m) {
         auto machine = self.hold();
         return machine->vmem.resident() + machine->dram.resident();
       });
+  m.def("atlas_effects", &atlas::effect_names);
   m.def("atlas_kernels", [] {
     std::vector<std::string> names;
     for (const char* name : {"avx512", "avx2", "portable"})

@@ -17,8 +17,7 @@ inline int64_t clamp(Wide value) {
 // --- faults ------------------------------------------------------------------------------
 
 // Stop the run, or note the fault and take away the operation's effect; true to go on.
-bool Machine::fault(int32_t index, int64_t tick, FaultKind kind, bool& dropped,
-                    std::string message) {
+bool Machine::fault(int32_t index, int64_t tick, FaultKind kind, bool& dropped, std::string message) {
   faults.push_back({kind, index, tick, true, std::move(message)});
   dropped = true;
   if (settings.record) return true;
@@ -46,9 +45,7 @@ bool Machine::check_pairs(const Instruction& op, int32_t index, int64_t tick, bo
     const int value = operand.place == OperandRow::Place::a   ? op.a
                       : operand.place == OperandRow::Place::b ? op.b
                                                               : op.c;
-    const int covered = settings.conflict == Rule::ignore
-                            ? operand.span
-                            : std::max(operand.footprint, operand.span);
+    const int covered = settings.conflict == Rule::ignore ? operand.span : std::max(operand.footprint, operand.span);
     if (value + covered > 64)
       return fault(index, tick, FaultKind::pair_range, dropped,
                    "m" + std::to_string(value) + " has no register behind it for a pair");
@@ -81,8 +78,7 @@ const Event* Machine::rival(uint64_t mask, int64_t first, int64_t last, uint64_t
   for (size_t i = head_; i < events_.size(); ++i) {
     const Event& event = events_[i];
     if (event.key < from) continue;
-    const bool clash = (mask & event.mask) || (std::max(first, event.first_block) <
-                                               std::min(last, event.last_block));
+    const bool clash = (mask & event.mask) || (std::max(first, event.first_block) < std::min(last, event.last_block));
     if (clash && (!found || event.place() < found->place() ||
                   (event.place() == found->place() && event.sequence < found->sequence)))
       found = &event;
@@ -92,10 +88,9 @@ const Event* Machine::rival(uint64_t mask, int64_t first, int64_t last, uint64_t
 
 std::string Machine::conflict_text(const Event& holder, bool registers, uint64_t mask) const {
   const std::string where =
-      registers ? "MRF conflict on m" + std::to_string(__builtin_ctzll(mask & holder.mask))
-                : "VMEM conflict on VMEM";
-  return where + " with " + rows[program[holder.index].row].mnemonic + " (instruction " +
-         std::to_string(holder.index) + "), in flight until tick " + std::to_string(holder.tick());
+      registers ? "MRF conflict on m" + std::to_string(__builtin_ctzll(mask & holder.mask)) : "VMEM conflict on VMEM";
+  return where + " with " + rows[program[holder.index].row].mnemonic + " (instruction " + std::to_string(holder.index) +
+         "), in flight until tick " + std::to_string(holder.tick());
 }
 
 template void Machine::sets<false>(const Instruction&, int64_t&, int64_t&) const;

@@ -15,8 +15,7 @@ const Kernels* find_kernels(const char* name) {
                ? &kAvx512Kernels
                : nullptr;
   if (std::strcmp(name, "avx2") == 0)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                   __builtin_cpu_supports("f16c")
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")
                ? &kAvx2Kernels
                : nullptr;
 #endif

@@ -18,8 +18,10 @@ using Signed = std::conditional_t<Compat, Wide, int32_t>;
 
 template <bool Compat>
 inline Pattern<Compat> get(const Registers& r, int number) {
-  if constexpr (Compat) return static_cast<UnsignedWide>(r.wide[number]);
-  else return r.x[number];
+  if constexpr (Compat)
+    return static_cast<UnsignedWide>(r.wide[number]);
+  else
+    return r.x[number];
 }
 
 template <bool Compat>
@@ -33,8 +35,10 @@ inline void put(Registers& r, int number, Pattern<Compat> value) {
 
 template <bool Compat>
 inline bool less_unsigned(Pattern<Compat> a, Pattern<Compat> b) {
-  if constexpr (Compat) return static_cast<uint64_t>(a) < static_cast<uint64_t>(b);
-  else return a < b;
+  if constexpr (Compat)
+    return static_cast<uint64_t>(a) < static_cast<uint64_t>(b);
+  else
+    return a < b;
 }
 
 template <bool Compat>
@@ -65,9 +69,7 @@ inline Pattern<Compat> shift_right_signed(Pattern<Compat> value, int amount, boo
 
 // A sum, difference or left shift as 128 bits; false if it has more of them.
 inline bool fits_sum(Wide a, Wide b, Wide& sum) { return !__builtin_add_overflow(a, b, &sum); }
-inline bool fits_difference(Wide a, Wide b, Wide& rest) {
-  return !__builtin_sub_overflow(a, b, &rest);
-}
+inline bool fits_difference(Wide a, Wide b, Wide& rest) { return !__builtin_sub_overflow(a, b, &rest); }
 inline bool fits_shift(Wide value, Wide amount, Wide& shifted) {
   shifted = 0;
   if (value == 0) return true;
@@ -79,8 +81,10 @@ inline bool fits_shift(Wide value, Wide amount, Wide& shifted) {
 template <bool Compat>
 inline Pattern<Compat> shift_right(Pattern<Compat> value, int amount) {
   // The public model's integers have no highest bit, so a negative one stays negative.
-  if constexpr (Compat) return static_cast<UnsignedWide>(static_cast<Wide>(value) >> amount);
-  else return value >> amount;
+  if constexpr (Compat)
+    return static_cast<UnsignedWide>(static_cast<Wide>(value) >> amount);
+  else
+    return value >> amount;
 }
 
 }  // namespace
@@ -109,50 +113,85 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
   if constexpr (Compat) {
     const auto value = [&](int number) { return registers->wide[number]; };
     switch (op.effect) {
-      case Effect::addi: return bounded(fits_sum(value(op.b), sign_extend(op.imm, 12), wide));
-      case Effect::add: return bounded(fits_sum(value(op.b), value(op.c), wide));
-      case Effect::sub: return bounded(fits_difference(value(op.b), value(op.c), wide));
-      case Effect::slli: return bounded(fits_shift(value(op.b), op.imm, wide));
+      case Effect::addi:
+        return bounded(fits_sum(value(op.b), sign_extend(op.imm, 12), wide));
+      case Effect::add:
+        return bounded(fits_sum(value(op.b), value(op.c), wide));
+      case Effect::sub:
+        return bounded(fits_difference(value(op.b), value(op.c), wide));
+      case Effect::slli:
+        return bounded(fits_shift(value(op.b), op.imm, wide));
       case Effect::sll:
       case Effect::srl:
       case Effect::sra: {
         if (op.effect == Effect::sra && !quirks.sra_unbounded) break;
         const Wide amount = value(op.c);
         if (amount < 0) return rejects(amount);
-        if (op.effect == Effect::sll)
-          return bounded(fits_shift(value(op.b), amount, wide));
+        if (op.effect == Effect::sll) return bounded(fits_shift(value(op.b), amount, wide));
         set(static_cast<UnsignedWide>(value(op.b) >> static_cast<int>(amount > 127 ? 127 : amount)));
         return true;
       }
-      default: break;
+      default:
+        break;
     }
   }
   switch (op.effect) {
-    case Effect::addi: set(x(op.b) + immediate()); return true;
-    case Effect::xori: set(x(op.b) ^ immediate()); return true;
-    case Effect::ori: set(x(op.b) | immediate()); return true;
-    case Effect::andi: set(x(op.b) & immediate()); return true;
-    case Effect::slti: set(less_signed<Compat>(x(op.b), immediate())); return true;
-    case Effect::sltiu: set(less_unsigned<Compat>(x(op.b), immediate())); return true;
-    case Effect::slli: set(x(op.b) << op.imm); return true;
-    case Effect::srli: set(shift_right<Compat>(x(op.b), op.imm)); return true;
+    case Effect::addi:
+      set(x(op.b) + immediate());
+      return true;
+    case Effect::xori:
+      set(x(op.b) ^ immediate());
+      return true;
+    case Effect::ori:
+      set(x(op.b) | immediate());
+      return true;
+    case Effect::andi:
+      set(x(op.b) & immediate());
+      return true;
+    case Effect::slti:
+      set(less_signed<Compat>(x(op.b), immediate()));
+      return true;
+    case Effect::sltiu:
+      set(less_unsigned<Compat>(x(op.b), immediate()));
+      return true;
+    case Effect::slli:
+      set(x(op.b) << op.imm);
+      return true;
+    case Effect::srli:
+      set(shift_right<Compat>(x(op.b), op.imm));
+      return true;
     case Effect::srai:
       set(shift_right_signed<Compat>(x(op.b), op.imm, quirks.sra_unbounded));
       return true;
-    case Effect::add: set(x(op.b) + x(op.c)); return true;
-    case Effect::sub: set(x(op.b) - x(op.c)); return true;
-    case Effect::xor_: set(x(op.b) ^ x(op.c)); return true;
-    case Effect::or_: set(x(op.b) | x(op.c)); return true;
-    case Effect::and_: set(x(op.b) & x(op.c)); return true;
-    case Effect::slt: set(less_signed<Compat>(x(op.b), x(op.c))); return true;
-    case Effect::sltu: set(less_unsigned<Compat>(x(op.b), x(op.c))); return true;
-    case Effect::sll: set(x(op.b) << static_cast<int>(x(op.c) & 31)); return true;
+    case Effect::add:
+      set(x(op.b) + x(op.c));
+      return true;
+    case Effect::sub:
+      set(x(op.b) - x(op.c));
+      return true;
+    case Effect::xor_:
+      set(x(op.b) ^ x(op.c));
+      return true;
+    case Effect::or_:
+      set(x(op.b) | x(op.c));
+      return true;
+    case Effect::and_:
+      set(x(op.b) & x(op.c));
+      return true;
+    case Effect::slt:
+      set(less_signed<Compat>(x(op.b), x(op.c)));
+      return true;
+    case Effect::sltu:
+      set(less_unsigned<Compat>(x(op.b), x(op.c)));
+      return true;
+    case Effect::sll:
+      set(x(op.b) << static_cast<int>(x(op.c) & 31));
+      return true;
     case Effect::srl:
       set(shift_right<Compat>(x(op.b), static_cast<int>(x(op.c) & 31)));
       return true;
     case Effect::sra:
-      set(shift_right_signed<Compat>(x(op.b), static_cast<int>(x(op.c) & 31),
-                                     quirks.sra_unbounded));
+      set(shift_right_signed<Compat>(x(op.b), static_cast<int>(x(op.c) & 31), quirks.sra_unbounded));
       return true;
     case Effect::lui:
       set(static_cast<Pattern<Compat>>(static_cast<uint64_t>(int64_t(op.imm)) << 12));
@@ -169,17 +208,13 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
     case Effect::bne:
       return x(op.b) == x(op.c) || redirect<Compat>(op, index, tick, dropped, op.imm);
     case Effect::blt:
-      return !less_signed<Compat>(x(op.b), x(op.c)) ||
-             redirect<Compat>(op, index, tick, dropped, op.imm);
+      return !less_signed<Compat>(x(op.b), x(op.c)) || redirect<Compat>(op, index, tick, dropped, op.imm);
     case Effect::bge:
-      return less_signed<Compat>(x(op.b), x(op.c)) ||
-             redirect<Compat>(op, index, tick, dropped, op.imm);
+      return less_signed<Compat>(x(op.b), x(op.c)) || redirect<Compat>(op, index, tick, dropped, op.imm);
     case Effect::bltu:
-      return !less_unsigned<Compat>(x(op.b), x(op.c)) ||
-             redirect<Compat>(op, index, tick, dropped, op.imm);
+      return !less_unsigned<Compat>(x(op.b), x(op.c)) || redirect<Compat>(op, index, tick, dropped, op.imm);
     case Effect::bgeu:
-      return less_unsigned<Compat>(x(op.b), x(op.c)) ||
-             redirect<Compat>(op, index, tick, dropped, op.imm);
+      return less_unsigned<Compat>(x(op.b), x(op.c)) || redirect<Compat>(op, index, tick, dropped, op.imm);
     case Effect::jal: {
       // The public model with byte addresses drops the top bit of the offset.
       const int32_t offset = Compat && step_ == 4 ? sign_extend(op.imm, 20) : op.imm;
@@ -194,7 +229,9 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
       set(extend<Compat>(link));
       return redirect<Compat>(op, index, tick, dropped, target);
     }
-    case Effect::seli: write_scale<Compat>(op.a, op.imm & 0xFF); return true;
+    case Effect::seli:
+      write_scale<Compat>(op.a, op.imm & 0xFF);
+      return true;
     case Effect::csrrw:
     case Effect::csrrs:
     case Effect::csrrc:
@@ -217,7 +254,8 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
       return true;
     case Effect::delay:
     case Effect::fence:
-    case Effect::dma_wait: return true;
+    case Effect::dma_wait:
+      return true;
     case Effect::lb:
     case Effect::lh:
     case Effect::lw:
@@ -228,18 +266,23 @@ bool Machine::execute(const Instruction& op, int32_t index, int64_t tick, bool& 
     case Effect::sh:
     case Effect::sw:
     case Effect::vload:
-    case Effect::vstore: return memory<Compat>(op, index, tick, dropped);
+    case Effect::vstore:
+      return memory<Compat>(op, index, tick, dropped);
     case Effect::dma_load:
-    case Effect::dma_store: return transfer<Compat>(op, index, tick, dropped);
-    case Effect::dma_config: r.dma_base = static_cast<uint32_t>(x(op.b)); return true;
-    default: tensor(op); return true;
+    case Effect::dma_store:
+      return transfer<Compat>(op, index, tick, dropped);
+    case Effect::dma_config:
+      r.dma_base = static_cast<uint32_t>(x(op.b));
+      return true;
+    default:
+      tensor(op);
+      return true;
   }
 }
 
 // `target` is an offset of bytes from the instruction, or for jalr the address itself.
 template <bool Compat>
-bool Machine::redirect(const Instruction& op, int32_t index, int64_t tick, bool& dropped,
-                       Wide target) {
+bool Machine::redirect(const Instruction& op, int32_t index, int64_t tick, bool& dropped, Wide target) {
   if (op.effect != Effect::jalr) {
     const int64_t offset = static_cast<int64_t>(target);
     const int64_t steps = step_ == 4 ? offset : offset >> 2;
@@ -252,8 +295,7 @@ bool Machine::redirect(const Instruction& op, int32_t index, int64_t tick, bool&
   const int64_t last_slot = fetching() + (settings.delay_slots - 2) * step_;
   if (progress.window[1] >= end_ || last_slot >= end_) {
     if (Compat) return true;  // silently lost
-    return fault(index, tick, FaultKind::illegal, dropped,
-                 "fewer instructions follow than there are delay slots");
+    return fault(index, tick, FaultKind::illegal, dropped, "fewer instructions follow than there are delay slots");
   }
   taken_ = true;
   target_ = target > kNever ? kNever : static_cast<int64_t>(target);
@@ -279,8 +321,8 @@ void Machine::write_scale(int number, uint8_t value) {
 }
 
 template <bool Compat>
-bool Machine::in_range(const SparseMemory& space, const char* name, Wide& start, Wide count,
-                       int64_t align, int32_t index, int64_t tick, bool& dropped) {
+bool Machine::in_range(const SparseMemory& space, const char* name, Wide& start, Wide count, int64_t align,
+                       int32_t index, int64_t tick, bool& dropped) {
   const auto access = [&] {
     return std::string(name) + " access of " + decimal(count) + " bytes at " + hexadecimal(start);
   };
@@ -306,19 +348,16 @@ bool Machine::memory(const Instruction& op, int32_t index, int64_t tick, bool& d
     value = static_cast<uint32_t>(get<Compat>(r, op.c)) & mask;
     if (Compat && op.size > 1 && value >> (8 * op.size - 1))
       return fault(index, tick, FaultKind::illegal, dropped,
-                   rows[op.row].mnemonic + " of " + hexadecimal(value) +
-                       ": the public model rejects it");
+                   rows[op.row].mnemonic + " of " + hexadecimal(value) + ": the public model rejects it");
   }
-  Wide start = tensors ? address<Compat>(op.b, 32 * int64_t(op.imm & 0xFFF))
-                       : address<Compat>(op.b, sign_extend(op.imm, 12));
-  if (!in_range<Compat>(vmem, "vmem", start, op.size, tensors ? 32 : op.size, index, tick, dropped))
-    return false;
+  Wide start =
+      tensors ? address<Compat>(op.b, 32 * int64_t(op.imm & 0xFFF)) : address<Compat>(op.b, sign_extend(op.imm, 12));
+  if (!in_range<Compat>(vmem, "vmem", start, op.size, tensors ? 32 : op.size, index, tick, dropped)) return false;
   if (dropped) return true;
   const bool load = op.effect == Effect::lh || op.effect == Effect::lhu || op.effect == Effect::lw;
   if (Compat && load && settings.accidents.misaligned_load_faults && start % op.size)
     return fault(index, tick, FaultKind::misaligned, dropped,
-                 rows[op.row].mnemonic + " at " + hexadecimal(start) +
-                     ": the public model rejects it");
+                 rows[op.row].mnemonic + " at " + hexadecimal(start) + ": the public model rejects it");
   const uint64_t at = static_cast<uint64_t>(start);
   if (op.effect == Effect::vload) {
     vmem.read(at, r.m[op.a], op.size);
@@ -352,11 +391,9 @@ bool Machine::transfer(const Instruction& op, int32_t index, int64_t tick, bool&
   const int64_t limit = settings.dma.max_bytes;
   if (limit && count > limit)
     return fault(index, tick, FaultKind::bounds, dropped,
-                 "a transfer of " + decimal(count) + " bytes exceeds the " +
-                     std::to_string(limit) + " allowed");
+                 "a transfer of " + decimal(count) + " bytes exceeds the " + std::to_string(limit) + " allowed");
   if (Compat && count == 0 && !load && settings.accidents.zero_byte_store_faults)
-    return fault(index, tick, FaultKind::bounds, dropped,
-                 "the public model rejects a store of 0 bytes");
+    return fault(index, tick, FaultKind::bounds, dropped, "the public model rejects a store of 0 bytes");
   Wide inside = address<Compat>(load ? op.a : op.b, 0);
   Wide outside = (Wide(registers->dma_base) << 32) + address<Compat>(load ? op.b : op.a, 0);
   if (!in_range<Compat>(vmem, "vmem", inside, count, 32, index, tick, dropped)) return false;

@@ -61,8 +61,7 @@ bool Machine::complete(Event& event) {
   const Instruction& op = program[event.index];
   if (event.dropped) {
     // A dropped transfer still takes its place in the queue of late ones.
-  } else if (settings.conflict == Rule::ignore &&
-             !check_pairs(op, event.index, event.tick(), event.dropped)) {
+  } else if (settings.conflict == Rule::ignore && !check_pairs(op, event.index, event.tick(), event.dropped)) {
     return false;
   }
   if (op.kind >= Class::dma_load && settings.dma_policy != DmaPolicy::exact) {
@@ -121,8 +120,7 @@ bool Machine::accept() {
     ++p.operations[0];
     p.busy[0] += op.kind != Class::delay;
     if (!p.dropped) {
-      if ((op.flags & (kFootprintEnds | kSpanEnds)) && !check_pairs(op, index, tick, p.dropped))
-        return false;
+      if ((op.flags & (kFootprintEnds | kSpanEnds)) && !check_pairs(op, index, tick, p.dropped)) return false;
       if (!p.dropped && !execute<Compat>(op, index, tick, p.dropped)) return false;
     }
     p.last = std::max(p.last, tick);
@@ -179,15 +177,13 @@ bool Machine::accept_unit(const Instruction& op, int32_t index, int64_t tick) {
       const bool blocks = event.first_block != event.last_block;
       if (p.held_registers & op.mask) {
         const Event* holder = rival(op.mask, 0, 0, 0);
-        if (!fault(index, tick, FaultKind::bank_conflict, event.dropped,
-                   conflict_text(*holder, true, op.mask)))
+        if (!fault(index, tick, FaultKind::bank_conflict, event.dropped, conflict_text(*holder, true, op.mask)))
           return false;
         p.shared_registers = true;
       }
       if (blocks && p.vmem_holders) {
         const Event* holder = rival(0, event.first_block, event.last_block, 0);
-        if (holder && !fault(index, tick, FaultKind::bank_conflict, event.dropped,
-                             conflict_text(*holder, false, 0)))
+        if (holder && !fault(index, tick, FaultKind::bank_conflict, event.dropped, conflict_text(*holder, false, 0)))
           return false;
       }
       p.held_registers |= event.mask;
@@ -213,8 +209,7 @@ void Machine::count(const Instruction& op, int32_t index, int64_t dispatch) {
   if (tracing && dispatch <= trace_last) {
     const bool channel = op.kind >= Class::dma_load || op.kind == Class::wait;
     const int8_t unit = p.dropped ? int8_t(0) : op.kind == Class::wait ? int8_t(-1) : int8_t(op.unit);
-    trace.push_back({index, unit, channel ? int8_t(op.e) : int8_t(-1), p.claim, dispatch, 0,
-                     kNever, 0});
+    trace.push_back({index, unit, channel ? int8_t(op.e) : int8_t(-1), p.claim, dispatch, 0, kNever, 0});
     p.row_open = true;
   }
 }
@@ -230,22 +225,19 @@ bool Machine::claim() {
   p.seen = 0;
   p.examine = p.claim;
   if (op.flags & kAbsent) {
-    if (!fault(index, p.claim, FaultKind::illegal, p.dropped,
-               "this profile does not have the instruction"))
+    if (!fault(index, p.claim, FaultKind::illegal, p.dropped, "this profile does not have the instruction"))
       return false;
   }
   if (op.flags & kTransfer) {
     if (p.since_transfer < settings.delay_slots && settings.transfer_in_slot_faults &&
-        !fault(index, p.claim, FaultKind::delay_slot, p.dropped,
-               "a control transfer in a delay slot of another"))
+        !fault(index, p.claim, FaultKind::delay_slot, p.dropped, "a control transfer in a delay slot of another"))
       return false;
     p.since_transfer = 0;
   } else {
     ++p.since_transfer;
   }
   if (op.kind == Class::delay && op.imm < 0)
-    return fault(index, p.claim, FaultKind::illegal, p.dropped,
-                 "negative delay " + std::to_string(op.imm));
+    return fault(index, p.claim, FaultKind::illegal, p.dropped, "negative delay " + std::to_string(op.imm));
   return true;
 }
 
@@ -315,15 +307,12 @@ Machine::Decoded Machine::decode(int64_t limit) {
   };
   if (!dma && p.examine < p.free[op.unit]) {
     const int64_t until = p.free[op.unit];
-    const auto text = [&] {
-      return settings.units[op.unit] + " is busy until tick " + std::to_string(until);
-    };
+    const auto text = [&] { return settings.units[op.unit] + " is busy until tick " + std::to_string(until); };
     if (settings.busy == Rule::fault) {
       fault(index, p.examine, FaultKind::structural, p.dropped, text());
       return Decoded::stopped;
     }
-    if (settings.note_busy && first_time(FaultKind::structural))
-      note(index, p.examine, FaultKind::structural, text());
+    if (settings.note_busy && first_time(FaultKind::structural)) note(index, p.examine, FaultKind::structural, text());
     if (!wait_until<Compat>(until, limit, Lost::unit_busy, result)) return result;
   }
   if (dma && p.examine < p.clear[op.e]) {
@@ -332,8 +321,7 @@ Machine::Decoded Machine::decode(int64_t limit) {
       fault(index, p.examine, FaultKind::channel_busy, p.dropped, text);
       return Decoded::stopped;
     }
-    if (first_time(FaultKind::channel_busy))
-      note(index, p.examine, FaultKind::channel_busy, text);
+    if (first_time(FaultKind::channel_busy)) note(index, p.examine, FaultKind::channel_busy, text);
     if (!wait_until<Compat>(p.clear[op.e], limit, Lost::channel_busy, result)) return result;
   }
   if (settings.conflict == Rule::stall) {
@@ -402,8 +390,7 @@ Stop Machine::run_as(const Limits& limits) {
         // The public model still decodes in the tick of the halt, and may fault on it.
         const int64_t tick = p.claim;
         p.frozen_pc = before_claim();
-        if (Compat && p.window[0] < end_ &&
-            (!claim<Compat>() || decode<Compat>(tick) == Decoded::stopped))
+        if (Compat && p.window[0] < end_ && (!claim<Compat>() || decode<Compat>(tick) == Decoded::stopped))
           return Stop::fault;
         return finish<Compat>(Stop::halt, tick);
       }
@@ -420,9 +407,12 @@ Stop Machine::run_as(const Limits& limits) {
       if (!claim<Compat>()) return Stop::fault;
     }
     switch (decode<Compat>(limit)) {
-      case Decoded::dispatched: break;
-      case Decoded::holding: return pause<Compat>(limit);
-      case Decoded::stopped: return Stop::fault;
+      case Decoded::dispatched:
+        break;
+      case Decoded::holding:
+        return pause<Compat>(limit);
+      case Decoded::stopped:
+        return Stop::fault;
     }
   }
 }

@@ -26,7 +26,14 @@ constexpr int kMaxSlots = 8;
 enum class Rule : uint8_t { fault, stall, ignore };
 enum class DmaPolicy : uint8_t { exact, early, late };
 enum class FaultKind : uint8_t {
-  structural, bank_conflict, channel_busy, delay_slot, pair_range, bounds, misaligned, illegal
+  structural,
+  bank_conflict,
+  channel_busy,
+  delay_slot,
+  pair_range,
+  bounds,
+  misaligned,
+  illegal
 };
 enum class Lost : uint8_t { delay, dma_wait, unit_busy, channel_busy, dependency, count };
 enum class Stop : uint8_t { none, end, halt, fault, limit, until, breakpoint, watch, slice };
@@ -36,16 +43,9 @@ enum class Class : uint8_t { scalar, delay, wait, unit, dma_load, dma_store, dma
 
 // What an instruction does; the names of the table's effects are mapped to these.
 enum class Effect : uint8_t {
-  addi, slti, sltiu, xori, ori, andi, slli, srli, srai,
-  add, sub, sll, slt, sltu, xor_, srl, sra, or_, and_,
-  lui, auipc, beq, bne, blt, bge, bltu, bgeu, jal, jalr,
-  delay, seli, csrrw, csrrs, csrrc, csrrwi, csrrsi, csrrci, ecall, ebreak, fence,
-  lb, lh, lw, lbu, lhu, seld, sb, sh, sw, vload, vstore,
-  push_weight, push_fp8, push_bf16, pop_fp8, pop_bf16, matmul, matmul_acc,
-  vadd, vsub, vmul, vminimum, vmaximum, vredsum, vredmin, vredmax,
-  vredsum_row, vredmin_row, vredmax_row, vmov, vrecip, vexp, vexp2, vpack, vunpack, vrelu,
-  vsin, vcos, vtanh, vlog2, vsqrt, vsquare, vcube,
-  vli_all, vli_row, vli_col, vli_one, vtrpose, dma_load, dma_store, dma_config, dma_wait,
+#define EFFECT(name, here) here,
+#include "effects.def"
+#undef EFFECT
 };
 
 // A byte count that time and conflict sets can be computed from, whatever the register.
@@ -56,6 +56,7 @@ inline int64_t byte_count(Wide value) {
 
 // The effect of a name in the table; throws std::invalid_argument for an unknown one.
 Effect effect_named(const std::string& name);
+std::vector<std::string> effect_names();
 
 // An operand of a table row: where its value goes, what it may be, which registers it covers.
 struct OperandRow {
@@ -155,8 +156,8 @@ struct Registers {
   Wide csr[4096];  // 32 bits of them but in compat mode
   uint32_t dma_base;
   alignas(64) uint8_t m[64][1024];
-  alignas(64) uint8_t w[4][1024];        // mxu0.w0, mxu0.w1, mxu1.w0, mxu1.w1
-  alignas(64) float weight[4][1024];     // the same, expanded
+  alignas(64) uint8_t w[4][1024];     // mxu0.w0, mxu0.w1, mxu1.w0, mxu1.w1
+  alignas(64) float weight[4][1024];  // the same, expanded
   alignas(64) uint16_t acc[4][1024];
 };
 
@@ -186,11 +187,11 @@ struct Progress {
   bool latched = false;     // dispatched in `dispatch`, accepted the tick after
   bool dropped = false;     // a recorded fault took the effect of that instruction
   bool halting = false;
-  uint8_t seen = 0;         // hazards recorded for the instruction in decode
-  int64_t claim = 2;        // of the instruction in decode, or of the next one
-  int64_t examine = 2;      // first tick in which decode has not yet looked at it
+  uint8_t seen = 0;     // hazards recorded for the instruction in decode
+  int64_t claim = 2;    // of the instruction in decode, or of the next one
+  int64_t examine = 2;  // first tick in which decode has not yet looked at it
   int64_t dispatch = 0;
-  int64_t last = 0;         // latest tick in which anything happens so far
+  int64_t last = 0;                    // latest tick in which anything happens so far
   int64_t window[kMaxSlots + 2] = {};  // f(i), f(i+1), … f(i + slots)
   int64_t since_transfer = kNever;
   int64_t free[kMaxUnits] = {};
@@ -200,10 +201,10 @@ struct Progress {
   uint64_t held_registers = 0;
   bool shared_registers = false;  // a recorded conflict let two operations hold a register
   int64_t vmem_holders = 0;
-  int64_t passed = -1;      // dispatch count at the claim point last stopped at
+  int64_t passed = -1;  // dispatch count at the claim point last stopped at
   Stop outcome = Stop::none;
-  int64_t frozen_pc = -1;   // fetch address at a fault or halt
-  bool row_open = false;    // the last trace row awaits its end
+  int64_t frozen_pc = -1;  // fetch address at a fault or halt
+  bool row_open = false;   // the last trace row awaits its end
   // statistics
   int64_t instructions = 0;
   int64_t operations[kMaxUnits] = {}, busy[kMaxUnits] = {};
@@ -231,18 +232,17 @@ struct Snapshot {
 };
 
 struct Limits {
-  int64_t tick = kNever;             // stop after this tick
-  int64_t instructions = kNever;     // stop at the claim point with this many dispatched
-  int64_t index = -1;                // stop at the claim point of this instruction
-  int64_t slice = 1 << 20;           // return to the caller after this many
+  int64_t tick = kNever;          // stop after this tick
+  int64_t instructions = kNever;  // stop at the claim point with this many dispatched
+  int64_t index = -1;             // stop at the claim point of this instruction
+  int64_t slice = 1 << 20;        // return to the caller after this many
 };
 
 class Machine {
  public:
   Machine(Settings settings, std::vector<Row> rows, const Kernels& kernels);
 
-  void load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width,
-            bool keep_memory = false);
+  void load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width, bool keep_memory = false);
   void reset();    // tick 0, registers and memory as at power-on
   void restart();  // the same, but memory keeps its content
   Stop run(const Limits& limits);
@@ -272,34 +272,49 @@ class Machine {
  private:
   enum class Decoded : uint8_t { dispatched, holding, stopped };
 
-  template <bool Compat> Stop run_as(const Limits& limits);
-  template <bool Compat> Decoded decode(int64_t limit);
-  template <bool Compat> bool claim();
-  template <bool Compat> bool accept();
-  template <bool Compat> bool accept_unit(const Instruction& op, int32_t index, int64_t tick);
-  template <bool Compat> bool settle(uint64_t limit);
-  template <bool Compat> bool settle_due(uint64_t limit);
-  template <bool Compat> bool complete(Event& event);
-  template <bool Compat> bool land_late(int channel, int64_t tick);
-  template <bool Compat> Stop finish(Stop reason, int64_t tick);
-  template <bool Compat> Stop pause(int64_t limit);
-  template <bool Compat> bool wait_until(int64_t until, int64_t limit, Lost cause, Decoded& result);
-  template <bool Compat> void sets(const Instruction& op, int64_t& first, int64_t& last) const;
+  template <bool Compat>
+  Stop run_as(const Limits& limits);
+  template <bool Compat>
+  Decoded decode(int64_t limit);
+  template <bool Compat>
+  bool claim();
+  template <bool Compat>
+  bool accept();
+  template <bool Compat>
+  bool accept_unit(const Instruction& op, int32_t index, int64_t tick);
+  template <bool Compat>
+  bool settle(uint64_t limit);
+  template <bool Compat>
+  bool settle_due(uint64_t limit);
+  template <bool Compat>
+  bool complete(Event& event);
+  template <bool Compat>
+  bool land_late(int channel, int64_t tick);
+  template <bool Compat>
+  Stop finish(Stop reason, int64_t tick);
+  template <bool Compat>
+  Stop pause(int64_t limit);
+  template <bool Compat>
+  bool wait_until(int64_t until, int64_t limit, Lost cause, Decoded& result);
+  template <bool Compat>
+  void sets(const Instruction& op, int64_t& first, int64_t& last) const;
 
   // Values: effects.cpp. False when the operation broke a rule and the run stops.
-  template <bool Compat> bool execute(const Instruction& op, int32_t index, int64_t tick,
-                                      bool& dropped);
-  template <bool Compat> bool redirect(const Instruction& op, int32_t index, int64_t tick,
-                                       bool& dropped, Wide target);
-  template <bool Compat> bool memory(const Instruction& op, int32_t index, int64_t tick,
-                                     bool& dropped);
-  template <bool Compat> bool transfer(const Instruction& op, int32_t index, int64_t tick,
-                                       bool& dropped);
-  template <bool Compat> bool in_range(const SparseMemory& space, const char* name, Wide& start,
-                                       Wide count, int64_t align, int32_t index, int64_t tick,
-                                       bool& dropped);
-  template <bool Compat> Wide address(int base, int64_t offset) const;
-  template <bool Compat> void write_scale(int number, uint8_t value);
+  template <bool Compat>
+  bool execute(const Instruction& op, int32_t index, int64_t tick, bool& dropped);
+  template <bool Compat>
+  bool redirect(const Instruction& op, int32_t index, int64_t tick, bool& dropped, Wide target);
+  template <bool Compat>
+  bool memory(const Instruction& op, int32_t index, int64_t tick, bool& dropped);
+  template <bool Compat>
+  bool transfer(const Instruction& op, int32_t index, int64_t tick, bool& dropped);
+  template <bool Compat>
+  bool in_range(const SparseMemory& space, const char* name, Wide& start, Wide count, int64_t align, int32_t index,
+                int64_t tick, bool& dropped);
+  template <bool Compat>
+  Wide address(int base, int64_t offset) const;
+  template <bool Compat>
+  void write_scale(int number, uint8_t value);
   void tensor(const Instruction& op);
 
   Stop claim_point(const Limits& limits);
@@ -333,7 +348,7 @@ class Machine {
   std::vector<Event> events_;
   size_t head_ = 0;
   std::vector<LateTransfer> late_;
-  bool taken_ = false;     // by the scalar instruction executed last
+  bool taken_ = false;  // by the scalar instruction executed last
   int64_t target_ = 0;
 };
 

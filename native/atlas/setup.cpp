@@ -9,45 +9,21 @@ namespace atlas {
 
 Effect effect_named(const std::string& name) {
   static const std::map<std::string, Effect> effects = {
-      {"addi", Effect::addi}, {"slti", Effect::slti}, {"sltiu", Effect::sltiu},
-      {"xori", Effect::xori}, {"ori", Effect::ori}, {"andi", Effect::andi},
-      {"slli", Effect::slli}, {"srli", Effect::srli}, {"srai", Effect::srai},
-      {"add", Effect::add}, {"sub", Effect::sub}, {"sll", Effect::sll}, {"slt", Effect::slt},
-      {"sltu", Effect::sltu}, {"xor", Effect::xor_}, {"srl", Effect::srl}, {"sra", Effect::sra},
-      {"or", Effect::or_}, {"and", Effect::and_}, {"lui", Effect::lui}, {"auipc", Effect::auipc},
-      {"beq", Effect::beq}, {"bne", Effect::bne}, {"blt", Effect::blt}, {"bge", Effect::bge},
-      {"bltu", Effect::bltu}, {"bgeu", Effect::bgeu}, {"jal", Effect::jal}, {"jalr", Effect::jalr},
-      {"delay", Effect::delay}, {"seli", Effect::seli}, {"csrrw", Effect::csrrw},
-      {"csrrs", Effect::csrrs}, {"csrrc", Effect::csrrc}, {"csrrwi", Effect::csrrwi},
-      {"csrrsi", Effect::csrrsi}, {"csrrci", Effect::csrrci}, {"ecall", Effect::ecall},
-      {"ebreak", Effect::ebreak}, {"fence", Effect::fence}, {"lb", Effect::lb},
-      {"lh", Effect::lh}, {"lw", Effect::lw}, {"lbu", Effect::lbu}, {"lhu", Effect::lhu},
-      {"seld", Effect::seld}, {"sb", Effect::sb}, {"sh", Effect::sh}, {"sw", Effect::sw},
-      {"vload", Effect::vload}, {"vstore", Effect::vstore},
-      {"vmatpush.weight", Effect::push_weight}, {"vmatpush.acc.fp8", Effect::push_fp8},
-      {"vmatpush.acc.bf16", Effect::push_bf16}, {"vmatpop.fp8.acc", Effect::pop_fp8},
-      {"vmatpop.bf16.acc", Effect::pop_bf16}, {"vmatmul", Effect::matmul},
-      {"vmatmul.acc", Effect::matmul_acc}, {"vadd.bf16", Effect::vadd},
-      {"vsub.bf16", Effect::vsub}, {"vmul.bf16", Effect::vmul},
-      {"vminimum.bf16", Effect::vminimum}, {"vmaximum.bf16", Effect::vmaximum},
-      {"vredsum.bf16", Effect::vredsum}, {"vredmin.bf16", Effect::vredmin},
-      {"vredmax.bf16", Effect::vredmax}, {"vredsum.row.bf16", Effect::vredsum_row},
-      {"vredmin.row.bf16", Effect::vredmin_row}, {"vredmax.row.bf16", Effect::vredmax_row},
-      {"vmov", Effect::vmov}, {"vrecip.bf16", Effect::vrecip}, {"vexp.bf16", Effect::vexp},
-      {"vexp2.bf16", Effect::vexp2}, {"vpack.bf16.fp8", Effect::vpack},
-      {"vunpack.fp8.bf16", Effect::vunpack}, {"vrelu.bf16", Effect::vrelu},
-      {"vsin.bf16", Effect::vsin}, {"vcos.bf16", Effect::vcos}, {"vtanh.bf16", Effect::vtanh},
-      {"vlog2.bf16", Effect::vlog2}, {"vsqrt.bf16", Effect::vsqrt},
-      {"vsquare.bf16", Effect::vsquare}, {"vcube.bf16", Effect::vcube},
-      {"vli.all", Effect::vli_all}, {"vli.row", Effect::vli_row}, {"vli.col", Effect::vli_col},
-      {"vli.one", Effect::vli_one}, {"vtrpose.xlu", Effect::vtrpose},
-      {"dma.load", Effect::dma_load}, {"dma.store", Effect::dma_store},
-      {"dma.config", Effect::dma_config}, {"dma.wait", Effect::dma_wait},
+#define EFFECT(name, here) {name, Effect::here},
+#include "effects.def"
+#undef EFFECT
   };
   const auto found = effects.find(name);
-  if (found == effects.end())
-    throw std::invalid_argument("the native machine has no effect named " + name);
+  if (found == effects.end()) throw std::invalid_argument("the native machine has no effect named " + name);
   return found->second;
+}
+
+std::vector<std::string> effect_names() {
+  return {
+#define EFFECT(name, here) name,
+#include "effects.def"
+#undef EFFECT
+  };
 }
 
 namespace {
@@ -56,24 +32,32 @@ namespace {
 int64_t most_of(Effect effect, OperandRow::Place place) {
   using Place = OperandRow::Place;
   switch (place) {
-    case Place::channel: return kChannels - 1;
-    case Place::e: return 31;
+    case Place::channel:
+      return kChannels - 1;
+    case Place::e:
+      return 31;
     case Place::imm:
       if (effect >= Effect::slli && effect <= Effect::srai) return 31;
       return effect >= Effect::csrrw && effect <= Effect::csrrci ? 4095 : INT32_MAX;
-    default: break;
+    default:
+      break;
   }
   switch (effect) {
     case Effect::push_weight:
     case Effect::push_fp8:
-    case Effect::push_bf16: return place == Place::a ? 1 : 63;
+    case Effect::push_bf16:
+      return place == Place::a ? 1 : 63;
     case Effect::pop_fp8:
-    case Effect::pop_bf16: return place == Place::a ? 63 : 1;
+    case Effect::pop_bf16:
+      return place == Place::a ? 63 : 1;
     case Effect::matmul:
-    case Effect::matmul_acc: return place == Place::b ? 63 : 1;
+    case Effect::matmul_acc:
+      return place == Place::b ? 63 : 1;
     case Effect::vload:
-    case Effect::vstore: return place == Place::a ? 63 : 31;
-    default: return effect >= Effect::vadd && effect <= Effect::vtrpose ? 63 : 31;
+    case Effect::vstore:
+      return place == Place::a ? 63 : 31;
+    default:
+      return effect >= Effect::vadd && effect <= Effect::vtrpose ? 63 : 31;
   }
 }
 
@@ -84,33 +68,26 @@ int64_t least_of(Effect effect, OperandRow::Place place) {
 }  // namespace
 
 Machine::Machine(Settings given, std::vector<Row> table, const Kernels& kernels)
-    : settings(std::move(given)), rows(std::move(table)),
-      registers(std::make_unique<Registers>()), kernels_(kernels) {
+    : settings(std::move(given)), rows(std::move(table)), registers(std::make_unique<Registers>()), kernels_(kernels) {
   const auto require = [](bool holds, const char* what) {
     if (!holds) throw std::invalid_argument(what);
   };
   const int units = static_cast<int>(settings.units.size());
   require(units >= 1 && units <= kMaxUnits, "a machine has 1 to 8 units");
   require(settings.pc_step == 1 || settings.pc_step == 4, "pc_step must be 1 or 4");
-  require(settings.delay_slots >= 1 && settings.delay_slots <= kMaxSlots,
-          "delay_slots must be 1 to 8");
-  require(settings.tile_registers == 1 || settings.tile_registers == 2,
-          "tile_registers must be 1 or 2");
-  require(settings.vmem_bytes >= 1024 && settings.vmem_bytes <= 1ull << 32,
-          "VMEM must have 1 KiB to 4 GiB");
-  require(settings.dram_bytes >= 1024 && settings.dram_bytes <= 1ull << 44,
-          "DRAM must have 1 KiB to 16 TiB");
+  require(settings.delay_slots >= 1 && settings.delay_slots <= kMaxSlots, "delay_slots must be 1 to 8");
+  require(settings.tile_registers == 1 || settings.tile_registers == 2, "tile_registers must be 1 or 2");
+  require(settings.vmem_bytes >= 1024 && settings.vmem_bytes <= 1ull << 32, "VMEM must have 1 KiB to 4 GiB");
+  require(settings.dram_bytes >= 1024 && settings.dram_bytes <= 1ull << 44, "DRAM must have 1 KiB to 16 TiB");
   const DmaLaw& law = settings.dma;
-  for (int64_t number : {law.minimum, law.link_bytes, law.link_ticks, law.command_bytes,
-                         law.vmem_bytes, law.max_bytes})
+  for (int64_t number : {law.minimum, law.link_bytes, law.link_ticks, law.command_bytes, law.vmem_bytes, law.max_bytes})
     require(number >= 0 && number <= 1ll << 32, "a DMA number must be 0 to 2^32");
   require(law.vmem_bytes >= 1 && law.minimum >= 1, "DMA times must be positive");
   require(rows.size() <= 256, "the table has more than 256 rows");
   for (const Row& row : rows) {
     require(row.unit >= 0 && row.unit < units, "an instruction has no unit");
     require(row.latency >= 1 && row.latency <= 1u << 24, "a latency must be 1 to 2^24");
-    require(row.interval >= 1 && row.interval <= row.latency,
-            "an interval must be 1 to the latency");
+    require(row.interval >= 1 && row.interval <= row.latency, "an interval must be 1 to the latency");
     require(row.mxu == 0 || row.mxu == 1, "there are two matrix units");
     require(row.kind != Class::unit || row.unit != 0, "unit 0 takes scalar instructions only");
     require(row.kind == Class::unit || row.kind >= Class::dma_load || row.unit == 0,
@@ -122,11 +99,9 @@ Machine::Machine(Settings given, std::vector<Row> table, const Kernels& kernels)
     if (row.effect >= Effect::lb && row.effect <= Effect::sw)
       require(row.bytes == 1 || row.bytes == 2 || row.bytes == 4, "a scalar has 1, 2 or 4 bytes");
     for (const OperandRow& operand : row.operands) {
-      require(operand.span >= 1 && operand.span <= 2 && operand.footprint >= 1 &&
-                  operand.footprint <= 2,
+      require(operand.span >= 1 && operand.span <= 2 && operand.footprint >= 1 && operand.footprint <= 2,
               "an operand covers one or two registers");
-      require(operand.low >= least_of(row.effect, operand.place) &&
-                  operand.high <= most_of(row.effect, operand.place),
+      require(operand.low >= least_of(row.effect, operand.place) && operand.high <= most_of(row.effect, operand.place),
               "an operand's range does not fit its effect");
     }
   }
@@ -135,14 +110,13 @@ Machine::Machine(Settings given, std::vector<Row> table, const Kernels& kernels)
   reset();
 }
 
-void Machine::load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width,
-                   bool keep_memory) {
+void Machine::load(const uint8_t* opcodes, const int32_t* operands, size_t count, size_t width, bool keep_memory) {
   if (count > size_t(1) << 28) throw std::invalid_argument("the program is too long");
   std::vector<Instruction> loaded(count);
   for (size_t i = 0; i < count; ++i) {
     if (opcodes[i] >= rows.size())
-      throw std::invalid_argument("instruction " + std::to_string(i) + " has opcode " +
-                                  std::to_string(opcodes[i]) + ", the table ends before");
+      throw std::invalid_argument("instruction " + std::to_string(i) + " has opcode " + std::to_string(opcodes[i]) +
+                                  ", the table ends before");
     const Row& row = rows[opcodes[i]];
     Instruction op{};
     op.effect = row.effect;
@@ -153,24 +127,32 @@ void Machine::load(const uint8_t* opcodes, const int32_t* operands, size_t count
     op.interval = row.interval;
     op.size = static_cast<uint16_t>(row.bytes);
     op.mxu = static_cast<uint8_t>(row.mxu);
-    op.flags = (row.present ? 0 : kAbsent) | (row.transfer ? kTransfer : 0) |
-               (row.tensor_memory ? kTensorMemory : 0);
+    op.flags = (row.present ? 0 : kAbsent) | (row.transfer ? kTransfer : 0) | (row.tensor_memory ? kTensorMemory : 0);
     if (row.operands.size() > width) throw std::invalid_argument("operand columns are missing");
     for (size_t k = 0; k < row.operands.size(); ++k) {
       const OperandRow& operand = row.operands[k];
       const int32_t value = operands[i * width + k];
       if (value < operand.low || value > operand.high)
-        throw std::invalid_argument(
-            "operand " + std::to_string(k + 1) + " of instruction " + std::to_string(i) + " (" +
-            row.mnemonic + ") is " + std::to_string(value) + ", must be " +
-            std::to_string(operand.low) + " to " + std::to_string(operand.high));
+        throw std::invalid_argument("operand " + std::to_string(k + 1) + " of instruction " + std::to_string(i) + " (" +
+                                    row.mnemonic + ") is " + std::to_string(value) + ", must be " +
+                                    std::to_string(operand.low) + " to " + std::to_string(operand.high));
       switch (operand.place) {
-        case OperandRow::Place::a: op.a = static_cast<uint8_t>(value); break;
-        case OperandRow::Place::b: op.b = static_cast<uint8_t>(value); break;
-        case OperandRow::Place::c: op.c = static_cast<uint8_t>(value); break;
+        case OperandRow::Place::a:
+          op.a = static_cast<uint8_t>(value);
+          break;
+        case OperandRow::Place::b:
+          op.b = static_cast<uint8_t>(value);
+          break;
+        case OperandRow::Place::c:
+          op.c = static_cast<uint8_t>(value);
+          break;
         case OperandRow::Place::e:
-        case OperandRow::Place::channel: op.e = static_cast<uint8_t>(value); break;
-        case OperandRow::Place::imm: op.imm = value; break;
+        case OperandRow::Place::channel:
+          op.e = static_cast<uint8_t>(value);
+          break;
+        case OperandRow::Place::imm:
+          op.imm = value;
+          break;
       }
       if (!operand.tensor) continue;
       for (int n = 0; n < operand.footprint && value + n < 64; ++n) op.mask |= 1ull << (value + n);
@@ -201,8 +183,7 @@ void Machine::restart() {
   std::vector<uint8_t> raw(sizeof r.acc);
   fill.bytes(4, 0, raw.data(), raw.size());
   uint16_t* acc = r.acc[0];
-  for (size_t i = 0; i < 4096; ++i)
-    acc[i] = static_cast<uint16_t>(raw[2 * i] | raw[2 * i + 1] << 8);
+  for (size_t i = 0; i < 4096; ++i) acc[i] = static_cast<uint16_t>(raw[2 * i] | raw[2 * i + 1] << 8);
   const auto words = [&](uint64_t space, auto* to, size_t count) {
     raw.resize(4 * count);
     fill.bytes(space, 0, raw.data(), raw.size());
@@ -223,8 +204,7 @@ void Machine::restart() {
 
   progress = Progress();
   end_ = static_cast<int64_t>(program.size()) * step_;
-  for (int k = 0; k <= settings.delay_slots; ++k)
-    progress.window[k] = k == 0 ? 0 : sequential(progress.window[k - 1]);
+  for (int k = 0; k <= settings.delay_slots; ++k) progress.window[k] = k == 0 ? 0 : sequential(progress.window[k - 1]);
   events_.clear();
   head_ = 0;
   late_.clear();
@@ -234,9 +214,7 @@ void Machine::restart() {
   taken_ = false;
 }
 
-void Machine::refresh_weight(int slot) {
-  kernels_.decode_tile(registers->w[slot], registers->weight[slot]);
-}
+void Machine::refresh_weight(int slot) { kernels_.decode_tile(registers->w[slot], registers->weight[slot]); }
 
 int64_t Machine::pc() const {
   const Progress& p = progress;
@@ -245,9 +223,7 @@ int64_t Machine::pc() const {
   return p.held || p.latched ? fetching() : before_claim();
 }
 
-Wide Machine::scalar(int index) const {
-  return settings.compat ? registers->wide[index] : Wide(registers->x[index]);
-}
+Wide Machine::scalar(int index) const { return settings.compat ? registers->wide[index] : Wide(registers->x[index]); }
 
 void Machine::set_scalar(int index, Wide value) {
   if (index == 0) return;
@@ -310,8 +286,7 @@ std::unique_ptr<Snapshot> Machine::snapshot() const {
 }
 
 void Machine::restore(const Snapshot& from) {
-  if (from.counts.size() != counts.size() || from.vmem.size() != vmem.size() ||
-      from.dram.size() != dram.size())
+  if (from.counts.size() != counts.size() || from.vmem.size() != vmem.size() || from.dram.size() != dram.size())
     throw std::invalid_argument("the snapshot was taken with another program or profile");
   *registers = *from.registers;
   progress = from.progress;

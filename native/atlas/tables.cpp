@@ -24,14 +24,22 @@ uint16_t bf16_of_double(double value) {
 
 double evaluate(Unary function, double x) {
   switch (function) {
-    case Unary::recip: return 1.0 / x;
-    case Unary::exp: return std::exp(x);
-    case Unary::exp2: return std::exp2(x);
-    case Unary::sin: return std::sin(x);
-    case Unary::cos: return std::cos(x);
-    case Unary::tanh: return std::tanh(x);
-    case Unary::log2: return std::log2(x);
-    default: return std::sqrt(x);
+    case Unary::recip:
+      return 1.0 / x;
+    case Unary::exp:
+      return std::exp(x);
+    case Unary::exp2:
+      return std::exp2(x);
+    case Unary::sin:
+      return std::sin(x);
+    case Unary::cos:
+      return std::cos(x);
+    case Unary::tanh:
+      return std::tanh(x);
+    case Unary::log2:
+      return std::log2(x);
+    default:
+      return std::sqrt(x);
   }
 }
 
@@ -68,7 +76,7 @@ const uint8_t* fp8_of_bf16() {
         table[pattern] = sign | static_cast<uint8_t>(std::nearbyint(magnitude * 512));
       } else {
         int exponent;
-        const double fraction = std::frexp(magnitude, &exponent);  // 0.5 <= fraction < 1
+        const double fraction = std::frexp(magnitude, &exponent);           // 0.5 <= fraction < 1
         const int steps = static_cast<int>(std::nearbyint(fraction * 16));  // 8..16
         table[pattern] = sign | static_cast<uint8_t>((exponent + 5) * 8 + steps);
       }
@@ -78,8 +86,7 @@ const uint8_t* fp8_of_bf16() {
 }
 
 void unpack_table(float scale, uint16_t* out) {
-  for (int code = 0; code < 256; ++code)
-    out[code] = round_bf16(decode_fp8(static_cast<uint8_t>(code)) / scale);
+  for (int code = 0; code < 256; ++code) out[code] = round_bf16(decode_fp8(static_cast<uint8_t>(code)) / scale);
 }
 
 uint16_t bf16_of_integer(int32_t value) { return bf16_of_double(value); }

@@ -66,8 +66,7 @@ void Machine::tensor(const Instruction& op) {
     case Effect::pop_bf16: {
       const uint16_t* acc = r.acc[slot + op.b];
       for (int k = 0; k < 2; ++k)
-        for (int i = 0; i < 32; ++i)
-          std::memcpy(r.m[op.a + k] + 32 * i, acc + 32 * i + 16 * k, 32);
+        for (int i = 0; i < 32; ++i) std::memcpy(r.m[op.a + k] + 32 * i, acc + 32 * i + 16 * k, 32);
       return;
     }
     case Effect::pop_fp8: {
@@ -84,37 +83,57 @@ void Machine::tensor(const Instruction& op) {
     case Effect::matmul_acc: {
       alignas(64) float values[1024];
       kernels_.decode_tile(r.m[op.b], values);
-      kernels_.matmul(values, r.weight[slot + op.c], r.acc[slot + op.a],
-                      op.effect == Effect::matmul_acc);
+      kernels_.matmul(values, r.weight[slot + op.c], r.acc[slot + op.a], op.effect == Effect::matmul_acc);
       return;
     }
-    case Effect::vadd: return binary(kernels_.add);
-    case Effect::vsub: return binary(kernels_.subtract);
-    case Effect::vmul: return binary(kernels_.multiply);
-    case Effect::vminimum: return binary(kernels_.minimum);
-    case Effect::vmaximum: return binary(kernels_.maximum);
+    case Effect::vadd:
+      return binary(kernels_.add);
+    case Effect::vsub:
+      return binary(kernels_.subtract);
+    case Effect::vmul:
+      return binary(kernels_.multiply);
+    case Effect::vminimum:
+      return binary(kernels_.minimum);
+    case Effect::vmaximum:
+      return binary(kernels_.maximum);
     case Effect::vredsum:
-      return columns(settings.column_sum_halves ? kernels_.column_sum_halves
-                                                : kernels_.column_sum_strides);
-    case Effect::vredmin: return columns(kernels_.column_minimum);
-    case Effect::vredmax: return columns(kernels_.column_maximum);
+      return columns(settings.column_sum_halves ? kernels_.column_sum_halves : kernels_.column_sum_strides);
+    case Effect::vredmin:
+      return columns(kernels_.column_minimum);
+    case Effect::vredmax:
+      return columns(kernels_.column_maximum);
     case Effect::vredsum_row:
       kernels_.row_sum(half(op.b), out, tile, settings.row_sum_quarters ? 4 : 2);
       return keep(2 * elements);
-    case Effect::vredmin_row: return across(kernels_.row_minimum);
-    case Effect::vredmax_row: return across(kernels_.row_maximum);
-    case Effect::vmov: std::memmove(r.m[op.a], r.m[op.b], 1024); return;
-    case Effect::vrecip: return table(Unary::recip);
-    case Effect::vexp: return table(Unary::exp);
-    case Effect::vexp2: return table(Unary::exp2);
-    case Effect::vsin: return table(Unary::sin);
-    case Effect::vcos: return table(Unary::cos);
-    case Effect::vtanh: return table(Unary::tanh);
-    case Effect::vlog2: return table(Unary::log2);
-    case Effect::vsqrt: return table(Unary::sqrt);
-    case Effect::vrelu: return unary(kernels_.relu);
-    case Effect::vsquare: return unary(kernels_.square);
-    case Effect::vcube: return unary(kernels_.cube);
+    case Effect::vredmin_row:
+      return across(kernels_.row_minimum);
+    case Effect::vredmax_row:
+      return across(kernels_.row_maximum);
+    case Effect::vmov:
+      std::memmove(r.m[op.a], r.m[op.b], 1024);
+      return;
+    case Effect::vrecip:
+      return table(Unary::recip);
+    case Effect::vexp:
+      return table(Unary::exp);
+    case Effect::vexp2:
+      return table(Unary::exp2);
+    case Effect::vsin:
+      return table(Unary::sin);
+    case Effect::vcos:
+      return table(Unary::cos);
+    case Effect::vtanh:
+      return table(Unary::tanh);
+    case Effect::vlog2:
+      return table(Unary::log2);
+    case Effect::vsqrt:
+      return table(Unary::sqrt);
+    case Effect::vrelu:
+      return unary(kernels_.relu);
+    case Effect::vsquare:
+      return unary(kernels_.square);
+    case Effect::vcube:
+      return unary(kernels_.cube);
     case Effect::vpack: {
       kernels_.scale(half(op.b), r.e[op.e], out, 1024);
       const uint8_t* codes = fp8_of_bf16();
@@ -127,8 +146,7 @@ void Machine::tensor(const Instruction& op) {
       const uint8_t* from = r.m[op.b];
       for (int k = 0; k < 2; ++k)
         for (int i = 0; i < 32; ++i)
-          for (int j = 0; j < 16; ++j)
-            out[512 * k + 16 * i + j] = values[from[32 * i + 16 * k + j]];
+          for (int j = 0; j < 16; ++j) out[512 * k + 16 * i + j] = values[from[32 * i + 16 * k + j]];
       return keep(2048);
     }
     case Effect::vtrpose: {
@@ -150,7 +168,8 @@ void Machine::tensor(const Instruction& op) {
         for (int j = 0; j < wide; ++j) out[16 * i + j] = value;
       return keep(1024);
     }
-    default: return;
+    default:
+      return;
   }
 }
 

@@ -78,8 +78,9 @@ NB_MODULE(_coral, module) {
   nb::class_<Machine>(module, "Machine")
       .def(
           "__init__",
-          [](Machine* self, const std::vector<RegionRow>& regions, bool zba, bool vector, bool vector_float, bool timing,
-             bool vector_traps, bool agnostic_ones, bool check_uninitialised, bool check_readonly, bool check_fused) {
+          [](Machine* self, const std::vector<RegionRow>& regions, bool zba, bool vector, bool vector_float,
+             bool timing, bool vector_traps, bool agnostic_ones, bool check_uninitialised, bool check_readonly,
+             bool check_fused) {
             Options options;
             options.features = {zba, vector, vector_float};
             options.timing = timing;
@@ -90,9 +91,10 @@ NB_MODULE(_coral, module) {
             options.check_fused_hazard = check_fused;
             new (self) Machine(regions_of(regions), options);
           },
-          nb::arg("regions"), nb::kw_only(), nb::arg("zba") = false, nb::arg("vector") = true, nb::arg("vector_float") = false,
-          nb::arg("timing") = true, nb::arg("vector_traps") = false, nb::arg("agnostic_ones") = false,
-          nb::arg("check_uninitialised") = false, nb::arg("check_readonly") = false, nb::arg("check_fused") = false)
+          nb::arg("regions"), nb::kw_only(), nb::arg("zba") = false, nb::arg("vector") = true,
+          nb::arg("vector_float") = false, nb::arg("timing") = true, nb::arg("vector_traps") = false,
+          nb::arg("agnostic_ones") = false, nb::arg("check_uninitialised") = false, nb::arg("check_readonly") = false,
+          nb::arg("check_fused") = false)
       .def("write",
            [](Machine& machine, uint32_t address, nb::bytes data) {
              machine.write(address, reinterpret_cast<const uint8_t*>(data.data()), data.size());
@@ -129,7 +131,8 @@ NB_MODULE(_coral, module) {
                    })
       .def_prop_ro("x", [](const Machine& m) { return std::vector<uint32_t>(m.x.begin(), m.x.begin() + 32); })
       .def_prop_ro("f", [](const Machine& m) { return std::vector<uint32_t>(m.f.begin(), m.f.end()); })
-      .def_prop_ro("v", [](const Machine& m) { return nb::bytes(reinterpret_cast<const char*>(m.v.data()), m.v.size()); })
+      .def_prop_ro("v",
+                   [](const Machine& m) { return nb::bytes(reinterpret_cast<const char*>(m.v.data()), m.v.size()); })
       .def("traffic", &traffic)
       .def("recent_pcs", &recent_pcs)
       .def("counts",
@@ -161,8 +164,8 @@ NB_MODULE(_coral, module) {
       [](uint32_t word) -> std::optional<std::tuple<std::string, int, std::string, int>> {
         const Row* row = find_row(word);
         if (!row) return std::nullopt;
-        return std::make_tuple(std::string(row->name), static_cast<int>(row->format), std::string(class_name(row->type)),
-                               static_cast<int>(row->extension));
+        return std::make_tuple(std::string(row->name), static_cast<int>(row->format),
+                               std::string(class_name(row->type)), static_cast<int>(row->extension));
       },
       "(name, format, class, extension) of an instruction word, or None");
   module.def("rows", [] {

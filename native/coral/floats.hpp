@@ -47,11 +47,16 @@ inline T shift_right_sticky(T value, int amount) {
 
 inline bool rounds_up(bool sign, uint64_t kept, uint64_t rest, uint64_t half, uint32_t mode) {
   switch (mode) {
-    case nearest_even: return rest > half || (rest == half && (kept & 1));
-    case nearest_away: return rest >= half;
-    case down: return sign && rest;
-    case up: return !sign && rest;
-    default: return false;
+    case nearest_even:
+      return rest > half || (rest == half && (kept & 1));
+    case nearest_away:
+      return rest >= half;
+    case down:
+      return sign && rest;
+    case up:
+      return !sign && rest;
+    default:
+      return false;
   }
 }
 

@@ -40,10 +40,11 @@ void add_scalar(std::vector<Row>& t) {
   t.push_back({O::auipc, "auipc", kOpcode, 0x17, F::upper, C::alu, E::base});
   t.push_back({O::jal, "jal", kOpcode, 0x6f, F::jump, C::jump, E::base});
   t.push_back({O::jalr, "jalr", kFunct3, 0x67, F::load, C::jump, E::base});
-  const std::pair<O, const char*> branches[] = {{O::beq, "beq"}, {O::bne, "bne"}, {O::illegal, ""}, {O::illegal, ""},
+  const std::pair<O, const char*> branches[] = {{O::beq, "beq"}, {O::bne, "bne"}, {O::illegal, ""},  {O::illegal, ""},
                                                 {O::blt, "blt"}, {O::bge, "bge"}, {O::bltu, "bltu"}, {O::bgeu, "bgeu"}};
   for (uint32_t f = 0; f < 8; ++f)
-    if (f != 2 && f != 3) t.push_back({branches[f].first, branches[f].second, kFunct3, 0x63 | f << 12, F::branch, C::branch, E::base});
+    if (f != 2 && f != 3)
+      t.push_back({branches[f].first, branches[f].second, kFunct3, 0x63 | f << 12, F::branch, C::branch, E::base});
   t.push_back({O::lb, "lb", kFunct3, 0x0003, F::load, C::load, E::base});
   t.push_back({O::lh, "lh", kFunct3, 0x1003, F::load, C::load, E::base});
   t.push_back({O::lw, "lw", kFunct3, 0x2003, F::load, C::load, E::base});
@@ -72,8 +73,9 @@ void add_scalar(std::vector<Row>& t) {
   t.push_back(reg(O::sra, "sra", 0x20, 5, C::alu, E::base));
   t.push_back(reg(O::or_, "or", 0x00, 6, C::alu, E::base));
   t.push_back(reg(O::and_, "and", 0x00, 7, C::alu, E::base));
-  const std::pair<O, const char*> products[] = {{O::mul, "mul"}, {O::mulh, "mulh"}, {O::mulhsu, "mulhsu"}, {O::mulhu, "mulhu"},
-                                                {O::div, "div"}, {O::divu, "divu"}, {O::rem, "rem"}, {O::remu, "remu"}};
+  const std::pair<O, const char*> products[] = {{O::mul, "mul"},     {O::mulh, "mulh"}, {O::mulhsu, "mulhsu"},
+                                                {O::mulhu, "mulhu"}, {O::div, "div"},   {O::divu, "divu"},
+                                                {O::rem, "rem"},     {O::remu, "remu"}};
   for (uint32_t f = 0; f < 8; ++f)
     t.push_back(reg(products[f].first, products[f].second, 0x01, f, f < 4 ? C::multiply : C::divide, E::m));
   t.push_back(reg(O::andn, "andn", 0x20, 7, C::alu, E::zbb));
@@ -103,7 +105,7 @@ void add_scalar(std::vector<Row>& t) {
   t.push_back({O::mret, "mret", kAll, 0x30200073, F::none, C::system, E::base});
   t.push_back({O::wfi, "wfi", kAll, 0x10500073, F::none, C::system, E::base});
   t.push_back({O::mpause, "mpause", kAll, 0x08000073, F::none, C::system, E::base});
-  const std::pair<O, const char*> csrs[] = {{O::csrrw, "csrrw"}, {O::csrrs, "csrrs"}, {O::csrrc, "csrrc"},
+  const std::pair<O, const char*> csrs[] = {{O::csrrw, "csrrw"},   {O::csrrs, "csrrs"},   {O::csrrc, "csrrc"},
                                             {O::csrrwi, "csrrwi"}, {O::csrrsi, "csrrsi"}, {O::csrrci, "csrrci"}};
   for (uint32_t k = 0; k < 6; ++k)
     t.push_back({csrs[k].first, csrs[k].second, kFunct3, 0x73 | (k < 3 ? k + 1 : k + 2) << 12,
@@ -336,9 +338,12 @@ void add_vector(std::vector<Row>& t) {
   t.push_back({O::vsetivli, "vsetivli", 0xc000707f, 0xc0007057, F::vsetivli, C::vset, E::vector});
   t.push_back({O::vsetvl, "vsetvl", 0xfe00707f, 0x80007057, F::vsetvl, C::vset, E::vector});
   const uint32_t widths[] = {0, 5, 6};
-  const char* loads[][3] = {{"vle8", "vle16", "vle32"}, {"vlse8", "vlse16", "vlse32"}, {"vluxei8", "vluxei16", "vluxei32"},
-                            {"vloxei8", "vloxei16", "vloxei32"}, {"vle8ff", "vle16ff", "vle32ff"}, {"vl1re8", "vl1re16", "vl1re32"}};
-  const char* stores[][3] = {{"vse8", "vse16", "vse32"}, {"vsse8", "vsse16", "vsse32"}, {"vsuxei8", "vsuxei16", "vsuxei32"},
+  const char* loads[][3] = {{"vle8", "vle16", "vle32"},          {"vlse8", "vlse16", "vlse32"},
+                            {"vluxei8", "vluxei16", "vluxei32"}, {"vloxei8", "vloxei16", "vloxei32"},
+                            {"vle8ff", "vle16ff", "vle32ff"},    {"vl1re8", "vl1re16", "vl1re32"}};
+  const char* stores[][3] = {{"vse8", "vse16", "vse32"},
+                             {"vsse8", "vsse16", "vsse32"},
+                             {"vsuxei8", "vsuxei16", "vsuxei32"},
                              {"vsoxei8", "vsoxei16", "vsoxei32"}};
   for (uint32_t w = 0; w < 3; ++w) {
     const uint32_t f = widths[w] << 12;
@@ -346,7 +351,8 @@ void add_vector(std::vector<Row>& t) {
     const auto row = [&](O operation, const char* name, bool store, uint32_t mop, int lumop) {
       uint32_t mask = 0x1c00707f, match = (store ? 0x27u : 0x07u) | f | mop << 26;
       if (lumop >= 0) mask |= 0x1f00000, match |= static_cast<uint32_t>(lumop) << 20;
-      t.push_back({operation, name, mask, match, F::vector_memory, store ? C::vector_store : C::vector_load, E::vector});
+      t.push_back(
+          {operation, name, mask, match, F::vector_memory, store ? C::vector_store : C::vector_load, E::vector});
     };
     row(O::vload, loads[0][w], false, 0, 0);
     row(O::vload_first, loads[4][w], false, 0, 0x10);
@@ -360,8 +366,11 @@ void add_vector(std::vector<Row>& t) {
     // Whole registers and masks are never masked (bit 25 is 1).
     for (uint32_t n : {1u, 2u, 4u, 8u}) {
       const uint32_t nf = (n - 1) << 29;
-      t.push_back({O::vload_whole, loads[5][w], 0xfff0707f, 0x02800007 | f | nf, F::vector_memory, C::vector_load, E::vector});
-      if (w == 0) t.push_back({O::vstore_whole, "vs1r", 0xfff0707f, 0x02800027 | nf, F::vector_memory, C::vector_store, E::vector});
+      t.push_back(
+          {O::vload_whole, loads[5][w], 0xfff0707f, 0x02800007 | f | nf, F::vector_memory, C::vector_load, E::vector});
+      if (w == 0)
+        t.push_back(
+            {O::vstore_whole, "vs1r", 0xfff0707f, 0x02800027 | nf, F::vector_memory, C::vector_store, E::vector});
     }
   }
   t.push_back({O::vload_mask, "vlm", 0xfff0707f, 0x02b00007, F::vector_memory, C::vector_load, E::vector});
@@ -390,32 +399,49 @@ int32_t sign_extend(uint32_t value, int bits) { return static_cast<int32_t>(valu
 
 int32_t immediate_of(Format format, uint32_t w) {
   switch (format) {
-    case F::upper: return static_cast<int32_t>(w & 0xfffff000);
+    case F::upper:
+      return static_cast<int32_t>(w & 0xfffff000);
     case F::jump:
       return sign_extend((w >> 31) << 20 | (w >> 12 & 0xff) << 12 | (w >> 20 & 1) << 11 | (w >> 21 & 0x3ff) << 1, 21);
     case F::branch:
       return sign_extend((w >> 31) << 12 | (w >> 7 & 1) << 11 | (w >> 25 & 0x3f) << 5 | (w >> 8 & 0xf) << 1, 13);
     case F::store:
-    case F::float_store: return sign_extend((w >> 25) << 5 | (w >> 7 & 0x1f), 12);
-    case F::shift: return static_cast<int32_t>(w >> 20 & 0x1f);
+    case F::float_store:
+      return sign_extend((w >> 25) << 5 | (w >> 7 & 0x1f), 12);
+    case F::shift:
+      return static_cast<int32_t>(w >> 20 & 0x1f);
     case F::csr:
-    case F::csr_immediate: return static_cast<int32_t>(w >> 20);
-    default: return sign_extend(w >> 20, 12);
+    case F::csr_immediate:
+      return static_cast<int32_t>(w >> 20);
+    default:
+      return sign_extend(w >> 20, 12);
   }
 }
 
 uint8_t access_bytes(O operation) {
   switch (operation) {
-    case O::lb: case O::lbu: case O::sb: return 1;
-    case O::lh: case O::lhu: case O::sh: return 2;
-    case O::lw: case O::sw: case O::flw: case O::fsw: return 4;
-    default: return 0;
+    case O::lb:
+    case O::lbu:
+    case O::sb:
+      return 1;
+    case O::lh:
+    case O::lhu:
+    case O::sh:
+      return 2;
+    case O::lw:
+    case O::sw:
+    case O::flw:
+    case O::fsw:
+      return 4;
+    default:
+      return 0;
   }
 }
 
 // Rounding modes 5 and 6 are reserved where an instruction rounds.
 bool rounding_reserved(const Row& row, uint32_t word) {
-  const bool rounds = row.format == F::float_r4 || (row.extension == E::f && (word & 0x7f) == 0x53 && !(row.mask & 0x7000));
+  const bool rounds =
+      row.format == F::float_r4 || (row.extension == E::f && (word & 0x7f) == 0x53 && !(row.mask & 0x7000));
   const uint32_t mode = word >> 12 & 7;
   return rounds && (mode == 5 || mode == 6);
 }
@@ -423,11 +449,37 @@ bool rounding_reserved(const Row& row, uint32_t word) {
 }  // namespace
 
 const char* class_name(Class type) {
-  static const char* names[] = {
-      "alu", "branch", "jump", "multiply", "divide", "load", "store", "csr", "fence", "system", "float", "float_divide",
-      "float_to_integer", "integer_to_float", "float_load", "float_store", "vset", "vector_alu", "vector_multiply",
-      "vector_divide", "vector_compare", "vector_widen", "vector_narrow", "vector_extend", "vector_reduce",
-      "vector_permute", "vector_to_scalar", "vector_mask_to_scalar", "vector_float", "vector_load", "vector_store"};
+  static const char* names[] = {"alu",
+                                "branch",
+                                "jump",
+                                "multiply",
+                                "divide",
+                                "load",
+                                "store",
+                                "csr",
+                                "fence",
+                                "system",
+                                "float",
+                                "float_divide",
+                                "float_to_integer",
+                                "integer_to_float",
+                                "float_load",
+                                "float_store",
+                                "vset",
+                                "vector_alu",
+                                "vector_multiply",
+                                "vector_divide",
+                                "vector_compare",
+                                "vector_widen",
+                                "vector_narrow",
+                                "vector_extend",
+                                "vector_reduce",
+                                "vector_permute",
+                                "vector_to_scalar",
+                                "vector_mask_to_scalar",
+                                "vector_float",
+                                "vector_load",
+                                "vector_store"};
   static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(Class::count));
   return names[static_cast<size_t>(type)];
 }
@@ -445,9 +497,19 @@ const Row* find_row(uint32_t word) {
 
 bool writes_integer(Class type) {
   switch (type) {
-    case C::alu: case C::jump: case C::multiply: case C::divide: case C::load: case C::csr:
-    case C::float_to_integer: case C::vset: case C::vector_to_scalar: case C::vector_mask_to_scalar: return true;
-    default: return false;
+    case C::alu:
+    case C::jump:
+    case C::multiply:
+    case C::divide:
+    case C::load:
+    case C::csr:
+    case C::float_to_integer:
+    case C::vset:
+    case C::vector_to_scalar:
+    case C::vector_mask_to_scalar:
+      return true;
+    default:
+      return false;
   }
 }
 

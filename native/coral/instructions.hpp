@@ -8,6 +8,7 @@
 namespace tilewright::coral {
 
 // Scalar instructions, in the order of the interpreter's jump table.
+// clang-format off
 #define CORAL_SCALAR_OPERATIONS(X)                                                                 \
   X(lui) X(auipc) X(jal) X(jalr) X(beq) X(bne) X(blt) X(bge) X(bltu) X(bgeu)                       \
   X(lb) X(lh) X(lw) X(lbu) X(lhu) X(sb) X(sh) X(sw)                                                \
@@ -25,8 +26,10 @@ namespace tilewright::coral {
   X(vsetvli) X(vsetivli) X(vsetvl)                                                                 \
   /* what decoding makes of other words */                                                         \
   X(vector) X(illegal) X(fetch_end) X(branch_far) X(jal_far) X(sp_write)
+// clang-format on
 
 // Vector instructions. One row is one meaning; the operand kinds (.vv, .vx, ...) share it.
+// clang-format off
 #define CORAL_VECTOR_OPERATIONS(X)                                                                 \
   X(vadd) X(vsub) X(vrsub) X(vminu) X(vmin) X(vmaxu) X(vmax) X(vand) X(vor) X(vxor)                \
   X(vrgather) X(vrgatherei16) X(vslideup) X(vslidedown) X(vslide1up) X(vslide1down) X(vcompress)   \
@@ -54,6 +57,7 @@ namespace tilewright::coral {
   /* memory */                                                                                     \
   X(vload) X(vstore) X(vload_mask) X(vstore_mask) X(vload_whole) X(vstore_whole) X(vload_first)    \
   X(vload_strided) X(vstore_strided) X(vload_indexed) X(vstore_indexed)
+// clang-format on
 
 enum class Operation : uint16_t {
 #define X(name) name,
@@ -152,10 +156,14 @@ struct Features {
   bool vector_float = false;
   bool allows(Extension extension) const {
     switch (extension) {
-      case Extension::zba: return zba;
-      case Extension::vector: return vector;
-      case Extension::vector_float: return vector && vector_float;
-      default: return true;
+      case Extension::zba:
+        return zba;
+      case Extension::vector:
+        return vector;
+      case Extension::vector_float:
+        return vector && vector_float;
+      default:
+        return true;
     }
   }
 };

@@ -31,12 +31,18 @@ int32_t remainder(int32_t a, int32_t b) {
 
 bool branch_taken(Operation operation, uint32_t a, uint32_t b) {
   switch (operation) {
-    case Operation::beq: return a == b;
-    case Operation::bne: return a != b;
-    case Operation::blt: return static_cast<int32_t>(a) < static_cast<int32_t>(b);
-    case Operation::bge: return static_cast<int32_t>(a) >= static_cast<int32_t>(b);
-    case Operation::bltu: return a < b;
-    default: return a >= b;
+    case Operation::beq:
+      return a == b;
+    case Operation::bne:
+      return a != b;
+    case Operation::blt:
+      return static_cast<int32_t>(a) < static_cast<int32_t>(b);
+    case Operation::bge:
+      return static_cast<int32_t>(a) >= static_cast<int32_t>(b);
+    case Operation::bltu:
+      return a < b;
+    default:
+      return a >= b;
   }
 }
 
@@ -70,7 +76,8 @@ void Machine::account(const Decoded& d, uint32_t next, uint32_t first) {
 
 void Machine::run(uint64_t max_instructions) {
   if (halted || fault.kind != FaultKind::none) return;
-  const bool slow = options.timing || options.check_uninitialised || options.check_readonly || options.check_fused_hazard;
+  const bool slow =
+      options.timing || options.check_uninitialised || options.check_readonly || options.check_fused_hazard;
   slow ? execute<full>(max_instructions) : execute<fast>(max_instructions);
 }
 
@@ -114,111 +121,111 @@ void Machine::execute(uint64_t limit) {
 #define SA static_cast<int32_t>(A)
 #define SB static_cast<int32_t>(B)
 #define IMM static_cast<uint32_t>(d->immediate)
-#define DISPATCH()                                                                                       \
-  do {                                                                                                   \
-    if (remaining == 0) goto l_out_of_budget;                                                            \
-    --remaining;                                                                                         \
-    ++d->count;                                                                                          \
-    if constexpr (mode == fast) {                                                                        \
-      goto* d->handler;                                                                                  \
-    } else {                                                                                             \
-      pc = PC();                                                                                         \
-      if (has_stack && !stack_checked && pc == main_address) {                                           \
-        stack_checked = true;                                                                            \
-        if (!stack_ok(pc)) goto l_checked_out;                                                           \
-      }                                                                                                  \
-      old_stack = regs[2];                                                                               \
-      first = regs[d->rs1];                                                                              \
-      if constexpr (mode == full) {                                                                      \
-        if (!check_fused(*d)) goto l_checked_out;                                                        \
-      }                                                                                                  \
-      goto* label_of(d->operation);                                                                      \
-    }                                                                                                    \
+#define DISPATCH()                                             \
+  do {                                                         \
+    if (remaining == 0) goto l_out_of_budget;                  \
+    --remaining;                                               \
+    ++d->count;                                                \
+    if constexpr (mode == fast) {                              \
+      goto * d->handler;                                       \
+    } else {                                                   \
+      pc = PC();                                               \
+      if (has_stack && !stack_checked && pc == main_address) { \
+        stack_checked = true;                                  \
+        if (!stack_ok(pc)) goto l_checked_out;                 \
+      }                                                        \
+      old_stack = regs[2];                                     \
+      first = regs[d->rs1];                                    \
+      if constexpr (mode == full) {                            \
+        if (!check_fused(*d)) goto l_checked_out;              \
+      }                                                        \
+      goto* label_of(d->operation);                            \
+    }                                                          \
   } while (0)
 // After an instruction: where control went is `next`.
-#define FINISH(next)                                                                                     \
-  do {                                                                                                   \
-    Decoded* const after_it = (next);                                                                    \
-    if constexpr (mode != fast) {                                                                        \
-      if (regs[2] != old_stack && !stack_ok(pc)) goto l_leave;                                           \
-      if constexpr (mode == full) {                                                                      \
-        account(*d, static_cast<uint32_t>(after_it - first_instruction) * 4, first);                     \
-      }                                                                                                  \
-      if constexpr (mode == single) {                                                                    \
-        d = after_it;                                                                                    \
-        goto l_leave;                                                                                    \
-      }                                                                                                  \
-    }                                                                                                    \
-    d = after_it;                                                                                        \
-    DISPATCH();                                                                                          \
+#define FINISH(next)                                                                 \
+  do {                                                                               \
+    Decoded* const after_it = (next);                                                \
+    if constexpr (mode != fast) {                                                    \
+      if (regs[2] != old_stack && !stack_ok(pc)) goto l_leave;                       \
+      if constexpr (mode == full) {                                                  \
+        account(*d, static_cast<uint32_t>(after_it - first_instruction) * 4, first); \
+      }                                                                              \
+      if constexpr (mode == single) {                                                \
+        d = after_it;                                                                \
+        goto l_leave;                                                                \
+      }                                                                              \
+    }                                                                                \
+    d = after_it;                                                                    \
+    DISPATCH();                                                                      \
   } while (0)
 #define NEXT() FINISH(d + 1)
-#define TRAP(kind, value)                                                                                \
-  do {                                                                                                   \
-    trap_kind = FaultKind::kind;                                                                         \
-    trap_value = (value);                                                                                \
-    goto l_trap;                                                                                         \
+#define TRAP(kind, value)        \
+  do {                           \
+    trap_kind = FaultKind::kind; \
+    trap_value = (value);        \
+    goto l_trap;                 \
   } while (0)
-#define BRANCH(condition)                                                                                \
-  do {                                                                                                   \
-    if (condition) {                                                                                     \
-      if constexpr (mode == fast) {                                                                      \
-        ++taken_branches;                                                                                \
-        note_jump(PC(), PC() + IMM);                                                                     \
-        FINISH(d + (d->immediate >> 2));                                                                 \
-      } else {                                                                                           \
-        goto l_take_branch;                                                                              \
-      }                                                                                                  \
-    }                                                                                                    \
-    NEXT();                                                                                              \
+#define BRANCH(condition)                \
+  do {                                   \
+    if (condition) {                     \
+      if constexpr (mode == fast) {      \
+        ++taken_branches;                \
+        note_jump(PC(), PC() + IMM);     \
+        FINISH(d + (d->immediate >> 2)); \
+      } else {                           \
+        goto l_take_branch;              \
+      }                                  \
+    }                                    \
+    NEXT();                              \
   } while (0)
-#define LOAD(type, count, destination, convert)                                                          \
-  do {                                                                                                   \
-    const uint32_t address = A + IMM;                                                                    \
-    const uint32_t offset = address - data_base;                                                         \
-    if constexpr (mode == full) {                                                                        \
-      if (!check_read(address, count)) goto l_checked_out;                                               \
-    }                                                                                                    \
-    if (__builtin_expect(offset <= data_size - count, 1)) {                                              \
-      type loaded;                                                                                       \
-      std::memcpy(&loaded, data + offset, count);                                                        \
-      destination = convert(loaded);                                                                     \
-    } else {                                                                                             \
-      uint32_t slow;                                                                                     \
-      if (!load_slow(address, count, slow)) TRAP(load_bounds, address);                                  \
-      destination = convert(static_cast<type>(slow));                                                    \
-    }                                                                                                    \
-    NEXT();                                                                                              \
+#define LOAD(type, count, destination, convert)                         \
+  do {                                                                  \
+    const uint32_t address = A + IMM;                                   \
+    const uint32_t offset = address - data_base;                        \
+    if constexpr (mode == full) {                                       \
+      if (!check_read(address, count)) goto l_checked_out;              \
+    }                                                                   \
+    if (__builtin_expect(offset <= data_size - count, 1)) {             \
+      type loaded;                                                      \
+      std::memcpy(&loaded, data + offset, count);                       \
+      destination = convert(loaded);                                    \
+    } else {                                                            \
+      uint32_t slow;                                                    \
+      if (!load_slow(address, count, slow)) TRAP(load_bounds, address); \
+      destination = convert(static_cast<type>(slow));                   \
+    }                                                                   \
+    NEXT();                                                             \
   } while (0)
-#define STORE(count, value)                                                                              \
-  do {                                                                                                   \
-    const uint32_t address = A + IMM;                                                                    \
-    const uint32_t offset = address - data_base;                                                         \
-    const uint32_t stored = (value);                                                                     \
-    if constexpr (mode == full) {                                                                        \
-      if (!check_write(address, count)) goto l_checked_out;                                              \
-    }                                                                                                    \
-    if (__builtin_expect(offset <= data_size - count, 1)) {                                              \
-      std::memcpy(data + offset, &stored, count);                                                        \
-    } else if (!store_slow(address, count, stored)) {                                                    \
-      TRAP(store_bounds, address);                                                                       \
-    }                                                                                                    \
-    NEXT();                                                                                              \
+#define STORE(count, value)                                 \
+  do {                                                      \
+    const uint32_t address = A + IMM;                       \
+    const uint32_t offset = address - data_base;            \
+    const uint32_t stored = (value);                        \
+    if constexpr (mode == full) {                           \
+      if (!check_write(address, count)) goto l_checked_out; \
+    }                                                       \
+    if (__builtin_expect(offset <= data_size - count, 1)) { \
+      std::memcpy(data + offset, &stored, count);           \
+    } else if (!store_slow(address, count, stored)) {       \
+      TRAP(store_bounds, address);                          \
+    }                                                       \
+    NEXT();                                                 \
   } while (0)
-#define SET(value)                                                                                       \
-  do {                                                                                                   \
-    RD = (value);                                                                                        \
-    NEXT();                                                                                              \
+#define SET(value) \
+  do {             \
+    RD = (value);  \
+    NEXT();        \
   } while (0)
-#define ROUNDING()                                                                                       \
-  uint32_t rounding = d->word >> 12 & 7;                                                                 \
-  if (rounding == 7) rounding = frm;                                                                     \
+#define ROUNDING()                       \
+  uint32_t rounding = d->word >> 12 & 7; \
+  if (rounding == 7) rounding = frm;     \
   if (rounding > 4) goto l_illegal
-#define FLOAT(expression)                                                                                \
-  do {                                                                                                   \
-    ROUNDING();                                                                                          \
-    f[d->rd] = (expression);                                                                             \
-    NEXT();                                                                                              \
+#define FLOAT(expression)    \
+  do {                       \
+    ROUNDING();              \
+    f[d->rd] = (expression); \
+    NEXT();                  \
   } while (0)
 
   goto l_go_to_target;
@@ -343,11 +350,12 @@ l_mpause:
   }
   halted = true;
   goto l_leave;
-l_mret: {
-  mstatus = (mstatus & ~0x88u) | (mstatus >> 7 & 1) << 3 | 0x80;
-  target = mepc & ~3u;
-  goto l_jump;
-}
+l_mret:
+  {
+    mstatus = (mstatus & ~0x88u) | (mstatus >> 7 & 1) << 3 | 0x80;
+    target = mepc & ~3u;
+    goto l_jump;
+  }
 l_jal:
   if constexpr (mode == fast) {
     note_jump(PC(), PC() + IMM);
@@ -403,24 +411,25 @@ l_csrrs:
 l_csrrc:
 l_csrrwi:
 l_csrrsi:
-l_csrrci: {
-  const uint32_t number = d->word >> 20, kind = d->word >> 12 & 3;
-  const uint32_t source = d->word >> 14 & 1 ? d->rs1 : A;
-  const bool writes = kind == 1 || d->rs1 != 0;
-  const bool reads = kind != 1 || d->rd != 32;
-  pc = PC();
-  // An instruction does not count itself.
-  COUNT_OUT();
-  instructions -= 1;
-  uint32_t old = 0;
-  if (!read_csr(number, old) && (reads || !writes)) goto l_illegal;
-  if (writes) {
-    const uint32_t value = kind == 1 ? source : kind == 2 ? old | source : old & ~source;
-    if (!write_csr(number, value)) goto l_illegal;
+l_csrrci:
+  {
+    const uint32_t number = d->word >> 20, kind = d->word >> 12 & 3;
+    const uint32_t source = d->word >> 14 & 1 ? d->rs1 : A;
+    const bool writes = kind == 1 || d->rs1 != 0;
+    const bool reads = kind != 1 || d->rd != 32;
+    pc = PC();
+    // An instruction does not count itself.
+    COUNT_OUT();
+    instructions -= 1;
+    uint32_t old = 0;
+    if (!read_csr(number, old) && (reads || !writes)) goto l_illegal;
+    if (writes) {
+      const uint32_t value = kind == 1 ? source : kind == 2 ? old | source : old & ~source;
+      if (!write_csr(number, value)) goto l_illegal;
+    }
+    RD = old;
+    NEXT();
   }
-  RD = old;
-  NEXT();
-}
 
 l_vsetvli:
 l_vsetivli:

@@ -6,22 +6,30 @@
 namespace tilewright::coral {
 
 const char* fault_name(FaultKind kind) {
-  static const char* names[] = {"none", "fetch_bounds", "load_bounds", "store_bounds", "illegal", "misaligned_fetch",
-                                "ecall", "ebreak", "wfi", "max_instructions", "stack_range", "uninitialised_read",
-                                "readonly_write", "fused_hazard"};
+  static const char* names[] = {
+      "none",           "fetch_bounds", "load_bounds", "store_bounds",     "illegal",     "misaligned_fetch",
+      "ecall",          "ebreak",       "wfi",         "max_instructions", "stack_range", "uninitialised_read",
+      "readonly_write", "fused_hazard"};
   return names[static_cast<int>(kind)];
 }
 
 namespace {
 int cause_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::misaligned_fetch: return 0;
-    case FaultKind::fetch_bounds: return 1;
-    case FaultKind::illegal: return 2;
-    case FaultKind::load_bounds: return 5;
-    case FaultKind::store_bounds: return 7;
-    case FaultKind::ecall: return 11;
-    default: return -1;
+    case FaultKind::misaligned_fetch:
+      return 0;
+    case FaultKind::fetch_bounds:
+      return 1;
+    case FaultKind::illegal:
+      return 2;
+    case FaultKind::load_bounds:
+      return 5;
+    case FaultKind::store_bounds:
+      return 7;
+    case FaultKind::ecall:
+      return 11;
+    default:
+      return -1;
   }
 }
 }  // namespace
@@ -180,37 +188,89 @@ bool Machine::read_csr(uint32_t number, uint32_t& result) {
   const uint64_t cycle = (options.timing ? timing.counter_cycle(pc) : instructions) + mcycle_offset;
   const uint64_t count = instructions + minstret_offset;
   switch (number) {
-    case 0x001: result = fflags; return true;
-    case 0x002: result = frm; return true;
-    case 0x003: result = frm << 5 | fflags; return true;
-    case 0x300: result = mstatus; return true;
-    case 0x301: result = 0x40001120 | (options.features.vector ? 1u << 21 : 0); return true;
-    case 0x304: result = mie; return true;
-    case 0x305: result = mtvec; return true;
-    case 0x340: result = mscratch; return true;
-    case 0x341: result = mepc; return true;
-    case 0x342: result = mcause; return true;
-    case 0x343: result = mtval; return true;
-    case 0xb00: result = static_cast<uint32_t>(cycle); return true;
-    case 0xb80: result = static_cast<uint32_t>(cycle >> 32); return true;
-    case 0xb02: result = static_cast<uint32_t>(count); return true;
-    case 0xb82: result = static_cast<uint32_t>(count >> 32); return true;
-    case 0x7e0: result = vendor[8]; return true;
-    case 0x7e1: result = vendor[9]; return true;
-    case 0xfc0: result = 0; return true;
-    default: break;
+    case 0x001:
+      result = fflags;
+      return true;
+    case 0x002:
+      result = frm;
+      return true;
+    case 0x003:
+      result = frm << 5 | fflags;
+      return true;
+    case 0x300:
+      result = mstatus;
+      return true;
+    case 0x301:
+      result = 0x40001120 | (options.features.vector ? 1u << 21 : 0);
+      return true;
+    case 0x304:
+      result = mie;
+      return true;
+    case 0x305:
+      result = mtvec;
+      return true;
+    case 0x340:
+      result = mscratch;
+      return true;
+    case 0x341:
+      result = mepc;
+      return true;
+    case 0x342:
+      result = mcause;
+      return true;
+    case 0x343:
+      result = mtval;
+      return true;
+    case 0xb00:
+      result = static_cast<uint32_t>(cycle);
+      return true;
+    case 0xb80:
+      result = static_cast<uint32_t>(cycle >> 32);
+      return true;
+    case 0xb02:
+      result = static_cast<uint32_t>(count);
+      return true;
+    case 0xb82:
+      result = static_cast<uint32_t>(count >> 32);
+      return true;
+    case 0x7e0:
+      result = vendor[8];
+      return true;
+    case 0x7e1:
+      result = vendor[9];
+      return true;
+    case 0xfc0:
+      result = 0;
+      return true;
+    default:
+      break;
   }
   if (number >= 0x7c0 && number <= 0x7c7) return result = vendor[number - 0x7c0], true;
   if (!options.features.vector) return false;
   switch (number) {
-    case 0x008: result = 0; return true;  // vstart
-    case 0x009: result = vxsat; return true;
-    case 0x00a: result = vxrm; return true;
-    case 0x00f: result = vxrm << 1 | vxsat; return true;
-    case 0xc20: result = vl; return true;
-    case 0xc21: result = vtype; return true;
-    case 0xc22: result = kVectorBytes; return true;
-    default: return false;
+    case 0x008:
+      result = 0;
+      return true;  // vstart
+    case 0x009:
+      result = vxsat;
+      return true;
+    case 0x00a:
+      result = vxrm;
+      return true;
+    case 0x00f:
+      result = vxrm << 1 | vxsat;
+      return true;
+    case 0xc20:
+      result = vl;
+      return true;
+    case 0xc21:
+      result = vtype;
+      return true;
+    case 0xc22:
+      result = kVectorBytes;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -218,40 +278,82 @@ bool Machine::write_csr(uint32_t number, uint32_t value) {
   if ((number >> 10) == 3) return false;  // read-only by its number
   const auto replace = [value](int64_t& offset, uint64_t now, bool high) {
     const uint64_t shown = now + static_cast<uint64_t>(offset);
-    const uint64_t wanted = high ? (shown & 0xffffffff) | static_cast<uint64_t>(value) << 32
-                                 : (shown & 0xffffffff00000000) | value;
+    const uint64_t wanted =
+        high ? (shown & 0xffffffff) | static_cast<uint64_t>(value) << 32 : (shown & 0xffffffff00000000) | value;
     offset = static_cast<int64_t>(wanted - now);
   };
   const uint64_t cycle = options.timing ? timing.counter_cycle(pc) : instructions;
   switch (number) {
-    case 0x001: fflags = value & 31; return true;
-    case 0x002: frm = value & 7; return true;
-    case 0x003: frm = value >> 5 & 7, fflags = value & 31; return true;
-    case 0x300: mstatus = value; return true;
-    case 0x301: return true;
-    case 0x304: mie = value; return true;
-    case 0x305: mtvec = value & ~3u; return true;
-    case 0x340: mscratch = value; return true;
-    case 0x341: mepc = value & ~3u; return true;
-    case 0x342: mcause = value; return true;
-    case 0x343: mtval = value; return true;
+    case 0x001:
+      fflags = value & 31;
+      return true;
+    case 0x002:
+      frm = value & 7;
+      return true;
+    case 0x003:
+      frm = value >> 5 & 7, fflags = value & 31;
+      return true;
+    case 0x300:
+      mstatus = value;
+      return true;
+    case 0x301:
+      return true;
+    case 0x304:
+      mie = value;
+      return true;
+    case 0x305:
+      mtvec = value & ~3u;
+      return true;
+    case 0x340:
+      mscratch = value;
+      return true;
+    case 0x341:
+      mepc = value & ~3u;
+      return true;
+    case 0x342:
+      mcause = value;
+      return true;
+    case 0x343:
+      mtval = value;
+      return true;
     // The write itself retires after what it sets: it does not count.
-    case 0xb00: replace(mcycle_offset, cycle + 1, false); return true;
-    case 0xb80: replace(mcycle_offset, cycle + 1, true); return true;
-    case 0xb02: replace(minstret_offset, instructions + 1, false); return true;
-    case 0xb82: replace(minstret_offset, instructions + 1, true); return true;
-    case 0x7e0: vendor[8] = value; return true;
-    case 0x7e1: vendor[9] = value; return true;
-    default: break;
+    case 0xb00:
+      replace(mcycle_offset, cycle + 1, false);
+      return true;
+    case 0xb80:
+      replace(mcycle_offset, cycle + 1, true);
+      return true;
+    case 0xb02:
+      replace(minstret_offset, instructions + 1, false);
+      return true;
+    case 0xb82:
+      replace(minstret_offset, instructions + 1, true);
+      return true;
+    case 0x7e0:
+      vendor[8] = value;
+      return true;
+    case 0x7e1:
+      vendor[9] = value;
+      return true;
+    default:
+      break;
   }
   if (number >= 0x7c0 && number <= 0x7c7) return vendor[number - 0x7c0] = value, true;
   if (!options.features.vector) return false;
   switch (number) {
-    case 0x008: return true;  // vstart is always 0
-    case 0x009: vxsat = value & 1; return true;
-    case 0x00a: vxrm = value & 3; return true;
-    case 0x00f: vxrm = value >> 1 & 3, vxsat = value & 1; return true;
-    default: return false;
+    case 0x008:
+      return true;  // vstart is always 0
+    case 0x009:
+      vxsat = value & 1;
+      return true;
+    case 0x00a:
+      vxrm = value & 3;
+      return true;
+    case 0x00f:
+      vxrm = value >> 1 & 3, vxsat = value & 1;
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -43,8 +43,8 @@ struct Fault {
 struct Options {
   Features features;
   bool timing = true;
-  bool vector_traps = false;      // architectural traps go to mtvec
-  bool agnostic_ones = false;     // tail and mask agnostic elements become ones
+  bool vector_traps = false;   // architectural traps go to mtvec
+  bool agnostic_ones = false;  // tail and mask agnostic elements become ones
   bool check_uninitialised = false;
   bool check_readonly = false;
   bool check_fused_hazard = false;
@@ -96,7 +96,7 @@ class Machine {
   uint64_t taken_branches = 0;
   uint64_t trap_count = 0;
   int64_t minstret_offset = 0, mcycle_offset = 0;
-  std::vector<uint64_t> bytes_read, bytes_written;  // by region, vector accesses and slow ones
+  std::vector<uint64_t> bytes_read, bytes_written;         // by region, vector accesses and slow ones
   uint64_t scalar_slow_read = 0, scalar_slow_written = 0;  // of scalar accesses outside the fast path
   uint32_t start_pc = 0;
   std::vector<uint64_t> cycle_counts;  // by instruction, with the cycle model
@@ -104,7 +104,7 @@ class Machine {
   std::vector<int32_t> owners;
   std::vector<uint64_t> owner_instructions, owner_cycles;
   int32_t owner = -1;
-  bool untimed = false;                             // memory without timing was touched
+  bool untimed = false;  // memory without timing was touched
   std::array<Jump, 64> jumps{};
   uint64_t jump_count = 0;
 
@@ -149,7 +149,7 @@ class Machine {
   uint32_t trap_value = 0;
 
   void mark_written(uint32_t address, uint32_t count);
-  bool check_read(uint32_t address, uint32_t count);   // optional checks; false ends the run
+  bool check_read(uint32_t address, uint32_t count);  // optional checks; false ends the run
   bool check_write(uint32_t address, uint32_t count);
   bool check_fused(const Decoded& d);
   const std::vector<uint8_t>& written() const { return written_; }

@@ -48,14 +48,21 @@ uint64_t Timing::scalar_sources(const Decoded& d) const {
       return opcode_of(d) == 0x33 ? std::max(x(d.rs1), x(d.rs2)) : x(d.rs1);
     case C::multiply:
     case C::divide:
-    case C::branch: return std::max(x(d.rs1), x(d.rs2));
-    case C::jump: return d.operation == O::jalr ? x(d.rs1) : 0;
+    case C::branch:
+      return std::max(x(d.rs1), x(d.rs2));
+    case C::jump:
+      return d.operation == O::jalr ? x(d.rs1) : 0;
     case C::load:
-    case C::float_load: return late(d.rs1);
-    case C::store: return std::max(late(d.rs1), late(d.rs2));
-    case C::float_store: return std::max(late(d.rs1), f(d.rs2));
-    case C::csr: return d.word >> 14 & 1 ? 0 : x(d.rs1);
-    case C::integer_to_float: return late(d.rs1);
+    case C::float_load:
+      return late(d.rs1);
+    case C::store:
+      return std::max(late(d.rs1), late(d.rs2));
+    case C::float_store:
+      return std::max(late(d.rs1), f(d.rs2));
+    case C::csr:
+      return d.word >> 14 & 1 ? 0 : x(d.rs1);
+    case C::integer_to_float:
+      return late(d.rs1);
     case C::float_arithmetic:
     case C::float_divide:
     case C::float_to_integer: {
@@ -74,7 +81,8 @@ uint64_t Timing::scalar_sources(const Decoded& d) const {
       const bool strided = d.operation == O::vload_strided || d.operation == O::vstore_strided;
       return strided ? std::max(late(d.rs1), late(d.rs2)) : late(d.rs1);
     }
-    default: break;
+    default:
+      break;
   }
   if (!is_vector(d)) return 0;
   const uint32_t kind = d.word >> 12 & 7;
@@ -190,7 +198,8 @@ uint64_t Timing::vector_arithmetic(const Machine& machine, const Decoded& d, uin
   }
 
   const bool widens = d.type == C::vector_widen || d.operation == O::vfwcvt_f_x || d.operation == O::vfwcvt_f_xu;
-  const bool narrows = d.type == C::vector_narrow || (d.operation >= O::vfncvt_xu_f && d.operation <= O::vfncvt_rtz_x_f);
+  const bool narrows =
+      d.type == C::vector_narrow || (d.operation >= O::vfncvt_xu_f && d.operation <= O::vfncvt_rtz_x_f);
   const bool compares = d.type == C::vector_compare;
   const bool wide_source = d.operation >= O::vwaddu_w && d.operation <= O::vwsub_w;
   const bool accumulates = d.operation == O::vmacc || d.operation == O::vnmsac || d.operation == O::vmadd ||
@@ -245,7 +254,8 @@ uint64_t Timing::vector_access(const Machine& machine, const Decoded& d, uint64_
   const bool is_store = d.type == C::vector_store;
   const uint32_t vd = d.word >> 7 & 31, vs2 = d.word >> 20 & 31;
   const bool indexed = d.operation == O::vload_indexed || d.operation == O::vstore_indexed;
-  uint64_t start = std::max({when + static_cast<uint64_t>(table_.vector_delay), issue_cycle_ + (issued_ > 0), lsu_free_});
+  uint64_t start =
+      std::max({when + static_cast<uint64_t>(table_.vector_delay), issue_cycle_ + (issued_ > 0), lsu_free_});
   if (!(d.word >> 25 & 1)) start = std::max(start, v_ready_[0]);
   if (indexed)
     for (uint32_t k = 0; k < access.registers; ++k) start = std::max(start, v_ready_[(vs2 + k) & 31]);

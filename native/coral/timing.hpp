@@ -13,8 +13,8 @@ class Machine;
 // Costs in cycles. A newer core is a newer table.
 struct TimingTable {
   const char* version = "2026-02";
-  int line_cycles = 2;        // fetch of one 16-byte line
-  int lines_ahead = 4;        // how far fetch runs ahead of dispatch
+  int line_cycles = 2;  // fetch of one 16-byte line
+  int lines_ahead = 4;  // how far fetch runs ahead of dispatch
   int dispatch_width = 4;
   int in_flight = 8;
   int alu_ready = 1, multiply_ready = 2, float_ready = 2, float_to_integer_ready = 3;
@@ -52,11 +52,11 @@ class Timing {
   uint64_t vector_access(const Machine& machine, const Decoded& d, uint64_t when);
 
   TimingTable table_;
-  uint64_t cycle_ = 0;        // of the latest dispatch
-  int in_cycle_ = 0;          // dispatched in it
+  uint64_t cycle_ = 0;  // of the latest dispatch
+  int in_cycle_ = 0;    // dispatched in it
   bool branch_used_ = false, multiply_used_ = false, vset_used_ = false;
   bool float_used_ = false, float_access_used_ = false;
-  uint64_t group_end_ = 0;    // nothing more dispatches before
+  uint64_t group_end_ = 0;  // nothing more dispatches before
   uint32_t line_ = 0xffffffff;
   uint64_t line_time_ = 0;
   std::array<uint64_t, 8> line_started_{};  // first dispatch of recent lines

@@ -16,10 +16,17 @@ T shift_rounded(T value, uint32_t amount, uint32_t mode) {
   const T kept = value >> amount;
   bool up = false;
   switch (mode) {
-    case 0: up = dropped & half; break;
-    case 1: up = dropped > half || (dropped == half && (kept & 1)); break;
-    case 2: break;
-    default: up = dropped != 0 && !(kept & 1); break;
+    case 0:
+      up = dropped & half;
+      break;
+    case 1:
+      up = dropped > half || (dropped == half && (kept & 1));
+      break;
+    case 2:
+      break;
+    default:
+      up = dropped != 0 && !(kept & 1);
+      break;
   }
   return kept + up;
 }
@@ -59,50 +66,84 @@ bool same_width_arithmetic(Vector& v, O operation) {
   // Products of 16 bits would overflow int if they were not unsigned first.
   const auto times = [](U a, U b) { return static_cast<U>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b)); };
   switch (operation) {
-    case O::vadd: return run([](U a, U b) { return a + b; });
-    case O::vsub: return run([](U a, U b) { return a - b; });
-    case O::vrsub: return run([](U a, U b) { return b - a; });
-    case O::vminu: return run([](U a, U b) { return std::min(a, b); });
-    case O::vmaxu: return run([](U a, U b) { return std::max(a, b); });
-    case O::vmin: return run_signed([](S a, S b) { return std::min(a, b); });
-    case O::vmax: return run_signed([](S a, S b) { return std::max(a, b); });
-    case O::vand: return run([](U a, U b) { return a & b; });
-    case O::vor: return run([](U a, U b) { return a | b; });
-    case O::vxor: return run([](U a, U b) { return a ^ b; });
+    case O::vadd:
+      return run([](U a, U b) { return a + b; });
+    case O::vsub:
+      return run([](U a, U b) { return a - b; });
+    case O::vrsub:
+      return run([](U a, U b) { return b - a; });
+    case O::vminu:
+      return run([](U a, U b) { return std::min(a, b); });
+    case O::vmaxu:
+      return run([](U a, U b) { return std::max(a, b); });
+    case O::vmin:
+      return run_signed([](S a, S b) { return std::min(a, b); });
+    case O::vmax:
+      return run_signed([](S a, S b) { return std::max(a, b); });
+    case O::vand:
+      return run([](U a, U b) { return a & b; });
+    case O::vor:
+      return run([](U a, U b) { return a | b; });
+    case O::vxor:
+      return run([](U a, U b) { return a ^ b; });
     // Shift amounts as immediates are unsigned.
-    case O::vsll: return run([](U a, U b) { return static_cast<uint32_t>(a) << (b & (bits - 1)); });
-    case O::vsrl: return run([](U a, U b) { return a >> (b & (bits - 1)); });
-    case O::vsra: return run([](U a, U b) { return static_cast<S>(a) >> (b & (bits - 1)); });
-    case O::vssrl: return run([&](U a, U b) { return shift_rounded<int64_t>(a, b & (bits - 1), m.vxrm); });
-    case O::vssra: return run([&](U a, U b) { return shift_rounded<int64_t>(static_cast<S>(a), b & (bits - 1), m.vxrm); });
-    case O::vsaddu: return run([&](U a, U b) { return saturate<U>(static_cast<int64_t>(a) + b, m.vxsat); });
-    case O::vssubu: return run([&](U a, U b) { return saturate<U>(static_cast<int64_t>(a) - b, m.vxsat); });
-    case O::vsadd: return run_signed([&](S a, S b) { return saturate<S>(static_cast<int64_t>(a) + b, m.vxsat); });
-    case O::vssub: return run_signed([&](S a, S b) { return saturate<S>(static_cast<int64_t>(a) - b, m.vxsat); });
-    case O::vaaddu: return run([&](U a, U b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) + b, 1, m.vxrm); });
-    case O::vasubu: return run([&](U a, U b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) - b, 1, m.vxrm); });
-    case O::vaadd: return run_signed([&](S a, S b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) + b, 1, m.vxrm); });
-    case O::vasub: return run_signed([&](S a, S b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) - b, 1, m.vxrm); });
+    case O::vsll:
+      return run([](U a, U b) { return static_cast<uint32_t>(a) << (b & (bits - 1)); });
+    case O::vsrl:
+      return run([](U a, U b) { return a >> (b & (bits - 1)); });
+    case O::vsra:
+      return run([](U a, U b) { return static_cast<S>(a) >> (b & (bits - 1)); });
+    case O::vssrl:
+      return run([&](U a, U b) { return shift_rounded<int64_t>(a, b & (bits - 1), m.vxrm); });
+    case O::vssra:
+      return run([&](U a, U b) { return shift_rounded<int64_t>(static_cast<S>(a), b & (bits - 1), m.vxrm); });
+    case O::vsaddu:
+      return run([&](U a, U b) { return saturate<U>(static_cast<int64_t>(a) + b, m.vxsat); });
+    case O::vssubu:
+      return run([&](U a, U b) { return saturate<U>(static_cast<int64_t>(a) - b, m.vxsat); });
+    case O::vsadd:
+      return run_signed([&](S a, S b) { return saturate<S>(static_cast<int64_t>(a) + b, m.vxsat); });
+    case O::vssub:
+      return run_signed([&](S a, S b) { return saturate<S>(static_cast<int64_t>(a) - b, m.vxsat); });
+    case O::vaaddu:
+      return run([&](U a, U b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) + b, 1, m.vxrm); });
+    case O::vasubu:
+      return run([&](U a, U b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) - b, 1, m.vxrm); });
+    case O::vaadd:
+      return run_signed([&](S a, S b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) + b, 1, m.vxrm); });
+    case O::vasub:
+      return run_signed([&](S a, S b) { return shift_rounded<int64_t>(static_cast<int64_t>(a) - b, 1, m.vxrm); });
     case O::vsmul:
       return run_signed([&](S a, S b) {
         return saturate<S>(shift_rounded<int64_t>(static_cast<int64_t>(a) * b, bits - 1, m.vxrm), m.vxsat);
       });
-    case O::vmul: return run(times);
-    case O::vmulh: return run_signed([](S a, S b) { return product_high<U>(a, b); });
-    case O::vmulhu: return run([](U a, U b) { return static_cast<uint64_t>(a) * b >> bits; });
-    case O::vmulhsu: return run([](U a, U b) { return static_cast<int64_t>(static_cast<S>(a)) * static_cast<int64_t>(b) >> bits; });
-    case O::vdivu: return run([](U a, U b) { return b ? static_cast<U>(a / b) : static_cast<U>(~U{0}); });
-    case O::vremu: return run([](U a, U b) { return b ? static_cast<U>(a % b) : a; });
+    case O::vmul:
+      return run(times);
+    case O::vmulh:
+      return run_signed([](S a, S b) { return product_high<U>(a, b); });
+    case O::vmulhu:
+      return run([](U a, U b) { return static_cast<uint64_t>(a) * b >> bits; });
+    case O::vmulhsu:
+      return run([](U a, U b) { return static_cast<int64_t>(static_cast<S>(a)) * static_cast<int64_t>(b) >> bits; });
+    case O::vdivu:
+      return run([](U a, U b) { return b ? static_cast<U>(a / b) : static_cast<U>(~U{0}); });
+    case O::vremu:
+      return run([](U a, U b) { return b ? static_cast<U>(a % b) : a; });
     case O::vdiv:
       return run_signed([](S a, S b) { return b == 0 ? int64_t{-1} : static_cast<int64_t>(a) / b; });
     case O::vrem:
       return run_signed([](S a, S b) { return b == 0 ? static_cast<int64_t>(a) : static_cast<int64_t>(a) % b; });
     // vd, first operand, vs2
-    case O::vmacc: return accumulate([&](U d, U a, U b) { return d + times(a, b); });
-    case O::vnmsac: return accumulate([&](U d, U a, U b) { return d - times(a, b); });
-    case O::vmadd: return accumulate([&](U d, U a, U b) { return times(a, d) + b; });
-    case O::vnmsub: return accumulate([&](U d, U a, U b) { return b - times(a, d); });
-    default: return false;
+    case O::vmacc:
+      return accumulate([&](U d, U a, U b) { return d + times(a, b); });
+    case O::vnmsac:
+      return accumulate([&](U d, U a, U b) { return d - times(a, b); });
+    case O::vmadd:
+      return accumulate([&](U d, U a, U b) { return times(a, d) + b; });
+    case O::vnmsub:
+      return accumulate([&](U d, U a, U b) { return b - times(a, d); });
+    default:
+      return false;
   }
 }
 
@@ -115,19 +156,26 @@ bool carry_arithmetic(Vector& v, O operation) {
   };
   constexpr uint32_t bits = 8 * sizeof(U);
   const auto values = [&](auto function) {
-    for (uint32_t i = 0; i < v.vl; ++i) v.set<U>(v.vd, i, operands(i, [&](uint64_t a, uint64_t b) { return static_cast<U>(function(a, b, i)); }));
+    for (uint32_t i = 0; i < v.vl; ++i)
+      v.set<U>(v.vd, i, operands(i, [&](uint64_t a, uint64_t b) { return static_cast<U>(function(a, b, i)); }));
     v.tail<U>(v.vl, v.log);
     return true;
   };
   switch (operation) {
-    case O::vadc: return values([&](uint64_t a, uint64_t b, uint32_t i) { return a + b + carry(i); });
-    case O::vsbc: return values([&](uint64_t a, uint64_t b, uint32_t i) { return a - b - carry(i); });
-    case O::vmerge: return values([&](uint64_t a, uint64_t b, uint32_t i) { return v.m.mask_bit(i) ? b : a; });
+    case O::vadc:
+      return values([&](uint64_t a, uint64_t b, uint32_t i) { return a + b + carry(i); });
+    case O::vsbc:
+      return values([&](uint64_t a, uint64_t b, uint32_t i) { return a - b - carry(i); });
+    case O::vmerge:
+      return values([&](uint64_t a, uint64_t b, uint32_t i) { return v.m.mask_bit(i) ? b : a; });
     case O::vmadc:
-      v.each_bit(false, [&](uint32_t i) { return operands(i, [&](uint64_t a, uint64_t b) { return (a + b + carry(i)) >> bits & 1; }); });
+      v.each_bit(false, [&](uint32_t i) {
+        return operands(i, [&](uint64_t a, uint64_t b) { return (a + b + carry(i)) >> bits & 1; });
+      });
       return true;
     default:  // vmsbc
-      v.each_bit(false, [&](uint32_t i) { return operands(i, [&](uint64_t a, uint64_t b) { return a < b + carry(i); }); });
+      v.each_bit(false,
+                 [&](uint32_t i) { return operands(i, [&](uint64_t a, uint64_t b) { return a < b + carry(i); }); });
       return true;
   }
 }
@@ -143,14 +191,22 @@ void compare(Vector& v, O operation) {
     run([&](U a, U b) { return function(static_cast<S>(a), static_cast<S>(b)); });
   };
   switch (operation) {
-    case O::vmseq: return run([](U a, U b) { return a == b; });
-    case O::vmsne: return run([](U a, U b) { return a != b; });
-    case O::vmsltu: return run([](U a, U b) { return a < b; });
-    case O::vmsleu: return run([](U a, U b) { return a <= b; });
-    case O::vmsgtu: return run([](U a, U b) { return a > b; });
-    case O::vmslt: return run_signed([](S a, S b) { return a < b; });
-    case O::vmsle: return run_signed([](S a, S b) { return a <= b; });
-    default: return run_signed([](S a, S b) { return a > b; });
+    case O::vmseq:
+      return run([](U a, U b) { return a == b; });
+    case O::vmsne:
+      return run([](U a, U b) { return a != b; });
+    case O::vmsltu:
+      return run([](U a, U b) { return a < b; });
+    case O::vmsleu:
+      return run([](U a, U b) { return a <= b; });
+    case O::vmsgtu:
+      return run([](U a, U b) { return a > b; });
+    case O::vmslt:
+      return run_signed([](S a, S b) { return a < b; });
+    case O::vmsle:
+      return run_signed([](S a, S b) { return a <= b; });
+    default:
+      return run_signed([](S a, S b) { return a > b; });
   }
 }
 
@@ -168,29 +224,45 @@ void widen(Vector& v, O operation) {
   };
   const auto accumulate = [&](auto function) {
     v.each<UW>([&](uint32_t i) {
-      return static_cast<UW>(v.get<UW>(v.vd, i) + static_cast<UW>(function(v.operand<U>(i, scalar), v.get<U>(v.vs2, i))));
+      return static_cast<UW>(v.get<UW>(v.vd, i) +
+                             static_cast<UW>(function(v.operand<U>(i, scalar), v.get<U>(v.vs2, i))));
     });
   };
   const auto s = [](U a) { return static_cast<W>(static_cast<S>(a)); };
   const auto u = [](U a) { return static_cast<UW>(a); };
   const auto times = [](int64_t a, int64_t b) { return a * b; };
   switch (operation) {
-    case O::vwaddu: return run([&](U a, U b) { return u(a) + u(b); });
-    case O::vwsubu: return run([&](U a, U b) { return u(a) - u(b); });
-    case O::vwadd: return run([&](U a, U b) { return s(a) + s(b); });
-    case O::vwsub: return run([&](U a, U b) { return s(a) - s(b); });
-    case O::vwaddu_w: return run_wide([&](UW a, U b) { return a + u(b); });
-    case O::vwsubu_w: return run_wide([&](UW a, U b) { return a - u(b); });
-    case O::vwadd_w: return run_wide([&](UW a, U b) { return a + static_cast<UW>(s(b)); });
-    case O::vwsub_w: return run_wide([&](UW a, U b) { return a - static_cast<UW>(s(b)); });
-    case O::vwmulu: return run([&](U a, U b) { return times(u(a), u(b)); });
-    case O::vwmul: return run([&](U a, U b) { return times(s(a), s(b)); });
-    case O::vwmulsu: return run([&](U a, U b) { return times(s(a), u(b)); });
+    case O::vwaddu:
+      return run([&](U a, U b) { return u(a) + u(b); });
+    case O::vwsubu:
+      return run([&](U a, U b) { return u(a) - u(b); });
+    case O::vwadd:
+      return run([&](U a, U b) { return s(a) + s(b); });
+    case O::vwsub:
+      return run([&](U a, U b) { return s(a) - s(b); });
+    case O::vwaddu_w:
+      return run_wide([&](UW a, U b) { return a + u(b); });
+    case O::vwsubu_w:
+      return run_wide([&](UW a, U b) { return a - u(b); });
+    case O::vwadd_w:
+      return run_wide([&](UW a, U b) { return a + static_cast<UW>(s(b)); });
+    case O::vwsub_w:
+      return run_wide([&](UW a, U b) { return a - static_cast<UW>(s(b)); });
+    case O::vwmulu:
+      return run([&](U a, U b) { return times(u(a), u(b)); });
+    case O::vwmul:
+      return run([&](U a, U b) { return times(s(a), s(b)); });
+    case O::vwmulsu:
+      return run([&](U a, U b) { return times(s(a), u(b)); });
     // First operand, vs2
-    case O::vwmaccu: return accumulate([&](U a, U b) { return times(u(a), u(b)); });
-    case O::vwmacc: return accumulate([&](U a, U b) { return times(s(a), s(b)); });
-    case O::vwmaccsu: return accumulate([&](U a, U b) { return times(s(a), u(b)); });
-    default: return accumulate([&](U a, U b) { return times(u(a), s(b)); });  // vwmaccus
+    case O::vwmaccu:
+      return accumulate([&](U a, U b) { return times(u(a), u(b)); });
+    case O::vwmacc:
+      return accumulate([&](U a, U b) { return times(s(a), s(b)); });
+    case O::vwmaccsu:
+      return accumulate([&](U a, U b) { return times(s(a), u(b)); });
+    default:
+      return accumulate([&](U a, U b) { return times(u(a), s(b)); });  // vwmaccus
   }
 }
 
@@ -204,10 +276,14 @@ void narrow(Vector& v, O operation) {
     const UW wide = v.get<UW>(v.vs2, i);
     const uint32_t amount = v.operand<U>(i, scalar) & (8 * sizeof(UW) - 1);
     switch (operation) {
-      case O::vnsrl: return static_cast<U>(wide >> amount);
-      case O::vnsra: return static_cast<U>(static_cast<W>(wide) >> amount);
-      case O::vnclipu: return saturate<U>(shift_rounded<int64_t>(wide, amount, m.vxrm), m.vxsat);
-      default: return static_cast<U>(saturate<S>(shift_rounded<int64_t>(static_cast<W>(wide), amount, m.vxrm), m.vxsat));
+      case O::vnsrl:
+        return static_cast<U>(wide >> amount);
+      case O::vnsra:
+        return static_cast<U>(static_cast<W>(wide) >> amount);
+      case O::vnclipu:
+        return saturate<U>(shift_rounded<int64_t>(wide, amount, m.vxrm), m.vxsat);
+      default:
+        return static_cast<U>(saturate<S>(shift_rounded<int64_t>(static_cast<W>(wide), amount, m.vxrm), m.vxsat));
     }
   });
 }
@@ -221,14 +297,30 @@ void reduce(Vector& v, O operation) {
     if (!v.active(i)) continue;
     const U a = v.get<U>(v.vs2, i);
     switch (operation) {
-      case O::vredsum: sum = static_cast<U>(sum + a); break;
-      case O::vredand: sum &= a; break;
-      case O::vredor: sum |= a; break;
-      case O::vredxor: sum ^= a; break;
-      case O::vredminu: sum = std::min(sum, a); break;
-      case O::vredmaxu: sum = std::max(sum, a); break;
-      case O::vredmin: sum = static_cast<U>(std::min(static_cast<S>(sum), static_cast<S>(a))); break;
-      default: sum = static_cast<U>(std::max(static_cast<S>(sum), static_cast<S>(a))); break;
+      case O::vredsum:
+        sum = static_cast<U>(sum + a);
+        break;
+      case O::vredand:
+        sum &= a;
+        break;
+      case O::vredor:
+        sum |= a;
+        break;
+      case O::vredxor:
+        sum ^= a;
+        break;
+      case O::vredminu:
+        sum = std::min(sum, a);
+        break;
+      case O::vredmaxu:
+        sum = std::max(sum, a);
+        break;
+      case O::vredmin:
+        sum = static_cast<U>(std::min(static_cast<S>(sum), static_cast<S>(a)));
+        break;
+      default:
+        sum = static_cast<U>(std::max(static_cast<S>(sum), static_cast<S>(a)));
+        break;
     }
   }
   v.set<U>(v.vd, 0, sum);
@@ -297,7 +389,10 @@ bool Machine::vector_integer(const Decoded& d) {
         v.each<U>([&](uint32_t i) { return v.operand<U>(i, scalar); });
       });
       return true;
-    case O::vzext2: case O::vzext4: case O::vsext2: case O::vsext4:
+    case O::vzext2:
+    case O::vzext4:
+    case O::vsext2:
+    case O::vsext4:
       return extend_any(v, operation) || refuse();
     case O::vwredsum:
     case O::vwredsumu:
@@ -305,7 +400,8 @@ bool Machine::vector_integer(const Decoded& d) {
       v.width ? reduce_wide<uint16_t, uint32_t>(v, operation == O::vwredsum)
               : reduce_wide<uint8_t, uint16_t>(v, operation == O::vwredsum);
       return true;
-    default: break;
+    default:
+      break;
   }
   if (operation >= O::vredsum && operation <= O::vredmax) {
     if (!aligned(v.vs2, v.log)) return refuse();
@@ -333,12 +429,35 @@ bool Machine::execute_vector(const Decoded& d) {
   const uint32_t kind = d.word >> 12 & 7;
   if (kind == fvv || kind == fvf) return vector_floats(d);
   switch (operation) {
-    case O::vrgather: case O::vrgatherei16: case O::vslideup: case O::vslidedown: case O::vslide1up:
-    case O::vslide1down: case O::vcompress: case O::vmvr: return vector_permute(d);
-    case O::vmv_x_s: case O::vmv_s_x: case O::vcpop: case O::vfirst: case O::vmsbf: case O::vmsof: case O::vmsif:
-    case O::viota: case O::vid: case O::vmandn: case O::vmand: case O::vmor: case O::vmxor: case O::vmorn:
-    case O::vmnand: case O::vmnor: case O::vmxnor: return vector_mask(d);
-    default: return vector_integer(d);
+    case O::vrgather:
+    case O::vrgatherei16:
+    case O::vslideup:
+    case O::vslidedown:
+    case O::vslide1up:
+    case O::vslide1down:
+    case O::vcompress:
+    case O::vmvr:
+      return vector_permute(d);
+    case O::vmv_x_s:
+    case O::vmv_s_x:
+    case O::vcpop:
+    case O::vfirst:
+    case O::vmsbf:
+    case O::vmsof:
+    case O::vmsif:
+    case O::viota:
+    case O::vid:
+    case O::vmandn:
+    case O::vmand:
+    case O::vmor:
+    case O::vmxor:
+    case O::vmorn:
+    case O::vmnand:
+    case O::vmnor:
+    case O::vmxnor:
+      return vector_mask(d);
+    default:
+      return vector_integer(d);
   }
 }
 

@@ -11,7 +11,9 @@ namespace tilewright::coral {
 
 inline uint32_t group_size(int log) { return log <= 0 ? 1 : 1u << log; }
 inline bool aligned(uint32_t reg, int log) { return (reg & (group_size(log) - 1)) == 0; }
-inline bool overlap(uint32_t a, uint32_t a_size, uint32_t b, uint32_t b_size) { return a < b + b_size && b < a + a_size; }
+inline bool overlap(uint32_t a, uint32_t a_size, uint32_t b, uint32_t b_size) {
+  return a < b + b_size && b < a + a_size;
+}
 
 // A destination may share registers with a source of another element width only in part: a wider
 // destination in the highest-numbered registers, and only if the source fills whole registers.
@@ -29,12 +31,19 @@ struct Vector {
   const uint32_t vd, vs1, vs2;
   const bool masked;
   const uint32_t kind, vl;
-  const int log;  // of LMUL
+  const int log;         // of LMUL
   const uint32_t width;  // 0, 1, 2 for 8, 16, 32 bits
 
   Vector(Machine& machine, const Decoded& d)
-      : m(machine), vd(d.word >> 7 & 31), vs1(d.word >> 15 & 31), vs2(d.word >> 20 & 31), masked(!(d.word >> 25 & 1)),
-        kind(d.word >> 12 & 7), vl(machine.vl), log(machine.lmul_log()), width(machine.vtype >> 3 & 7) {}
+      : m(machine),
+        vd(d.word >> 7 & 31),
+        vs1(d.word >> 15 & 31),
+        vs2(d.word >> 20 & 31),
+        masked(!(d.word >> 25 & 1)),
+        kind(d.word >> 12 & 7),
+        vl(machine.vl),
+        log(machine.lmul_log()),
+        width(machine.vtype >> 3 & 7) {}
 
   bool vector_operand() const { return kind == ivv || kind == mvv || kind == fvv; }
   bool mask_ok() const { return !masked || vd != 0; }
@@ -91,7 +100,11 @@ struct Vector {
         set<T>(vd, i, static_cast<T>(~T{0}));
       }
     }
-    const int log_of_result = log + static_cast<int>(sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : 2) - static_cast<int>(width);
+    const int log_of_result = log +
+                              static_cast<int>(sizeof(T) == 1   ? 0
+                                               : sizeof(T) == 2 ? 1
+                                                                : 2) -
+                              static_cast<int>(width);
     tail<T>(vl, log_of_result);
   }
   template <typename T>
@@ -127,9 +140,12 @@ struct Vector {
 template <typename Function>
 auto by_width(uint32_t width, Function function) {
   switch (width) {
-    case 0: return function(uint8_t{});
-    case 1: return function(uint16_t{});
-    default: return function(uint32_t{});
+    case 0:
+      return function(uint8_t{});
+    case 1:
+      return function(uint16_t{});
+    default:
+      return function(uint32_t{});
   }
 }
 

@@ -67,12 +67,18 @@ bool compare(Vector& v, O operation, uint32_t scalar) {
   v.each_bit(true, [&](uint32_t i) {
     const uint32_t a = v.get<uint32_t>(v.vs2, i), b = v.operand<uint32_t>(i, scalar);
     switch (operation) {
-      case O::vmfeq: return equal(a, b, flags);
-      case O::vmfne: return !equal(a, b, flags);
-      case O::vmflt: return less(a, b, flags);
-      case O::vmfle: return less_equal(a, b, flags);
-      case O::vmfgt: return less(b, a, flags);
-      default: return less_equal(b, a, flags);
+      case O::vmfeq:
+        return equal(a, b, flags);
+      case O::vmfne:
+        return !equal(a, b, flags);
+      case O::vmflt:
+        return less(a, b, flags);
+      case O::vmfle:
+        return less_equal(a, b, flags);
+      case O::vmfgt:
+        return less(b, a, flags);
+      default:
+        return less_equal(b, a, flags);
     }
   });
   return true;
@@ -102,7 +108,8 @@ bool convert_half_width(Vector& v, O operation, uint32_t mode) {
   if (v.width != 1) return false;
   uint32_t& flags = v.m.fflags;
   if (operation == O::vfwcvt_f_xu || operation == O::vfwcvt_f_x) {
-    if (v.log > 2 || !v.mask_ok() || !aligned(v.vd, v.log + 1) || !aligned(v.vs2, v.log) || !separate(v.vd, v.log + 1, v.vs2, v.log))
+    if (v.log > 2 || !v.mask_ok() || !aligned(v.vd, v.log + 1) || !aligned(v.vs2, v.log) ||
+        !separate(v.vd, v.log + 1, v.vs2, v.log))
       return false;
     v.each<uint32_t>([&](uint32_t i) {
       const uint16_t a = v.get<uint16_t>(v.vs2, i);
@@ -127,16 +134,26 @@ bool unary(Vector& v, O operation, uint32_t mode) {
   v.each<uint32_t>([&](uint32_t i) -> uint32_t {
     const uint32_t a = v.get<uint32_t>(v.vs2, i);
     switch (operation) {
-      case O::vfsqrt: return square_root(a, mode, flags);
-      case O::vfclass: return classify(a);
-      case O::vfrec7: return estimate_reciprocal(a, mode, flags);
-      case O::vfrsqrt7: return estimate_root(a, flags);
-      case O::vfcvt_f_xu: return from_integer(a, mode, flags);
-      case O::vfcvt_f_x: return from_integer(static_cast<int32_t>(a), mode, flags);
-      case O::vfcvt_xu_f: return static_cast<uint32_t>(to_integer(a, 0, UINT32_MAX, mode, flags));
-      case O::vfcvt_rtz_xu_f: return static_cast<uint32_t>(to_integer(a, 0, UINT32_MAX, to_zero, flags));
-      case O::vfcvt_x_f: return static_cast<uint32_t>(to_integer(a, INT32_MIN, INT32_MAX, mode, flags));
-      default: return static_cast<uint32_t>(to_integer(a, INT32_MIN, INT32_MAX, to_zero, flags));
+      case O::vfsqrt:
+        return square_root(a, mode, flags);
+      case O::vfclass:
+        return classify(a);
+      case O::vfrec7:
+        return estimate_reciprocal(a, mode, flags);
+      case O::vfrsqrt7:
+        return estimate_root(a, flags);
+      case O::vfcvt_f_xu:
+        return from_integer(a, mode, flags);
+      case O::vfcvt_f_x:
+        return from_integer(static_cast<int32_t>(a), mode, flags);
+      case O::vfcvt_xu_f:
+        return static_cast<uint32_t>(to_integer(a, 0, UINT32_MAX, mode, flags));
+      case O::vfcvt_rtz_xu_f:
+        return static_cast<uint32_t>(to_integer(a, 0, UINT32_MAX, to_zero, flags));
+      case O::vfcvt_x_f:
+        return static_cast<uint32_t>(to_integer(a, INT32_MIN, INT32_MAX, mode, flags));
+      default:
+        return static_cast<uint32_t>(to_integer(a, INT32_MIN, INT32_MAX, to_zero, flags));
     }
   });
   return true;
@@ -149,25 +166,44 @@ bool binary(Vector& v, O operation, uint32_t scalar, uint32_t mode) {
     const uint32_t a = v.get<uint32_t>(v.vs2, i), b = v.operand<uint32_t>(i, scalar);
     const uint32_t d = v.get<uint32_t>(v.vd, i);
     switch (operation) {
-      case O::vfadd: return add(a, b, mode, flags);
-      case O::vfsub: return subtract(a, b, mode, flags);
-      case O::vfrsub: return subtract(b, a, mode, flags);
-      case O::vfmul: return multiply(a, b, mode, flags);
-      case O::vfdiv: return divide(a, b, mode, flags);
-      case O::vfrdiv: return divide(b, a, mode, flags);
-      case O::vfmin: return choose(a, b, false, flags);
-      case O::vfmax: return choose(a, b, true, flags);
-      case O::vfsgnj: return (a & ~kSign) | (b & kSign);
-      case O::vfsgnjn: return (a & ~kSign) | (~b & kSign);
-      case O::vfsgnjx: return a ^ (b & kSign);
-      case O::vfmacc: return fused(b, a, d, mode, flags);
-      case O::vfnmacc: return fused(b ^ kSign, a, d ^ kSign, mode, flags);
-      case O::vfmsac: return fused(b, a, d ^ kSign, mode, flags);
-      case O::vfnmsac: return fused(b ^ kSign, a, d, mode, flags);
-      case O::vfmadd: return fused(b, d, a, mode, flags);
-      case O::vfnmadd: return fused(b ^ kSign, d, a ^ kSign, mode, flags);
-      case O::vfmsub: return fused(b, d, a ^ kSign, mode, flags);
-      default: return fused(b ^ kSign, d, a, mode, flags);  // vfnmsub
+      case O::vfadd:
+        return add(a, b, mode, flags);
+      case O::vfsub:
+        return subtract(a, b, mode, flags);
+      case O::vfrsub:
+        return subtract(b, a, mode, flags);
+      case O::vfmul:
+        return multiply(a, b, mode, flags);
+      case O::vfdiv:
+        return divide(a, b, mode, flags);
+      case O::vfrdiv:
+        return divide(b, a, mode, flags);
+      case O::vfmin:
+        return choose(a, b, false, flags);
+      case O::vfmax:
+        return choose(a, b, true, flags);
+      case O::vfsgnj:
+        return (a & ~kSign) | (b & kSign);
+      case O::vfsgnjn:
+        return (a & ~kSign) | (~b & kSign);
+      case O::vfsgnjx:
+        return a ^ (b & kSign);
+      case O::vfmacc:
+        return fused(b, a, d, mode, flags);
+      case O::vfnmacc:
+        return fused(b ^ kSign, a, d ^ kSign, mode, flags);
+      case O::vfmsac:
+        return fused(b, a, d ^ kSign, mode, flags);
+      case O::vfnmsac:
+        return fused(b ^ kSign, a, d, mode, flags);
+      case O::vfmadd:
+        return fused(b, d, a, mode, flags);
+      case O::vfnmadd:
+        return fused(b ^ kSign, d, a ^ kSign, mode, flags);
+      case O::vfmsub:
+        return fused(b, d, a ^ kSign, mode, flags);
+      default:
+        return fused(b ^ kSign, d, a, mode, flags);  // vfnmsub
     }
   });
   return true;
@@ -180,12 +216,21 @@ bool Machine::vector_floats(const Decoded& d) {
   const O operation = d.operation;
   if (frm > 4) return refuse();
   const uint32_t scalar = f[v.vs1];
-  if (operation >= O::vfncvt_xu_f && operation <= O::vfwcvt_f_x) return convert_half_width(v, operation, frm) || refuse();
+  if (operation >= O::vfncvt_xu_f && operation <= O::vfwcvt_f_x)
+    return convert_half_width(v, operation, frm) || refuse();
   if (v.width != 2) return refuse();
   switch (operation) {
-    case O::vmfeq: case O::vmfne: case O::vmflt: case O::vmfle: case O::vmfgt: case O::vmfge:
+    case O::vmfeq:
+    case O::vmfne:
+    case O::vmflt:
+    case O::vmfle:
+    case O::vmfgt:
+    case O::vmfge:
       return compare(v, operation, scalar) || refuse();
-    case O::vfredusum: case O::vfredosum: case O::vfredmin: case O::vfredmax:
+    case O::vfredusum:
+    case O::vfredosum:
+    case O::vfredmin:
+    case O::vfredmax:
       return reduce(v, operation, frm) || refuse();
     case O::vfmv_f_s:
       f[v.vd] = v.get<uint32_t>(v.vs2, 0);
@@ -215,10 +260,19 @@ bool Machine::vector_floats(const Decoded& d) {
       });
       return true;
     }
-    case O::vfcvt_xu_f: case O::vfcvt_x_f: case O::vfcvt_f_xu: case O::vfcvt_f_x: case O::vfcvt_rtz_xu_f:
-    case O::vfcvt_rtz_x_f: case O::vfsqrt: case O::vfrsqrt7: case O::vfrec7: case O::vfclass:
+    case O::vfcvt_xu_f:
+    case O::vfcvt_x_f:
+    case O::vfcvt_f_xu:
+    case O::vfcvt_f_x:
+    case O::vfcvt_rtz_xu_f:
+    case O::vfcvt_rtz_x_f:
+    case O::vfsqrt:
+    case O::vfrsqrt7:
+    case O::vfrec7:
+    case O::vfclass:
       return unary(v, operation, frm) || refuse();
-    default: return binary(v, operation, scalar, frm) || refuse();
+    default:
+      return binary(v, operation, scalar, frm) || refuse();
   }
 }
 

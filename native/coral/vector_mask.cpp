@@ -12,14 +12,22 @@ bool Machine::vector_mask(const Decoded& d) {
     return true;
   };
   switch (d.operation) {
-    case O::vmandn: return logic([](bool a, bool b) { return a && !b; });
-    case O::vmand: return logic([](bool a, bool b) { return a && b; });
-    case O::vmor: return logic([](bool a, bool b) { return a || b; });
-    case O::vmxor: return logic([](bool a, bool b) { return a != b; });
-    case O::vmorn: return logic([](bool a, bool b) { return a || !b; });
-    case O::vmnand: return logic([](bool a, bool b) { return !(a && b); });
-    case O::vmnor: return logic([](bool a, bool b) { return !(a || b); });
-    case O::vmxnor: return logic([](bool a, bool b) { return a == b; });
+    case O::vmandn:
+      return logic([](bool a, bool b) { return a && !b; });
+    case O::vmand:
+      return logic([](bool a, bool b) { return a && b; });
+    case O::vmor:
+      return logic([](bool a, bool b) { return a || b; });
+    case O::vmxor:
+      return logic([](bool a, bool b) { return a != b; });
+    case O::vmorn:
+      return logic([](bool a, bool b) { return a || !b; });
+    case O::vmnand:
+      return logic([](bool a, bool b) { return !(a && b); });
+    case O::vmnor:
+      return logic([](bool a, bool b) { return !(a || b); });
+    case O::vmxnor:
+      return logic([](bool a, bool b) { return a == b; });
     case O::vmv_x_s:
       x[d.rd] = by_width(v.width, [&](auto u) {
         return static_cast<uint32_t>(static_cast<std::make_signed_t<decltype(u)>>(v.get<decltype(u)>(v.vs2, 0)));

@@ -60,7 +60,9 @@ bool Machine::vector_memory(const Decoded& d) {
   const uint32_t stride = strided ? x[v.vs2] : fields * bytes;
   const auto address_of = [&](uint32_t i) {
     if (!indexed) return base + i * stride;
-    const uint32_t index = width == 0 ? v.get<uint8_t>(v.vs2, i) : width == 1 ? v.get<uint16_t>(v.vs2, i) : v.get<uint32_t>(v.vs2, i);
+    const uint32_t index = width == 0   ? v.get<uint8_t>(v.vs2, i)
+                           : width == 1 ? v.get<uint16_t>(v.vs2, i)
+                                        : v.get<uint32_t>(v.vs2, i);
     return base + index;
   };
 
@@ -122,7 +124,8 @@ bool Machine::vector_memory(const Decoded& d) {
       return true;
     };
     if (options.check_uninitialised || options.check_readonly) {
-      const bool fine = elements([&](Element e) { return is_store ? check_write(e.address, bytes) : check_read(e.address, bytes); });
+      const bool fine =
+          elements([&](Element e) { return is_store ? check_write(e.address, bytes) : check_read(e.address, bytes); });
       if (!fine) return false;
     }
     // An indexed load may overwrite its own indices.

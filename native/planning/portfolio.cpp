@@ -7,14 +7,15 @@
 #include <stdexcept>
 
 #include "lives.h"
+#include "random.h"
 
 namespace tilewright::planning {
 namespace {
 
 constexpr std::int64_t first_round = 2'000'000;  // steps of work, about 20 ms
-// The steps of the canonical search are simpler; it gets as many more.
+// The steps of the canonical searches are simpler; they get as many more.
 constexpr std::int64_t canonical_steps = 4;
-// It calls itself for every buffer it places, so it leaves large problems to the others.
+// They call themselves for every buffer they place, so they leave large problems to the others.
 constexpr std::size_t canonical_items = 2000;
 
 struct Member {
@@ -22,7 +23,8 @@ struct Member {
   Policy policy;
 };
 
-constexpr const char* canonical_name = "minimalloc";
+// These two search without memory, so each turn is a new search.
+constexpr const char* canonical_members[] = {"minimalloc", "jumping"};
 constexpr Member lives_members[] = {
     {"lowest", {Choice::lowest, 0, 1000}},
     {"sections", {Choice::section, 200, 300}},
@@ -33,35 +35,37 @@ constexpr Member lives_members[] = {
 }  // namespace
 
 Outcome portfolio(const Problem& problem, const Parameters& parameters) {
-  const auto takes_part = [&](const char* name) {
-    return std::find(parameters.members.begin(), parameters.members.end(), name) !=
-           parameters.members.end();
+  const auto takes_part = [&](const std::string& name) {
+    return std::find(parameters.members.begin(), parameters.members.end(), name) != parameters.members.end();
+  };
+  const auto is_canonical = [](const std::string& name) {
+    return std::find(std::begin(canonical_members), std::end(canonical_members), name) != std::end(canonical_members);
   };
   for (const std::string& name : parameters.members)
-    if (name != canonical_name &&
-        std::none_of(std::begin(lives_members), std::end(lives_members),
-                     [&](const Member& member) { return name == member.name; }))
+    if (!is_canonical(name) && std::none_of(std::begin(lives_members), std::end(lives_members),
+                                            [&](const Member& member) { return name == member.name; }))
       throw std::invalid_argument("no member " + name);
   if (parameters.members.empty()) throw std::invalid_argument("a portfolio needs a member");
   Outcome outcome{Status::limit, {}, 0, 0, 0, ""};
-  const bool canonical =
-      takes_part(canonical_name) && problem.items.size() <= canonical_items;
-  if (!canonical && parameters.members.size() == 1 && takes_part(canonical_name)) return outcome;
+  const bool small = problem.items.size() <= canonical_items;
+  if (!small && std::all_of(parameters.members.begin(), parameters.members.end(), is_canonical)) return outcome;
   Lives lives(problem, parameters.seed, parameters.table_limit);
-  for (std::int64_t share = first_round;; share *= 2) {
-    if (canonical) {
+  for (std::int64_t share = first_round, round = 0;; share *= 2, ++round) {
+    for (const char* name : canonical_members) {
+      if (outcome.work >= parameters.work_limit) return outcome;
+      if (!takes_part(name) || !small) continue;
       // Alone it has nobody to take turns with.
       const std::int64_t left = parameters.work_limit - outcome.work;
-      const std::int64_t work =
-          parameters.members.size() == 1 ? left : std::min(left, share * canonical_steps);
-      const Outcome found = canonical_search(problem, work);
+      const std::int64_t work = parameters.members.size() == 1 ? left : std::min(left, share * canonical_steps);
+      const Outcome found = name == canonical_members[0] ? canonical_search(problem, work)
+                                                         : jumping_search(problem, work, mix(parameters.seed) + round);
       outcome.nodes += found.nodes;
       outcome.work += found.work;
       outcome.restarts += found.restarts;
       if (found.status != Status::limit) {
         outcome.status = found.status;
         outcome.offsets = found.offsets;
-        outcome.member = canonical_name;
+        outcome.member = name;
         return outcome;
       }
     }

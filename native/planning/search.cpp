@@ -12,22 +12,10 @@
 #include <unordered_set>
 
 #include "lives.h"
+#include "luby.h"
 #include "state.h"
 
 namespace tilewright::planning {
-namespace {
-
-std::int64_t luby(std::int64_t index) {
-  for (std::int64_t i = index + 1;;) {
-    int bits = 1;
-    while (((std::int64_t{1} << bits) - 1) < i) ++bits;
-    if (((std::int64_t{1} << bits) - 1) == i) return std::int64_t{1} << (bits - 1);
-    i -= (std::int64_t{1} << (bits - 1)) - 1;
-  }
-}
-
-}  // namespace
-
 class Lives::Search : public State {
  public:
   Search(const Problem& problem, std::uint64_t seed, std::int64_t table_limit)
@@ -35,8 +23,7 @@ class Lives::Search : public State {
     priority.assign(items.size(), 0);
     beside.assign(items.size(), 0);
     for (std::size_t i = 0; i < items.size(); ++i)
-      for (int s = items[i].first; s < items[i].last; ++s)
-        beside[i] = std::max(beside[i], remaining[s]);
+      for (int s = items[i].first; s < items[i].last; ++s) beside[i] = std::max(beside[i], remaining[s]);
     possible = begin();
     base = mark();
   }
@@ -76,20 +63,18 @@ class Lives::Search : public State {
   enum class Kind { place, split, solved };
   struct Frame {
     Kind kind;
-    int item;            // place
-    bool right;          // place: the left branch has failed
-    std::size_t trail;   // place
-    Range range;         // place: the part of time being solved
-    Key key;             // place
-    std::size_t target;  // solved: index of the split this part belongs to
+    int item;                  // place
+    bool right;                // place: the left branch has failed
+    std::size_t trail;         // place
+    Range range;               // place: the part of time being solved
+    Key key;                   // place
+    std::size_t target;        // solved: index of the split this part belongs to
     std::vector<Range> parts;  // split: still to solve
   };
   std::vector<Frame> frames;
   std::unordered_set<Key, KeyHash> failed;
 
-  int choose(Range range) {
-    return policy.choice == Choice::section ? choose_in_section(range) : choose_lowest(range);
-  }
+  int choose(Range range) { return policy.choice == Choice::section ? choose_in_section(range) : choose_lowest(range); }
 
   // The lowest item of all, so that offsets never go down along a path. Of several, the one
   // preferred, or of those the one live where most failures were.
@@ -124,8 +109,7 @@ class Lives::Search : public State {
     std::int64_t waste = 0;
     for (int s = items[i].first; s < items[i].last; ++s) waste += lowest[i] - floor[s];
     const std::int64_t area = (items[i].last - items[i].first) * items[i].size;
-    return static_cast<std::int64_t>(static_cast<__int128>(priority[i]) * area /
-                                     (area + 3 * waste));
+    return static_cast<std::int64_t>(static_cast<__int128>(priority[i]) * area / (area + 3 * waste));
   }
 
   // From the section with the fewest choices for its failures, the lowest item nothing fits
@@ -133,8 +117,7 @@ class Lives::Search : public State {
   int choose_in_section(Range range) {
     int section = -1;
     for (int s = range.first; s < range.last; ++s)
-      if (remaining[s] > 0 && (section < 0 || candidates[s] * weight[section] <
-                                                  candidates[section] * weight[s]))
+      if (remaining[s] > 0 && (section < 0 || candidates[s] * weight[section] < candidates[section] * weight[s]))
         section = s;
     int best = -1, fallback = -1;
     std::int64_t best_score = 0;
@@ -155,8 +138,7 @@ class Lives::Search : public State {
     for (;;) {
       int below = -1;
       for (int j : meets[fallback])
-        if (waiting[j] && lowest[j] + items[j].size <= lowest[fallback] &&
-            (below < 0 || lowest[j] < lowest[below]))
+        if (waiting[j] && lowest[j] + items[j].size <= lowest[fallback] && (below < 0 || lowest[j] < lowest[below]))
           below = j;
       if (below < 0) return fallback;
       fallback = below;
@@ -249,9 +231,8 @@ class Lives::Search : public State {
           continue;
         }
         if (pending.size() > 1) {
-          std::stable_sort(pending.begin(), pending.end(), [&](Range a, Range b) {
-            return difficulty(a) < difficulty(b);
-          });
+          std::stable_sort(pending.begin(), pending.end(),
+                           [&](Range a, Range b) { return difficulty(a) < difficulty(b); });
           const Range next = pending.back();
           pending.pop_back();
           frames.push_back({Kind::split, -1, false, 0, {}, {}, 0, pending});
@@ -287,8 +268,7 @@ class Lives::Search : public State {
       undo(frame.trail);
       if (frame.right) {
         floaters.pop_back();
-        if (static_cast<std::int64_t>(failed.size()) < table_limit)
-          failed.insert(frame.key);
+        if (static_cast<std::int64_t>(failed.size()) < table_limit) failed.insert(frame.key);
         frames.pop_back();
         continue;
       }

@@ -16,6 +16,7 @@ struct Item {
   std::int64_t alignment;
   std::int64_t lowest;
   std::int64_t highest;
+  std::int64_t duration;  // steps of the program, of which a section may stand for many
 };
 
 struct Problem {
@@ -38,10 +39,13 @@ struct Outcome {
 // The algorithm published as MiniMalloc. It knows no chance.
 Outcome canonical_search(const Problem& problem, std::int64_t work_limit);
 
+// The same with disturbed orders, restarts and jumps back to what a failure is about.
+Outcome jumping_search(const Problem& problem, std::int64_t work_limit, std::uint64_t seed);
+
 struct Parameters {
   std::uint64_t seed;
   std::int64_t work_limit;
-  std::int64_t table_limit;           // failed states remembered
+  std::int64_t table_limit;          // failed states remembered
   std::vector<std::string> members;  // of the portfolio, see portfolio.cpp
 };
 

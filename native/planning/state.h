@@ -49,8 +49,7 @@ class State {
       begins[items[i].first].push_back(i);
       for (int s = items[i].first; s < items[i].last; ++s) live[s].push_back(i);
       for (int j = 0; j < count; ++j)
-        if (i != j && items[i].first < items[j].last && items[j].first < items[i].last)
-          meets[i].push_back(j);
+        if (i != j && items[i].first < items[j].last && items[j].first < items[i].last) meets[i].push_back(j);
     }
     lowest.assign(count, 0);
     waiting.assign(count, true);
@@ -79,7 +78,7 @@ class State {
   std::vector<std::vector<int>> begins;  // section -> items live in it and not before
   std::vector<std::vector<int>> meets;   // item -> items live at the same time
 
-  std::vector<std::int64_t> lowest;     // offset when placed, lower bound when waiting
+  std::vector<std::int64_t> lowest;  // offset when placed, lower bound when waiting
   std::vector<char> waiting;
   std::vector<char> floating;           // waiting, and known to rest on an item not yet placed
   std::vector<int> floaters;            // every item that has floated on the current path
@@ -211,8 +210,7 @@ class State {
     touch(items[i].first, items[i].last);
     if (value > items[i].highest) return false;
     const int next = twin[i];
-    if (next >= 0 && lowest[next] < value + items[i].size)
-      return raise(next, value + items[i].size, floating[next]);
+    if (next >= 0 && lowest[next] < value + items[i].size) return raise(next, value + items[i].size, floating[next]);
     return true;
   }
 
@@ -336,10 +334,9 @@ class State {
   void find_twins() {
     for (int i = 0; i < static_cast<int>(items.size()); ++i)
       for (int j : meets[i])
-        if (j > i && twin[i] < 0 && items[i].first == items[j].first &&
-            items[i].last == items[j].last && items[i].size == items[j].size &&
-            items[i].alignment == items[j].alignment && items[i].lowest == items[j].lowest &&
-            items[i].highest == items[j].highest)
+        if (j > i && twin[i] < 0 && items[i].first == items[j].first && items[i].last == items[j].last &&
+            items[i].size == items[j].size && items[i].alignment == items[j].alignment &&
+            items[i].lowest == items[j].lowest && items[i].highest == items[j].highest)
           twin[i] = j;
     for (int i = 0; i < static_cast<int>(items.size()); ++i)
       if (twin[i] >= 0 && lowest[twin[i]] < lowest[i] + items[i].size)

@@ -54,6 +54,7 @@ def compile(
     scales: str = "channel",
     seed: int = 0,
     accuracy: bool = False,
+    quantize: str | None = None,
     shapes: Shapes | None = None,
     weights: Any = None,
     progress: Progress = lambda phase, detail: None,
@@ -71,6 +72,7 @@ def compile(
     keep: layers whose products are as precise as bf16, at two to three times the work.
     scales: of fp8 weights, one per "channel" (column) or one per "tensor".
     accuracy: note how far every layer is from float32, on the first calibration sample.
+    quantize: the number format of products, such as "int8" on Coral; None: the machine's own.
     shapes: sizes of symbolic dimensions of ONNX models.
     weights: the tree of arrays that a jax function takes as its first argument.
     """
@@ -87,6 +89,7 @@ def compile(
         scales=scales,
         seed=seed,
         accuracy=accuracy,
+        quantize=quantize,
     )
     compiled = compile_imported(imported, target, options, samples, progress, shapes)
     compiled.timing = {"import": seconds, **compiled.timing}
@@ -104,6 +107,7 @@ def compile_imported(
     """The compiled form of an imported model, with where it came from and the host's share."""
     machine = registry.find(target)
     options = options or CompileOptions()
+    _check_format(machine, options.quantize)
     _check_layers(imported, (*options.host, *options.keep))
     check_sizes(imported, machine)
     samples = with_state(imported, samples)
@@ -120,6 +124,17 @@ def compile_imported(
             name: size if isinstance(size, int) else list(size) for name, size in shapes.items()
         }
     return compiled
+
+
+def _check_format(target: Target, quantize: str | None) -> None:
+    """Number formats are the machine's own; those that quantise otherwise say so."""
+    known = getattr(target, "number_formats", ("fp8",))
+    if quantize is not None and quantize not in known:
+        raise TilewrightError(
+            "TW0063",
+            f"{target.name} does not quantise to {quantize}",
+            hint=f"it has {', '.join(known)}",
+        )
 
 
 def check_sizes(imported: Imported, target: Target) -> None:

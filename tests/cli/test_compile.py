@@ -65,10 +65,12 @@ def test_the_summary_tells_steps_sizes_host_and_times(capsys: pytest.CaptureFixt
     status, document = compile_json(capsys, MLP, "-o", "mlp.twb")
     assert status == 0
     program = tw.load("mlp.twb")
-    assert [step["layer"] for step in document["steps"]] == [s.name for s in program.model.steps]
+    assert [step["layer"] for step in document["steps"]] == [
+        s.name for s in program.model.artifact.steps
+    ]
     words = sum(step["words"] for step in document["steps"])
     assert 0 < 4 * words <= sum(document["code"]["bytes"])
-    assert document["weights"]["bytes"] == sum(a.nbytes for a in program.model.weights.values())
+    assert document["weights"]["bytes"] == program.model.artifact.weight_bytes > 0
     assert document["file_bytes"] == Path("mlp.twb").stat().st_size
     assert document["memory"]["dram"]["used"] <= document["memory"]["dram"]["bytes"]
     phases = {"import", "simplify", "lower", "calibrate", "place and generate", "link", "write"}
@@ -268,7 +270,7 @@ def test_limits_name_the_layer_and_the_number(
 ) -> None:
     assert tilewright("compile", MLP, "-o", "out.twb", "--target", "imem.toml") == 2
     message = capsys.readouterr().err
-    layers = [step.name for step in tw.compile(MLP).model.steps]
+    layers = [step.name for step in tw.compile(MLP).model.artifact.steps]
     assert any(layer in message for layer in layers) and "holds 128" in message
     assert tilewright("compile", MLP, "-o", "out.twb", "--target", "dram.toml") == 2
     assert "has 1,024" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def test_figures_as_json(bundle: Path, tmp_path: Path, capsys) -> None:
     np.save(tmp_path / "a.npy", np.ones((33, 64), np.float32))
     assert call("report", bundle, "--json", "--input", f"a={tmp_path / 'a.npy'}") == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["format"] == 1 and data["name"] == "gemm"
+    assert data["format"] == 2 and data["name"] == "gemm"
     assert data["run"]["cycles"] > 0 and data["accuracy"]["exact"] is True
     assert data["run"]["inputs"] == "a given; random, seed 0"
     assert not bundle.with_name("report.html").exists()

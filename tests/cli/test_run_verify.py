@@ -165,12 +165,12 @@ def test_distance_to_float32(folder: Path, capsys: Any, monkeypatch: pytest.Monk
 def test_verify_of_a_wrong_program(folder: Path, capsys: Any) -> None:
     """A bundle whose code is not what its step says."""
     other = load("g.twb")
-    words = [*other.segments[0]]
+    words = [*other.artifact.segments[0]]
     at = next(i for i, w in enumerate(words) if w.opcode.mnemonic.startswith("vmatmul"))
     values = list(words[at].operands)
     values[1] = 60  # a register nobody has loaded
     words[at] = Instruction(words[at].opcode, tuple(values))
-    other.segments = [Program.from_instructions(words)]
+    other.artifact.segments = [Program.from_instructions(words)]
     save(other, "wrong.twb")
     status, out, _ = call(capsys, "verify", "wrong.twb")
     assert status == 1
@@ -186,9 +186,9 @@ def test_programs_that_fault(folder: Path, capsys: Any) -> None:
     status, _, err = call(capsys, "run", "g.twb", "--seed", "0", "--max-cycles", "10")
     assert status == 1 and err.startswith("TW3131")
     model = load("g.twb")
-    words = [*model.segments[0]]
+    words = [*model.artifact.segments[0]]
     words[1:1] = [Instruction.of("vload", 0, 0, 0), Instruction.of("vload", 1, 0, 0)]
-    model.segments = [Program.from_instructions(words[: len(model.segments[0])])]
+    model.artifact.segments = [Program.from_instructions(words[: len(model.artifact.segments[0])])]
     save(model, "bad.twb")
     for command in ("run", "verify"):
         status, _, err = call(capsys, command, "bad.twb", "--seed", "0")

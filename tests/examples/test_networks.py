@@ -38,7 +38,7 @@ def test_exact_and_close_to_float32(name: str) -> None:
     assert accuracy is not None
     assert accuracy.cosine > (0.99 if name.endswith("s") else 0.998)
     if name in ("decoders", "siglips", "berts", "experts"):  # identical layers share their code
-        (rounds,) = program.model.rounds
+        (rounds,) = program.model.artifact.loops
         assert rounds.count >= 3
 
 

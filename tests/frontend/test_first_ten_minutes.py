@@ -167,6 +167,14 @@ MODELS: dict[str, Callable[[], tuple[Any, ...]]] = {
         Calls(lambda p, q, k, v: nn.functional.scaled_dot_product_attention(q, k, v)),
         *(normal(1, 4, 20, 32) for _ in range(3)),
     ),
+    "causal attention": lambda: (
+        Calls(lambda p, q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        *(normal(1, 4, 20, 32) for _ in range(3)),
+    ),
+    "einsum": lambda: (
+        Calls(lambda p, q, k: torch.einsum("bhqd,bhkd->bhqk", q, k)),
+        normal(2, 3, 10, 16), normal(2, 3, 12, 16),
+    ),
     "encoder layer": lambda: (nn.TransformerEncoderLayer(64, 4), normal(10, 2, 64)),
     "encoder": lambda: (
         nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), 2),
@@ -203,6 +211,13 @@ MODELS: dict[str, Callable[[], tuple[Any, ...]]] = {
         normal(2, 8, 30),
     ),
     "recurrent": lambda: (nn.GRU(16, 16), normal(3, 2, 16)),
+    "one step of an lstm": lambda: (nn.LSTMCell(16, 24), normal(2, 16)),
+    "bilinear": lambda: (nn.Bilinear(20, 24, 16), normal(5, 20), normal(5, 24)),
+    "bags of equal length": lambda: (nn.EmbeddingBag(50, 32), torch.randint(0, 50, (4, 6))),
+    "bags": lambda: (
+        Calls(lambda p, i, o: p["e"](i, o), e=nn.EmbeddingBag(50, 32, mode="sum", padding_idx=3)),
+        torch.tensor([3, 9, 49, 0, 3, 7, 7, 21, 3]), torch.tensor([0, 2, 2, 7]),
+    ),
     "tower": lambda: (Tower(), normal(9, 32)),
     "lora": lambda: (Lora(), normal(2, 9, 64)),
     "tied weights": lambda: (Tied(), torch.randint(0, 100, (2, 7))),
@@ -287,6 +302,48 @@ def test_a_square_and_a_column_in_jax() -> None:
 
     x = np.random.default_rng(0).standard_normal((40, 40)).astype(np.float32)
     check(tw.compile(function, (x,)), [x], function(x), 0.9999)
+
+
+def test_vmap_of_jax() -> None:
+    """A function of one example, mapped over a batch."""
+    jax = pytest.importorskip("jax")
+    w = np.random.default_rng(0).standard_normal((24, 40)).astype(np.float32) / 5
+
+    def function(x: Any) -> Any:
+        return jax.nn.softmax(x @ w * 2.0) - jax.numpy.tanh(x).sum()
+
+    x = np.random.default_rng(1).standard_normal((7, 24)).astype(np.float32)
+    check(tw.compile(jax.vmap(function), (x,)), [x], jax.vmap(function)(x))
+
+
+def test_gemm_of_an_onnx_file(tmp_path: Path) -> None:
+    """As converters of classical models write it: transposed, with factors, then a label and scores."""
+    onnx = pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((5, 24)).astype(np.float32)
+    bias = random.standard_normal(5).astype(np.float32)
+    helper, kinds = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gemm", ["x", "w", "b"], ["raw"], transB=1, alpha=0.5, beta=2.0),
+            helper.make_node("Softmax", ["raw"], ["scores"], axis=1),
+            helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+        ],
+        "classifier",
+        [helper.make_tensor_value_info("x", kinds.FLOAT, [9, 24])],
+        [
+            helper.make_tensor_value_info("label", kinds.INT64, [9]),
+            helper.make_tensor_value_info("scores", kinds.FLOAT, [9, 5]),
+        ],
+        [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(bias, "b")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "classifier.onnx")
+    x = random.standard_normal((9, 24)).astype(np.float32)
+    session = runtime.InferenceSession(tmp_path / "classifier.onnx")
+    program = tw.compile(str(tmp_path / "classifier.onnx"))
+    check(program, [x], session.run(None, {"x": x}))
 
 
 def test_a_module_of_flax() -> None:

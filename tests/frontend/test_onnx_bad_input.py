@@ -193,3 +193,10 @@ def test_shapes_that_do_not_multiply() -> None:
     weights = {"w": np.ones((9, 4), np.float32)}
     error = refused(model(nodes, {"x": (FLOAT, [1, 8])}, ["y"], weights))
     assert error.code == "TW6009"
+
+
+def test_a_split_with_other_outputs_than_it_says() -> None:
+    nodes = [helper.make_node("Split", ["x"], ["y", "z"], "split", axis=1, num_outputs=1)]
+    error = refused(model(nodes, {"x": (FLOAT, [4, 6])}, ["y"]))
+    assert error.code == "TW6009"
+    assert "says 1 outputs and has 2" in error.message

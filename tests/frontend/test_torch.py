@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -15,12 +16,12 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.factories import import_factory
 from tilewright.frontend.pt2 import read_pt2
 from tilewright.frontend.torch import (
-    compile_backend,
     from_numpy,
     import_module,
     import_program,
     to_numpy,
 )
+from tilewright.integrations.torch_backend import compile_backend
 from tilewright.reference.executor import run
 
 torch: Any = pytest.importorskip("torch")
@@ -195,3 +196,75 @@ def test_tensors_to_numpy_and_back(kind: str) -> None:
     tensor = torch.arange(-4, 4).to(getattr(torch, kind))
     back = from_numpy(to_numpy(tensor))
     assert back.dtype == tensor.dtype and (back.float() == tensor.float()).all()
+
+
+def test_objects_among_the_outputs_are_tables_of_their_tensors() -> None:
+    """What torch.export does not know is taken apart by attribute; the module stays as it was."""
+
+    class Layer:
+        def __init__(self, keys: Any, values: Any) -> None:
+            self.keys, self.values, self.length = keys, values, 3
+
+    class Cache:
+        def __init__(self, layers: list[Layer]) -> None:
+            self.layers, self.owner = layers, self
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return {"y": x + 1, "cache": Cache([Layer(x * 2, x * 3), Layer(x * 4, x * 5)])}
+
+    model = Model()
+    x = torch.arange(6.0).reshape(2, 3)
+    imported = import_module(model, (x,))
+    assert [spec.name for spec in imported.outputs] == [
+        "y", "cache_layers_0_keys", "cache_layers_0_values", "cache_layers_1_keys",
+        "cache_layers_1_values",
+    ]  # fmt: skip
+    for factor, result in zip((2, 3, 4, 5), run(imported.module, [to_numpy(x)])[1:], strict=True):
+        np.testing.assert_array_equal(result, to_numpy(x) * factor)
+    assert isinstance(model(x)["cache"], Cache)
+
+
+def test_a_number_that_is_known_stays_a_number() -> None:
+    """Literals of rank 0 that are too special to stand in the text are weights of rank 0."""
+    model = torch.nn.Module()
+    model.forward = lambda x: torch.where(x > 0, x, torch.tensor(-math.inf))
+    x = torch.tensor([1.0, -1.0])
+    imported = import_module(model, (x,))
+    results = run(imported.module, [to_numpy(x)], weights=imported.weights)
+    np.testing.assert_array_equal(results[0], [1.0, -math.inf])
+
+
+def test_hints_are_true_for_the_call_they_stand_beside(tmp_path: Path) -> None:
+    """Live, torch has been asked; saved, it can be."""
+    call = torch.nn.Module()
+    call.forward = lambda x: torch.linalg.qr(x)[0]
+    x = torch.randn(3, 3)
+    with pytest.raises(TilewrightError, match="torch does not break it up") as found:
+        import_module(call, (x,))
+    assert "run_decompositions({torch.ops.aten.linalg_qr.default: function})" in str(found.value)
+    torch.export.save(torch.export.export(call, (x,)), tmp_path / "saved.pt2")
+    with pytest.raises(TilewrightError, match=r"torch\.export\.load"):
+        read_pt2(tmp_path / "saved.pt2")
+
+
+def test_complex_numbers_and_masked_updates_name_line_and_way_out() -> None:
+    class Transform(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.fft.fft(x).real
+
+    with pytest.raises(TilewrightError, match="complex64") as found:
+        import_module(torch.nn.Sequential(Transform()), (torch.randn(2, 4),))
+    text = str(found.value)
+    assert "two constant matrices" in text and "test_torch.py" in text and "layer 0" in text
+
+    class Update(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            x = x.clone()
+            x[x > 0] += 1.0
+            return x
+
+    with pytest.raises(TilewrightError, match="depends on the data") as found:
+        import_module(torch.nn.Sequential(Update()), (torch.randn(2, 4),))
+    text = str(found.value)
+    assert found.value.code == "TW6102" and "torch.where" in text and "layer 0" in text

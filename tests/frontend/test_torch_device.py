@@ -11,7 +11,7 @@ from tilewright.errors import TilewrightError
 
 torch = pytest.importorskip("torch")
 
-from tilewright.frontend.torch import compile_backend  # noqa: E402
+from tilewright.integrations.torch_backend import compile_backend  # noqa: E402
 from tilewright.integrations.torch_device import device_options, programs  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import mutations
+import mutations_host  # noqa: F401  (its kinds)
+import mutations_loops  # noqa: F401
 import numpy as np
 from tower_models import built
 
@@ -34,6 +36,7 @@ class Outcome:
 class Right:
     """The model without a mistake: what it gives, and how long it takes."""
 
+    model: AtlasModel
     inputs: dict[str, np.ndarray]
     outputs: dict[str, np.ndarray]
     cycles: int
@@ -42,23 +45,27 @@ class Right:
 @cache
 def right(make: Callable[[ModelBuilder], None]) -> Right:
     model = mutations.compiled(built(make))
-    assert model is not None
     inputs = example_inputs(model, "random", 3)
     session = Session(model)
-    return Right(inputs, session.run(inputs), session.cycles)
+    return Right(model, inputs, session.run(inputs), session.cycles)
 
 
 def trial(make: Callable[[ModelBuilder], None], kind: mutations.Kind, seed: int) -> Outcome:
     """Compile a model with a mistake in the compiler, and look at what comes out."""
     try:
-        model = mutations.compiled(built(make), kind, seed)
+        if kind.stage == "model":
+            broken = mutations.changed(right(make).model, kind, seed)
+        else:
+            broken = mutations.mistaken(built(make), kind, seed)
     except (TilewrightError, AssertionError, KeyError, IndexError, ValueError) as error:
         return Outcome("no program", str(error))
-    if model is None:
+    if broken is None:
         return Outcome("nothing to break")
-    if not _changes(model, right(make)):
+    if not _changes(broken.model, right(make)):
         return Outcome("no effect")
-    found = _finding(model, right(make))
+    if broken.refused:
+        return Outcome("found", f"compiler: {broken.refused[0]}")
+    found = _finding(broken.model, right(make))
     return Outcome("missed", kind.name) if found is None else Outcome("found", found)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -404,9 +404,13 @@ def an_output_port_on_another_region(choose: random.Random, model: AtlasModel) -
 
 @dataclass
 class Mistake:
-    """What was broken, once it was."""
+    """What was broken, once it was.
+
+    refused: what a check inside the compiler said that was asked and not obeyed.
+    """
 
     text: str | None = None
+    refused: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -449,18 +453,50 @@ def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
                 return places
 
             stack.enter_context(mock.patch.object(fitting, "place", placing))
+        elif kind.stage == "loop":
+            kind.apply(random.Random(seed), stack, mistake)
         yield mistake
 
 
-def compiled(model: Imported, kind: Kind | None = None, seed: int = 0) -> AtlasModel | None:
+@dataclass(frozen=True)
+class Broken:
+    """A model compiled with a mistake, and what the compiler's own checks said of it."""
+
+    model: AtlasModel
+    refused: tuple[str, ...] = ()
+
+
+OPTIONS = CompileOptions(host=("hosted",))
+
+
+def compiled(model: Imported) -> AtlasModel:
+    """The model as it should be."""
+    return compiler.compile_model(model, load_profile("atlas-v1"), OPTIONS)
+
+
+def mistaken(model: Imported, kind: Kind, seed: int) -> Broken | None:
     """The model, compiled with a mistake; None where there was nothing to break."""
-    profile = load_profile("atlas-v1")
-    options = CompileOptions(host=("hosted",))
-    if kind is None:
-        return compiler.compile_model(model, profile, options)
     # What the compiler would refuse is looked at all the same.
     with broken(kind, seed) as mistake, mock.patch.object(compiler, "require"):
-        result = compiler.compile_model(model, profile, options)
-    if kind.stage == "model":
-        mistake.text = kind.apply(random.Random(seed), result)
-    return result if mistake.text is not None else None
+        result = compiled(model)
+    return Broken(result, tuple(mistake.refused)) if mistake.text is not None else None
+
+
+def changed(right: AtlasModel, kind: Kind, seed: int) -> Broken | None:
+    """A copy of a compiled model with a mistake of the stage "model"."""
+    made = right.artifact
+    copy = replace(
+        right,
+        artifact=replace(
+            made,
+            segments=list(made.segments),
+            regions=dict(made.regions),
+            steps=list(made.steps),
+            entries=dict(made.entries),
+            weights=dict(made.weights),
+        ),
+        ports=dict(right.ports),
+        parts=list(right.parts),
+        host_weights=dict(right.host_weights),
+    )
+    return Broken(copy) if kind.apply(random.Random(seed), copy) is not None else None

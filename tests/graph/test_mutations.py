@@ -26,6 +26,10 @@ SAMPLE = [
     ("an address off by one row", tower_models.two_heads),
     ("a tensor register mistaken", tower_models.two_heads),
     ("an output port on another region", tower_models.start_is_an_output),
+    ("a pointer step left out of a shifted loop", tower_models.a_batch_of_products),
+    ("an address of a shifted loop off by one row", tower_models.a_batch_of_products),
+    ("a pointer that stops before the drain", tower_models.a_batch_of_products),
+    ("a scalar left out of an overlapped loop", tower_models.a_batch_of_products),
 ]
 
 

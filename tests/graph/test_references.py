@@ -51,6 +51,13 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"x": (2, ROWS, 128), "out": (2, 1, ROWS, 128), "cos": (2, ROWS, 64)}, ("out",)),
     ("split_heads", {"factor": 2.0, "out": "values", "heads": 1},
      {"x": (2, ROWS, 64), "out": (2, 1, ROWS, 64)}, ()),
+    ("quantise", {"factor": 0.25, "edges": True}, {"x": (2, ROWS, DEEP)}, ("out",)),
+    ("product", {"left": "plain", "right": "plain", "out": "bf16", "factor": 0.5},
+     {"a": (2, ROWS, DEEP), "b": (2, DEEP, WIDE)}, ("a",)),
+    ("product", {"left": "plain", "right": "transposed", "out": "fp8", "shared": "b", "rows": 32},
+     {"a": (2, ROWS, DEEP), "b": (1, WIDE, DEEP)}, ("out",)),
+    ("product", {"left": "transposed", "right": "plain", "out": "bf16", "shared": "a"},
+     {"a": (1, DEEP, ROWS), "b": (3, DEEP, WIDE)}, ("b",)),
     ("linear", {"scale": True, "bias": True, "residual": True, "activation": "gelu_tanh",
                 "factor": 0.5, "out": "bf16"}, {"a": (2, ROWS, DEEP), "w": (DEEP, WIDE)}, ("a",)),
     ("linear", {"scale": True, "out": "fp8", "rows": 64},
@@ -252,6 +259,14 @@ def calls(draw: st.DrawFn):
             head = (64, rows) if kind == "columns" else (rows, 64)
             shapes = {"x": (batch, rows, 64 * heads), "out": (batch, heads, *head)}
             shapes["cos"] = (rows, 32) if options["rope"] == "shared" else (batch, rows, 32)
+    elif name == "product":
+        left, right = draw(flag), draw(flag)
+        shapes = {
+            "a": (batch, deep, rows) if left else (batch, rows, deep),
+            "b": (batch, wide, deep) if right else (batch, deep, wide),
+        }
+        options = {"out": draw(st.sampled_from(OUT)), "factor": draw(factor)}
+        options |= {k: ("plain", "transposed")[v] for k, v in (("left", left), ("right", right))}
     elif name in ("linear", "gated"):
         shapes = {"a": (batch, rows, deep), "w" if name == "linear" else "w_gate": (deep, wide)}
         options = {"scale": draw(flag), "bias": draw(flag)}

@@ -36,7 +36,7 @@ def test_every_operation_is_a_step_of_some_round(name, tmp_path):
     save(model, tmp_path / "model.twb")
     assert load(tmp_path / "model.twb").artifact.graph == ValueGraph(
         [replace(one, options=_plain(one.options)) for one in graph.operations],
-        graph.ports, graph.stored, graph.digests, graph.scales,
+        graph.ports, graph.stored, graph.digests, graph.scales, graph.host,
     )  # fmt: skip
 
 
@@ -49,8 +49,9 @@ def _plain(value):
 
 def test_verification_sees_what_was_overwritten():
     """Every step is right for what its regions hold, and yet the model is wrong."""
-    model = mutations.compiled(tower_models.built(tower_models.read_after_the_loop), FOLD)
-    assert model is not None
+    broken = mutations.mistaken(tower_models.built(tower_models.read_after_the_loop), FOLD, 0)
+    assert broken is not None
+    model = broken.model
     result = verify(model, per_layer=True)
     assert not result.ok
     assert any("finds something else than x in its operand residual" in s for s in result.strays)

@@ -164,12 +164,60 @@ def without_weights(net: ModelBuilder) -> None:
     net.output("y", x)
 
 
+def the_host_mixes(net: ModelBuilder) -> None:
+    """Several values of one shape go to the host and come back, there and back again."""
+    x = _input(net)
+    with net.layer("hosted"):
+        a, b = net.linear(x, WIDTH, "a"), net.linear(x, WIDTH, "b")
+        with net._at("mix"):  # names operations without weights as well
+            b = net.silu(b)
+            c = net.softmax(a * 0.5) + b
+    y = _normed(net, a, 3) + net.linear(b, WIDTH, "middle")
+    z = net.silu(net.linear(c, WIDTH, "other"))
+    with net.layer("hosted"), net._at("again"):
+        y = net.binary("elementwise_sub", y, z)
+        z = net.relu(z) * 3.0
+        net.output("w", net.binary("elementwise_max", z, x))
+    net.output("y", net.linear(y, WIDTH, "head") + z)
+    net.output("z", z)
+
+
+def lookups(net: ModelBuilder) -> None:
+    """Two tables, looked up by the host."""
+    ids, kinds = net.input("ids", (1, 33), "i64"), net.input("kinds", (1, 33), "i64")
+    x = net.embedding(ids, 40, WIDTH, "words") + net.embedding(kinds, 40, WIDTH, "kinds")
+    net.output("y", net.linear(_normed(net, x, 3), WIDTH, "head"))
+    net.output("x", x)
+
+
+def a_batch_of_products(net: ModelBuilder) -> None:
+    """Long loops over a batch: linear layers without much beside them."""
+    x = net.input("x", (40, 4, WIDTH))
+    y = net.linear(net.silu(net.linear(x, 64, "up")), WIDTH, "down")
+    net.output("y", net.layer_norm(y, "norm") + x)
+
+
+def attention_layers(net: ModelBuilder) -> None:
+    """Heads of attention between linear layers, twice."""
+    y = net.input("x", (1, 33, 64))
+    for number in range(2):
+        with net.layer(f"layers.{number}"):
+            n = net.rms_norm(y, "norm")
+            q, k, v = (net.heads(net.linear(n, 64, name), 2) for name in "qkv")
+            y = y + net.linear(net.attention(q, k, v), 64, "out")
+    net.output("y", y)
+
+
 MODELS: list[Callable[[ModelBuilder], None]] = [
     read_after_the_loop, two_heads, start_is_an_output, result_and_more_work, returned_unchanged,
     read_in_every_round, two_carried, a_view_is_read, the_host_reads_it, a_later_part_reads_it,
     towers_after_each_other, images, images_kept, without_weights,
-    first_result_read_in_every_round,
+    first_result_read_in_every_round, the_host_mixes, lookups, a_batch_of_products,
+    attention_layers,
 ]  # fmt: skip
+
+# Those of which the host does a part.
+HOSTED = [the_host_reads_it, a_later_part_reads_it, the_host_mixes, lookups, images, images_kept]
 
 
 def built(make: Callable[[ModelBuilder], None]) -> Imported:

@@ -92,3 +92,21 @@ def imported(text: str, seed: int = 5) -> Imported:
             spread = 1.0 / np.sqrt(shape[-1]) if len(shape) > 1 else 1.0
             weights[name] = (generator.standard_normal(shape) * spread).astype(np.float32)
     return import_mlir(text, "model.mlir", weights)
+
+
+def tower_text(layers: int) -> str:
+    """Identical layers of a norm, a product with bias and activation, and a residual."""
+    t, body, source = "tensor<6x16xf32>", "", "x"
+    for n in range(layers):
+        body += f"""
+  %g{n} = arith.constant dense_resource<"layers.{n}.norm.weight"> : tensor<16xf32>
+  %w{n} = arith.constant dense_resource<"layers.{n}.linear.weight"> : tensor<16x16xf32>
+  %b{n} = arith.constant dense_resource<"layers.{n}.linear.bias"> : tensor<16xf32>
+  %n{n} = npu_kernel.ukernel_generic "npu_uk_rms_norm"(%{source}, %g{n}) {{tw.layer = "layers.{n}.norm", epsilon = 1.0e-5 : f32}} : {t}, tensor<16xf32> -> {t}
+  %a{n} = npu_kernel.matmul %n{n}, %w{n} {{tw.layer = "layers.{n}.linear"}} : {t}, tensor<16x16xf32> -> {t}
+  %c{n} = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%a{n}, %b{n}) {{tw.layer = "layers.{n}.linear", {ROW}}} : {t}, tensor<16xf32> -> {t}
+  %s{n} = npu_kernel.ukernel_generic "npu_uk_silu"(%c{n}) {{tw.layer = "layers.{n}.act"}} : {t} -> {t}
+  %h{n} = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%{source}, %s{n}) {{tw.layer = "layers.{n}"}} : {t}, {t} -> {t}
+"""
+        source = f"h{n}"
+    return f"func.func @main(%x: {t}) -> {t} {{{body}  return %{source} : {t}\n}}\n"

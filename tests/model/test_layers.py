@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machines import MACHINES, ROWS, SHAVED, WHOLE, floats_only
+from machines import MACHINES, ROWS, SHAVED, WHOLE
 
-from models import CNN, MLP, imported, transformer_text
+from models import CNN, MLP, imported, tower_text, transformer_text
 from tilewright.dialects.fused import FusedOp
 from tilewright.dialects.layers import LayersOp
 from tilewright.dialects.parsing import parse_text
@@ -22,12 +22,11 @@ from tilewright.dialects.xdsl_api import ModuleOp
 from tilewright.model.fold_layers import fold_layers, hoist_constants, unfold_layers
 from tilewright.model.fuse import fuse_epilogues, unfuse, usual
 from tilewright.model.partition import main_of
-from tilewright.model.prepare import Machine, prepare
+from tilewright.model.prepare import prepare
 from tilewright.model.simplify import simplify
 from tilewright.reference.executor import run
 
 F = np.float32
-FLOAT = Machine("float", floats_only)
 
 
 def inputs(shape: tuple[int, ...], seed: int = 2) -> np.ndarray:
@@ -80,7 +79,6 @@ def plain_text(module: ModuleOp) -> str:
 def test_fused_programs_give_the_same_bits(machine, text, shape) -> None:
     x = inputs(shape)
     model, given = imported(text), [{"x": inputs(shape, 9)}]
-    before = prepare(model, machine, samples=given).parts
     after = prepare(model, replace(machine, fuses=usual, layers=True), samples=given).parts
     exact = prepare(model, replace(machine, layers=True), samples=given).parts
     verify_module(after.module)
@@ -89,7 +87,6 @@ def test_fused_programs_give_the_same_bits(machine, text, shape) -> None:
     again = parse_text(print_module(after.module), "again.mlir")
     verify_module(again)
     assert same(found, run(again, [x], weights=after.weights))
-    del before
 
 
 def test_a_product_takes_what_follows() -> None:
@@ -184,3 +181,11 @@ def test_values_that_differ_in_each_iteration() -> None:
 def test_rows_need_no_shared_scales() -> None:
     parts = prepare(imported(transformer_text(2)), replace(ROWS, layers=True)).parts
     verify_module(parts.module)
+
+
+def test_the_documented_example_is_what_the_compiler_prints() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "waist.md").read_text()
+    block = page.split("```mlir\n")[1].split("```")[0]
+    machine = replace(SHAVED, fuses=usual, layers=True)
+    prepared = prepare(imported(tower_text(4)), machine)
+    assert print_module(parse_text(block, "waist.md")) == prepared.phases["folded"]

@@ -206,3 +206,29 @@ def test_rows_have_scales_of_their_own() -> None:
     found = outputs(prepared, x)[0]
     for a, b in zip(exact, found, strict=True):
         assert np.linalg.norm(a - b) < 0.05 * np.linalg.norm(a)
+
+
+def test_floats_with_powers_of_two_as_scales() -> None:
+    """fp8 codes are numbers times a scale; a product of them has the scales in it."""
+    text = """
+    func.func @main(%x: tensor<3x8xf32>, %w: tensor<8x4xf8E4M3FN, #npu_kernel.scale<0.125>>) -> (tensor<3x4xbf16>, tensor<3x8xf32>) {
+      %q = npu_kernel.ukernel_generic "npu_uk_quantise"(%x) : tensor<3x8xf32> -> tensor<3x8xf8E4M3FN, #npu_kernel.scale<0.0078125>>
+      %y = npu_kernel.matmul %q, %w : tensor<3x8xf8E4M3FN, #npu_kernel.scale<0.0078125>>, tensor<8x4xf8E4M3FN, #npu_kernel.scale<0.125>> -> tensor<3x4xbf16>
+      %d = npu_kernel.ukernel_generic "npu_uk_dequantise"(%q) : tensor<3x8xf8E4M3FN, #npu_kernel.scale<0.0078125>> -> tensor<3x8xf32>
+      return %y, %d : tensor<3x4xbf16>, tensor<3x8xf32>
+    }
+    """
+    import ml_dtypes
+
+    module = parse_text(text, "fp8.mlir")
+    verify_module(module)
+    generator = np.random.default_rng(4)
+    x = generator.standard_normal((3, 8)).astype(F)
+    x[0, 0] = 100.0  # saturates: 448 * 2^-7 = 3.5
+    w = generator.standard_normal((8, 4)).astype(ml_dtypes.float8_e4m3fn)
+    product, decoded = run(module, [x, w])
+    codes_ = np.clip(x * 128, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(float)
+    assert decoded.tolist() == (codes_ / 128).astype(F).tolist()
+    assert decoded[0, 0] == 3.5
+    wanted = (codes_ / 128) @ (w.astype(float) / 8)
+    assert product.tolist() == wanted.astype(ml_dtypes.bfloat16).tolist()

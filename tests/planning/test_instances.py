@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.errors import TilewrightError
+from tilewright.planning.bounds import peak_live
 from tilewright.planning.buffers import Buffer
 from tilewright.planning.generate import (
     DEVELOP_SEEDS,
@@ -15,8 +16,10 @@ from tilewright.planning.generate import (
     Family,
     cut_rectangle,
     families,
+    relative,
     suite,
 )
+from tilewright.planning.generate_programs import PROGRAMS
 from tilewright.planning.minimalloc_csv import parse_instance, read_instance, write_instance
 from tilewright.planning.verify import violations
 
@@ -87,4 +90,24 @@ def test_every_family_has_known_plans(family: Family):
 
 def test_instances_that_judge_are_not_those_to_develop_on():
     assert not set(DEVELOP_SEEDS) & set(JUDGE_SEEDS)
-    assert len(families(range(3))) == 3 * len(FAMILIES)
+    assert len(families(range(3))) == 3 * (len(FAMILIES) + len(PROGRAMS))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_has_known_plans(name: str):
+    for seed in (1, 1001):
+        buffers, offsets = PROGRAMS[name].make(seed)
+        assert 0 <= len(buffers) - PROGRAMS[name].count <= 40
+        assert violations(buffers, offsets, {"memory": 1 << 20}) == []
+        # Some step needs nearly all the memory the program is meant to fill.
+        assert peak_live(buffers).live_bytes >= 0.99 * PROGRAMS[name].most * (1 << 20)
+        assert (buffers, offsets) == PROGRAMS[name].make(seed)
+
+
+def test_relatives_fit_where_the_instance_fits():
+    buffers, offsets = cut_rectangle(60, 1 << 18, 40, 3)
+    for seed in range(20):
+        found = relative(buffers, seed)
+        assert found != buffers and len({b.name for b in found}) == len(found)
+        places = {b.name: offsets[b.name.rstrip("'")] for b in found}
+        assert violations(found, places, {"memory": 1 << 18}) == []

@@ -63,3 +63,19 @@ def test_numbers_without_a_sign(family: str, wanted: list[int]) -> None:
     }
     line = f'"npu_uk_elementwise_{family}"(%a, %b) : {kind}, {kind}'
     np.testing.assert_array_equal(execute(line, inputs, kind), wanted)
+
+
+@pytest.mark.parametrize("family", ["cumsum", "cumprod", "cummax", "cummin"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_running_values(family: str, axis: int) -> None:
+    """Against one step after the other; NaN stays from where it is, infinity does not."""
+    x = np.array([[2.0, -3.0, 0.5, 4.0], [np.nan, 1.0, -np.inf, 2.0], [0.0, 7.0, 1.5, -1.0]], np.float32)  # fmt: skip
+    steps = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}
+    wanted = np.array(x)
+    rows = wanted if axis == 0 else wanted.T
+    with np.errstate(invalid="ignore"):
+        for index in range(1, len(rows)):
+            rows[index] = steps[family](rows[index - 1], rows[index])
+    line = f'"npu_uk_{family}"(%x) {{axis = {axis} : i64}} : tensor<3x4xf32>'
+    got = execute(line, {"x": ("tensor<3x4xf32>", x)}, "tensor<3x4xf32>")
+    np.testing.assert_array_equal(got, wanted)

@@ -32,7 +32,7 @@ def test_a_measured_run_is_the_run(model: AtlasModel) -> None:
     session.run(a=np.zeros((50, 97), np.float32), b=np.zeros((97, 70), np.float32))
     figures = measure(model)
     assert figures.cycles == session.cycles == figures.calls[-1].end
-    assert figures.busy == {u: use.busy for u, use in session.statistics.units.items()}
+    assert figures.busy == session.statistics.busy
     assert figures.loaded + figures.stored > 50 * 97 + 97 * 70 + 2 * 50 * 70
     assert figures.inputs == "random, seed 0"
     assert figures.activity is not None

@@ -12,6 +12,7 @@ from tilewright.report.collect_report import ASSEMBLY_LINES, collect, phase_text
 from tilewright.report.layer_formats import described
 from tilewright.report.model_page import model_page
 from tilewright.report.model_report import AccuracyFigures, Errors, LayerErrors, binding_of
+from tilewright.targets.artifact import Bound
 from tilewright.targets.atlas.artifact.atlas_artifact import Region
 from tilewright.tile.layouts import Layout
 
@@ -82,7 +83,7 @@ def test_host_plan() -> None:
     data = collect(examples.transformer())
     host, device = data.parts
     assert host.side == "host" and "lookup by index" in host.reasons[0]
-    assert (device.what, device.operations) == ("segment 0", 2 + 16 * 10)
+    assert (device.what, device.operations) == ("part1", 2 + 16 * 10)
     assert data.host_operations == 1
     assert data.host_share == pytest.approx(1 / 163)
     model = examples.transformer()
@@ -92,13 +93,13 @@ def test_host_plan() -> None:
 
 def test_a_bound_of_the_whole_model_goes_before_the_sum() -> None:
     model = examples.mlp()
-    model.provenance["bound"] = 90_000
+    model.artifact.least = Bound(90_000)
     assert (collect(model).bound, collect(model).bound_of) == (90_000, "whole model")
-    model.provenance |= {"bound_cause": "DMA", "bound_terms": {"DMA": 90_000, "VPU": 5}}
+    model.artifact.least = Bound(90_000, "DMA", {"DMA": 90_000, "VPU": 5})
     assert (collect(model).bound, collect(model).bound_of) == (90_000, "by DMA")
     assert collect(model).bound_terms == {"DMA": 90_000, "VPU": 5}
     assert "at least for VPU" in model_page(collect(model))
-    del model.provenance["bound"]
+    model.artifact.least = None
     model.artifact.steps[1] = replace(model.artifact.steps[1], bound=0)
     assert collect(model, examples.mlp_run(model)).ratio is None
 

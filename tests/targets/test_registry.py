@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import tilewright as tw
 from tilewright import extensions
 from tilewright.cli import app
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.targets import registry
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.target import Described, Description, Family, Memory
@@ -63,20 +62,36 @@ def test_names_files_and_profiles(tmp_path: Path) -> None:
     assert registry.find(registry.find("atlas-v0")).name == "atlas-v0"
 
 
+def test_profiles_of_other_families(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text('family = "atlas"\nbase = "atlas-v1"\nname = "mine"\n')
+    assert registry.find(str(own)).name == "mine"
+    for family in ("cray", "coral"):
+        own.write_text(f'family = "{family}"\nname = "mine"\n')
+        with pytest.raises(TilewrightError, match=rf"TW0065.*{family}") as caught:
+            registry.find(str(own))
+        assert "atlas" in (caught.value.hint or "")
+    own.write_text("family = [")
+    with pytest.raises(TilewrightError, match="TW1103"):
+        registry.find(str(own))
+
+
 def test_an_unknown_target_is_told_what_it_may_have_been() -> None:
     with pytest.raises(TilewrightError) as caught:
         registry.find("atlas-v2")
     assert caught.value.code == "TW0060" and "atlas-v1" in str(caught.value)
 
 
-def test_machines_without_a_compiler_of_models_say_what_they_can_do(tmp_path: Path) -> None:
-    source = "func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {return %x : tensor<4x4xf32>}"
-    model = tmp_path / "model.mlir"
-    model.write_text(source)
-    for target, command in (("xdna2", "xdna"), ("coral", "coral")):
+def test_machines_without_a_compiler_of_models_say_what_they_can_do() -> None:
+    about = Description("study", "study", "a machine to look at", (), (), ())
+    machine = Described(about, "look at it: tilewright study --help")
+    for ask in (
+        lambda: machine.compile(None, None, (), None),  # type: ignore[arg-type]
+        lambda: machine.read({}, Location("model.twb")),
+    ):
         with pytest.raises(TilewrightError) as caught:
-            tw.compile(str(model), target=target)
-        assert caught.value.code == "TW0062" and f"tilewright {command}" in str(caught.value)
+            ask()
+        assert caught.value.code == "TW0062" and "tilewright study" in str(caught.value)
 
 
 @pytest.mark.usefixtures("installed")

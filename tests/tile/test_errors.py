@@ -158,6 +158,11 @@ def text_as_tile(x: A, out: A):
         out[m, :] = "1.0"  # here
 
 
+def nothing_as_tile(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = tw.exp2(None)  # pyright: ignore  # here
+
+
 def values_while_traced(x: A, out: A):
     for m in tw.grid(x.M):
         print(np.asarray(x[m, :]))  # here
@@ -285,6 +290,7 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (write_input, "TW1630", "x is an input and cannot be assigned"),
     (does_not_fill, "TW1642", "a tile of 32x40 does not fill 32x96 of out"),
     (text_as_tile, "TW1616", "a tile is needed here, not '1.0'"),
+    (nothing_as_tile, "TW1616", "a tile is needed here, not None"),
     (values_while_traced, "TW1628", "tiles have no numbers while a kernel is traced"),
     (head_outside, "TW1608", "index 2 is outside a dimension of 2 of q"),
     (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),

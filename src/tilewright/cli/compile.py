@@ -50,9 +50,16 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
 )
 @click.option(
     "--quantize",
-    type=click.Choice(["fp8"]),
-    default="fp8",
-    help="Number format of matrix products; fp8 (E4M3) is what the machine multiplies.",
+    type=click.Choice(["fp8", "int8", "none"]),
+    default=None,
+    help="Number format of matrix products: fp8 (E4M3) is what Atlas multiplies; Coral keeps the "
+    "model's own types (none) unless int8 is asked for.",
+)
+@click.option(
+    "--emit",
+    metavar="KIND",
+    default=None,
+    help="Write this instead of a bundle: c, elf or asm for Coral.",
 )
 @click.option(
     "--calibrate",
@@ -125,7 +132,8 @@ def command(
     model: str,
     output: str,
     target: str,
-    quantize: str,
+    quantize: str | None,
+    emit: str | None,
     samples: tuple[str, ...],
     calibrate_seed: int | None,
     calibrate_count: int | None,
@@ -163,6 +171,7 @@ def command(
         scales=scales,
         seed=calibrate_seed or 0,
         accuracy=accuracy,
+        quantize=quantize,
     )
     began = time.perf_counter()
     with CompileProgress() as progress:
@@ -171,10 +180,10 @@ def command(
         imported = import_model(model, shapes)
         seconds = time.perf_counter() - began
         check_sizes(imported, machine)
-        chosen = _samples(imported, samples, calibrate_seed or 0, calibrate_count or 1)
+        count = calibrate_count or getattr(machine, "calibration_samples", 1)
+        chosen = _samples(imported, samples, calibrate_seed or 0, count)
         compiled = compile_imported(imported, machine, options, chosen, progress, shapes)
         if not samples:
-            count = calibrate_count or 1
             compiled.provenance["calibration"] = (
                 f"{count} random sample{'s' * (count > 1)}, seed {calibrate_seed or 0}"
             )
@@ -182,7 +191,7 @@ def command(
         html = _report(compiled, imported, progress) if page is not None else None
         progress("write", output)
         moment = time.perf_counter()
-        files = _write(compiled, output, dump_phases, page, html)
+        files = _write(compiled, output, dump_phases, page, html, emit)
         compiled.timing["write"] = time.perf_counter() - moment
     found = document(compiled, files, time.perf_counter() - began)
     if as_json:
@@ -249,20 +258,40 @@ def _write(
     folder: str | None,
     page: str | None,
     html: str | None,
+    emit: str | None = None,
 ) -> dict[str, str]:
     """Write everything; returns what was written where."""
     from tilewright.io.file_access import write_atomically
     from tilewright.runtime.bundle import save
 
-    files = {"bundle": output}
+    files = {"bundle" if emit is None else emit: output}
+    content = None if emit is None else _emitted(compiled, emit)
     if folder is not None:
         dump(compiled, Path(folder))
         files["phases"] = folder
     if page is not None and html is not None:
         write_atomically(page, html.encode())
         files["report"] = page
-    save(compiled, output)
+    if content is None:
+        save(compiled, output)
+    else:
+        write_atomically(output, content)
     return files
+
+
+def _emitted(compiled: CompiledModel[Any], kind: str) -> bytes:
+    """The program in one of the forms its machine has."""
+    from tilewright.targets.artifact import Emits
+
+    artifact = compiled.artifact
+    kinds = artifact.emits if isinstance(artifact, Emits) else ()
+    if kind not in kinds or not isinstance(artifact, Emits):
+        raise TilewrightError(
+            "TW0064",
+            f"there is no {kind!r} of a program for {artifact.target}",
+            hint=f"it can be written as {', '.join(kinds)}" if kinds else "leave --emit away",
+        )
+    return artifact.emit(kind)
 
 
 def dump(compiled: CompiledModel, folder: Path) -> None:

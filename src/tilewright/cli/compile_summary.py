@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.runtime.memory_map import MemoryMap
 from tilewright.runtime.values import describe
-from tilewright.targets.artifact import HostPart, Inspectable, calls
+from tilewright.targets.artifact import HostPart, Inspectable, Summarised, calls
 from tilewright.targets.compiled_model import CompiledModel
 
 SHORT = {"f8E4M3FN": "fp8", "bf16": "bf16"}  # formats as people call them
@@ -38,7 +38,9 @@ def document(compiled: CompiledModel[Any], files: dict[str, str], seconds: float
         "macs": sum(step.macs * count for step, count in zip(artifact.steps, turns, strict=True)),
         "code": {"bytes": list(memory.code_bytes), "limit": memory.code_limit},
         "weights": {
-            "bytes": sum(tensor.bytes * tensor.count for tensor in weights),
+            "bytes": artifact.weight_bytes
+            if isinstance(artifact, Inspectable)
+            else sum(tensor.bytes * tensor.count for tensor in weights),
             "tensors": len(weights),
         },
         "bound": None
@@ -62,6 +64,7 @@ def document(compiled: CompiledModel[Any], files: dict[str, str], seconds: float
                 if isinstance(part, HostPart)
             ],
         },
+        **(artifact.summary() if isinstance(artifact, Summarised) else {}),
         "provenance": compiled.provenance,
         "seconds": {**compiled.timing, "total": seconds},
         "files": files,

@@ -5,7 +5,16 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.dialects.kernel_call import KernelCall, shape_text
-from tilewright.dialects.xdsl_api import AnyFloat, IndexType, IntegerType, TensorType, i1
+from tilewright.dialects.xdsl_api import (
+    AnyFloat,
+    Attribute,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    TensorType,
+    i1,
+)
 
 
 def _same_shape(call: KernelCall, type_: TensorType, shape: tuple[int, ...], what: str) -> None:
@@ -25,8 +34,20 @@ def _same_element(call: KernelCall, *types: TensorType) -> None:
 
 
 def elementwise(call: KernelCall) -> None:
+    """Operands of one element type; a float result may be wider, it is computed in its own type."""
     call.check_operand_maps()
-    _same_element(call, *call.tensor_types(), call.result)
+    types = call.tensor_types()
+    elements = {type_.element_type for type_ in types}
+    if len(elements) != 1 or not _wider_float(call.result.element_type, *elements):
+        _same_element(call, *types, call.result)
+
+
+def _wider_float(result: Attribute, operand: Attribute) -> bool:
+    return (
+        isinstance(result, (Float32Type, Float64Type))
+        and isinstance(operand, AnyFloat)
+        and result.bitwidth > operand.bitwidth
+    )
 
 
 def cast(call: KernelCall) -> None:
@@ -41,7 +62,8 @@ def compare(call: KernelCall) -> None:
 
 
 def logical(call: KernelCall) -> None:
-    elementwise(call)
+    call.check_operand_maps()
+    _same_element(call, *call.tensor_types(), call.result)
     if not isinstance(call.result.element_type, IntegerType):
         call.fail("TW1205", f"works on integers, not {call.result.element_type}")
 

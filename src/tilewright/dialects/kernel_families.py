@@ -571,7 +571,15 @@ _HOST = [
         _axis(-1),
         _KEEPDIMS,
     ),
-    _host("cumsum", "running sum along axis", "x", checks.along_axis, _axis(-1)),
+    *(
+        _host(f"cum{name}", f"running {meaning} along axis", "x", checks.along_axis, _axis(-1))
+        for name, meaning in {
+            "sum": "sum",
+            "prod": "product",
+            "max": "maximum; NaN from the first one on",
+            "min": "minimum; NaN from the first one on",
+        }.items()
+    ),
     _host(
         "sort",
         "x in order along axis",

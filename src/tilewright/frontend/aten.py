@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,10 @@ from tilewright.frontend.aten_graph import ExportedGraph, Node, Ref, TensorInfo
 from tilewright.frontend.imported import Array, Imported, TensorSpec
 from tilewright.transforms.known_values import once
 
-OPERATOR_FILES = ("elementwise", "movement", "rows", "products", "windows", "creation", "indexing")
+OPERATOR_FILES = (
+    "elementwise", "activations", "movement", "borders", "rows", "products", "recurrent",
+    "windows", "resize", "creation", "indexing", "lookup", "composites",
+)  # fmt: skip
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
 
 # Checks and markers that compute nothing; the first keeps dead branches alive.
@@ -78,12 +82,22 @@ def load_targets() -> dict[str, Lower]:
     return TARGETS
 
 
+def composites() -> Any:
+    """The file that knows second names; it is loaded with the table."""
+    return importlib.import_module("tilewright.frontend.aten_ops_composites")
+
+
+def is_mapped(target: str) -> bool:
+    """Whether a call has a mapping, under this name or another."""
+    return composites().first_name(target) in load_targets()
+
+
 def import_graph(graph: ExportedGraph) -> Imported:
     """The graph as a module; raises errors that name the layer and the user's line."""
     load_targets()
     check_functional(graph.nodes)
-    nodes = live_nodes(graph)
-    check_targets(nodes)
+    nodes = [composites().with_first_name(node) for node in live_nodes(graph)]
+    check_targets(nodes, graph.live)
     return GraphImporter(graph).run(nodes)
 
 
@@ -128,8 +142,24 @@ DATA_DEPENDENT = frozenset(
 )  # fmt: skip
 
 
-def check_targets(nodes: Sequence[Node]) -> None:
-    """Refuse what has no mapping, every kind of call once, before anything is built."""
+LOAD_WITH_TORCH = (
+    "saved programs are read as they are: give tw.compile the program torch.export.load returns, "
+    "and torch breaks up the calls it has simpler ones for"
+)
+
+
+def _own_function(target: str) -> str:
+    return (
+        f"give the exported program, with a function of simpler calls in its place: "
+        f"program.run_decompositions({{torch.ops.{target}: function}})"
+    )
+
+
+def check_targets(nodes: Sequence[Node], live: bool) -> None:
+    """Refuse what has no mapping, every kind of call once, before anything is built.
+
+    live: torch was there and has broken up what it can
+    """
     errors: dict[str, TilewrightError] = {}
     for node in nodes:
         if node.target in TARGETS or node.target in errors:
@@ -144,9 +174,8 @@ def check_targets(nodes: Sequence[Node]) -> None:
         else:
             error = node.error(
                 "TW6101",
-                f"{node.target} has no mapping",
-                "break it into simpler calls when exporting: "
-                "program.run_decompositions() or run_decompositions({op: function})",
+                f"{node.target} has no mapping{', and torch does not break it up' if live else ''}",
+                _own_function(node.target) if live else LOAD_WITH_TORCH,
             )
         errors[node.target] = error
     _raise_all(errors)
@@ -318,7 +347,8 @@ class GraphImporter(Importer):
             op = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, numbers))  # type: ignore[arg-type]
         else:
             name = name or f"literal.{sum(key.startswith('literal.') for key in self.weights)}"
-            self.weights[name] = np.ascontiguousarray(array)
+            # ascontiguousarray gives a number a dimension
+            self.weights[name] = np.ascontiguousarray(array).reshape(array.shape)
             op = arith.ConstantOp(DenseResourceAttr.from_params(name, type_), type_)
         # Constants stand first, so that equal ones are shared wherever they are read.
         if self.last_literal is None:

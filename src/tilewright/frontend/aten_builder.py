@@ -83,11 +83,15 @@ TARGETS: dict[str, Lower] = {}
 
 
 def lowers(*targets: str) -> Callable[[Lower], Lower]:
-    """Register how calls are lowered; `.default` is understood where no overload is named."""
+    """Register how calls are lowered: names of ATen calls, `.default` where no overload is named.
+
+    A name with two dots is whole: a call that another library has registered.
+    """
+    forms = ("aten.{}.default", "aten.{}", "{}")
 
     def register(function: Lower) -> Lower:
         for target in targets:
-            TARGETS[f"aten.{target}" if "." in target else f"aten.{target}.default"] = function
+            TARGETS[forms[target.count(".")].format(target)] = function
         return function
 
     return register

@@ -123,6 +123,7 @@ class ExportedGraph:
 
     `weights` and `literals` map a value's name to the name the model gives it; `mutated` maps the
     model's name of a buffer to the value it holds afterwards. An output is a value or a number.
+    `live`: torch was there, and what it can break up is in pieces.
     """
 
     source: str
@@ -134,6 +135,7 @@ class ExportedGraph:
     literals: dict[str, str] = field(default_factory=dict)
     mutated: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, Array] = field(default_factory=dict)
+    live: bool = False
 
 
 def dynamic_size(

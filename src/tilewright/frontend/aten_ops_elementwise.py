@@ -94,10 +94,11 @@ def div_mode(importer: Importer, node: Node) -> Lowered:
     mode = node.get("rounding_mode", "floor" if "floor_divide" in node.target else None)
     if mode is None:
         return apply(importer, "elementwise_div", a, b)
-    return _rounded_quotient(importer, a, b, mode)
+    return rounded_quotient(importer, a, b, mode)
 
 
-def _rounded_quotient(importer: Importer, a: Any, b: Any, mode: str) -> SSAValue:
+def rounded_quotient(importer: Importer, a: Any, b: Any, mode: str) -> SSAValue:
+    """a / b rounded down or towards zero, in the type of the current node's result."""
     info = importer.result()
     quotient = apply(importer, "elementwise_div", a, b)
     if info.dtype.is_float:
@@ -119,7 +120,7 @@ def _rounded_quotient(importer: Importer, a: Any, b: Any, mode: str) -> SSAValue
 @lowers("remainder.Tensor", "remainder.Scalar")
 def remainder(importer: Importer, node: Node) -> Lowered:
     a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
-    quotient = _rounded_quotient(importer, a, b, "floor")
+    quotient = rounded_quotient(importer, a, b, "floor")
     return apply(importer, "elementwise_sub", a, apply(importer, "elementwise_mul", quotient, b))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.intents import shape_of
-from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.dialects.xdsl_api import Attribute, SSAValue, StringAttr
 from tilewright.frontend.aten_builder import (
     Importer,
     Lowered,
@@ -19,6 +19,21 @@ from tilewright.frontend.aten_builder import (
     wrapped,
 )
 from tilewright.frontend.aten_graph import BY_NAME, Node, TensorInfo
+
+SINGLE_WRITES = 16  # up to so many positions are choices that a device can make
+
+
+def flattened(importer: Importer, x: SSAValue) -> SSAValue:
+    """x as a vector."""
+    return importer.reshape(x, [math.prod(shape_of(x))])
+
+
+def scattered(
+    importer: Importer, x: SSAValue, places: SSAValue, updates: SSAValue, kind: str | None
+) -> SSAValue:
+    """x with rows at places replaced by updates, or combined with them; rows lie along axis 0."""
+    attributes: dict[str, Attribute] = {} if kind is None else {"reduction": StringAttr(kind)}
+    return importer.call("scatter", [x, places, updates], x.type, attributes)
 
 
 @lowers("embedding")
@@ -57,34 +72,44 @@ def flip(importer: Importer, node: Node) -> Lowered:
     return x
 
 
-@lowers("index.Tensor")
+@lowers("index.Tensor", "_unsafe_index.Tensor")
 def index(importer: Importer, node: Node) -> Lowered:
     """x[.., i, j, ..]: neighbouring indexed dimensions are merged and looked up as one."""
     x = importer.tensor(node.get("self"))
-    places = _integer_indices(importer, node, node.get("indices"))
+    places = integer_indices(importer, node, node.get("indices"))
     axes = [axis for axis, place in enumerate(places) if place is not None]
-    if axes != list(range(axes[0], axes[0] + len(axes))):
-        raise importer.unsupported("indexes dimensions that are not neighbours", "permute first")
+    if axes != list(range(axes[0], axes[0] + len(axes))):  # what they choose comes first
+        rest = [axis for axis in range(len(shape_of(x))) if axis not in axes]
+        x = importer.transpose(x, [*axes, *rest])
+        places = [places[axis] for axis in axes]
+        axes = list(range(len(axes)))
     shape = shape_of(x)
     first, last = axes[0], axes[-1]
-    flat: Any = None
     chosen = [place for place in places if place is not None]
     common = broadcast_shape(*(shape_of(place) for place in chosen))
-    for axis, place in zip(axes, chosen, strict=True):
-        place = _not_negative(importer, place, shape[axis])
-        if flat is None:
-            flat = place
-            continue
-        scaled = importer.pointwise("elementwise_mul", flat, shape[axis])
-        flat = importer.pointwise("elementwise_add", scaled, place)
-    flat = importer.broadcast_to(flat, common)
+    flat = joined(importer, chosen, [shape[axis] for axis in axes], common)
     merged = importer.reshape(
         x, [*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]]
     )
     return looked_up(importer, "gather", merged, flat, first)
 
 
-def _integer_indices(
+def joined(
+    importer: Importer, chosen: Sequence[SSAValue], sizes: Sequence[int], common: Sequence[int]
+) -> SSAValue:
+    """Indices into several dimensions as one into these dimensions merged."""
+    flat: Any = None
+    for place, size in zip(chosen, sizes, strict=True):
+        place = from_front(importer, place, size)
+        if flat is None:
+            flat = place
+            continue
+        scaled = importer.pointwise("elementwise_mul", flat, size)
+        flat = importer.pointwise("elementwise_add", scaled, place)
+    return importer.broadcast_to(flat, common)
+
+
+def integer_indices(
     importer: Importer, node: Node, references: Sequence[Any]
 ) -> list[SSAValue | None]:
     """Index tensors per dimension; a known mask is the positions where it holds."""
@@ -105,7 +130,7 @@ def _integer_indices(
     return found
 
 
-def _not_negative(importer: Importer, place: SSAValue, size: int) -> SSAValue:
+def from_front(importer: Importer, place: SSAValue, size: int) -> SSAValue:
     """Indices counted from the front."""
     if place in importer.known and (importer.known[place] >= 0).all():
         return place
@@ -121,9 +146,12 @@ def index_copy(importer: Importer, node: Node) -> Lowered:
     info = importer.info(x)
     dim = wrapped(node.get("dim"), len(info.shape))
     places, source = importer.tensor(node.get("index")), importer.tensor(node.get("source"))
+    source = importer.cast(source, info.dtype)
     count = shape_of(source)[dim]
-    if count > 16:
-        raise importer.unsupported(f"writes {count} positions", "write a slice, or use torch.where")
+    if count > SINGLE_WRITES:
+        from tilewright.frontend.aten_ops_lookup import written_slices
+
+        return written_slices(importer, x, dim, places, source, None)
     numbers = np.arange(info.shape[dim], dtype=np.int64)
     numbers = numbers.reshape([-1 if d == dim else 1 for d in range(len(info.shape))])
     for position in range(count):

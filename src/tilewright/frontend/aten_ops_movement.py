@@ -36,7 +36,8 @@ def reshape(importer: Importer, node: Node) -> Lowered:
 @lowers("view.dtype")
 def bitcast(importer: Importer, node: Node) -> Lowered:
     raise importer.unsupported(
-        "reads the bits of a tensor as another type", "convert with .to(dtype) instead"
+        "reads the bits of a tensor as another type",
+        "write it with arithmetic; .to(dtype) converts values, not bits",
     )
 
 
@@ -271,7 +272,9 @@ def pad(importer: Importer, node: Node) -> Lowered:
     """Borders are given from the last dimension inwards; a negative one cuts off."""
     x = importer.tensor(node.get("self"))
     if node.get("mode", "constant") != "constant":
-        raise importer.unsupported(f"pads by {node.get('mode')}", "pad with a constant")
+        from tilewright.frontend.aten_ops_borders import repeated_border
+
+        return repeated_border(importer, x, node.get("pad"), node.get("mode"))
     rank, amounts = len(shape_of(x)), node.get("pad")
     low, high = [0] * rank, [0] * rank
     for index in range(len(amounts) // 2):

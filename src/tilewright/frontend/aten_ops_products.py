@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from tilewright.dialects.intents import shape_of, tensor_type
 from tilewright.dialects.xdsl_api import Attribute, FloatAttr, SSAValue, StringAttr, UnitAttr, f32
 from tilewright.frontend.aten_builder import Importer, Lowered, broadcast_shape, integer, lowers
-from tilewright.frontend.aten_graph import Node, TensorInfo
+from tilewright.frontend.aten_graph import BY_NAME, Node, TensorInfo
 
 
 def product(importer: Importer, a: SSAValue, b: SSAValue, transpose_b: bool = False) -> SSAValue:
@@ -69,6 +72,111 @@ def addmm(importer: Importer, node: Node) -> Lowered:
 def int_mm(importer: Importer, node: Node) -> Lowered:
     a, b = importer.tensor(node.get("self")), importer.tensor(node.get("mat2"))
     return importer.matmul(a, b, importer.type_of(importer.result()))
+
+
+@lowers("_grouped_mm", "transformers.grouped_mm_fallback.default")
+def grouped(importer: Importer, node: Node) -> Lowered:
+    """Consecutive rows of x by a matrix of their own each; `offs` says where each group ends.
+
+    Where groups end is data, so every row meets every matrix and its own product is kept.
+    """
+    x = importer.tensor(node.get("self", node.get("input")))
+    w = importer.tensor(node.get("mat2", node.get("weight")))
+    if len(shape_of(x)) != 2 or len(shape_of(w)) != 3 or node.get("offs") is None:
+        raise importer.unsupported("groups other than rows", "only rows in groups are known")
+    groups, rows = shape_of(w)[0], shape_of(x)[0]
+    i64 = BY_NAME["i64"]
+    ends = importer.cast(importer.tensor(node.get("offs")), i64)
+    starts = importer.constant(np.zeros(1, np.int64))
+    if groups > 1:
+        starts = importer.concat([starts, importer.cut(ends, 0, 0, groups - 1)], 0)
+    numbers = importer.constant(np.arange(rows, dtype=np.int64)[None, :])
+    ends, starts = (importer.reshape(v, [groups, 1]) for v in (ends, starts))
+    inside = importer.pointwise(
+        "logical_and",
+        importer.compare("lt", numbers, ends),
+        importer.compare("ge", numbers, starts),
+    )
+    found: SSAValue | None = None
+    for group in range(groups):
+        matrix = importer.reshape(importer.cut(w, 0, group, 1), shape_of(w)[1:])
+        own = product(importer, x, matrix)
+        rule = importer.reshape(importer.cut(inside, 0, group, 1), [rows, 1])
+        own = importer.select(rule, own, 0.0, importer.info(own))
+        found = own if found is None else importer.pointwise("elementwise_add", found, own)
+    assert found is not None
+    if node.get("bias") is not None:
+        found = importer.pointwise("elementwise_add", found, importer.tensor(node.get("bias")))
+    return importer.cast(found, importer.result().dtype)
+
+
+@lowers("einsum")
+def einsum(importer: Importer, node: Node) -> Lowered:
+    """Operands joined two at a time: shared letters that nobody needs later are summed."""
+    terms, _, wanted = node.get("equation").replace(" ", "").partition("->")
+    values = importer.tensors(node.get("tensors"))
+    names = _without_dots(terms.split(","), [len(shape_of(v)) for v in values])
+    if "->" not in node.get("equation"):
+        every = "".join(names)
+        wanted = "".join(sorted(c for c in set(every) if every.count(c) == 1))
+    wanted = _without_dots([wanted], [len(importer.result().shape)])[0]
+    for index, name in enumerate(names):
+        if len(set(name)) != len(name):
+            raise importer.unsupported("takes diagonals", "take torch.diagonal first")
+        values[index], names[index] = _summed(importer, values[index], name, {*wanted, *"".join(names[:index] + names[index + 1 :])})  # fmt: skip
+    while len(values) > 1:
+        kept = {*wanted, *"".join(names[2:])}
+        joined, name = _pairwise(importer, values[:2], names[:2], kept)
+        values, names = [joined, *values[2:]], [name, *names[2:]]
+    value, name = _summed(importer, values[0], names[0], set(wanted))
+    return importer.transpose(value, [name.index(c) for c in wanted])
+
+
+def _without_dots(terms: Sequence[str], ranks: Sequence[int]) -> list[str]:
+    """Letters for the dimensions an ellipsis stands for: digits, counted from the last one."""
+    found = []
+    for term, rank in zip(terms, ranks, strict=True):
+        count = rank - len(term.replace("...", ""))
+        found.append(term.replace("...", "".join(str(i) for i in reversed(range(count)))))
+    return found
+
+
+def _summed(importer: Importer, x: SSAValue, name: str, kept: set[str]) -> tuple[SSAValue, str]:
+    axes = [index for index, letter in enumerate(name) if letter not in kept]
+    if not axes:
+        return x, name
+    return importer.reduction("sum", x, axes), "".join(c for c in name if c in kept)
+
+
+def _pairwise(
+    importer: Importer, values: Sequence[SSAValue], names: Sequence[str], kept: set[str]
+) -> tuple[SSAValue, str]:
+    """Two operands as [batch, rows, summed] x [batch, summed, columns]."""
+    (a, b), (left, right) = values, names
+    sizes = dict(zip(left, shape_of(a), strict=True))
+    for letter, size in zip(right, shape_of(b), strict=True):
+        sizes[letter] = max(size, sizes.get(letter, 1))
+    batch = "".join(c for c in left if c in right and c in kept)
+    summed = "".join(c for c in left if c in right and c not in kept)
+    rows = "".join(c for c in left if c not in right)
+    columns = "".join(c for c in right if c not in left)
+    shapes = []
+    for value, name, order in (
+        (a, left, batch + rows + summed),
+        (b, right, batch + summed + columns),
+    ):
+        value = importer.transpose(value, [name.index(c) for c in order])
+        shapes.append(importer.broadcast_to(value, [sizes[c] for c in order]))
+
+    def count(letters: str) -> int:
+        return math.prod(sizes[c] for c in letters)
+
+    lead = [count(batch)] if batch else []
+    first = importer.reshape(shapes[0], [*lead, count(rows), count(summed)])
+    second = importer.reshape(shapes[1], [*lead, count(summed), count(columns)])
+    name = batch + rows + columns
+    found = product(importer, first, second)
+    return importer.reshape(found, [sizes[c] for c in name]), name
 
 
 # --------------------------------------------------------------------------- attention

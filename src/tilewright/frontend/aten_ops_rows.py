@@ -104,6 +104,11 @@ def _position(
     return importer.call(family, [x], importer.type_of(info), attributes)
 
 
+def position_attributes(axis: int) -> dict[str, Attribute]:
+    """The attributes of a family that works along one axis."""
+    return {"axis": integer(axis)}
+
+
 @lowers("cumsum")
 def cumsum(importer: Importer, node: Node) -> Lowered:
     info = importer.result()

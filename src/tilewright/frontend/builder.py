@@ -186,6 +186,11 @@ class ModelBuilder:
                 return y
             return self._along(y, self.drawn(f"{path}.bias", (columns,), 0.02), -1, "add")
 
+    def matmul(self, a: Value, b: Value) -> Value:
+        """a @ b, both of them computed"""
+        kind = TensorType(f32, [*a.shape[:-1], b.shape[-1]])
+        return Value(self, self._intents.matmul(a.value, b.value, kind))
+
     def rms_norm(self, x: Value, name: str, epsilon: float = 1e-5) -> Value:
         return self._norm("rms_norm", x, name, epsilon, bias=False)
 

@@ -114,6 +114,7 @@ def _check_versions(onnx: Any, source: Source) -> None:
 def check(source: Source) -> None:
     """Complete the types that ONNX can infer, then refuse models that break its rules."""
     onnx = onnx_package()
+    _check_splits(source)
     try:
         source.model = onnx.shape_inference.infer_shapes(source.model, data_prop=True)
     except Exception as error:  # several classes, none of them public
@@ -130,6 +131,21 @@ def check(source: Source) -> None:
         if "external" in text.lower() or "should be stored" in text.lower():
             return  # missing files get an error of their own when the weights are read
         raise source.error("TW6009", f"the model is not valid ONNX: {text}") from None
+
+
+def _check_splits(source: Source) -> None:
+    """Every Split has the outputs it says: on others the inference of ONNX ends the process."""
+    graphs = [source.model.graph, *source.model.functions]
+    for graph in graphs:
+        for node in graph.node:
+            graphs += [a.g for a in node.attribute if a.HasField("g")]
+            said = [a.i for a in node.attribute if a.name == "num_outputs"]
+            if node.op_type == "Split" and said and said[0] != len(node.output):
+                raise source.error(
+                    "TW6009",
+                    f"the model is not valid ONNX: Split {node.name or node.output[0]} says "
+                    f"{said[0]} outputs and has {len(node.output)}",
+                )
 
 
 # ------------------------------------------------------------------------------------- weights

@@ -110,7 +110,8 @@ class Lowering(Builder):
             self.node = before
 
     def lower(self, node: Node, scope: Scope) -> Sequence[Value]:
-        if node.domain:
+        operator = f"{node.domain}.{node.operator}" if node.domain else node.operator
+        if node.domain and operator not in OPERATORS:
             unsupported(
                 f"operators of the domain {node.domain} are not part of standard ONNX",
                 "export the model with standard operators only",
@@ -120,7 +121,7 @@ class Lowering(Builder):
             if folded is not None:
                 self.folded.append(node.name)
                 return folded
-        function = OPERATORS.get(node.operator)
+        function = OPERATORS.get(operator)
         if function is not None:
             mark = self.block.last_op
             try:

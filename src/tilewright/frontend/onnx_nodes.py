@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OPERATOR_FILES = (
     "elementwise", "movement", "lookup", "rows", "products", "windows", "quantised", "control",
+    "recurrent", "linear",
 )  # fmt: skip
 
 # Attributes that change nothing in what these mappings compute: precisions are at least as asked for.
@@ -98,7 +99,7 @@ OPERATORS: dict[str, Lower] = {}
 
 
 def lowers(*operators: str) -> Callable[[Lower], Lower]:
-    """Register how operators of the standard set are lowered."""
+    """Register how operators are lowered; those of another domain have its name in front."""
 
     def register(function: Lower) -> Lower:
         for operator in operators:

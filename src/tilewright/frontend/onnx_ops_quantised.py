@@ -226,8 +226,8 @@ def quantised_convolution(low: Lowering, node: Node) -> Value:
     operand = None if bias is None else low.tensor(bias)
     total = convolve(low, node, *_same(low, left, right), operand, builtin.i32)
     factor: Value = low.cast(w_scale, builtin.f32)
-    if len(shape(factor)) == 1 and shape(factor) != (1,):
-        factor = low.reshape(low.tensor(factor), column)
+    if len(shape(factor)) == 1 and shape(factor) != (1,):  # channels are the result's second axis
+        factor = low.reshape(low.tensor(factor), [w_sizes[0]] + [1] * (len(w_sizes) - 2))
     factor = low.apply("elementwise_mul", factor, low.cast(x_scale, builtin.f32))
     real = low.apply("elementwise_mul", low.cast(total, builtin.f32), factor)
     return quantised(low, real, low.cast(y_scale, builtin.f32), y_zero, element(y_zero), node)

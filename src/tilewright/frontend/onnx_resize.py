@@ -13,11 +13,19 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.frontend import interpolation
 from tilewright.frontend.onnx_lowering import Lowering
 from tilewright.frontend.onnx_nodes import Node, Problem, unsupported
 from tilewright.frontend.onnx_ops_movement import take
 from tilewright.frontend.onnx_ops_products import product
 from tilewright.frontend.onnx_values import Array, Constant, element, shape
+
+# Attributes that change nothing in this kind of interpolation; exporters write them all the same.
+UNREAD = {
+    "nearest": ("cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"),
+    "linear": ("cubic_coeff_a", "nearest_mode", "extrapolation_value"),
+    "cubic": ("nearest_mode", "extrapolation_value"),
+}
 
 
 def axis_plan(low: Lowering, node: Node, x: SSAValue) -> SSAValue:
@@ -25,6 +33,8 @@ def axis_plan(low: Lowering, node: Node, x: SSAValue) -> SSAValue:
     rank = len(shape(x))
     sizes, scales = _sizes(low, node, shape(x))
     mode = node.get("mode", "nearest")
+    node.seen.update(UNREAD.get(mode, ()))
+    node.seen.add(1)  # a region of interest: read when a crop is resized
     if node.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         unsupported("resizing of a crop")
     for axis in range(rank):
@@ -104,37 +114,14 @@ def _nearest(mode: str, x: Array) -> Array:
 
 def _matrix(node: Node, mode: str, x: Array, old: int, scale: float) -> Array:
     """Row i holds the weights of the input's elements for result element i."""
-    kernels = {"linear": (_linear, 1.0), "cubic": (_cubic(node.get("cubic_coeff_a", -0.75)), 2.0)}
+    cubic = interpolation.cubic(node.get("cubic_coeff_a", -0.75))
+    kernels = {"linear": (interpolation.linear, 1.0), "cubic": (cubic, 2.0)}
     if mode not in kernels:
         unsupported(f"interpolation of the kind {mode!r}")
     kernel, reach = kernels[mode]
     shrink = min(scale, 1.0) if node.get("antialias", 0) else 1.0
-    span = math.ceil(reach / shrink)
-    matrix = np.zeros((len(x), old))
-    for row, at in enumerate(x):
-        base = math.floor(at)
-        places = np.arange(base - span, base + span + 2)
-        weights = kernel((places - at) * shrink)
-        outside = (places < 0) | (places >= old)
-        if node.get("exclude_outside", 0):
-            weights = np.where(outside, 0.0, weights)
-        weights = weights / weights.sum()
-        np.add.at(matrix[row], np.clip(places, 0, old - 1), weights)
-    return matrix
-
-
-def _linear(d: Array) -> Array:
-    return np.maximum(0.0, 1.0 - np.abs(d))
-
-
-def _cubic(a: float) -> Callable[[Array], Array]:
-    def kernel(d: Array) -> Array:
-        d = np.abs(d)
-        near = (a + 2) * d**3 - (a + 3) * d**2 + 1
-        far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
-        return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
-
-    return kernel
+    outside = bool(node.get("exclude_outside", 0))
+    return interpolation.matrix(x, old, kernel, reach, shrink, outside)
 
 
 def _along(low: Lowering, x: SSAValue, matrix: Constant, axis: int) -> SSAValue:

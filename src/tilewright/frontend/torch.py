@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.aten import import_graph, load_targets
+from tilewright.frontend.aten import import_graph, is_mapped
 from tilewright.frontend.aten_graph import (
     BY_TORCH,
     ExportedGraph,
@@ -31,11 +31,13 @@ from tilewright.frontend.aten_graph import (
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
+from tilewright.frontend.torch_decompositions import own_decompositions
+from tilewright.frontend.torch_outputs import plain_outputs
 
 # torch may be missing, and this file has its name: its types are written as Any.
 Module = Any
 ExportedProgram = Any
-DECOMPOSED = 4  # times that calls are decomposed which decomposing brought up
+DECOMPOSED = 8  # times that calls are decomposed which decomposing brought up
 
 
 def load_torch() -> Any:
@@ -64,7 +66,7 @@ def import_module(
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), plain_outputs(torch, module):
             args, kwargs = distinct(torch, (tuple(args), dict(kwargs or {})))
             program = torch.export.export(module, args, kwargs)
     except TilewrightError:
@@ -118,12 +120,13 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
 
 def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
     """The program with calls that have no mapping in the simpler calls torch has for them."""
-    mapped = load_targets()
+    known, own = torch.export.default_decompositions(), own_decompositions(torch)
     for _ in range(DECOMPOSED):
         calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
-        unknown = {call for call in calls if hasattr(call, "_schema") and str(call) not in mapped}
-        known = torch.export.default_decompositions()
-        table = {call: known[call] for call in unknown if call in known}
+        unknown = {call for call in calls if hasattr(call, "_schema") and not is_mapped(str(call))}
+        table = torch._decomp.get_decompositions(list(unknown))
+        table |= {call: known[call] for call in unknown if call in known}
+        table |= {call: own[call] for call in unknown if call in own}
         if not table:
             break
         program = program.run_decompositions(table)
@@ -136,7 +139,7 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
 def graph_of(program: ExportedProgram, source: str) -> ExportedGraph:
     """A functional program in neutral form; weights are views of the tensors, not copies."""
     torch = load_torch()
-    graph = ExportedGraph(source, [], {}, [], [])
+    graph = ExportedGraph(source, [], {}, [], [], live=True)
     parts: dict[tuple[str, int], str] = {}  # (node, index) -> the getitem that reads it
     for node in program.graph.nodes:
         if node.op == "call_function" and _is_getitem(node):
@@ -217,11 +220,13 @@ def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
 def scalar_type(dtype: Any) -> ScalarType:
     kind = BY_TORCH.get(str(dtype).removeprefix("torch."))
     if kind is None:
-        raise TilewrightError(
-            "TW6113",
-            f"{dtype} has no counterpart",
-            hint="use f32, bf16, f16, fp8 or integers; complex and quantised tensors are not read",
-        )
+        hint = "use f32, bf16, f16, fp8 or integers"
+        if dtype.is_complex:
+            hint = (
+                "keep real and imaginary parts in two tensors of floats; a Fourier transform of "
+                "known size is a product with two constant matrices"
+            )
+        raise TilewrightError("TW6113", f"{dtype} has no counterpart", hint=hint)
     return kind
 
 
@@ -237,14 +242,16 @@ def _argument(torch: Any, argument: Any, node: Node | None, aliases: dict[str, s
     if isinstance(argument, (list, tuple)):
         return [_argument(torch, item, node, aliases) for item in argument]
     if isinstance(argument, torch.dtype):
-        return scalar_type(argument)
+        try:
+            return scalar_type(argument)
+        except TilewrightError as error:
+            if node is None:
+                raise
+            raise node.error(error.code, f"{node.target}: {error.message}", error.hint) from None
     if isinstance(argument, (torch.device, torch.layout, torch.memory_format)):
         return None
     if isinstance(argument, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        hint = "export with fixed sizes: leave dynamic_shapes out"
-        if node is None:
-            raise TilewrightError("TW6105", "the model returns a size that is not known", hint=hint)
-        raise node.error("TW6105", f"{node.target} takes a size that is not a number", hint)
+        raise dynamic_size("a size", [argument], node, "ExportedProgram")
     return argument
 
 

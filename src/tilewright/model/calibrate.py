@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -57,6 +57,23 @@ def observe(
         ordered = [np.asarray(arrays[spec.name]) for spec in model.inputs]
         found.append(dict(zip(wanted, executor.run(ordered, twin.sym_name.data), strict=True)))
     return found
+
+
+def watch(
+    model: Imported,
+    observers: Mapping[SSAValue, Callable[[np.ndarray], None]],
+    inputs: Sequence[Arrays],
+) -> None:
+    """Show values of the model, when they are made, to observers; none of them is kept."""
+    executor = Executor(model.module, model.weights, watch=observers)
+    name = main_name(model)
+    for arrays in inputs:
+        executor.run([np.asarray(arrays[spec.name]) for spec in model.inputs], name)
+
+
+def main_name(model: Imported) -> str:
+    names = [op.sym_name.data for op in model.module.ops if isinstance(op, func.FuncOp)]
+    return "main" if "main" in names else names[0]
 
 
 def calibrate(

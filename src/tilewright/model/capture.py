@@ -139,7 +139,7 @@ def capture(model: Imported, contents: bool = True) -> Graph:
             names = [spec.name for spec in model.outputs]
             outputs = list(zip(names, op.operands, strict=True))
         else:
-            nodes.append(_node(op))
+            nodes.append(node_of(op))
     return Graph(model.module, inputs, outputs, nodes, constants)
 
 
@@ -158,7 +158,8 @@ def constant_value(op: arith.ConstantOp, weights: Mapping[str, np.ndarray]) -> n
     return weights[name].reshape(shape_of(op.result))
 
 
-def _node(op: Operation) -> Node:
+def node_of(op: Operation) -> Node:
+    """An operation of `npu_kernel` as a node."""
     if op.name == "npu_kernel.matmul":
         call = contraction_call(op)
     elif op.name == "npu_kernel.ukernel_generic":

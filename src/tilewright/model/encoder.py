@@ -68,6 +68,7 @@ class Encoder:
         self.weights = dict(weights)
         self.block = Block(arg_types=argument_types)
         self.forms: dict[SSAValue, dict[str, SSAValue]] = {}
+        self.taken: dict[SSAValue, dict[str, SSAValue]] = {}  # forms that only the host reads
         self.reasons: dict[Operation, str] = {}  # operations of the host
         self.outside: set[SSAValue] = set(self.block.args)  # new values that the host has
         self.views: dict[SSAValue, Node] = {}  # results that are made when they are asked for
@@ -156,6 +157,11 @@ class Encoder:
         if value in self.views and not self.has(value, form):
             self._view(value, form, for_host)
         found = self.forms[value]
+        if form in found:
+            return found[form]
+        inside = self.forms[value][self.any_form(value)] not in self.outside
+        if for_host and inside:  # the device does not read what the host takes back
+            found = self.taken.setdefault(value, {})
         if form not in found:
             found[form] = self._converted(value, form, for_host)
         return found[form]
@@ -230,20 +236,31 @@ class Encoder:
             reason = f"handed over as 8-bit codes of {float_text(scale.factor)}"
             result = encoded(kind, i8, scale)
             method = {"method": StringAttr(self.rules.method)}
-            made = self.call("quantise", [source], result, method, reason if outside else None)
-            return _hinted(made, value, "i8")
+            reason = reason if outside else None
+            return self._conversion("quantise", source, value, result, method, reason)
         result = encoded(kind, ELEMENTS[form])
         reason = f"handed over as {form}" if outside else None
         if for_host:
             reason = f"taken back as {form}"
         family = "cast" if encoding_of(source) is None else "dequantise"
-        return _hinted(self.call(family, [source], result, {}, reason), value, form)
+        return self._conversion(family, source, value, result, {}, reason)
 
-
-def _hinted(made: SSAValue, value: SSAValue, form: str) -> SSAValue:
-    if value.name_hint:
-        made.name_hint = f"{value.name_hint}_{form}"
-    return made
+    def _conversion(
+        self,
+        family: str,
+        source: SSAValue,
+        value: SSAValue,
+        result: TensorType,
+        attributes: dict[str, Attribute],
+        reason: str | None,
+    ) -> SSAValue:
+        """A conversion; one that the host does is known by the value, not by who reads it."""
+        if reason is not None and value.name_hint:
+            attributes = {**attributes, "tw.layer": StringAttr(value.name_hint)}
+        made = self.call(family, [source], result, attributes, reason)
+        if value.name_hint:
+            made.name_hint = f"{value.name_hint}_{result.element_type}"
+        return made
 
 
 def _like(kind: TensorType, operand: TensorType) -> TensorType:

@@ -85,7 +85,8 @@ class Range:
     high: float = 0.0
 
     def observe(self, array: np.ndarray) -> None:
-        finite = array[np.isfinite(array)]
+        wide = array.astype(np.float64)  # other types than numpy's own know no infinity
+        finite = wide[np.isfinite(wide)]
         if finite.size:
             self.low = min(self.low, float(finite.min()))
             self.high = max(self.high, float(finite.max()))

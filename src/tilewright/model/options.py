@@ -20,6 +20,7 @@ class CompileOptions:
     host: layers the host runs on request. no_host: nothing may run on the host.
     keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
     scales: of weights, one per "channel" or one per "tensor".
+    quantize: the number format that products are quantised to; None: what the machine does by itself.
     accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
@@ -32,6 +33,7 @@ class CompileOptions:
     instruction_memory: int = 32768
     seed: int = 0
     accuracy: bool = False
+    quantize: str | None = None
 
     def __post_init__(self) -> None:
         if self.scales not in SCALES:
@@ -51,4 +53,5 @@ class CompileOptions:
             "rounds": self.rounds,
             "seed": self.seed,
             "accuracy": self.accuracy,
+            **({} if self.quantize is None else {"quantize": self.quantize}),
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node
@@ -113,8 +112,3 @@ def _components(graph: Graph, host: dict[Node, str]) -> list[_Component]:
     for node in leader:
         groups.setdefault(find(node), []).append(node)
     return [_Component(tuple(g), any(node in touched for node in g)) for g in groups.values()]
-
-
-def outside(graph: Graph) -> set[SSAValue]:
-    """Values that exist before anything runs."""
-    return {*graph.inputs, *graph.constants}

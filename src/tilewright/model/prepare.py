@@ -46,6 +46,7 @@ class Machine:
     in place of the model's after quantisation (quantise, rescale, …); without it they are on the
     side of what they belong to. fuses: which steps become epilogues of which kernels, `usual` for
     all that can; without it nothing is fused. layers: identical layers become loops.
+    samples: how many inputs are drawn to calibrate with where none are given.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Machine:
     supports_encoded: Supports | None = None
     fuses: Fuses | None = None
     layers: bool = False
+    samples: int = 1
 
 
 @dataclass
@@ -98,7 +100,8 @@ def prepare(
         meanings = meanings_of(graph)
         reasons = places(graph, machine.supports, options, machine.exact_angles)
         given = [check_inputs(simple, sample, "a calibration sample") for sample in samples]
-        found = list(given) or [example_inputs(simple, options.seed, meanings)]
+        seeds = range(options.seed, options.seed + machine.samples)
+        found = list(given) or [example_inputs(simple, seed, meanings) for seed in seeds]
     encoded, hosted = simple, {node.op: reason for node, reason in reasons.items()}
     if machine.formats is not None:
         with driver.phase("quantise"):

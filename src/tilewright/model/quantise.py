@@ -17,13 +17,18 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, Region, SSAValue, TensorType, func
 from tilewright.frontend.imported import Imported
-from tilewright.model.calibrate import observe
+from tilewright.model.calibrate import watch
 from tilewright.model.capture import Graph, Node, dtype_of
 from tilewright.model.encoder import CODES, ELEMENTS, FLOATS, VIEWS, Encoder
 from tilewright.model.formats import CodeRules, Codes, Floats, Format, Formats, Product, Range
 from tilewright.model.partition import main_of
 from tilewright.model.quantise_codes import on_codes
-from tilewright.model.quantise_products import Chain, product_chain, quantised_product
+from tilewright.model.quantise_products import (
+    Chain,
+    product_chain,
+    quantised_product,
+    transposes,
+)
 from tilewright.model.weights import named_weights
 
 Arrays = Mapping[str, np.ndarray]
@@ -69,16 +74,19 @@ class _Plan:
         self.chains: dict[Node, Chain] = {}
         self.absorbed: set[Node] = set()
         for node in graph.nodes:
-            if isinstance(self.format.get(node), (Product, Codes)) and node not in self.absorbed:
+            if self.is_view(node) or node in self.absorbed:
+                continue
+            if isinstance(self.format.get(node), (Product, Codes)):
                 chain = product_chain(node, graph, self.format)
                 self.chains[node] = chain
                 self.absorbed.update(chain.absorbed)
 
     def _settled(self, node: Node, asked: Format) -> Format:
         """Products need constant weights, and codes a float result."""
-        if dtype_of(node.result) not in FLOATS:
-            return Floats()
-        if isinstance(asked, Product) and not _has_weights(node, self.graph):
+        narrow = dtype_of(node.result) in FLOATS
+        if isinstance(asked, Codes) and not narrow:
+            return Floats(asked.otherwise)
+        if isinstance(asked, Product) and not (narrow and _has_weights(node, self.graph, asked)):
             return Floats(asked.floats)
         return asked
 
@@ -125,10 +133,13 @@ class _Plan:
         return list(found)
 
 
-def _has_weights(node: Node, graph: Graph) -> bool:
+def _has_weights(node: Node, graph: Graph, form: Product) -> bool:
     role = {"matmul": "rhs", "conv2d": "w"}.get(node.family)
+    # The rows of an operand are along what is summed.
+    rows = node.family == "matmul" and not transposes(node)[0]
     return (
         role is not None
+        and (form.activations != "row" or rows)
         and node.inputs.get(role) in graph.constants
         and node.inputs.get("acc") is None
         and (node.inputs.get("bias") is None or node.inputs["bias"] in graph.constants)
@@ -144,9 +155,8 @@ def _ranges(
 ) -> dict[SSAValue, Range]:
     values = plan.coded()
     ranges: dict[SSAValue, Range] = {value: Range() for value in values}
-    for found in observe(model, values, samples) if values else ():
-        for value, array in found.items():
-            ranges[value].observe(np.asarray(array).astype(np.float64))
+    if ranges:
+        watch(model, {value: seen.observe for value, seen in ranges.items()}, samples)
     for group in same:
         shared = Range()
         for value in group:

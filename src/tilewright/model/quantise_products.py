@@ -110,15 +110,21 @@ def weight_axis(node: Node) -> int:
     """The dimension of the weights that counts output channels."""
     if node.family == "conv2d":
         return 3 if node.call.string("layout") == "nhwc_hwcf" else 0
-    weights, rank = shape_of(node.inputs["rhs"]), len(shape_of(node.inputs["rhs"]))
-    marks = resolve_transposes(
+    rank = len(shape_of(node.inputs["rhs"]))
+    return rank - 2 if transposes(node)[1] else rank - 1
+
+
+def transposes(node: Node) -> tuple[bool, bool]:
+    """Whether the operands of a matmul are read transposed."""
+    found = resolve_transposes(
         shape_of(node.inputs["lhs"]),
-        weights,
+        shape_of(node.inputs["rhs"]),
         shape_of(node.result),
         node.call.flag("transpose_lhs"),
         node.call.flag("transpose_rhs"),
     )
-    return rank - 2 if marks is not None and marks[1] else rank - 1
+    assert found is not None, "the verifier accepts only operands that fit"
+    return found
 
 
 def _is_channel(user: Node, other: SSAValue, node: Node, graph: Graph) -> bool:

@@ -20,7 +20,7 @@ except ImportError:  # a source tree without its native parts
     native = None
 
 # The searches of the portfolio, in the order of their turns; native/planning/portfolio.cpp.
-MEMBERS = ("minimalloc", "lowest", "sections", "learned", "dives")
+MEMBERS = ("minimalloc", "jumping", "lowest", "sections", "learned", "dives")
 
 SOLVED, INFEASIBLE, LIMIT = "solved", "infeasible", "limit"
 
@@ -101,7 +101,10 @@ def _search(problem: Problem, limits: Limits, work: Work) -> tuple[str, list[int
     assert native is not None
     work.add_engine("search")
     status, offsets, nodes, steps, restarts, member = native.search(
-        [(i.first, i.last, i.size, i.alignment, i.lowest, i.highest) for i in problem.items],
+        [
+            (i.first, i.last, i.size, i.alignment, i.lowest, i.highest, i.duration)
+            for i in problem.items
+        ],
         problem.sections,
         problem.capacity,
         seed=limits.seed,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.planning.buffers import Buffer
+from tilewright.planning.generate_programs import PROGRAMS
 
 Piece = tuple[int, int, int, int]  # lower, upper, bottom, top
 Made = tuple[list[Buffer], dict[str, int]]  # buffers, and offsets that fit
@@ -208,10 +209,37 @@ JUDGE_SEEDS = range(1001, 1031)
 
 
 def families(seeds: Sequence[int]) -> dict[str, tuple[list[Buffer], int]]:
-    """Every family with every seed, each with its capacity."""
+    """Every family and every program with every seed, each with its capacity."""
     capacity = 1 << 20
+    makers = {family.name: family.make for family in FAMILIES}
+    makers |= {name: program.make for name, program in PROGRAMS.items()}
     return {
-        f"{family.name}-{seed}": (family.make(seed, capacity)[0], capacity)
-        for family in FAMILIES
+        f"{name}-{seed}": (make(seed, capacity)[0], capacity)
+        for name, make in makers.items()
         for seed in seeds
     }
+
+
+def relative(buffers: Sequence[Buffer], seed: int) -> list[Buffer]:
+    """An instance much like `buffers` that fits wherever they fit.
+
+    One in a hundred is left out, one in fifty is cut in two at some step, the order is another,
+    and half of the seeds turn time round. A search that solves an instance by luck does not solve
+    its relatives.
+    """
+    chance = random.Random(seed)
+    turned, end = chance.random() < 0.5, max(b.upper for b in buffers)
+    found: list[Buffer] = []
+    for buffer in buffers:
+        if chance.random() < 0.01:
+            continue
+        if buffer.upper - buffer.lower > 1 and chance.random() < 0.02:
+            at = chance.randint(buffer.lower + 1, buffer.upper - 1)
+            found.append(replace(buffer, upper=at))
+            found.append(replace(buffer, name=f"{buffer.name}'", lower=at))
+        else:
+            found.append(buffer)
+    if turned:
+        found = [replace(b, lower=end - b.upper, upper=end - b.lower) for b in found]
+    chance.shuffle(found)
+    return found

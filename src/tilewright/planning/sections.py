@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from tilewright.planning.buffers import Buffer, align_up
@@ -21,6 +21,7 @@ class Item:
     alignment: int
     lowest: int
     highest: int
+    duration: int  # steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +105,11 @@ def make_problem(buffers: Sequence[Buffer], capacity: int) -> Problem | None:
         if buffer.offset is not None:
             lowest = highest = buffer.offset // unit
         alignment = max(1, buffer.alignment // unit)
-        items.append(Item(buffer.name, first, last, size, alignment, lowest, highest))
+        duration = buffer.upper - buffer.lower
+        items.append(Item(buffer.name, first, last, size, alignment, lowest, highest, duration))
     if any(settled.get(b.name, 0) + b.size > capacity for b in sized):
         return None
-    moved = tuple(
-        Item(i.name, i.first, i.last, i.size, i.alignment, i.lowest, i.highest - base)
-        if base
-        else i
-        for i in items
-    )
+    moved = tuple(replace(i, highest=i.highest - base) for i in items)
     return Problem(moved, len(steps), align_up(capacity, unit) // unit - base, unit, base, settled)
 
 

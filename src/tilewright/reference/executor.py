@@ -26,6 +26,7 @@ from tilewright.reference.program import (
     BlockProgram,
     Builder,
     Semantics,
+    Watch,
     as_array,
     is_index_scalar,
     tensor_shape,
@@ -63,13 +64,17 @@ def run(
 
 
 class Executor:
-    """A module ready to run; functions are compiled on first use and kept."""
+    """A module ready to run; functions are compiled on first use and kept.
+
+    watch: functions that are told values of the module whenever they are made.
+    """
 
     def __init__(
         self,
         module: builtin.ModuleOp,
         weights: Weights = None,
         semantics: Semantics | None = None,
+        watch: Watch | None = None,
     ) -> None:
         for dialect in DIALECTS:
             importlib.import_module(f"tilewright.reference.{dialect}")
@@ -77,6 +82,7 @@ class Executor:
         self.semantics = semantics or Semantics()
         check_semantics(self.semantics)
         self.weights = weight_lookup(weights)
+        self.watch = watch or {}
         self.functions = functions_of(module)
         self.compiled: dict[str, tuple[Operation, Builder, BlockProgram]] = {}
 
@@ -105,13 +111,18 @@ class Executor:
             raise fault(caller, "TW1506", f"the function {name} is called but has no body")
         if name not in self.compiled:
             op = self.functions[name]
-            builder = Builder(self.functions, self.weights, self.semantics, self.call)
+            builder = Builder(
+                self.functions, self.weights, self.semantics, self.call, watch=self.watch
+            )
             block = builder.single_block(op.regions[0], op)
             self.compiled[name] = (op, builder, builder.block(block))
         _, builder, program = self.compiled[name]
         slots: list[Any] = [None] * len(builder.slot_of)
-        for slot, value in zip(program.arguments, arguments, strict=True):
+        block = self.functions[name].regions[0].blocks[0]
+        for slot, value, argument in zip(program.arguments, arguments, block.args, strict=True):
             slots[slot] = value
+            if argument in self.watch:
+                self.watch[argument](as_array(value))
         del arguments
         return program.run(slots)
 

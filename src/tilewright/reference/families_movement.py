@@ -94,11 +94,18 @@ def argmax(call: Call) -> Array:
     return np.asarray(find(call.values["x"], axis=call.axis(), keepdims=keep)).astype(np.int64)
 
 
-@family("cumsum")
-def cumsum(call: Call) -> Array:
+@family("cumsum", "cumprod")
+def running_arithmetic(call: Call) -> Array:
     x = call.values["x"]
     wide = np.float64 if x.dtype.kind == "f" else np.int64
-    return np.cumsum(x, axis=call.axis(), dtype=wide)
+    accumulate = np.cumsum if call.kernel.family.name == "cumsum" else np.cumprod
+    return accumulate(x, axis=call.axis(), dtype=wide)
+
+
+@family("cummax", "cummin")
+def running_extreme(call: Call) -> Array:
+    extreme = np.maximum if call.kernel.family.name == "cummax" else np.minimum
+    return extreme.accumulate(call.values["x"], axis=call.axis())
 
 
 @family("sort")

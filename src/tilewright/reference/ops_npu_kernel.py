@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from tilewright.dialects.family_checks import elementwise
 from tilewright.dialects.fused import FusedOp
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
@@ -65,12 +66,18 @@ def bind(op: Operation, kernel: KernelCall) -> Any:
     by_role = kernel.operands_by_role(elements)
     kinds = {n: e[0] if isinstance(e, list) else e for n, e in by_role.items()}
     target = dtypes.element_type(kernel.result_type)
+    if kernel.family.check is elementwise and target.is_float:
+        # A result that is wider than the operands is computed in its own type.
+        kinds = dict.fromkeys(kinds, target)
+    widened = kernel.family.check is elementwise and any(e.work != target.work for e in elements)
     many = {role.name for role in kernel.family.roles if role.many}
 
     def make(*values: Any) -> Call:
         arrays: dict[str, Any] = {}
         for name, value, element in zip(names, values, elements, strict=True):
             array = dtypes.working(as_array(value), element)
+            if widened:
+                array = array.astype(target.work)
             if name in many:
                 arrays.setdefault(name, []).append(array)
             else:

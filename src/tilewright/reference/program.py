@@ -25,6 +25,7 @@ from tilewright.reference.faults import fault, name_of
 
 Slots = list[Any]
 Step = Callable[[Slots], None]
+Watch = Mapping[SSAValue, Callable[[Array], None]]  # who is told a value whenever it is made
 Evaluate = Callable[..., Any]
 
 
@@ -126,6 +127,7 @@ class Builder:
     slot_of: dict[SSAValue | str, int] = field(default_factory=dict)
     # Slots that die at the operation being built; makers that build regions read it first.
     dying: frozenset[int] = frozenset()
+    watch: Watch = field(default_factory=dict)
 
     def slot(self, value: SSAValue) -> int:
         """The number of a value's slot."""
@@ -165,7 +167,8 @@ class Builder:
                 program.yields = [self.slot(v) for v in op.operands]
                 program.dying = tuple(dead)
                 break
-            program.steps.append((self.step(op, frozenset(dead)), tuple(dead)))
+            step = self.watched(op.results, self.step(op, frozenset(dead)))
+            program.steps.append((step, tuple(dead)))
             program.operations.append(op)
         return program
 
@@ -179,6 +182,19 @@ class Builder:
         if maker is None:
             raise unknown_operation(op)
         return self.evaluation_step(op, maker(op, self))
+
+    def watched(self, values: Sequence[SSAValue], step: Step) -> Step:
+        """A step that tells the values it makes to whoever watches them."""
+        told = [(self.slot(v), self.watch[v]) for v in values if v in self.watch]
+        if not told:
+            return step
+
+        def watched(slots: Slots) -> None:
+            step(slots)
+            for slot, tell in told:
+                tell(as_array(slots[slot]))
+
+        return watched
 
     def evaluation_step(self, op: Operation, evaluate: Evaluate) -> Step:
         # Makers of operations with a body get what the body captures after the operands.

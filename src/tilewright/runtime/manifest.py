@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.json_tables import Table, plain, shown
+from tilewright.runtime.manifest_host import host_values_of, read_host_values
 from tilewright.targets.artifact import DevicePart, HostPart, Port
 from tilewright.targets.compiled_model import CompiledModel
 
@@ -36,6 +37,7 @@ def manifest_of(model: CompiledModel[Any]) -> dict[str, Any]:
             "phases": list(model.phases),
             "provenance": model.provenance,
             "quantisation": model.quantisation,
+            "host": None if model.host_graph is None else host_values_of(model.host_graph),
         },
         "the model",
     )
@@ -92,6 +94,7 @@ def read_manifest(
         state=top.texts("state"),
         provenance=top.table("provenance"),
         quantisation=top.table("quantisation"),
+        host_graph=read_host_values(top),
     )
     phases = list(top.names("phases"))
     top.done()

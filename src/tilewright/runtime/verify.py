@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.example_inputs import example_inputs, meanings
+from tilewright.runtime.host_parts import host_strays
 from tilewright.runtime.noise import UNKNOWN, Limit
 from tilewright.runtime.original import Original, find_original, run_original
 from tilewright.runtime.session import Session
@@ -31,7 +32,7 @@ from tilewright.runtime.verification import (
     compare_bits,
 )
 from tilewright.runtime.watch import Compared, Expected
-from tilewright.targets.artifact import Audited, DevicePart, Progress
+from tilewright.targets.artifact import Artifact, Audited, DevicePart, Precise, Progress
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.execution import execute
 from tilewright.targets.port_types import FLOATS
@@ -65,8 +66,8 @@ def verify(
     watch = Compared(wanted)
     actual = session.compute(values, watch)
     outputs = [_output(name, expected[name], actual[name]) for name in model.outputs]
-    strays = watch.strays
     hazards, notes = [], []
+    strays = [*watch.strays, *host_strays(model, expected, notes)]
     device = session.device() if any(isinstance(p, DevicePart) for p in model.parts) else None
     if isinstance(device, Audited):
         strays += [finding.message for finding in device.audit()]
@@ -104,7 +105,7 @@ def verify(
     if original is not None:
         found = run_original(model, original, values, wanted if layers else None)
         _add_accuracy(result, model, found, actual, wanted)
-        _judge(result, found, min_cosine)
+        _judge(result, found, min_cosine, model.artifact)
     return result
 
 
@@ -158,24 +159,40 @@ def _add_accuracy(
     ]
 
 
-def _judge(result: Verification, original: Original, min_cosine: float | None) -> None:
+def _judge(
+    result: Verification, original: Original, min_cosine: float | None, artifact: Artifact
+) -> None:
     """Give every output that float32 says something about the limit it has to keep."""
     result.outputs = [
         replace(output, limit=limit.cosine, limit_relative=limit.relative)
-        if (limit := _limit(output, original, min_cosine)) is not None
+        if (limit := _limit(output, original, min_cosine, artifact)) is not None
         else output
         for output in result.outputs
     ]
 
 
-def _limit(output: OutputCheck, original: Original, min_cosine: float | None) -> Limit | None:
+def _limit(
+    output: OutputCheck, original: Original, min_cosine: float | None, artifact: Artifact
+) -> Limit | None:
     if output.accuracy is None:
         return None
     if min_cosine is not None:
         return Limit(min_cosine)
     if not np.isfinite(original.outputs[output.name].astype(np.float64)).all():
         return None  # there is no angle to infinity
+    if isinstance(artifact, Precise) and artifact.float_error is not None:
+        return _float_limit(original.outputs[output.name].astype(np.float64), artifact.float_error)
     return original.limits.get(output.name, Limit(UNKNOWN))
+
+
+def _float_limit(exact: np.ndarray, error: float) -> Limit:
+    """Every number of an output off by as much as the largest may be."""
+    length = float(np.linalg.norm(exact))
+    if length == 0:
+        return Limit(-1.0)
+    most = error * max(1.0, float(np.abs(exact).max()))
+    relative = most * exact.size**0.5 / length
+    return Limit(max(-1.0, 1 - relative**2), relative)
 
 
 def _layer_accuracy(

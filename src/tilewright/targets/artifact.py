@@ -306,6 +306,32 @@ class Inspectable(Artifact, Protocol):
 
 
 @runtime_checkable
+class Emits(Artifact, Protocol):
+    """An artifact that can be written in other forms than a bundle: `compile --emit`."""
+
+    @property
+    def emits(self) -> Sequence[str]: ...
+    def emit(self, kind: str) -> bytes: ...
+
+
+@runtime_checkable
+class Summarised(Artifact, Protocol):
+    """An artifact with something of its own to say in the summary of `compile --json`."""
+
+    def summary(self) -> Mapping[str, Any]: ...
+
+
+@runtime_checkable
+class Precise(Artifact, Protocol):
+    """An artifact that may compute in float32, where rounding explains very little."""
+
+    @property
+    def float_error(self) -> float | None:
+        """The largest error of outputs over their largest value, or over 1; None: it quantises."""
+        ...
+
+
+@runtime_checkable
 class Recomputes(Artifact, Protocol):
     """An artifact whose steps can be computed by their references for any operands."""
 

@@ -17,6 +17,7 @@ from tilewright.dialects.printing import print_module
 from tilewright.targets.artifact import Artifact, DevicePart, HostPart, Port
 
 if TYPE_CHECKING:
+    from tilewright.model.host_graph import HostGraph
     from tilewright.model.prepare import Prepared
 
 Made = TypeVar("Made", bound=Artifact, covariant=True)
@@ -34,6 +35,7 @@ class CompiledModel(Generic[Made]):
     parts: list[HostPart | DevicePart]
     host_module: str = ""  # MLIR text
     host_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    host_graph: HostGraph | None = None  # what the host computes, for a second opinion
     state: dict[str, str] = field(default_factory=dict)  # input -> output that the next call takes
     provenance: dict[str, Any] = field(default_factory=dict)
     phases: dict[str, str] = field(default_factory=dict)  # IR after each phase

@@ -7,6 +7,7 @@ A package brings machines by an entry point in the group `tilewright.targets` wh
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -106,14 +107,40 @@ def find(target: Any) -> Target:
         if str(target) in family.targets:
             return _target(family, str(target))
     for family in families().values():
-        if str(target) in family.targets or str(target).endswith(family.suffixes or ("\0",)):
+        if str(target) in family.targets:
             return _target(family, str(target))
+    claimed = [f for f in families().values() if str(target).endswith(f.suffixes or ("\0",))]
+    if claimed:
+        return _target(_owner(str(target), claimed), str(target))
     names = target_names()
     near = difflib.get_close_matches(str(target), names, 3)
     hint = f"did you mean {', '.join(near)}?" if near else f"targets are {', '.join(names)}"
     for name, reason in _broken.items():
         hint += f"; {name} is installed, but cannot be loaded: {reason}"
     raise TilewrightError("TW0060", f"there is no target {str(target)!r}", hint=hint)
+
+
+def _owner(path: str, claimed: list[Family]) -> Family:
+    """Whose machine a user's file describes: it may name its family, else the first that knows
+    files of its kind."""
+    named = None
+    if path.endswith(".toml"):
+        try:
+            named = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("family")
+        except (OSError, ValueError):
+            return claimed[0]  # which says what is wrong with the file
+    if named is None:
+        return claimed[0]
+    for family in claimed:
+        if family.name == named:
+            return family
+    known = ", ".join(family.name for family in claimed)
+    raise TilewrightError(
+        "TW0065",
+        f"this is a machine of the family {named!r}, which is not here or takes no files",
+        Location(path),
+        f"families with files of this kind are {known}",
+    )
 
 
 def _target(family: Family, name: str) -> Target:

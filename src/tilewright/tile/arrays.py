@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,7 @@ class TileArray(Arithmetic):
 
     kind: "full", or "column" (one number per row, in all columns of a single tile), or "row"
     (one number per column, in all rows of a single tile), or "number" (all of a tile is one).
+    blank: whether what lies beyond the last row, and beyond the last column, is known to be zero.
     """
 
     backend: Backend
@@ -125,6 +127,7 @@ class TileArray(Arithmetic):
     columns: list[int]  # valid columns of each column of tiles
     kind: str = "full"
     used_in: set[int] = field(default_factory=set)  # loops whose body works with it
+    blank: tuple[bool, bool] = (False, False)
 
     def tiles(self) -> TileArray:
         self.used_in.update(self.backend.open_loops())
@@ -165,6 +168,16 @@ class TileArray(Arithmetic):
 
 
 Operand = Arithmetic | float | int
+# Families that make zero of zero, of two zeros, and of a zero and anything finite.
+KEEPS_ZERO = frozenset(
+    ["requant", "dequant", "cast", "silu", "gelu_tanh"]
+    + [f"elementwise_{name}" for name in ("relu", "tanh", "sin", "sqrt", "abs", "neg")]
+    + ["elementwise_square", "elementwise_cube"]
+)
+ZERO_OF_BOTH = frozenset(
+    ("elementwise_add", "elementwise_sub", "elementwise_max", "elementwise_min")
+)
+ZERO_OF_ONE = "elementwise_mul"
 LARGEST = 3.3961775292304601e38  # numbers from here on round to infinity
 
 
@@ -180,6 +193,8 @@ def as_tiles(value: Any) -> TileArray:
     if isinstance(value, Arithmetic):
         return value.tiles()
     kind = "a number" if isinstance(value, (int, float)) else type(value).__name__
+    if value is None:
+        kind = "None"
     raise active().error("TW1616", f"a tile is needed here, not {kind}")
 
 
@@ -216,7 +231,30 @@ def unary(family: str, x: Any, **attributes: Any) -> TileArray:
         return backend.lazily(lambda: launch(backend.use(cell)))
 
     cells = [[made(cell) for cell in row] for row in x.cells]
-    return TileArray(backend, cells, dtype, x.rows, x.columns, x.kind)
+    blank = x.blank if _keeps_zero(family, attributes) else (False, False)
+    return TileArray(backend, cells, dtype, x.rows, x.columns, x.kind, blank=blank)
+
+
+def _keeps_zero(family: str, attributes: dict[str, Any]) -> bool:
+    """Whether a function of each element makes zero of zero."""
+    numbers = [attributes[name] for name in ("scalar_lhs", "scalar_rhs") if name in attributes]
+    if not numbers:
+        return family in KEEPS_ZERO
+    if family == ZERO_OF_ONE:
+        return all(map(math.isfinite, numbers))
+    if family == "elementwise_div":
+        return attributes.get("scalar_rhs", 0.0) != 0.0
+    return family in ZERO_OF_BOTH and not any(numbers)
+
+
+def _blank_of_both(family: str, a: TileArray, b: TileArray) -> tuple[bool, bool]:
+    """Where an operation on two tiles makes zero beyond the edges; rows and columns that are
+    spread have no edge of their own."""
+    down = [x.blank[0] and x.kind not in ONE_ROW for x in (a, b)]
+    across = [x.blank[1] and x.kind not in ONE_COLUMN for x in (a, b)]
+    if family == ZERO_OF_ONE:
+        return any(down), any(across)
+    return (all(down), all(across)) if family in ZERO_OF_BOTH else (False, False)
 
 
 def binary(family: str, a: Any, b: Any) -> TileArray:
@@ -245,7 +283,8 @@ def binary(family: str, a: Any, b: Any) -> TileArray:
     cells = [[made(r, c) for c in range(across)] for r in range(down)]
     rows = left.rows if left.kind not in ONE_ROW else right.rows
     columns = left.columns if left.kind not in ONE_COLUMN else right.columns
-    return TileArray(backend, cells, "bf16", rows, columns, kind)
+    blank = _blank_of_both(family, left, right)
+    return TileArray(backend, cells, "bf16", rows, columns, kind, blank=blank)
 
 
 def _joined(a: TileArray, b: TileArray) -> tuple[int, int, str]:
@@ -276,7 +315,8 @@ def spread(x: TileArray, down: int, across: int, kind: str = "full") -> TileArra
     cells = cells * down if x.kind in ONE_ROW else cells
     rows = x.rows if x.kind not in ONE_ROW else [SIDE] * down
     columns = x.columns if x.kind not in ONE_COLUMN else [SIDE] * across
-    return TileArray(backend, cells, x.dtype, rows, columns)
+    blank = (x.blank[0] and x.kind not in ONE_ROW, x.blank[1] and x.kind not in ONE_COLUMN)
+    return TileArray(backend, cells, x.dtype, rows, columns, blank=blank)
 
 
 def kept_in_memory(tiles: TileArray) -> TileArray:
@@ -290,7 +330,9 @@ def kept_in_memory(tiles: TileArray) -> TileArray:
         return parked
 
     cells = [[made(cell) for cell in row] for row in tiles.cells]
-    return TileArray(backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind)
+    return TileArray(
+        backend, cells, tiles.dtype, tiles.rows, tiles.columns, tiles.kind, blank=tiles.blank
+    )
 
 
 def transpose(x: Any) -> TileArray:
@@ -314,7 +356,7 @@ def transpose(x: Any) -> TileArray:
         return backend.lazily(lambda: launch(backend.use(cell)))
 
     cells = [[made(x.cells[r][c]) for r in range(down)] for c in range(across)]
-    return TileArray(backend, cells, "fp8", x.columns, x.rows)
+    return TileArray(backend, cells, "fp8", x.columns, x.rows, blank=(x.blank[1], x.blank[0]))
 
 
 def reduce(kind: str, axis: int, x: Any) -> TileArray:
@@ -374,6 +416,25 @@ def neutral(kind: str, x: Any) -> TileArray:
 
     cells = [[made(c, n) for c, n in zip(row, x.columns, strict=True)] for row in x.cells]
     return TileArray(backend, cells, "bf16", x.rows, [SIDE] * len(x.columns))
+
+
+def without_edge(x: TileArray) -> TileArray:
+    """fp8 tiles with zeros beyond their last column, whatever was computed there."""
+    backend = x.backend
+    numbers = backend.launcher("dequant", "bf16", "full")
+    codes = backend.launcher("requant", "fp8", "full")
+
+    def made(cell: Cell, valid: int) -> Cell:
+        if valid >= SIDE:
+            return cell
+
+        def compute() -> Any:
+            return codes(inside(backend, numbers(backend.use(cell)), valid, "sum", 1))
+
+        return backend.lazily(compute)
+
+    cells = [[made(c, n) for c, n in zip(row, x.columns, strict=True)] for row in x.cells]
+    return TileArray(backend, cells, "fp8", x.rows, x.columns, blank=(x.blank[0], True))
 
 
 def inside(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.tile.arrays import Arithmetic, Cell, TileArray
+from tilewright.tile.arrays import Arithmetic, Cell, TileArray, without_edge
+from tilewright.tile.layouts import SIDE
 from tilewright.tile.states import Carrier
 
 
@@ -29,6 +30,8 @@ class Product(Arithmetic):
             raise backend.error(
                 "TW1612", f"a product of {self.a.text} and {self.b.text} tiles does not fit"
             )
+        if self.a.columns[-1] < SIDE and not (self.a.blank[1] or self.b.blank[0]):
+            self.a = without_edge(self.a)  # what lies beyond the edge of both would be added
         self.line = backend.line()
         self.computed: TileArray | None = None
 
@@ -129,7 +132,10 @@ class Accumulation(Carrier):
             first = self.products[0]
             values = self._multiply(last=True)
             cells = [[self.backend.made(value) for value in row] for row in values]
-            self.held = TileArray(self.backend, cells, "bf16", first.a.rows, first.b.columns)
+            blank = _blank(self.products, self.held)
+            self.held = TileArray(
+                self.backend, cells, "bf16", first.a.rows, first.b.columns, blank=blank
+            )
             self.next, self.steps = None, 0
         self.products = []
 
@@ -168,7 +174,15 @@ def chain(products: list[Product], start: TileArray | None) -> TileArray:
         line = _Line(backend, products, start, group, units)
         for place, (r, c) in enumerate(group):
             cells[r][c] = backend.lazily(lambda line=line, place=place: line.result(place))
-    return TileArray(backend, cells, "bf16", rows, columns)
+    blank = _blank(products, start)
+    return TileArray(backend, cells, "bf16", rows, columns, blank=blank)
+
+
+def _blank(products: list[Product], start: TileArray | None) -> tuple[bool, bool]:
+    """Where a sum of products is zero beyond its edges."""
+    down = all(p.a.blank[0] for p in products) and (start is None or start.blank[0])
+    across = all(p.b.blank[1] for p in products) and (start is None or start.blank[1])
+    return down, across
 
 
 class _Line:

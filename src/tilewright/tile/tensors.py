@@ -179,6 +179,7 @@ class Tensor:
             [SIDE if rows is None else rows.valid(r) for r in range(down)],
             [SIDE] if kind == "column" else [columns.valid(c) for c in range(columns.tiles)],
             kind,
+            blank=self._blank(rows),
         )
         # What can change later is fetched here, where the author reads it.
         if self.on_chip:
@@ -187,6 +188,12 @@ class Tensor:
                     backend.use(made)
             return tiles
         return kept_in_memory(tiles) if self.output else tiles
+
+    def _blank(self, rows: Block | None) -> tuple[bool, bool]:
+        """Where tiles of the tensor are zero beyond its edges: what comes from outside is, what the
+        kernel wrote itself may not be; a window between tiles ends anywhere."""
+        ours = self.output or self.on_chip
+        return not ours and (rows is None or rows.shift is None), not ours
 
     def __setitem__(self, index: Any, value: Any) -> None:
         backend = self.backend

@@ -6,18 +6,18 @@
 
 // The host hands codes over; the product is exact in i32; factors are data.
 // CHECK-LABEL: func.func @main(%x: tensor<2x2xf32>) -> tensor<2x3xf32>
-// CHECK:      "npu_uk_quantise"(%x) {method = "multiply", tw.host = "handed over as 8-bit codes of [[S:[0-9.]+]]"} : tensor<2x2xf32> -> tensor<2x2xi8, #npu_kernel.scale<[[S]]>>
+// CHECK:      "npu_uk_quantise"(%x) {method = "multiply", tw.layer = "x", tw.host = "handed over as 8-bit codes of [[S:[0-9.]+]]"} : tensor<2x2xf32> -> tensor<2x2xi8, #npu_kernel.scale<[[S]]>>
 // CHECK:      npu_kernel.matmul {{.*}} : tensor<2x2xi8, #npu_kernel.scale<[[S]]>>, tensor<2x3xi8, #npu_kernel.channel_scale<axis = 1>> -> tensor<2x3xi32>
 // CHECK:      "npu_uk_elementwise_add"({{.*}} : tensor<2x3xi32>, tensor<3xi32> -> tensor<2x3xi32>
 // CHECK:      "npu_uk_rescale"({{.*}} : tensor<2x3xi32>, tensor<3xf32> -> tensor<2x3xf16>
 // CHECK:      "npu_uk_silu"({{.*}} : tensor<2x3xf16> -> tensor<2x3xf16>
-// CHECK:      "npu_uk_cast"({{.*}} {tw.host = "taken back as f32"} : tensor<2x3xf16> -> tensor<2x3xf32>
+// CHECK:      "npu_uk_cast"({{.*}}tw.host = "taken back as f32"} : tensor<2x3xf16> -> tensor<2x3xf32>
 
 // Codes throughout: a multiplier and a shift in place of a factor, a table in place of a function.
 // WHOLE:      "npu_uk_quantise"(%x) {method = "divide"{{.*}} -> tensor<2x2xi8, #npu_kernel.scale<{{[0-9.]+}}, zero = {{-?[0-9]+}}>>
 // WHOLE:      "npu_uk_rescale_fixed"({{.*}} : tensor<2x3xi32>, tensor<3xi32>, tensor<3xi16> -> tensor<2x3xi8, #npu_kernel.scale<
 // WHOLE:      "npu_uk_table"({{.*}} : tensor<2x3xi8, {{.*}}>, tensor<256xi8> -> tensor<2x3xi8
-// WHOLE:      "npu_uk_dequantise"({{.*}} {tw.host = "taken back as f32"}
+// WHOLE:      "npu_uk_dequantise"({{.*}}tw.host = "taken back as f32"}
 
 // A scale for each row, computed when it runs; ternary weights.
 // ROW:        [[F:%.+]] = npu_kernel.ukernel_generic "npu_uk_absmax_factor"(%x) {{.*}} -> tensor<2x1xf32>

@@ -20,6 +20,7 @@ from tilewright.targets.atlas.native import KERNELS, NativeMachine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction, Program
+from tilewright.targets.atlas.semantics import EFFECTS
 
 V0, V1 = load_profile("atlas-v0"), load_profile("atlas-v1")
 TENSOR_ROWS = [r for r in OPCODES if r.mxu is not None or (r.record == "vector" and not r.memory)]
@@ -114,6 +115,14 @@ def test_matmul_paths_agree_on_random_bytes() -> None:
 
 
 # --- what it is told ----------------------------------------------------------------------
+
+
+def test_both_machines_know_the_effects_of_the_table() -> None:
+    wanted = {row.effect for row in OPCODES}
+    names = _native.atlas_effects()
+    assert len(set(names)) == len(names)
+    assert set(names) == wanted
+    assert wanted <= set(EFFECTS)
 
 
 def test_a_row_without_an_effect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 nn: Any = torch.nn
 
+import tilewright as tw  # noqa: E402
 from tilewright.compiling import as_imported  # noqa: E402
 from tilewright.targets.coral.compile import CoralOptions, compile_model  # noqa: E402
 from tilewright.targets.coral.toolchain import toolchain_missing  # noqa: E402
@@ -50,6 +51,67 @@ class Block(nn.Module):
         weights = torch.softmax(self.q(h) @ self.k(h).transpose(-1, -2) / 4, -1)
         x = x + weights @ self.v(h)
         return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+class Spotter(nn.Module):
+    """Keywords: one-dimensional convolutions, a mean over time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(10, 16, 5, 2, 2), nn.Conv1d(16, 12, 3, padding=1)
+        self.norm, self.dense = nn.BatchNorm1d(16), nn.Linear(12, 6)
+
+    def forward(self, x):
+        h = torch.relu(self.second(torch.relu(self.norm(self.first(x)))))
+        h = nn.functional.adaptive_avg_pool1d(h, 1).flatten(1)
+        return nn.functional.log_softmax(self.dense(h), -1)
+
+
+class Recurrent(nn.Module):
+    """A gated cell, step by step, over embedded symbols."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.cell, self.out = nn.Embedding(20, 8), nn.GRUCell(8, 12), nn.Linear(12, 3)
+
+    def forward(self, symbols):
+        x, h = self.table(symbols), torch.zeros(1, 12)
+        for step in range(symbols.shape[1]):
+            h = self.cell(x[:, step], h)
+        return self.out(h)
+
+
+class Causal(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+
+    def forward(self, x):
+        hidden = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), 1)
+        return self.attention(x, x, x, need_weights=False, attn_mask=hidden)[0]
+
+
+def spread() -> Any:
+    return nn.Sequential(nn.Linear(9, 20), nn.SiLU(), nn.LayerNorm(20), nn.Linear(20, 4))
+
+
+@pytest.mark.parametrize(
+    ("build", "inputs"),
+    [
+        (spread, lambda: torch.randn(3, 9)),
+        (Spotter, lambda: torch.randn(1, 10, 49)),
+        (Recurrent, lambda: torch.randint(0, 20, (1, 4))),
+        (Causal, lambda: torch.randn(1, 6, 16)),
+    ],
+)
+def test_first_models(build, inputs):
+    """What people try first, by the public path, nothing on the host."""
+    torch.manual_seed(1)
+    module, x = build().eval(), inputs()
+    wanted = module(x).detach().numpy()
+    program = tw.compile(module, (x,), target="coral", no_host=True)
+    assert program.verify().ok
+    assert np.allclose(np.asarray(program(x)), wanted, atol=2e-6)
 
 
 @pytest.mark.parametrize(("build", "shape"), [(Residual, (2, 3, 8, 8)), (Block, (1, 6, 16))])

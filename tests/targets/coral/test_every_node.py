@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tilewright.targets.coral import functions
+from tilewright.targets.coral import functions, wide_functions
 from tilewright.targets.coral.compile import CoralOptions, compile_model
 from tilewright.targets.coral.evaluate import COMPARISONS, NODES
 from tilewright.targets.coral.program import BINARY, UNARY, Node, Program, Value, identity
@@ -21,6 +21,10 @@ from tilewright.targets.coral.toolchain import toolchain_missing
         (functions.log, math.log, 1e-30, 1e30),
         (functions.tanh, math.tanh, -9.5, 9.5),
         (functions.erf, math.erf, -5.0, 5.0),
+        (functions.exp2, math.exp2, -125.0, 127.0),
+        (functions.log2, math.log2, 1e-30, 1e30),
+        (wide_functions.sin, math.sin, -500.0, 500.0),
+        (wide_functions.cos, math.cos, 1e-3, 1e18),
     ],
 )
 def test_functions_are_close(ours, exact, low, high):
@@ -44,6 +48,26 @@ def test_functions_at_the_ends():
     assert functions.exp(np.full(1, -100.0))[0] > 0  # a subnormal
 
 
+def test_power_is_close_and_has_the_special_cases():
+    rng = np.random.default_rng(1)
+    x = np.concatenate([np.abs(rng.standard_normal(8000)) * 9, rng.uniform(0.9, 1.1, 8000)])
+    y = np.concatenate([rng.standard_normal(8000) * 6, rng.standard_normal(8000) * 300])
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = np.power(x.astype(np.float64), y.astype(np.float64))
+        unit = np.spacing(np.maximum(wanted, 1e-37).astype(np.float32)).astype(np.float64)
+        got = wide_functions.power(x, y)
+    assert np.max(np.abs(got - wanted)[np.isfinite(got)] / unit[np.isfinite(got)]) <= 2
+    bases = [0, -0.0, 1, -1, 2, -2, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-40, -7]
+    powers = [*bases, 3, -3, 16777215, 16777216, 1e30, -1e30, -5, 1.5]
+    a, b = np.meshgrid(np.array(bases, np.float32), np.array(powers, np.float32))
+    with np.errstate(all="ignore"):
+        wanted = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    got = wide_functions.power(a, b)
+    assert np.allclose(got, wanted, rtol=3e-7, atol=0, equal_nan=True)
+    assert np.array_equal(np.signbit(got[got == got]), np.signbit(wanted[wanted == wanted]))
+
+
 class Builder:
     """A program whose every node is an output."""
 
@@ -56,6 +80,7 @@ class Builder:
             Value("m", (2, 3, 4), "i1"),
             Value("x", (2, 6, 5, 4), "f32"),
             Value("k", (3,), "i32"),
+            Value("l", (2, 3, 4), "i64"),
         ]
         self.nodes: list[Node] = []
 
@@ -73,7 +98,7 @@ class Builder:
 
 def everything() -> Program:
     made = Builder()
-    a, b, i, j, m, x, k = made.inputs
+    a, b, i, j, m, x, k, n = made.inputs
     shape = a.shape
     integers = {"neg", "abs", "relu", "square", "cube", "clamp", "copy"}
     for kind in sorted(UNARY - {"cast", "requant", "logical_not"}):
@@ -85,10 +110,14 @@ def everything() -> Program:
             more = {"min": -5, "max": None} if kind == "clamp" else {}
             made.add(kind, [i], shape, "i32", **more)
             made.add(kind, [j], shape, "i8", **more)
-    for to in ("f32", "i8", "ui8", "i16", "i32", "i1"):
-        for value in (a, i, j, m):
+            made.add(kind, [n], shape, "i64", **more)
+    far = Value("far", (8,), "f32", np.array([1e10, -1e10, 3e9, 1e30, -1e30, -0.5, 2e9, 9.1e18]))
+    far.data = np.asarray(far.data, dtype=np.float32)
+    made.add("cast", [far], (8,), "i64")
+    for to in ("f32", "i8", "ui8", "i16", "i32", "i64", "i1"):
+        for value in (a, i, j, m, n):
             made.add("cast", [value], shape, to)
-        if to not in ("f32", "i1"):
+        if to not in ("f32", "i64", "i1"):
             made.add("requant", [a], shape, to)
     made.add("logical_not", [m], shape, "i1")
     made.add("logical_not", [i], shape, "i32")
@@ -99,6 +128,10 @@ def everything() -> Program:
             made.add(kind, [a, row], shape, "f32", [identity(3), (2,)])
         made.add(kind, [i, i], shape, "i32")
         made.add(kind, [j, j], shape, "i8")
+        if kind != "pow":
+            made.add(kind, [n, n], shape, "i64")
+    third = Value("third", (), "i64", np.array(-3))
+    made.add("div", [n, third], shape, "i64", [identity(3), ()])
     made.add("silu_gate", [a, b], shape, "f32")
     made.add("logical_xor", [m, m], shape, "i1")
     for predicate in (*COMPARISONS, "ord", "uno"):
@@ -106,6 +139,7 @@ def everything() -> Program:
         if predicate not in ("ord", "uno", "one", "ueq"):
             made.add("compare", [i, i], shape, "i1", predicate=predicate)
             made.add("compare", [j, j], shape, "i1", predicate=predicate)
+            made.add("compare", [n, third], shape, "i1", [identity(3), ()], predicate=predicate)
     made.add("select", [m, a, b], shape, "f32")
     for how in ("sum", "mean", "max", "min", "prod"):
         made.add("reduce", [a], (3,), "f32", [], reduce=how, axes=(0, 2))
@@ -119,6 +153,27 @@ def everything() -> Program:
                 "pool", [x], (2, 3, 6, 4), "f32", [], reduce=how, count_include_pad=pads, **window
             )
     made.add("softmax", [x], x.shape, "f32", [])
+    hidden = Value("hidden", (2, 3), "f32", np.full((2, 3), -np.inf, dtype=np.float32))
+    assert hidden.data is not None
+    hidden.data[1, 2] = 0
+    made.add("softmax", [hidden], (2, 3), "f32", [], masked=True)
+    for axis in (0, 1, 2):
+        kept = tuple(size for d, size in enumerate(shape) if d != axis)
+        for value, to in ((a, "i32"), (i, "i64"), (j, "i32")):
+            made.add("argmax", [value], kept, to, [], axis=axis)
+            made.add("argmin", [value], kept, to, [], axis=axis)
+    for value in (a, i, j, n):
+        made.add("cumsum", [value], shape, value.dtype, [])
+        for down in (False, True):
+            made.add("sort", [value], shape, value.dtype, [], descending=down)
+            made.add("argsort", [value], shape, "i32", [], descending=down)
+    places = Value("places", (3,), "i64", np.array([1, -4, 1]))
+    for how in ("replace", "sum", "prod", "max", "min"):
+        rows = Value("rows", (3, 3, 4), "f32", np.linspace(-2, 2, 36).reshape(3, 3, 4))
+        rows.data = np.asarray(rows.data, dtype=np.float32)
+        made.add("scatter", [a, places, rows], shape, "f32", [], reduce=how)
+        whole = Value("whole", (3, 3, 4), "i32", np.arange(36, dtype=np.int32).reshape(3, 3, 4))
+        made.add("scatter", [i, k, whole], shape, "i32", [], reduce=how)
     weight = Value("w", (4,), "f32", np.arange(4, dtype=np.float32))
     made.add(
         "layer_norm",
@@ -139,6 +194,7 @@ def everything() -> Program:
     made.add("insert", [x, part], x.shape, "f32", [], offsets=(1, 1, 0, 0), strides=(1, 3, 2, 1))
     made.add("concat", [a, b, a], (2, 9, 4), "f32", [], axis=1)
     made.add("gather", [x, k], (2, 3, 5, 4), "f32", [], axis=1)
+    made.add("gather", [x, places], (2, 6, 3, 4), "f32", [], axis=2)
     other = Value(
         "other", (2, 4, 3), "f32", np.linspace(-1, 1, 24).astype(np.float32).reshape(2, 4, 3)
     )

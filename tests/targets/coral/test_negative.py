@@ -90,10 +90,10 @@ def test_n03_unknown_operations():
     assert (
         "not_an_op" in str(error.value) and error.value.location and error.value.location.line == 2
     )
-    body = "  %y = stablehlo.sine %x : tensor<4xf32>\n  return %y : tensor<4xf32>"
+    body = "  %y = stablehlo.power %x, %x : tensor<4xi64>\n  return %y : tensor<4xi64>"
     with pytest.raises(TilewrightError) as error:
-        compiled(function("%x: tensor<4xf32>", "tensor<4xf32>", body))
-    assert "sin" in str(error.value) and "not compiled for Coral" in str(error.value)
+        compiled(function("%x: tensor<4xi64>", "tensor<4xi64>", body))
+    assert "pow" in str(error.value) and "not compiled for Coral" in str(error.value)
     assert error.value.location and error.value.location.line == 2
 
 
@@ -246,12 +246,19 @@ def test_n19_overflow_is_a_report():
     assert compile_model(network.imported(), "coral-highmem").verify(1).ok
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f64", "i64"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f64", "ui32"])
 def test_n20_other_types_are_refused(dtype):
     body = f"  %y = stablehlo.add %x, %x : tensor<4x{dtype}>\n  return %y : tensor<4x{dtype}>"
     with pytest.raises(TilewrightError) as error:
         compiled(function(f"%x: tensor<4x{dtype}>", f"tensor<4x{dtype}>", body))
     assert dtype in str(error.value)
+
+
+def test_n20_64_bits_are_computed():
+    body = "  %y = stablehlo.add %x, %x : tensor<4xi64>\n  return %y : tensor<4xi64>"
+    made = compiled(function("%x: tensor<4xi64>", "tensor<4xi64>", body))
+    x = np.array([2**40 + 1, -(2**62), -1, 2**62])
+    assert made.run([x])[0].tolist() == [2**41 + 2, -(2**63), -2, -(2**63)]
 
 
 def test_n20_dynamic_shapes_are_refused():

@@ -24,8 +24,10 @@ from tilewright.targets.xdna.events import Deadlock, simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, plan_gemm
 from tilewright.targets.xdna.lowering import lower
 from tilewright.targets.xdna.mutations import caught, mutants
+from tilewright.targets.xdna.report import values_agree
 from tilewright.targets.xdna.request import gemm_of
 from tilewright.targets.xdna.routing import edge_streams
+from tilewright.targets.xdna.values import dram_counts
 
 NPU2 = load_device("npu2")
 
@@ -244,6 +246,42 @@ def test_mutants_are_caught() -> None:
         design = plan_gemm(192, 128, 64, tile=(16, 32, 16), policy=policy, columns=2)
         survivors = [m.what for m in mutants(design, 25, seed=number) if caught(m) is None]
         assert survivors == []
+
+
+STAGGERED = {"tile": (16, 32, 16), "policy": "resident_b", "columns": 4, "stagger": True}
+
+
+def test_staggered_panels_change_column_by_column() -> None:
+    design = plan_gemm(576, 100, 250, **STAGGERED)
+    gemm = gemm_behind(design)
+    assert len(set(gemm.phases())) > 1 and gemm.column_tiles > 1
+    assert failed(check_design(design)) == {}
+    assert values_agree(design, 3)
+    for column in range(4):
+        segments = gemm.segments(column)
+        covered = sorted(
+            (panel, index % len(gemm.row_groups()))
+            for first, end, panel in segments
+            for index in range(first, end)
+        )
+        panels, groups = range(gemm.column_tiles), range(len(gemm.row_groups()))
+        assert covered == [(p, g) for p in panels for g in groups]
+    counts = dram_counts(design)
+    again = sum(1 for phase in gemm.phases() if phase)
+    _, K, N = gemm.padded
+    assert (counts["A"] == gemm.column_tiles).all() and (counts["C"] == 1).all()
+    assert counts["B"].sum() == K * N + again * K * gemm.n == gemm.dram_bytes()["b"]
+
+
+def test_mutants_of_staggered_panels_are_caught() -> None:
+    design = plan_gemm(320, 64, 128, **STAGGERED)
+    survivors = [m.what for m in mutants(design, 25, seed=9) if caught(m) is None]
+    assert survivors == []
+
+
+def test_staggering_is_for_resident_b() -> None:
+    with pytest.raises(TilewrightError, match="its own"):
+        plan_gemm(320, 64, 128, tile=(16, 32, 16), policy="wide_k", stagger=True)
 
 
 def test_synchronisations_of_the_stock_policy() -> None:

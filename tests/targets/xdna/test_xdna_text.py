@@ -56,6 +56,7 @@ DESIGNS = {
     "wide_k": {"tile": (16, 32, 16), "policy": "wide_k", "columns": 2, "dtype": "bf16"},
     "resident_a": {"tile": (16, 32, 16), "policy": "resident_a", "columns": 4, "out": "i16"},
     "ternary": {"tile": (16, 32, 16), "policy": "resident_b", "columns": 1, "dtype": "ternary"},
+    "staggered": {"tile": (16, 32, 16), "policy": "resident_b", "columns": 4, "stagger": True},
 }
 
 

@@ -270,6 +270,7 @@ def _layers(name_or_path: str, seen: dict[Path, str]) -> dict[str, Any]:
         chain = " -> ".join([*seen.values(), name_or_path])
         raise TilewrightError("TW1102", f"profiles are based on each other: {chain}")
     data = _tables(decode_text(read_bytes(str(path), MAX_FILE), str(path)), str(path))
+    data.pop("family", None)  # the registry has looked at it
     base = data.pop("base", None)
     if base is None:
         return data

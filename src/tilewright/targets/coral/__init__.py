@@ -6,7 +6,7 @@ FAMILY = Family(
     name="coral",
     summary="a RISC-V core with vectors and two small memories",
     targets=("coral", "coral-highmem", "coral-zve32f", "coral-zve32f-highmem", "coral-scalar"),
-    find="tilewright.targets.coral.describe:find",
+    find="tilewright.targets.coral.target:find",
     commands={
         "coral": (
             "tilewright.targets.coral.cli:command",

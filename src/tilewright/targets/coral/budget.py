@@ -5,15 +5,18 @@ Error code: TW5030 a memory is too small; the message has the table.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.planning.buffers import align_up
 from tilewright.targets.coral.groups import Group
 from tilewright.targets.coral.machines import CoralMachine
-from tilewright.targets.coral.program import Program
+from tilewright.targets.coral.program import Program, Value
 from tilewright.targets.coral.storage import Storage
 from tilewright.targets.coral.toolchain import Build
+
+COUNTERS = 16  # _ret and the counters of the start-up code
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,12 @@ class Budget:
         return "\n".join(rows)
 
 
+def data_bytes(program: Program, storage: Storage) -> int:
+    """Inputs, outputs and planned buffers; neither constants nor the stack."""
+    ports = [*program.inputs, *program.outputs]
+    return sum(align_up(v.bytes, 16) for v in ports) + align_up(storage.arena, 16) + COUNTERS
+
+
 def check_budget(
     program: Program,
     storage: Storage,
@@ -70,37 +79,43 @@ def check_budget(
     machine: CoralMachine,
     stack: int,
     constants_in_code: bool,
+    streamed: bool = False,
+    far: Container[Value] = (),
 ) -> None:
     """Fail before the build when data cannot fit, with a table of what takes the room."""
     ports = [(f"input_{k}", v) for k, v in enumerate(program.inputs)]
     ports += [(f"output_{k}", v) for k, v in enumerate(program.outputs)]
     data = sum(align_up(v.bytes, 16) for _, v in ports)
-    constants = sum(align_up(v.bytes, 16) for v in storage.constants if v.elements > 1)
+    constants = sum(
+        align_up(v.bytes, 16) for v in storage.constants if v.elements > 1 and v not in far
+    )
     arena = align_up(storage.arena, 16)
     used = data + arena + stack + (0 if constants_in_code else constants)
     if used <= machine.data.size:
         return
-    rows = [(v.bytes, f"{name}: {v.bytes:,} bytes, the whole run") for name, v in ports]
+    rows: list[tuple[int, str, Location | None]] = [
+        (v.bytes, f"{name}: {v.bytes:,} bytes, the whole run", None) for name, v in ports
+    ]
     for buffer in storage.buffers():
         owner = names[storage.owners[buffer.name]]
         live = f"steps {buffer.lower}..{buffer.upper - 1}"
-        rows.append((buffer.size, f"{buffer.name}: {buffer.size:,} bytes, {live}, made by {owner}"))
+        place = groups[storage.owners[buffer.name]].root.location
+        text = f"{buffer.name}: {buffer.size:,} bytes, {live}, made by {owner}"
+        rows.append((buffer.size, text, place))
     readers = {
-        v: name
+        v: (name, n.location)
         for group, name in zip(groups, names, strict=True)
         for n in group.nodes
         for v in n.inputs
     }
     for value in storage.constants:
         if value.elements > 1:
-            rows.append(
-                (
-                    value.bytes,
-                    f"{value.name}: {value.bytes:,} bytes, constant of {readers.get(value, '?')}",
-                )
-            )
+            reader, place = readers.get(value, ("?", None))
+            text = f"{value.name}: {value.bytes:,} bytes, constant of {reader}"
+            rows.append((value.bytes, text, place))
     rows.sort(key=lambda row: -row[0])
-    table = "".join(f"\n          {text}" for _, text in rows[:12])
+    table = "".join(f"\n          {text}" for _, text, _ in rows[:12])
+    place = next((place for _, _, place in rows if place is not None), Location(program.source))
     hint = (
         "smaller weights, int8, or coral-highmem with 1 MB of data"
         if not machine.high_memory
@@ -110,8 +125,9 @@ def check_budget(
         "TW5030",
         f"the model needs {used:,} bytes of data memory, {used - machine.data.size:,} more than the "
         f"{machine.data.size:,} of {machine.name}: constants {constants:,}, inputs and outputs {data:,}, "
-        f"buffers {arena:,} (planned), stack {stack:,}{table}",
-        hint=hint,
+        f"buffers {arena:,} (planned{', images in rows' if streamed else ''}), stack {stack:,}{table}",
+        place,
+        hint,
     )
 
 

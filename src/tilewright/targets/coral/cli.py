@@ -286,31 +286,75 @@ def _samples(path: str, names: list[str]) -> list[list[np.ndarray]]:
 @click.option(
     "--top", type=click.IntRange(1), default=12, show_default=True, help="how many hot instructions"
 )
-def report(model: str, machine: str, int8: bool, top: int) -> None:
-    """Budget, cycles per op, and where the time goes, for MODEL on random inputs."""
+@click.option(
+    "--annotate", is_flag=True, help="every instruction with its C line, count and cycles"
+)
+def report(model: str, machine: str, int8: bool, top: int, annotate: bool) -> None:
+    """Budget, cycles per op, and where the time goes, for MODEL on random inputs.
+
+    MODEL is a bundle (.twb), whose programs are reported one after the other, or a model to compile.
+    """
+    from tilewright.targets.coral.edges import quantised
+    from tilewright.targets.coral.simulator import CoralSimulator, RunOptions
+
+    if model.endswith(".twb"):
+        from tilewright.targets.coral.artifact import programs_of
+
+        for entry, core in programs_of(model):
+            click.echo(f"{entry.name} for {core.name}")
+            for name, size in entry.sizes.get("ops", {}).items():
+                click.echo(f"  {name:<28}{size:>8,} bytes of code")
+            simulator = CoralSimulator(entry.image, core, RunOptions(external=core.external))
+            _report(simulator, entry.program, quantised, entry.source, top, annotate)
+        return
     from tilewright.frontend.models import import_model
-    from tilewright.targets.coral.compile import CoralOptions, compile_model, random_inputs
-    from tilewright.targets.coral.simulator import TIMING_TABLE
+    from tilewright.targets.coral.compile import CoralOptions, compile_model
 
     made = compile_model(import_model(model), machine, CoralOptions("int8" if int8 else "keep"))
-    simulator = made.simulator()
-    for index, array in enumerate(made.quantised_inputs(random_inputs(made.program, 0))):
-        simulator.write(f"input_{index}", array)
-    outcome = simulator.run()
     click.echo(made.budget.text_table())
-    click.echo(
-        f"\n{outcome.region_instructions:,} instructions, {outcome.region_cycles:,} cycles estimated (table {TIMING_TABLE})"
-    )
-    for name, (instructions, cycles) in outcome.steps.items():
-        click.echo(f"  {name:<28} {instructions:>12,} instructions {cycles:>12,} cycles")
+    _report(made.simulator(), made.program, quantised, made.source, top, annotate)
+
+
+def _report(
+    simulator: Any, program: Any, quantised: Any, source: str, top: int, annotate: bool
+) -> None:
+    from tilewright.targets.coral.compile import random_inputs
+    from tilewright.targets.coral.simulator import TIMING_TABLE
+
+    for index, array in enumerate(random_inputs(program, 0)):
+        simulator.write(f"input_{index}", quantised(program.inputs[index], array))
+    outcome = simulator.run()
+    cycles = "no estimate of cycles: memory behind the bus is not timed"
+    if outcome.region_cycles is not None:
+        cycles = f"{outcome.region_cycles:,} cycles estimated (table {TIMING_TABLE})"
+    click.echo(f"\n{outcome.region_instructions:,} instructions, {cycles}")
+    for name, (instructions, spent) in outcome.steps.items():
+        click.echo(f"  {name:<28} {instructions:>12,} instructions {spent:>12,} cycles")
     profile = _profile(simulator)
-    _hot_lines(profile, made.source.splitlines(), top)
+    _hot_lines(profile, source.splitlines(), top)
     click.echo("\nhot instructions")
     for row in sorted(profile, key=lambda row: -row["cycles"])[:top]:
         click.echo(
             f"  {row['cycles']:>10,} cycles {row['count']:>10,} x  {row['pc']:6x} "
             f"{row['function'] or '':<20} {row['text']}"
         )
+    if annotate:
+        _annotated(profile, source.splitlines())
+
+
+def _annotated(profile: list[dict[str, Any]], source: list[str]) -> None:
+    """Every instruction that ran, under the line of C it belongs to."""
+    place = function = None
+    for row in profile:
+        if row["function"] != function:
+            function = row["function"]
+            click.echo(f"\n{function}:")
+        if row["source"] and row["source"] != place:
+            place = row["source"]
+            file, _, line = place.rpartition(":")
+            inside = file == "model.c" and 0 < int(line) <= len(source)
+            click.echo(f"  {place}  {source[int(line) - 1].strip() if inside else ''}"[:120])
+        click.echo(f"    {row['pc']:6x} {row['count']:>10,} x {row['cycles']:>12,}  {row['text']}")
 
 
 def _hot_lines(profile: list[dict[str, Any]], source: list[str], top: int) -> None:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,21 +17,21 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
-from tilewright.targets.coral.budget import Budget, budget_of, check_budget
+from tilewright.targets.coral.budget import Budget, budget_of
+from tilewright.targets.coral.edges import dequantised, quantised
 from tilewright.targets.coral.elf import Elf
-from tilewright.targets.coral.emit import Emitter
-from tilewright.targets.coral.emit_groups import EMITTERS
-from tilewright.targets.coral.emit_vector import choose_emitter
 from tilewright.targets.coral.evaluate import evaluate
 from tilewright.targets.coral.from_kernels import program_of
-from tilewright.targets.coral.groups import Group, make_groups
+from tilewright.targets.coral.generate import Generated, generate
+from tilewright.targets.coral.groups import Group
+from tilewright.targets.coral.integer_products import integer_products
 from tilewright.targets.coral.machines import CoralMachine, machine_named
-from tilewright.targets.coral.optimise import optimise, read_transposed
+from tilewright.targets.coral.optimise import fold_constants, optimise, read_transposed
 from tilewright.targets.coral.program import DTYPES, Program, Value
 from tilewright.targets.coral.quantise import quantise
 from tilewright.targets.coral.simulator import DEFAULT_LIMIT, CoralSimulator, Outcome, RunOptions
-from tilewright.targets.coral.storage import Storage, allocate, finish_outputs
-from tilewright.targets.coral.toolchain import DEFAULT_STACK, Build, compile_c
+from tilewright.targets.coral.storage import Storage, finish_outputs
+from tilewright.targets.coral.toolchain import DEFAULT_STACK, Build, MemoryOverflow, compile_c
 
 Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
 
@@ -81,21 +81,21 @@ class CoralModel:
         return self.budget.fits
 
     def simulator(self, options: RunOptions | None = None) -> CoralSimulator:
-        return CoralSimulator(self.elf, self.machine, options)
+        chosen = options or RunOptions()
+        if self.machine.external and not chosen.external:
+            chosen = replace(chosen, external=self.machine.external)
+        return CoralSimulator(self.elf, self.machine, chosen)
 
     def quantised_inputs(self, inputs: Arrays) -> list[np.ndarray]:
         """Inputs as the program takes them: floats for int8 inputs are quantised here."""
         made = []
         for value, array in zip(self.program.inputs, self._ordered(inputs), strict=True):
-            array = np.asarray(array)
-            if value.scale is not None and array.dtype.kind == "f":
-                array = np.clip(np.rint(array / np.float32(value.scale)) + value.zero, -128, 127)
-            if array.size != value.elements:
+            if np.size(array) != value.elements:
                 raise TilewrightError(
                     "TW5031",
-                    f"{value.name} has shape {value.shape}, {array.shape} was given",
+                    f"{value.name} has shape {value.shape}, {np.shape(array)} was given",
                 )
-            made.append(array.astype(DTYPES[value.dtype]).reshape(value.shape))
+            made.append(quantised(value, array))
         return made
 
     def _ordered(self, inputs: Arrays) -> list[np.ndarray]:
@@ -131,10 +131,7 @@ class CoralModel:
 
     def dequantised(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Outputs as numbers of the model."""
-        return [
-            a if v.scale is None else (a.astype(np.float32) - v.zero) * np.float32(v.scale)
-            for v, a in zip(self.program.outputs, outputs, strict=True)
-        ]
+        return [dequantised(v, a) for v, a in zip(self.program.outputs, outputs, strict=True)]
 
     def verify(self, seeds: int = 3, inputs: Sequence[Arrays] = ()) -> Verdict:
         """Run on random inputs and extremes and compare every bit with the reference."""
@@ -242,7 +239,8 @@ def compile_model(
     if not program.outputs:
         raise TilewrightError("TW5033", "the model has no outputs")
     phases = {"1-program": program.text()}
-    program = optimise(program)
+    program = optimise(fold_constants(program), fold_scales=False)
+    program = optimise(integer_products(program))
     phases["2-optimised"] = program.text()
     sqnr: dict[str, float] = {}
     float_program = None
@@ -255,26 +253,10 @@ def compile_model(
         phases["3-quantised"] = program.text()
     program = read_transposed(program)
     finish_outputs(program)
-    groups = make_groups(program, chosen.fuse)
-    say("generate C")
-    emitter = Emitter(program, groups, target)
-    names = [f"op_{index}_{group.kind}" for index, group in enumerate(groups)]
-    emitters = [
-        choose_emitter(emitter, group, index, chosen.vector) or EMITTERS[group.kind]
-        for index, group in enumerate(groups)
-    ]
-    storage = emitter.storage = allocate(program, groups, emitter.scratch)
-    bodies = [
-        (name, emit(emitter, group, name))
-        for name, emit, group in zip(names, emitters, groups, strict=True)
-    ]
-    source = emitter.file(
-        bodies, f"Generated by Tilewright from {program.source} for {target.name}"
-    )
+    generated, build = generate_and_build(program, target, chosen, say)
+    source, storage = generated.source, generated.storage
+    groups, names = generated.groups, generated.names
     phases["4-model.c"] = source
-    check_budget(program, storage, groups, names, target, chosen.stack, chosen.constants_in_code)
-    say("build")
-    build = build_within(source, target, chosen)
     budget = budget_of(build, program, storage, groups, names, target)
     return CoralModel(
         program,
@@ -290,6 +272,32 @@ def compile_model(
         phases,
         float_program,
     )
+
+
+def generate_and_build(
+    program: Program, machine: CoralMachine, options: CoralOptions, say: Callable[[str], None]
+) -> tuple[Generated, Build]:
+    """C and ELF; when tables that only the linker counts do not fit, with that much less room."""
+    reserve = 0
+    for last in (False, False, True):
+        say("generate C")
+        generated = generate(
+            program,
+            machine,
+            options.fuse,
+            options.vector,
+            options.stack + reserve,
+            options.constants_in_code,
+        )
+        say("build")
+        try:
+            return generated, build_within(generated.source, machine, options)
+        except MemoryOverflow as error:
+            if last or error.memory != machine.data.name:
+                raise
+            counted = generated.estimate + options.stack
+            reserve = machine.data.size + error.missing - counted + 16
+    raise AssertionError("the last attempt returns or raises")
 
 
 def build_within(source: str, machine: CoralMachine, options: CoralOptions) -> Build:
@@ -309,21 +317,16 @@ def build_within(source: str, machine: CoralMachine, options: CoralOptions) -> B
 
 
 def signal_to_noise(
-    exact: Program, quantised: Program, samples: Sequence[Sequence[np.ndarray]]
+    exact: Program, narrow: Program, samples: Sequence[Sequence[np.ndarray]]
 ) -> dict[str, float]:
     """Decibels of every output of the quantised program against the float one."""
     signal = np.zeros(len(exact.outputs))
     noise = np.zeros(len(exact.outputs))
     for sample in samples:
         wanted = evaluate(exact, sample)
-        given = [
-            a
-            if v.scale is None
-            else np.clip(np.rint(np.asarray(a) / np.float32(v.scale)) + v.zero, -128, 127)
-            for v, a in zip(quantised.inputs, sample, strict=True)
-        ]
+        given = [quantised(v, a) for v, a in zip(narrow.inputs, sample, strict=True)]
         for k, (value, got, want) in enumerate(
-            zip(quantised.outputs, evaluate(quantised, given), wanted, strict=True)
+            zip(narrow.outputs, evaluate(narrow, given), wanted, strict=True)
         ):
             real = got.astype(np.float64)
             if value.scale is not None:

@@ -7,13 +7,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 
+import numpy as np
+
 from tilewright.targets.coral.expressions import PARTS, expression, index_text, initialiser, literal
+from tilewright.targets.coral.far_constants import Staged
 from tilewright.targets.coral.groups import Group, source_of
 from tilewright.targets.coral.machines import CoralMachine
 from tilewright.targets.coral.program import C_TYPES, Access, Node, Program, Value, identity
 from tilewright.targets.coral.storage import Scratch, Storage
 
 IO = '#define DTCM_IO __attribute__((section(".data"), aligned(16), used))'
+
+
+FETCH = """/* Weights from behind the bus, a word at a time. */
+static __attribute__((noinline)) void k_fetch(uint32_t *to, const uint32_t *from, int words) {
+  while (words-- > 0) *to++ = *from++;
+}"""
 
 
 @dataclass
@@ -82,8 +91,10 @@ class Emitter:
         self.kernels: set[str] = set()
         self.scratch: list[Scratch] = []
         self.extra: list[str] = []  # tables and descriptors of groups
-        self.packed: dict[str, tuple[str, str]] = {}
+        self.packed: dict[Value, np.ndarray] = {}  # of far constants: as kernels want them
         self.storage: Storage | None = None
+        self.far: dict[Value, Staged] = {}  # constants behind the bus
+        self.helpers: list[str] = []  # functions of streamed regions
 
     # Names
 
@@ -93,6 +104,15 @@ class Emitter:
         if found is None:
             found = self.storage.names[source_of(value, self.definitions)]
         return found
+
+    def fetches(self, group: int) -> list[str]:
+        """Calls that bring the constants a group is the first to read into data memory."""
+        assert self.storage is not None
+        return [
+            f"  k_fetch((uint32_t *){s.place}, (const uint32_t *)far_{self.storage.constants[v]}, {-(-s.bytes // 4)});"
+            for v, s in self.far.items()
+            if s.groups[0] == group
+        ]
 
     def need_math(self, *parts: str) -> None:
         self.math |= set(parts)
@@ -149,7 +169,9 @@ class Emitter:
 
     # The file
 
-    def file(self, bodies: Sequence[tuple[str, list[str]]], title: str) -> str:
+    def file(
+        self, bodies: Sequence[tuple[str, list[str]]], title: str, calls: Sequence[str]
+    ) -> str:
         assert self.storage is not None
         storage = self.storage
         out = [f"/* {title} */", "#include <stddef.h>", "#include <stdint.h>"]
@@ -193,10 +215,16 @@ class Emitter:
                 continue
             assert value.data is not None
             shape = "x".join(map(str, value.shape)) or "scalar"
+            kind, place = C_TYPES[value.dtype], "aligned(16)"
+            if value in self.far:
+                out.append(f"#define {name} ((const {kind} *){self.far[value].place})")
+                name, place = f"far_{name}", 'section(".extmem"), aligned(16)'
             out.append(
-                f"static const {C_TYPES[value.dtype]} {name}[{value.elements}] __attribute__((aligned(16))) = "
-                f"{initialiser(value.data, value.dtype)};  /* {shape} */"
+                f"static const {kind} {name}[{value.elements}] __attribute__(({place})) = "
+                f"{initialiser(self.packed.get(value, value.data), value.dtype)};  /* {shape} */"
             )
+        if self.far:
+            out.append(FETCH)
         out.append("")
         math = runtime_parts("math.c")
         out.append(math[""])
@@ -204,10 +232,11 @@ class Emitter:
         kernels = runtime_parts("kernels.c")
         out += [kernels[mark] for mark in kernels if mark in self.kernels]
         out += self.extra
+        out += self.helpers
         for _, lines in bodies:
             out.append("")
             out += lines
         out += ["", "int main(void) {"]
-        out += [f"  {name}();" for name, _ in bodies]
+        out += calls
         out += ["  return 0;", "}"]
         return "\n".join(out) + "\n"

@@ -7,11 +7,17 @@ from math import prod
 
 from tilewright.errors import Location
 from tilewright.targets.coral.emit import Emitter, Writer, nest
-from tilewright.targets.coral.expressions import PARTS, index_text, literal
+from tilewright.targets.coral.expressions import index_text, literal
 from tilewright.targets.coral.groups import Group
 from tilewright.targets.coral.program import C_TYPES, Access, Node, Value, identity
 
-LOWEST = {"f32": "(-__builtin_inff())", "i8": "-128", "i32": "(-2147483647 - 1)"}
+LOWEST = {
+    "f32": "(-__builtin_inff())",
+    "i8": "-128",
+    "ui8": "0",
+    "i16": "-32768",
+    "i32": "(-2147483647 - 1)",
+}
 
 
 def place_text(location: Location | None) -> str:
@@ -205,7 +211,7 @@ def emit_conv(e: Emitter, group: Group, name: str) -> list[str]:
             )
             if t
         )
-        writer.line(f"const {element} *q = {wn} + {tap};")
+        writer.line(f"const {C_TYPES[w.dtype]} *q = {wn} + {tap};")
         if depth > 1:
             writer.line(f"for (int c = 0; c < {depth}; c++, q += {filters}) {{")
             writer.depth += 1
@@ -350,138 +356,3 @@ def emit_batch_matmul(e: Emitter, group: Group, name: str) -> list[str]:
         writer.line(finish("r", index))
     footer(writer)
     return writer.lines
-
-
-def emit_rows(e: Emitter, group: Group, name: str) -> list[str]:
-    """softmax, layer_norm, rms_norm along the last dimension."""
-    node = group.root
-    e.need_math(*PARTS.get(node.kind, ()))
-    writer = Writer()
-    header(writer, group, name)
-    x, y = e.name(node.inputs[0]), e.name(node.output)
-    length = node.output.shape[-1]
-    rows = node.output.elements // length
-    with nest(writer, [("row", rows)]):
-        row = f"row * {length}" if rows > 1 else "0"
-        writer.line(f"const float *p = {x} + {row};")
-        writer.line(f"float *q = {y} + {row};")
-        each = f"for (int i = 0; i < {length}; i++)"
-        if node.kind == "softmax":
-            writer.line("float top = p[0], sum = 0.0f;")
-            writer.line(f"{each} top = tw_max(top, p[i]);")
-            writer.line(f"{each} {{ const float v = tw_exp(p[i] - top); q[i] = v; sum += v; }}")
-            writer.line(f"{each} q[i] = q[i] / sum;")
-        else:
-            count = literal(float(length), "f32")
-            writer.line("float sum = 0.0f, squares = 0.0f;")
-            if node.kind == "layer_norm":
-                writer.line(f"{each} sum += p[i];")
-                writer.line(f"const float mean = sum / {count};")
-                writer.line(
-                    f"{each} {{ const float v = p[i] - mean; q[i] = v; squares += v * v; }}"
-                )
-            else:
-                writer.line(f"{each} {{ const float v = p[i]; q[i] = v; squares += v * v; }}")
-                writer.line("(void)sum;")
-            epsilon = literal(node.attributes["epsilon"], "f32")
-            writer.line(f"const float root = __builtin_sqrtf(squares / {count} + {epsilon});")
-            value = "q[i] / root"
-            for role, operand in zip(node.attributes["roles"], node.inputs[1:], strict=True):
-                value = f"({value}) {'*' if role == 'weight' else '+'} {e.name(operand)}[i]"
-            writer.line(f"{each} q[i] = {value};")
-    footer(writer)
-    return writer.lines
-
-
-def emit_movement(e: Emitter, group: Group, name: str) -> list[str]:
-    """transpose, slice, pad, insert, concat, gather: copies between index spaces."""
-    node = group.root
-    writer = Writer()
-    header(writer, group, name)
-    y = node.output
-    rank = len(y.shape)
-
-    def copy(shape: tuple[int, ...], to: list[str], source: Value, at: list[str]) -> None:
-        with nest(writer, [(f"i{k}", n) for k, n in enumerate(shape)]):
-            left = index_text(y, identity(rank), [f"({t})" if " " in t else t for t in to])
-            right = index_text(
-                source, identity(len(source.shape)), [f"({t})" if " " in t else t for t in at]
-            )
-            writer.line(f"{e.name(y)}[{left}] = {e.name(source)}[{right}];")
-
-    def variables(shape: tuple[int, ...]) -> list[str]:
-        return [f"i{k}" if n > 1 else "0" for k, n in enumerate(shape)]
-
-    def moved(names: list[str], offsets: tuple[int, ...], strides: tuple[int, ...]) -> list[str]:
-        return [
-            str(o) if n == "0" else f"{n} * {s} + {o}"
-            for n, o, s in zip(names, offsets, strides, strict=True)
-        ]
-
-    x = node.inputs[0]
-    if node.kind == "transpose":
-        order = node.attributes["permutation"]
-        names = variables(y.shape)
-        copy(y.shape, names, x, [names[order.index(k)] for k in range(rank)])
-    elif node.kind == "slice":
-        names = variables(y.shape)
-        copy(
-            y.shape, names, x, moved(names, node.attributes["offsets"], node.attributes["strides"])
-        )
-    elif node.kind == "pad":
-        writer.line(
-            f"for (int i = 0; i < {y.elements}; i++) {e.name(y)}[i] = {literal(node.attributes['value'], y.dtype)};"
-        )
-        names = variables(x.shape)
-        copy(x.shape, moved(names, node.attributes["low"], (1,) * rank), x, names)
-    elif node.kind == "insert":
-        part = node.inputs[1]
-        writer.line(f"for (int i = 0; i < {y.elements}; i++) {e.name(y)}[i] = {e.name(x)}[i];")
-        names = variables(part.shape)
-        copy(
-            part.shape,
-            moved(names, node.attributes["offsets"], node.attributes["strides"]),
-            part,
-            names,
-        )
-    elif node.kind == "concat":
-        start, axis = 0, node.attributes["axis"]
-        for part in node.inputs:
-            names = variables(part.shape)
-            offsets = tuple(start if k == axis else 0 for k in range(rank))
-            copy(part.shape, moved(names, offsets, (1,) * rank), part, names)
-            start += part.shape[axis]
-    else:  # gather: an index outside is clamped, as XLA does
-        indices, axis = node.inputs[1], node.attributes["axis"]
-        outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
-        size = x.shape[axis]
-        with nest(writer, [("i", outer), ("j", indices.elements), ("k", inner)]):
-            i, j, k = (
-                t if n > 1 else "0"
-                for t, n in (("i", outer), ("j", indices.elements), ("k", inner))
-            )
-            writer.line(f"int32_t at = {e.name(indices)}[{j}];")
-            writer.line(f"at = at < 0 ? 0 : at >= {size} ? {size - 1} : at;")
-            writer.line(
-                f"{e.name(y)}[({i} * {indices.elements} + {j}) * {inner} + {k}] = {e.name(x)}[({i} * {size} + at) * {inner} + {k}];"
-            )
-    footer(writer)
-    return writer.lines
-
-
-EMITTERS: dict[str, Callable[[Emitter, Group, str], list[str]]] = {
-    "elementwise": emit_elementwise,
-    "conv": emit_conv,
-    "pool": emit_pool,
-    "reduce": emit_reduce,
-    "batch_matmul": emit_batch_matmul,
-    "softmax": emit_rows,
-    "layer_norm": emit_rows,
-    "rms_norm": emit_rows,
-    "transpose": emit_movement,
-    "slice": emit_movement,
-    "pad": emit_movement,
-    "insert": emit_movement,
-    "concat": emit_movement,
-    "gather": emit_movement,
-}

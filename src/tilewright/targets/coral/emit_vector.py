@@ -71,7 +71,7 @@ def choose_emitter(e: Emitter, group: Group, index: int, vector: bool) -> Emit |
     if (
         (
             node.kind == "conv"
-            and node.inputs[0].dtype == "i8"
+            and [v.dtype for v in (*node.inputs[:2], node.output)] == ["i8", "i8", "i32"]
             and vector
             and node.attributes["groups"] == 1
         )
@@ -152,6 +152,9 @@ def packed_weights(e: Emitter, node: Node, index: int) -> str:
     blocks = [
         matrix[:, f : f + TILE_COLUMNS].reshape(-1) for f in range(0, matrix.shape[1], TILE_COLUMNS)
     ]
+    if node.inputs[1] in e.far:
+        e.packed[node.inputs[1]] = np.concatenate(blocks)
+        return e.name(node.inputs[1])
     name = f"weights_{index}"
     e.extra.append(
         f"static const int8_t {name}[{matrix.size}] __attribute__((aligned(16))) = "

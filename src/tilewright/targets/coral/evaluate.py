@@ -12,7 +12,9 @@ from math import prod
 
 import numpy as np
 
-from tilewright.targets.coral import functions
+from tilewright.targets.coral import evaluate_rows as rows
+from tilewright.targets.coral import functions, wide_functions
+from tilewright.targets.coral.arithmetic import maximum, minimum
 from tilewright.targets.coral.program import DTYPES, Node, Program, Value
 
 Array = np.ndarray
@@ -58,19 +60,6 @@ def _spread(array: Array, access: tuple[int | None, ...], shape: tuple[int, ...]
     return np.broadcast_to(placed.reshape(wanted), shape)
 
 
-def maximum(a: Array, b: Array) -> Array:
-    """NaN if either is; -0 below +0."""
-    if a.dtype.kind != "f":
-        return np.maximum(a, b)
-    return np.where((a == 0) & (b == 0), a + b, np.maximum(a, b))
-
-
-def minimum(a: Array, b: Array) -> Array:
-    if a.dtype.kind != "f":
-        return np.minimum(a, b)
-    return np.where((a == 0) & (b == 0), -((-a) + (-b)), np.minimum(a, b))
-
-
 def wide(array: Array) -> Array:
     return array.astype(np.int64) if array.dtype.kind in "iub" else array
 
@@ -86,10 +75,25 @@ def _wrapped(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _divide(a: Array, b: Array) -> Array:
+    """Integers as the core divides: towards zero, x / 0 is -1, the overflow stays."""
     if a.dtype.kind == "f":
         return a / b
-    quotient = np.abs(a) // np.where(b == 0, 1, np.abs(b)) * (np.sign(a) * np.where(b < 0, -1, 1))
-    return np.where(b == 0, -1, quotient)
+    safe = np.where((b == 0) | (b == -1), 1, b)
+    down = a // safe
+    quotient = down + ((down < 0) & (down * safe != a))
+    return np.where(b == 0, -1, np.where(b == -1, np.negative(a), quotient))
+
+
+def power(node: Node, a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return wide_functions.power(a, b)
+    unsigned = a.astype(np.int64).astype(np.uint64)
+    result = np.ones_like(unsigned)
+    for bit in range(31):
+        result = np.where((b >> bit) & 1 == 1, result * unsigned, result)
+        unsigned = unsigned * unsigned
+    sign = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0))
+    return np.where(b < 0, sign, result.astype(np.int64)).astype(DTYPES[node.output.dtype])
 
 
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
@@ -119,8 +123,7 @@ def compare(node: Node, a: Array, b: Array) -> Array:
             return plain | unordered
         return plain | unordered if predicate.startswith("u") else plain & ~unordered
     if predicate.startswith("u") and predicate != "uno":
-        bits = 8 * a.dtype.itemsize
-        a, b = (v.astype(np.int64) & ((1 << bits) - 1) for v in (a, b))
+        a, b = (v.astype(f"u{a.dtype.itemsize}") for v in (a, b))
     return COMPARISONS[predicate](a, b)
 
 
@@ -131,6 +134,9 @@ def cast(node: Node, x: Array) -> Array:
     if x.dtype.kind == "f" and to != "f32":
         limits = np.iinfo(DTYPES[to])
         whole = np.trunc(np.where(np.isnan(x), F(0), x)).astype(np.float64)
+        if to == "i64":  # its largest number is no float
+            inside = np.clip(whole, -(2.0**63), 2.0**62 + (2.0**62 - 2.0**10))
+            return np.where(whole >= 2.0**63, limits.max, inside.astype(np.int64))
         return np.clip(whole, limits.min, limits.max).astype(np.int64)
     return x.astype(DTYPES[to])
 
@@ -193,7 +199,7 @@ def conv(node: Node, x: Array, w: Array, bias: Array | None = None) -> Array:
             )
         if bias is not None:
             acc = acc + bias
-        return acc.astype(np.int32)
+        return acc.astype(DTYPES[node.output.dtype])
     acc = np.zeros(node.output.shape, dtype=F)
     for ky in range(kh):
         for kx in range(kw):
@@ -235,92 +241,17 @@ def pool(node: Node, x: Array) -> Array:
         return total / np.asarray(count, dtype=F).reshape(
             (1, *np.shape(count), 1) if np.ndim(count) else ()
         )
-    return total.astype(np.int32) if x.dtype != F else total
+    return total if x.dtype == F else total.astype(DTYPES[node.output.dtype])
 
 
-def reduce(node: Node, x: Array) -> Array:
-    kind, axes = node.attributes["reduce"], node.attributes["axes"]
-    kept = [k for k in range(x.ndim) if k not in axes]
-    rows = x.transpose(*kept, *axes).reshape(*(x.shape[k] for k in kept), -1)
-    rows = rows if x.dtype == F else rows.astype(np.int64)
-    acc = np.zeros(rows.shape[:-1], dtype=rows.dtype)
-    if kind in ("max", "min"):
-        acc = rows[..., 0]
-    if kind == "prod":
-        acc = np.ones_like(acc)
-    for k in range(rows.shape[-1]):
-        item = rows[..., k]
-        if kind in ("sum", "mean"):
-            acc = acc + item
-        elif kind == "prod":
-            acc = acc * item
-        else:
-            acc = maximum(acc, item) if kind == "max" else minimum(acc, item)
-    return acc / F(rows.shape[-1]) if kind == "mean" else acc
-
-
-def _row_sum(x: Array) -> Array:
-    acc = np.zeros(x.shape[:-1], dtype=F)
-    for k in range(x.shape[-1]):
-        acc = acc + x[..., k]
-    return acc[..., None]
-
-
-def softmax(_: Node, x: Array) -> Array:
-    top = x[..., :1]
-    for k in range(1, x.shape[-1]):
-        top = maximum(top, x[..., k : k + 1])
-    e = functions.exp(x - top)
-    return e / _row_sum(e)
-
-
-def normalisation(node: Node, x: Array, *more: Array) -> Array:
-    count, epsilon = F(x.shape[-1]), F(node.attributes["epsilon"])
-    if node.kind == "layer_norm":
-        x = x - _row_sum(x) / count
-    y = x / np.sqrt(_row_sum(x * x) / count + epsilon)
-    for role, value in zip(node.attributes["roles"], more, strict=True):
-        flat = value.reshape(-1)
-        y = y * flat if role == "weight" else y + flat
-    return y
-
-
-def batch_matmul(_: Node, a: Array, b: Array) -> Array:
+def batch_matmul(node: Node, a: Array, b: Array) -> Array:
     if a.dtype != F:
-        return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
+        wide_product = np.matmul(a.astype(np.int64), b.astype(np.int64))
+        return wide_product.astype(DTYPES[node.output.dtype])
     acc = np.zeros((a.shape[0], a.shape[1], b.shape[2]), dtype=F)
     for k in range(a.shape[2]):
         acc = acc + a[:, :, k : k + 1] * b[:, k : k + 1, :]
     return acc
-
-
-def strided(node: Node, x: Array) -> Array:
-    offsets, strides = node.attributes["offsets"], node.attributes["strides"]
-    sizes = node.output.shape
-    return x[
-        tuple(
-            slice(o, o + (n - 1) * s + 1, s)
-            for o, s, n in zip(offsets, strides, sizes, strict=True)
-        )
-    ]
-
-
-def insert(node: Node, into: Array, x: Array) -> Array:
-    offsets, strides = node.attributes["offsets"], node.attributes["strides"]
-    result = into.copy()
-    result[
-        tuple(
-            slice(o, o + (n - 1) * s + 1, s)
-            for o, s, n in zip(offsets, strides, x.shape, strict=True)
-        )
-    ] = x
-    return result
-
-
-def pad(node: Node, x: Array) -> Array:
-    result = np.full(node.output.shape, node.attributes["value"], dtype=x.dtype)
-    result[tuple(slice(o, o + n) for o, n in zip(node.attributes["low"], x.shape, strict=True))] = x
-    return result
 
 
 # Quantised nodes
@@ -387,7 +318,11 @@ NODES: dict[str, Callable[..., Array]] = {
     "neg": _wrapped(lambda x: -x),
     "abs": _wrapped(np.abs),
     "exp": lambda _, x: functions.exp(x),
+    "exp2": lambda _, x: functions.exp2(x),
     "log": lambda _, x: functions.log(x),
+    "log2": lambda _, x: functions.log2(x),
+    "sin": lambda _, x: wide_functions.sin(x),
+    "cos": lambda _, x: wide_functions.cos(x),
     "sqrt": lambda _, x: np.sqrt(x),
     "rsqrt": lambda _, x: F(1) / np.sqrt(x),
     "recip": lambda _, x: F(1) / x,
@@ -416,26 +351,33 @@ NODES: dict[str, Callable[..., Array]] = {
     "sub": _wrapped(lambda a, b: a - b),
     "mul": _wrapped(lambda a, b: a * b),
     "div": _wrapped(_divide),
+    "pow": power,
     "max": lambda _, a, b: maximum(a, b),
     "min": lambda _, a, b: minimum(a, b),
     "compare": compare,
     "select": lambda _, c, a, b: np.where(c, a, b),
     "conv": conv,
     "pool": pool,
-    "reduce": reduce,
-    "softmax": softmax,
-    "layer_norm": normalisation,
-    "rms_norm": normalisation,
+    "reduce": rows.reduce,
+    "softmax": rows.softmax,
+    "layer_norm": rows.normalisation,
+    "rms_norm": rows.normalisation,
     "batch_matmul": batch_matmul,
     "transpose": lambda node, x: x.transpose(node.attributes["permutation"]),
     "reshape": lambda node, x: x.reshape(node.output.shape),
-    "slice": strided,
-    "insert": insert,
-    "pad": pad,
+    "slice": rows.strided,
+    "insert": rows.insert,
+    "pad": rows.pad,
     "concat": lambda node, *xs: np.concatenate(xs, node.attributes["axis"]),
     "gather": lambda node, x, i: np.take(
         x, np.clip(i, 0, x.shape[node.attributes["axis"]] - 1), axis=node.attributes["axis"]
     ),
+    "scatter": rows.scatter,
+    "argmax": rows.position,
+    "argmin": rows.position,
+    "cumsum": rows.cumsum,
+    "sort": rows.sort,
+    "argsort": rows.argsort,
     "q_conv": q_conv,
     "q_add": q_add,
     "q_table": q_table,

@@ -9,18 +9,22 @@ import numpy as np
 
 from tilewright.targets.coral.program import C_TYPES, Access, Node, Value
 
-PARTS: dict[
-    str, tuple[str, ...]
-] = {  # helper functions a statement needs, by the marks of runtime/math.c
-    "exp": ("exp",),
-    "log": ("log",),
-    "tanh": ("exp", "tanh"),
-    "gelu_tanh": ("exp", "tanh"),
-    "erf": ("exp", "erf"),
-    "gelu_erf": ("exp", "erf"),
-    "sigmoid": ("exp", "sigmoid"),
-    "silu": ("exp", "sigmoid"),
-    "silu_gate": ("exp", "sigmoid"),
+# Helper functions a statement needs, by the marks of runtime/math.c.
+_EXP, _LOG = ("exp_core", "exp"), ("log_core", "log")
+PARTS: dict[str, tuple[str, ...]] = {
+    "exp": _EXP,
+    "exp2": ("exp_core", "exp2"),
+    "log": _LOG,
+    "log2": ("log_core", "log2"),
+    "sin": ("wave", "sin"),
+    "cos": ("wave", "cos"),
+    "tanh": (*_EXP, "tanh"),
+    "gelu_tanh": (*_EXP, "tanh"),
+    "erf": (*_EXP, "erf"),
+    "gelu_erf": (*_EXP, "erf"),
+    "sigmoid": (*_EXP, "sigmoid"),
+    "silu": (*_EXP, "sigmoid"),
+    "silu_gate": (*_EXP, "sigmoid"),
     "round": ("round",),
     "floor": ("round",),
     "ceil": ("round",),
@@ -28,10 +32,12 @@ PARTS: dict[
     "min": ("max",),
     "relu": ("max",),
     "clamp": ("max",),
-    "div": ("divide",),
+    "div": ("divide", "divide64"),
+    "pow": ("exp_core", "power", "power_integer"),
+    "cast": ("convert64",),
     "q_add": ("requantise",),
     "q_quantise": ("round", "quantise"),
-    "softmax": ("exp", "max"),
+    "softmax": (*_EXP, "max"),
     "q_conv": ("requantise",),
     "q_mean": ("requantise",),
     "pool": ("max",),
@@ -56,6 +62,8 @@ def literal(value: object, dtype: str) -> str:
     if dtype == "i1":
         return "1" if value else "0"
     number = int(value)  # pyright: ignore[reportArgumentType]
+    if dtype == "i64":
+        return f"({number}ll)" if number > -(2**63) else "INT64_MIN"
     if number == -(2**31):
         return "(-2147483647 - 1)"
     return str(number) if number >= 0 else f"({number})"
@@ -65,6 +73,8 @@ def initialiser(array: np.ndarray, dtype: str) -> str:
     """The elements of a constant array, several to a line."""
     if dtype == "f32":
         items = [_short_float(v) for v in array.reshape(-1)]
+    elif dtype == "i64":
+        items = [literal(v, dtype) for v in array.reshape(-1)]
     else:
         items = [str(int(v)) for v in array.reshape(-1)]
     per_line = 8 if dtype == "f32" else 24
@@ -99,6 +109,8 @@ def _cast(x: str, source: str, to: str) -> str:
         return f"({x} != 0)"
     if source == "f32" and to == "f32":
         return x
+    if "i64" in (source, to) and "f32" in (source, to):
+        return f"tw_to_int64({x})" if to == "i64" else f"tw_from_int64({x})"
     if source == "f32":
         whole = f"({x} != {x} ? 0 : tw_to_int_zero({x}))"
         if to == "i32":
@@ -131,6 +143,7 @@ def _compare(node: Node, a: str, b: str) -> str:
             "i1": "uint8_t",
             "i16": "uint16_t",
             "i32": "uint32_t",
+            "i64": "uint64_t",
         }[dtype]
         return f"(({kind}){a} {symbols[predicate[1:]]} ({kind}){b})"
     return f"({a} {symbols[predicate]} {b})"
@@ -155,6 +168,8 @@ def expression(node: Node, operands: Sequence[str]) -> str:
     a = operands[0] if operands else ""
     b = operands[1] if len(operands) > 1 else ""
 
+    divide = "tw_div64" if dtype == "i64" else "tw_div"
+
     def wrap(text: str) -> str:
         return text if is_float else f"({kind})({text})"
 
@@ -167,7 +182,11 @@ def expression(node: Node, operands: Sequence[str]) -> str:
         "neg": lambda: wrap(f"-{a}"),
         "abs": lambda: f"__builtin_fabsf({a})" if is_float else wrap(f"{a} < 0 ? -{a} : {a}"),
         "exp": lambda: f"tw_exp({a})",
+        "exp2": lambda: f"tw_exp2({a})",
         "log": lambda: f"tw_log({a})",
+        "log2": lambda: f"tw_log2({a})",
+        "sin": lambda: f"tw_sin({a})",
+        "cos": lambda: f"tw_cos({a})",
         "sqrt": lambda: f"__builtin_sqrtf({a})",
         "rsqrt": lambda: f"1.0f / __builtin_sqrtf({a})",
         "recip": lambda: f"1.0f / {a}",
@@ -197,7 +216,8 @@ def expression(node: Node, operands: Sequence[str]) -> str:
         "add": lambda: wrap(f"{a} + {b}"),
         "sub": lambda: wrap(f"{a} - {b}"),
         "mul": lambda: wrap(f"{a} * {b}"),
-        "div": lambda: f"{a} / {b}" if is_float else wrap(f"tw_div({a}, {b})"),
+        "div": lambda: f"{a} / {b}" if is_float else wrap(f"{divide}({a}, {b})"),
+        "pow": lambda: f"tw_power({a}, {b})" if is_float else wrap(f"tw_ipow({a}, {b})"),
         "max": lambda: choose("tw_max", ">"),
         "min": lambda: choose("tw_min", "<"),
         "compare": lambda: _compare(node, a, b),

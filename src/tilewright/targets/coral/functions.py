@@ -1,4 +1,4 @@
-"""exp, log and tanh in f32, operation for operation as the runtime's C computes them.
+"""exp, log, tanh and erf in f32, operation for operation as the runtime's C computes them.
 
 There is no libm on the core. Every line is one rounding; the C (runtime/math.c) has the same lines.
 Polynomials are Chebyshev fits on the reduced interval. Errors: below 2 units in the last place.
@@ -43,14 +43,23 @@ ERF_TAIL = tuple(
     )
 )
 LOG2_E, LN2_HIGH, LN2_LOW = F(1.44269504), F(0.693359375), F(-2.12194440e-4)
+LN2 = F(0.693147182)
 SQRT_2 = F(1.41421354)
 
 
-def _polynomial(coefficients: tuple, x: np.ndarray) -> np.ndarray:
+def polynomial(coefficients: tuple, x: np.ndarray) -> np.ndarray:
     result = np.full_like(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
         result = result * x + c
     return result
+
+
+def scaled_exp(r: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """e^r * 2^n for r of at most half of ln 2, in two steps, so that subnormal results are reached."""
+    y = (polynomial(EXP, r) * (r * r) + r) + F(1)
+    half = n >> 1
+    y = np.ldexp(F(1), half) * y
+    return np.ldexp(F(1), n - half) * y
 
 
 def exp(x: np.ndarray) -> np.ndarray:
@@ -59,32 +68,31 @@ def exp(x: np.ndarray) -> np.ndarray:
         inside = np.where((x > F(88.72284)) | (x < F(-103.97209)) | np.isnan(x), F(0), x)
         n = np.rint(inside * LOG2_E)
         r = (inside - n * LN2_HIGH) - n * LN2_LOW
-        y = (_polynomial(EXP, r) * (r * r) + r) + F(1)
-        # 2^n in two steps, so that subnormal results are reached.
-        half = np.floor(n * F(0.5))
-        y = np.ldexp(F(1), half.astype(np.int32)) * y
-        y = np.ldexp(F(1), (n - half).astype(np.int32)) * y
+        y = scaled_exp(r, n.astype(np.int32))
         y = np.where(x > F(88.72284), F(np.inf), y)
         y = np.where(x < F(-103.97209), F(0), y)
         return np.where(np.isnan(x), x, y).astype(F)
+
+
+def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A positive float as an exponent and a mantissa between sqrt(1/2) and sqrt(2), minus 1."""
+    tiny = x < F(1.17549435e-38)
+    scaled = np.where(tiny, x * F(8388608.0), x)
+    bits = scaled.astype(F).view(np.int32)
+    e = (bits >> 23) - 127 - np.where(tiny, 23, 0)
+    m = ((bits & 0x7FFFFF) | 0x3F800000).astype(np.int32).view(F)
+    large = m > SQRT_2
+    m = np.where(large, m * F(0.5), m)
+    return np.where(large, e + 1, e).astype(F), m - F(1)
 
 
 def log(x: np.ndarray) -> np.ndarray:
     x = np.asarray(x, dtype=F)
     with np.errstate(all="ignore"):
         good = np.isfinite(x) & (x > 0)
-        safe = np.where(good, x, F(1))
-        tiny = safe < F(1.17549435e-38)
-        scaled = np.where(tiny, safe * F(8388608.0), safe)
-        bits = scaled.astype(F).view(np.int32)
-        e = (bits >> 23) - 127 - np.where(tiny, 23, 0)
-        m = ((bits & 0x7FFFFF) | 0x3F800000).astype(np.int32).view(F)
-        large = m > SQRT_2
-        m = np.where(large, m * F(0.5), m)
-        e = np.where(large, e + 1, e).astype(F)
-        f = m - F(1)
+        e, f = _split(np.where(good, x, F(1)))
         s = f * f
-        y = (_polynomial(LOG, f) * f) * s
+        y = (polynomial(LOG, f) * f) * s
         y = y + e * LN2_LOW
         y = y - F(0.5) * s
         y = f + y
@@ -99,7 +107,7 @@ def tanh(x: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         a = np.abs(x)
         z = x * x
-        small = x + (_polynomial(TANH, z) * z) * x
+        small = x + (polynomial(TANH, z) * z) * x
         large = F(1) - F(2) / (exp(a + a) + F(1))
         y = np.copysign(np.where(a < F(0.625), small, large), x)  # -0 stays
         return np.where(np.isnan(x), x, y).astype(F)
@@ -111,9 +119,9 @@ def erf(x: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         a = np.abs(x)
         z = x * x
-        small = _polynomial(ERF, z) * x
+        small = polynomial(ERF, z) * x
         t = F(1) / (F(1) + F(0.5) * a)
-        large = F(1) - (_polynomial(ERF_TAIL, t) * t) * exp(-z)
+        large = F(1) - (polynomial(ERF_TAIL, t) * t) * exp(-z)
         large = np.copysign(np.where(a > F(4), F(1), large), x)
         y = np.where(a < F(1), small, large)
         return np.where(np.isnan(x), x, y).astype(F)
@@ -122,3 +130,30 @@ def erf(x: np.ndarray) -> np.ndarray:
 def sigmoid(x: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return (F(1) / (F(1) + exp(-np.asarray(x, dtype=F)))).astype(F)
+
+
+def exp2(x: np.ndarray) -> np.ndarray:
+    x = np.asarray(x, dtype=F)
+    with np.errstate(all="ignore"):
+        outside = (x >= F(128)) | (x < F(-150)) | np.isnan(x)
+        inside = np.where(outside, F(0), x)
+        n = np.rint(inside)
+        y = scaled_exp((inside - n) * LN2, n.astype(np.int32))
+        y = np.where(x >= F(128), F(np.inf), y)
+        y = np.where(x < F(-150), F(0), y)
+        return np.where(np.isnan(x), x, y).astype(F)
+
+
+def log2(x: np.ndarray) -> np.ndarray:
+    """Whole numbers for powers of two."""
+    x = np.asarray(x, dtype=F)
+    with np.errstate(all="ignore"):
+        good = np.isfinite(x) & (x > 0)
+        e, f = _split(np.where(good, x, F(1)))
+        s = f * f
+        y = (polynomial(LOG, f) * f) * s
+        y = f + (y - F(0.5) * s)
+        y = y * LOG2_E + e
+        y = np.where(x == 0, F(-np.inf), y)
+        y = np.where(x == np.inf, F(np.inf), y)
+        return np.where((x < 0) | np.isnan(x), F(np.nan), y).astype(F)

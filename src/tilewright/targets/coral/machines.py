@@ -44,6 +44,7 @@ class CoralMachine:
 
     name: str
     memories: tuple[Memory, Memory]
+    external: tuple[Memory, ...] = ()
     vector: bool = True
     vector_float: bool = False
     zba: bool = False
@@ -55,6 +56,11 @@ class CoralMachine:
     @property
     def data(self) -> Memory:
         return self.memories[1]
+
+    @property
+    def far(self) -> int:
+        """Addresses from here on are behind the bus, which is not timed."""
+        return EXTERNAL.base
 
     @property
     def high_memory(self) -> bool:
@@ -75,9 +81,11 @@ MACHINES: dict[str, CoralMachine] = {
     machine.name: machine
     for machine in (
         CoralMachine("coral", DEFAULT_MAP),
-        CoralMachine("coral-highmem", HIGH_MAP),
+        CoralMachine("coral-highmem", HIGH_MAP, (EXTERNAL, DDR)),
         CoralMachine("coral-zve32f", DEFAULT_MAP, vector_float=True, zba=True),
-        CoralMachine("coral-zve32f-highmem", HIGH_MAP, vector_float=True, zba=True),
+        CoralMachine(
+            "coral-zve32f-highmem", HIGH_MAP, (EXTERNAL, DDR), vector_float=True, zba=True
+        ),
         CoralMachine("coral-scalar", DEFAULT_MAP, vector=False, zba=True),
     )
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.targets.coral.evaluate import evaluate
 from tilewright.targets.coral.program import Access, Node, Program, Shape, Value, identity
 
 MOST_ROUNDS = 200
@@ -22,6 +23,25 @@ def optimise(program: Program, fold_scales: bool = True) -> Program:
         remove_dead(program)
         if not changed:
             break
+    return program
+
+
+def fold_constants(program: Program) -> Program:
+    """What depends on no input is computed now, by the reference."""
+    known: dict[Value, Value] = {}
+    kept: list[Node] = []
+    for node in program.nodes:
+        node.inputs = [known.get(v, v) for v in node.inputs]
+        if not node.inputs or any(v.data is None for v in node.inputs):
+            kept.append(node)
+            continue
+        (data,) = evaluate(Program([], [node.output], [node], [], []), [])
+        output = node.output
+        known[output] = Value(
+            output.name, output.shape, output.dtype, data, output.scale, output.zero
+        )
+    program.nodes[:] = kept
+    program.outputs[:] = [known.get(v, v) for v in program.outputs]
     return program
 
 

@@ -25,6 +25,7 @@ DTYPES: dict[str, np.dtype] = {
     "ui8": np.dtype(np.uint8),
     "i16": np.dtype(np.int16),
     "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
     "i1": np.dtype(np.bool_),
 }
 C_TYPES = {
@@ -33,6 +34,7 @@ C_TYPES = {
     "ui8": "uint8_t",
     "i16": "int16_t",
     "i32": "int32_t",
+    "i64": "int64_t",
     "i1": "uint8_t",
 }
 
@@ -41,7 +43,11 @@ UNARY = frozenset(
         "neg",
         "abs",
         "exp",
+        "exp2",
         "log",
+        "log2",
+        "sin",
+        "cos",
         "sqrt",
         "rsqrt",
         "recip",
@@ -72,6 +78,7 @@ BINARY = frozenset(
         "div",
         "max",
         "min",
+        "pow",
         "compare",
         "logical_and",
         "logical_or",

@@ -10,6 +10,7 @@ Error codes: TW5040 nothing to calibrate with, TW5041 a sum or scale that leaves
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -26,7 +27,11 @@ TABLES = frozenset(
         "neg",
         "abs",
         "exp",
+        "exp2",
         "log",
+        "log2",
+        "sin",
+        "cos",
         "sqrt",
         "rsqrt",
         "recip",
@@ -39,6 +44,9 @@ TABLES = frozenset(
         "round",
         "silu",
         "gelu_tanh",
+        "gelu_erf",
+        "erf",
+        "pow",
     ]
 )
 CLAMPS = frozenset(["relu", "clamp", "max", "min"])
@@ -89,7 +97,8 @@ def quantise(program: Program, samples: Sequence[Sequence[np.ndarray]]) -> Progr
     """An int8 program for a float one; programs without floats stay as they are."""
     if not samples:
         raise TilewrightError("TW5040", "quantisation needs calibration inputs", hint="at least 32")
-    if all(v.dtype != "f32" for v in program.inputs):
+    floats = any(v.dtype == "f32" for v in program.inputs)
+    if not floats and not any(n.kind == "conv" and n.output.dtype == "f32" for n in program.nodes):
         return program
     ranges: dict[Value, Range] = {}
     for sample in samples:
@@ -435,6 +444,13 @@ def _function(node: Node) -> Callable[[np.ndarray], np.ndarray]:
         low, high = node.attributes["min"], node.attributes["max"]
         return np.clip(x, -np.inf if low is None else low, np.inf if high is None else high)
 
+    def erf(x: np.ndarray) -> np.ndarray:
+        return np.array([math.erf(v) for v in x])
+
+    def gelu_erf(x: np.ndarray) -> np.ndarray:
+        scale = node.attributes["inner_scale"]
+        return 0.5 * x * (1 + erf(x * (math.sqrt(0.5) if scale is None else scale)))
+
     def sigmoid(x: np.ndarray) -> np.ndarray:
         return 1 / (1 + np.exp(-x))
 
@@ -442,6 +458,13 @@ def _function(node: Node) -> Callable[[np.ndarray], np.ndarray]:
         "neg": np.negative,
         "abs": np.abs,
         "exp": np.exp,
+        "exp2": np.exp2,
+        "log2": np.log2,
+        "sin": np.sin,
+        "cos": np.cos,
+        "erf": erf,
+        "gelu_erf": gelu_erf,
+        "pow": lambda x: np.power(x, others[0]),
         "log": np.log,
         "sqrt": np.sqrt,
         "rsqrt": lambda x: 1 / np.sqrt(x),

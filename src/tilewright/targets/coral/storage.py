@@ -6,6 +6,7 @@ elementwise group may lie on an operand that dies there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.planning.buffers import Buffer
@@ -14,6 +15,7 @@ from tilewright.targets.coral.groups import OPEN_ENDED, Group, source_of
 from tilewright.targets.coral.program import DTYPES, Node, Program, Value, identity
 
 ALIGNMENT = 16
+SUMS = ("reduce", "q_mean")  # of a streamed image, which are small
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Scratch:
     name: str
     size: int
     group: int
+    last: int | None = None  # the last group it is needed by, if there are several
 
 
 @dataclass
@@ -56,8 +59,18 @@ def finish_outputs(program: Program) -> None:
         taken.add(source_of(program.outputs[index], program.definitions()))
 
 
-def allocate(program: Program, groups: list[Group], scratch: list[Scratch]) -> Storage:
-    """Names and places of all values of a program."""
+def allocate(
+    program: Program,
+    groups: list[Group],
+    scratch: list[Scratch],
+    spans: Mapping[int, tuple[int, int, set[Value]]] | None = None,
+) -> Storage:
+    """Names and places of all values of a program.
+
+    spans: of groups that run again and again with others, the first and last of these, and which of
+    their results are kept whole; the rest of their results lie in scratch memory.
+    """
+    spans = spans or {}
     definitions = program.definitions()
     names: dict[Value, str] = {}
     for index, value in enumerate(program.inputs):
@@ -67,7 +80,8 @@ def allocate(program: Program, groups: list[Group], scratch: list[Scratch]) -> S
     last: dict[Value, int] = {}
     for index, group in enumerate(groups):
         for value in group.reads():
-            last[source_of(value, definitions)] = index
+            source = source_of(value, definitions)
+            last[source] = max(last.get(source, 0), spans[index][1] if index in spans else index)
     buffers: list[Buffer] = []
     owners: dict[str, int] = {}
     homes: dict[Value, str] = {}
@@ -75,14 +89,21 @@ def allocate(program: Program, groups: list[Group], scratch: list[Scratch]) -> S
         for value in group.stored:
             if value in names:
                 continue
+            span = spans.get(index)
+            if span is not None and value not in span[2] and group.root.kind not in SUMS:
+                continue
             name = f"t{len(buffers)}"
             names[value] = homes[value] = name
-            upper = last.get(value, index) + 1
-            reuses = _reusable(group, value, index, last, homes, definitions)
-            buffers.append(Buffer(name, value.bytes, index, upper, ALIGNMENT, reuses=reuses))
+            lower = index if span is None else span[0]
+            upper = max(last.get(value, index), lower if span is None else span[1]) + 1
+            reuses = ()
+            if span is None:
+                reuses = _reusable(group, value, index, last, homes, definitions)
+            buffers.append(Buffer(name, value.bytes, lower, upper, ALIGNMENT, reuses=reuses))
             owners[name] = index
     for item in scratch:
-        buffers.append(Buffer(item.name, item.size, item.group, item.group + 1, ALIGNMENT))
+        upper = (item.group if item.last is None else item.last) + 1
+        buffers.append(Buffer(item.name, item.size, item.group, upper, ALIGNMENT))
         owners[item.name] = item.group
     made = plan(buffers, alignment=ALIGNMENT)
     arena = max((made.offsets[b.name] + b.size for b in buffers), default=0)

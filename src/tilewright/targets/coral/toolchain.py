@@ -47,11 +47,11 @@ FLAGS = [
 
 SCRIPT = """\
 MEMORY {{ ITCM (rx) : ORIGIN = {code_base:#010x}, LENGTH = {code_size}
-         DTCM (rw) : ORIGIN = {data_base:#010x}, LENGTH = {data_size} }}
+         DTCM (rw) : ORIGIN = {data_base:#010x}, LENGTH = {data_size}{external} }}
 ENTRY(_start)
 SECTIONS {{
   .text   : {{ KEEP(*(.text.init)) *(.text .text.*) }}               > ITCM
-  .rodata : ALIGN(16) {{ *(.srodata*) *(.rodata .rodata.*) }}        > {constants}
+{far}  .rodata : ALIGN(16) {{ *(.srodata*) *(.rodata .rodata.*) }}        > {constants}
   .data   : ALIGN(16) {{ __global_pointer$ = . + 0x800;
                         KEEP(*(.data)) *(.data.* .sdata*)
                         . = ALIGN(4); _ret = .; _instret = . + 4; _mcycle = . + 8; . += 12; }} > DTCM
@@ -79,6 +79,13 @@ class Build:
         return parse_elf(self.elf, "model.elf")
 
 
+class MemoryOverflow(TilewrightError):
+    """A memory that is too small for what was linked, and by how much."""
+
+    memory: str = ""
+    missing: int = 0
+
+
 @cache
 def toolchain_missing() -> str | None:
     """None when models can be compiled, else how to get there."""
@@ -87,9 +94,26 @@ def toolchain_missing() -> str | None:
     return None
 
 
+def toolchain_version() -> str:
+    """Of the wheel that compiled a program; nothing when there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"ziglang {version('ziglang')}"
+    except PackageNotFoundError:
+        return ""
+
+
 def linker_script(machine: CoralMachine, constants_in_code: bool = False) -> str:
     """The script for a machine's memories."""
+    outer = machine.external[0] if machine.external else None
     return SCRIPT.format(
+        external=""
+        if outer is None
+        else f"\n         {outer.name} (r) : ORIGIN = {outer.base:#010x}, LENGTH = {outer.size}",
+        far=""
+        if outer is None
+        else f"  .extmem : ALIGN(16) {{ *(.extmem .extmem.*) }}                    > {outer.name}\n",
         code_base=machine.code.base,
         code_size=machine.code.size,
         data_base=machine.data.base,
@@ -215,9 +239,11 @@ def _link_error(text: str, machine: CoralMachine) -> TilewrightError:
     section, region, missing = max(over, key=lambda item: int(item[2]))
     memory = machine.code if region == "ITCM" else machine.data
     hint = "build for coral-highmem, with 1 MB of each" if not machine.high_memory else None
-    return TilewrightError(
+    error = MemoryOverflow(
         "TW5012",
         f"{section} does not fit {region} of {machine.name}: {missing} bytes more than the "
         f"{memory.size} there are",
         hint=hint,
     )
+    error.memory, error.missing = region, int(missing)
+    return error

@@ -9,8 +9,17 @@ from tilewright.targets.target import Family
 FAMILY = Family(
     name="xdna",
     summary="a spatial array of VLIW cores for matrix products",
-    targets=("xdna1", "xdna2"),
-    find="tilewright.targets.xdna.describe:find",
+    targets=(
+        "xdna2",
+        "xdna1",
+        "npu2",
+        "npu1",
+        "xdna2-ternary",
+        "xdna1-ternary",
+        "npu2-ternary",
+        "npu1-ternary",
+    ),
+    find="tilewright.targets.xdna.xdna_target:find",
     commands={
         "xdna": (
             "tilewright.targets.xdna.cli:command",

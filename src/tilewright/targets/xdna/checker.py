@@ -6,10 +6,12 @@ nothing with the mapper that made them.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilewright.errors import TilewrightError, TilewrightErrors
 from tilewright.targets.xdna.check import Check
 from tilewright.targets.xdna.descriptors import legalise_one
-from tilewright.targets.xdna.design import Design, Replay, Tile, Transfer
+from tilewright.targets.xdna.design import ELEMENT_BYTES, Design, Replay, Tile, Transfer
 from tilewright.targets.xdna.device import SHIM_ROW
 from tilewright.targets.xdna.events import simulate_time
 from tilewright.targets.xdna.kernel_time import kernel_time
@@ -22,6 +24,7 @@ from tilewright.targets.xdna.lowering_checks import (
     memory,
     resources,
 )
+from tilewright.targets.xdna.problem import Gemm
 from tilewright.targets.xdna.programs import CoreTrace, trace_core
 from tilewright.targets.xdna.routing import edge_streams
 from tilewright.targets.xdna.structure import structure_problems
@@ -174,7 +177,7 @@ def _balance(design: Design, traces: dict[Tile, CoreTrace]) -> Check:
                 pushes = [s for s in design.runtime if isinstance(s, Replay) and s.fifo == name]
                 if len(pushes) * link.residency.objects != objects[0]:
                     problems.append(f"@{name} gets {objects[0]} objects for {len(pushes)} panels")
-                total *= link.residency.sweeps
+                total = sum(p.sweeps for p in pushes) * link.residency.objects * each
         else:
             trace = traces.get(fifo.producer)
             total = (trace.released.get(name, 0) if trace else 0) * fifo.object.count
@@ -232,16 +235,31 @@ def _coverage(design: Design) -> Check:
         low, high = int(counts[name].min()), int(counts[name].max())
         if name in drained and (low, high) != (1, 1):
             problems.append(f"elements of {name} are written {low} to {high} times")
-        elif design.gemm is not None and low != high:
+        elif design.gemm is not None and low != high and not (name == "B" and design.gemm.stagger):
             problems.append(f"elements of {name} are read {low} to {high} times")
     if design.gemm is not None and not problems:
-        sizes = {b.name: b.bytes for b in design.buffers}
+        if design.gemm.stagger and "B" in used and not _panels_covered(design.gemm, counts["B"]):
+            problems.append("panels of B cross DRAM other than once, or twice where they begin")
         expected = design.gemm.dram_bytes()
         for name in used:
-            times = int(counts[name].max())
-            if times * sizes[name] != expected[name.lower()]:
-                problems.append(f"{name} crosses DRAM {times} times, the policy says otherwise")
+            element = ELEMENT_BYTES[design.buffer_by_name[name].element]
+            moved = int(counts[name].sum(dtype=np.int64)) * element
+            if moved != expected[name.lower()]:
+                problems.append(f"{moved} bytes of {name} cross DRAM, the policy says otherwise")
     return Check("dram_coverage", len(problems), 0, not problems, "; ".join(problems[:3]))
+
+
+def _panels_covered(gemm: Gemm, counts: np.ndarray) -> bool:
+    """Each panel of B once, the first panel of a column that begins in the middle twice."""
+    _, K, _ = gemm.padded
+    if gemm.packed or gemm.b_layout == "col":
+        by_panel = counts.reshape(gemm.column_tiles, gemm.columns, -1)
+    else:
+        by_panel = counts.reshape(K, gemm.column_tiles, gemm.columns, gemm.n)
+        by_panel = by_panel.transpose(1, 2, 0, 3).reshape(gemm.column_tiles, gemm.columns, -1)
+    wanted = np.ones((gemm.column_tiles, gemm.columns, 1), counts.dtype)
+    wanted[0, :, 0] += [phase > 0 for phase in gemm.phases()]
+    return bool((by_panel == wanted).all())
 
 
 def _deadlock(design: Design) -> Check:

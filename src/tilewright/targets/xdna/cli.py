@@ -63,6 +63,9 @@ def _tile(text: str | None) -> tuple[int, int, int] | None:
 @click.option("--columns", type=int, help="Array columns to use: 1, 2, 4 or 8.")
 @click.option("--k-mt", type=int, help="Columns of A in one memory-tile object.")
 @click.option("--sync", "synchronisation", help="previous_half, own_half, sequential, rolling.")
+@click.option(
+    "--stagger", is_flag=True, help="resident_b: columns change panels one after the other."
+)
 @click.option("--shift", type=int, default=0, show_default=True, help="Shift of narrow outputs.")
 @click.option("--rounding", default="half_even", show_default=True, help="Of narrow outputs.")
 @click.option("--bandwidth", type=float, metavar="GBPS", help="DRAM bandwidth in GB/s.")
@@ -101,6 +104,7 @@ def gemm(
     columns: int | None,
     k_mt: int | None,
     synchronisation: str | None,
+    stagger: bool,
     shift: int,
     rounding: str,
     bandwidth: float | None,
@@ -133,6 +137,7 @@ def gemm(
         "dtype": dtype, "out": out, "b_layout": b_layout, "c_layout": c_layout,
         "c_depth": int(c_depth) if c_depth else None, "columns": columns, "k_mt": k_mt,
         "synchronisation": synchronisation, "shift": shift, "rounding": rounding,
+        **({"stagger": True} if stagger else {}),
     }  # fmt: skip
     with _Progress(as_json) as say:
         design = _planned(
@@ -199,7 +204,8 @@ def _print(report: GemmReport, emitted: str | None) -> None:
     moved = data["dram_bytes"]
     rows = [
         ("design", f"{data['policy']}, tile {'x'.join(map(str, data['tile']))}, k_mt {data['k_mt']},"
-                   f" {data['columns']} columns, C x{data['c_depth']}, B {data['b_layout']}-major"),
+                   f" {data['columns']} columns, C x{data['c_depth']}, B {data['b_layout']}-major"
+                   f"{', panels staggered' if data['stagger'] else ''}"),
         ("shape", f"{'x'.join(map(str, data['shape']))}, padded"
                   f" {'x'.join(map(str, data['padded']))}"),
         ("device", f"{data['device']} ({data['platform']}, {data['bandwidth']:g} GB/s)"),
@@ -255,6 +261,37 @@ def _emit(report: GemmReport, folder: Path, syntax: str) -> None:
         files["timeline.svg"] = timeline_svg(design, report.time)
     for name, text in files.items():
         write_atomically(str(folder / name), text.encode())
+
+
+@command.command("layers")
+@click.argument("what", metavar="MODEL")
+@click.option("-M", "tokens", type=int, default=1024, show_default=True, help="Rows: tokens.")
+@click.option("--device", default="npu2", show_default=True, help="Or a TOML file.")
+@click.option(
+    "--dtype", "weights", type=click.Choice(["i8", "ternary"]), default="i8", show_default=True
+)
+@click.option("--bandwidth", type=float, metavar="GBPS", help="DRAM bandwidth in GB/s.")
+@click.option("--best", is_flag=True, help="Also search the best design of each shape; takes long.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def layers(
+    what: str,
+    tokens: int,
+    device: str,
+    weights: str,
+    bandwidth: float | None,
+    best: bool,
+    as_json: bool,
+) -> int:
+    """TOPS, bytes and time of each linear layer on one program for all of them.
+
+    MODEL is bitnet-2b-4t, smollm2-135m, smollm2-360m, smollm2-1.7b, or a bundle compiled for an
+    XDNA target, whose own rows, device and weights then count.
+    """
+    from tilewright.targets.xdna.cli_layers import print_layers
+
+    with _Progress(as_json) as say:
+        print_layers(what, tokens, device, weights, bandwidth, best, as_json, say)
+    return 0
 
 
 @command.command("check")

@@ -109,7 +109,7 @@ def _checked(gemm: Gemm, device: ArrayDevice, tokens: Tokens) -> Gemm:
             c_layout=gemm.c_layout, c_depth=gemm.c_depth, k_mt=gemm.k_mt,
             synchronisation=gemm.synchronisation, shift=gemm.shift, rounding=gemm.rounding,
             saturate=gemm.saturate, zero_point=gemm.zero_point, numbers=gemm.numbers,
-            wide_sum=gemm.wide_sum, pretiled=gemm.pretiled,
+            wide_sum=gemm.wide_sum, pretiled=gemm.pretiled, stagger=gemm.stagger,
         )  # fmt: skip
     except TilewrightError as error:
         raise tokens.wrong(

@@ -82,6 +82,7 @@ class Gemm:
     pretiled: bool = False  # B lies in DRAM as whole panels of tiles in the kernel's order
     stack_bytes: int = 1024
     batch: int = 1  # output tiles of a core behind one set of tasks (resident policies)
+    stagger: bool = False  # columns change their resident panels of B one after the other
 
     @property
     def packed(self) -> bool:
@@ -188,9 +189,10 @@ class Gemm:
         M, K, N = self.padded
         a_times = 1 if self.policy == "resident_a" else self.column_tiles
         b_times = 1 if self.policy == "resident_b" else self.row_tiles
+        again = sum(1 for phase in self.phases() if phase)  # first panels that come twice
         return {
             "a": M * K * self.input_bytes * a_times,
-            "b": self.weight_bytes(K * N) * b_times,
+            "b": self.weight_bytes(K * N) * b_times + again * self.weight_bytes(K * self.n),
             "c": M * N * self.output_bytes,
         }
 
@@ -223,12 +225,40 @@ class Gemm:
         if not self.policy.startswith("resident"):
             tiles = self.row_tiles * self.column_tiles
             return tiles * (push * (2 * self.columns + self.a_columns) + token * self.columns)
+        again = sum(1 for phase in self.phases() if phase) / self.columns
         groups = self.panels * -(-self.sweeps // self.batch)
         resident, streamed = self.columns, self.a_columns
         if self.policy == "resident_a":
             resident, streamed = self.a_columns, self.columns
         each = push * (self.columns + streamed) + token * self.columns
-        return groups * each + self.panels * resident * push * (1 + min(3, self.sweeps))
+        return groups * each + (self.panels + again) * resident * push * (1 + min(3, self.sweeps))
+
+    def row_groups(self) -> list[int]:
+        """Row tiles of each group that one set of tasks covers, over all rows."""
+        return [min(self.batch, self.row_tiles - i) for i in range(0, self.row_tiles, self.batch)]
+
+    def phases(self) -> tuple[int, ...]:
+        """The row group at which each column changes its panel; a panel is sent twice at least."""
+        if not self.stagger:
+            return (0,) * self.columns
+        groups = self.row_groups()
+        found = []
+        for column in range(self.columns):
+            phase = column * len(groups) // self.columns
+            before, after = sum(groups[:phase]), sum(groups[phase:])
+            found.append(phase if before >= 2 and after >= 2 else 0)
+        return tuple(found)
+
+    def segments(self, column: int) -> list[tuple[int, int, int]]:
+        """(first group, end, panel) of a column's resident panels of B, in order.
+
+        The groups of all passes over the rows are counted on. A column whose phase is not zero
+        begins with a part of its first panel and ends with the rest of it.
+        """
+        phase, each, panels = self.phases()[column], len(self.row_groups()), self.column_tiles
+        starts = [0, *range(phase or each, each * panels, each)]
+        ends = [*starts[1:], each * panels]
+        return [(a, b, i % panels) for i, (a, b) in enumerate(zip(starts, ends, strict=True))]
 
     def slots(self) -> tuple[int, ...]:
         """Objects in each slot of the resident panel."""

@@ -63,6 +63,7 @@ class GemmReport:
             "c_layout": gemm.c_layout,
             "c_depth": gemm.c_depth,
             "synchronisation": gemm.synchronisation,
+            "stagger": gemm.stagger,
             "tops": self.tops,
             "seconds": self.seconds,
             "source": self.source,

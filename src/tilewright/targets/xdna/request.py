@@ -58,6 +58,7 @@ def gemm_of(
     numbers: str = "exact",
     wide_sum: bool = False,
     pretiled: bool = False,
+    stagger: bool = False,
 ) -> Gemm:
     """Check a GEMM and its tile against the array; every refusal names the nearest legal choice."""
     if policy not in POLICIES:
@@ -110,8 +111,14 @@ def gemm_of(
         b_layout=b_layout, c_layout=c_layout, c_depth=c_depth, k_mt=k_mt,
         synchronisation=synchronisation, shift=shift, rounding=rounding, saturate=saturate,
         zero_point=zero_point, numbers=numbers, wide_sum=wide_sum, pretiled=pretiled,
+        stagger=stagger,
         stack_bytes=device.stack.stock if policy == "stock" else device.stack.other,
     )  # fmt: skip
+    if stagger and (policy != "resident_b" or synchronisation != "rolling"):
+        raise refuse(
+            "panels change one after the other only where each column has its own",
+            "use resident_b with rolling synchronisation",
+        )
     _check_policy(gemm, device)
     _check_accumulators(gemm)
     return with_batch(gemm, device)

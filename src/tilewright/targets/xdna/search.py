@@ -23,7 +23,7 @@ from tilewright.targets.xdna.mapper import design_of
 from tilewright.targets.xdna.problem import POLICIES, Gemm, granules, refuse, round_up
 from tilewright.targets.xdna.request import default_k_mt, gemm_of, with_batch
 
-SIMULATED = 6  # best candidates by estimate that are simulated, besides the best of each policy
+SIMULATED = 8  # best candidates by estimate that are simulated, besides the best of each policy
 KEPT = 500  # candidates kept: many share m and n, and the first ones may not fit
 MAX_CALLS = 600_000  # kernel calls of one simulated candidate; larger problems trust the estimate
 
@@ -102,11 +102,11 @@ def _fitting(
     )
     chosen: list[tuple[Candidate, Design]] = []
     seen: set[str] = set()
-    alike: set[tuple[str, int, int]] = set()  # tiles that differ in k alone run alike
+    alike: set[tuple[str, int, int, bool]] = set()  # tiles that differ in k alone run alike
     for candidate in everything:
         gemm = candidate.gemm
         policy = gemm.policy
-        key = (policy, gemm.m, gemm.n)
+        key = (policy, gemm.m, gemm.n, gemm.stagger)
         if key in alike or (policy in seen and len(chosen) >= many):
             continue
         design = placed(gemm, device)
@@ -205,7 +205,17 @@ def _tiles(
                     continue
                 gemm = replace(fixed, k=k, k_mt=across)
                 if _possible(gemm, device):
-                    yield with_batch(gemm, device)
+                    gemm = with_batch(gemm, device)
+                    yield gemm
+                    if not gemm.stagger and _staggers(gemm):
+                        yield replace(gemm, stagger=True)
+
+
+def _staggers(gemm: Gemm) -> bool:
+    """Whether columns can change their panels one after the other."""
+    if gemm.policy != "resident_b" or gemm.synchronisation != "rolling" or gemm.column_tiles < 2:
+        return False
+    return any(replace(gemm, stagger=True).phases())
 
 
 def _smallest(

@@ -244,24 +244,33 @@ class _Group:
 
     block: int
     tile: int
-    panel: int | None = None  # index of the resident panel that begins here
+    panel: int | None = None  # number of the resident panel that begins here
     down: int = 1
     across: int = 1
 
 
-def _groups(gemm: Gemm) -> list[_Group]:
-    groups = []
+def _groups(gemm: Gemm) -> list[list[_Group]]:
+    """The groups of each column; columns differ in when they change resident panels of B."""
     if gemm.policy == "resident_b":
-        for tile in range(gemm.column_tiles):
-            for block in range(0, gemm.row_tiles, gemm.batch):
-                down = min(gemm.batch, gemm.row_tiles - block)
-                groups.append(_Group(block, tile, tile if block == 0 else None, down=down))
-        return groups
+        return [_resident_b_groups(gemm, column) for column in range(gemm.columns)]
+    groups = []
     for block in range(gemm.row_tiles):
         for tile in range(0, gemm.column_tiles, gemm.batch):
             begins = gemm.policy == "resident_a" and tile == 0
             across = min(gemm.batch, gemm.column_tiles - tile)
             groups.append(_Group(block, tile, block if begins else None, across=across))
+    return [groups] * gemm.columns
+
+
+def _resident_b_groups(gemm: Gemm, column: int) -> list[_Group]:
+    """All rows again and again; panels of B in the segments of the column."""
+    each = len(gemm.row_groups())
+    groups = []
+    for number, (first, end, tile) in enumerate(gemm.segments(column)):
+        for index in range(first, end):
+            block = index % each * gemm.batch
+            down = min(gemm.batch, gemm.row_tiles - block)
+            groups.append(_Group(block, tile, number if index == first else None, down=down))
     return groups
 
 
@@ -282,14 +291,14 @@ def _tasks(gemm: Gemm, group: _Group, column: int, slot: int) -> list[Step]:
     return steps
 
 
-def _replays(gemm: Gemm, column: int) -> tuple[str, int] | None:
-    """The FIFO whose panel the memory tile of a column replays, and how often."""
+def _replays(gemm: Gemm, column: int) -> str | None:
+    """The FIFO whose panel the memory tile of a column replays."""
     if gemm.policy == "resident_b":
-        return f"b_l2l1_{column}", gemm.sweeps
+        return f"b_l2l1_{column}"
     if gemm.policy == "resident_a":
         for i in range(gemm.a_columns):
             if gemm.a_column(i) == column:
-                return f"a_l2l1_{i}", gemm.sweeps
+                return f"a_l2l1_{i}"
     return None
 
 
@@ -297,7 +306,9 @@ def _rolling(gemm: Gemm) -> list[Step]:
     """A window of five groups: a retired C lets its column's next three descriptors go."""
     groups = _groups(gemm)
     steps: list[Step] = []
-    pending = {column: _panel_pushes(gemm, column) for column in range(gemm.columns)}
+    pending = {
+        column: _panel_pushes(gemm, column, groups[column]) for column in range(gemm.columns)
+    }
 
     def replay(column: int, issued: int, retired: int) -> None:
         queue = pending[column]
@@ -307,50 +318,54 @@ def _rolling(gemm: Gemm) -> list[Step]:
     first = 0
     if gemm.policy.startswith("resident"):
         # Nothing is in flight yet: what the cores wait for goes before the drains.
-        tasks = [_tasks(gemm, groups[0], column, 0) for column in range(gemm.columns)]
+        tasks = [_tasks(gemm, groups[column][0], column, 0) for column in range(gemm.columns)]
         steps += [step for found in tasks for step in found[1:]]
         for column in range(gemm.columns):
             replay(column, 0, -WINDOW)
         steps += [found[0] for found in tasks]
         first = 1
-    for index in range(first, len(groups)):
+    many = len(groups[0])
+    for index in range(first, many):
         for column in range(gemm.columns):
             if index >= WINDOW:
                 steps.append(Await(f"c_l2l3_{column}"))
-            steps += _tasks(gemm, groups[index], column, index % WINDOW)
+            steps += _tasks(gemm, groups[column][index], column, index % WINDOW)
             replay(column, index, index - WINDOW)
-    for index in range(max(0, len(groups) - WINDOW), len(groups)):
+    for index in range(max(0, many - WINDOW), many):
         for column in range(gemm.columns):
             steps.append(Await(f"c_l2l3_{column}"))
-            replay(column, len(groups), index)
+            replay(column, many, index)
     return steps
 
 
-def _panel_pushes(gemm: Gemm, column: int) -> list[tuple[int, int, Replay]]:
+def _panel_pushes(gemm: Gemm, column: int, groups: list[_Group]) -> list[tuple[int, int, Replay]]:
     """For each resident panel: the group it begins with, the group whose C has to be retired
     before its tasks are pushed (the memory tile's queue holds five), and the push."""
-    found = _replays(gemm, column)
-    if found is None:
+    fifo = _replays(gemm, column)
+    if fifo is None:
         return []
-    fifo, sweeps = found
-    groups = -(-sweeps // gemm.batch)  # of one panel
-    pushes = []
-    for panel in range(gemm.panels):
-        # Two sweeps are two tasks, more are three; the queue takes five. So the panel before
-        # the last has to be gone, or the first sweep of the last one.
-        after = (panel - 1) * groups - (1 if sweeps == 2 else 0)
-        pushes.append((panel * groups, after if panel else -WINDOW - 1, Replay(fifo, sweeps)))
+    starts = [index for index, group in enumerate(groups) if group.panel is not None]
+    pushes: list[tuple[int, int, Replay]] = []
+    for start, end in zip(starts, [*starts[1:], len(groups)], strict=True):
+        sweeps = sum(group.down * group.across for group in groups[start:end])
+        after = -WINDOW - 1
+        if pushes:
+            # Two sweeps are two tasks, more are three; the queue takes five. So the panel before
+            # the last has to be gone, or the first sweep of the last one.
+            before, _, push = pushes[-1]
+            after = before if min(3, push.sweeps) + min(3, sweeps) > 5 else before - 1
+        pushes.append((start, after, Replay(fifo, sweeps)))
     return pushes
 
 
 def _sequential(gemm: Gemm) -> list[Step]:
     """One task each of A, B and C per shim, all tokens, then the next."""
     steps: list[Step] = []
-    for index, group in enumerate(_groups(gemm)):
+    for index, group in enumerate(_groups(gemm)[0]):
         for column in range(gemm.columns):
             steps += _tasks(gemm, group, column, index % WINDOW)
-            found = _replays(gemm, column)
-            if found is not None and group.panel is not None:
-                steps.append(Replay(*found))
+            fifo = _replays(gemm, column)
+            if fifo is not None and group.panel is not None:
+                steps.append(Replay(fifo, gemm.sweeps))
         steps += [Await(f"c_l2l3_{column}") for column in range(gemm.columns)]
     return steps

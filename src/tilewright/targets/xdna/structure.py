@@ -195,9 +195,20 @@ def _step_problems(design: Design) -> list[str]:
             if step.buffer not in design.buffer_by_name:
                 problems.append(f"a transfer of @{fifo.name} names buffer {step.buffer}")
         elif isinstance(step, Replay):
-            link = design.link_out_of.get(step.fifo)
-            if link is None or link.residency is None or link.residency.sweeps != step.sweeps:
+            if step.sweeps not in _sweeps(design, step.fifo):
                 problems.append(f"@{step.fifo} has no panel to send {step.sweeps} times")
             elif step.sweeps - 2 > design.device.max_repeat:
                 problems.append(f"@{step.fifo} repeats a task {step.sweeps - 2} times")
     return problems
+
+
+def _sweeps(design: Design, fifo: str) -> range:
+    """How often a resident panel may be sent: as often as the link says, in a staggered design
+    also a part of that."""
+    link = design.link_out_of.get(fifo)
+    if link is None or link.residency is None:
+        return range(0)
+    most = link.residency.sweeps
+    if design.gemm is None or not design.gemm.stagger:
+        return range(most, most + 1)
+    return range(2, most + 1) if most == design.gemm.row_tiles else range(0)

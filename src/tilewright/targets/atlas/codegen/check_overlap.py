@@ -12,7 +12,7 @@ different sums give different numbers. The passes of a loop are alike, so a few 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,32 +34,26 @@ Access = tuple[Op, int]  # an instruction of the body, and its iteration
 def wrong_access(loop: Overlapped, body: Code, trips: int, setting: Setting) -> str | None:
     """The first difference, in words; None if the loop addresses what the body says."""
     few = min(trips, loop.stages + LOOPED + (trips - loop.stages) % 2)
-    numbers = random.Random(len(body.ops))
-    start = {pointer: numbers.getrandbits(32) for pointer in setting.pointers}
-    expected = _Body(body, dict(start))
-    for iteration in range(few):
-        expected.run(iteration)
-    passes = _Passes(body, expected.found, _registers(setting, start))
+    run = LoopRun.of(body, few, setting)
     for number, rows in _passes(loop, few):
         for row in rows:
-            passes.now = number * loop.interval + row.tick
-            problem = passes.issue(row, number, few)
+            run.now = number * loop.interval + row.tick
+            problem = _issue(run, row, number, few)
             if problem is not None:
                 return problem
-    passes.busy.clear()  # the machine drains before what comes behind
+    run.busy.clear()  # the machine drains before what comes behind
     for instruction in loop.after:
-        passes.scalar(instruction)
-    for pointer, place in setting.pointers.items():
-        if passes.registers.get(place) != expected.pointers[pointer]:
-            return f"x{place} ({pointer.name or 'a pointer'}) is not where the body leaves it"
-    return None
+        run.scalar(instruction)
+    return run.ending(setting)
 
 
-def _registers(setting: Setting, start: Mapping[Register, int]) -> dict[int, Number]:
-    found: dict[int, Number] = {r: value & MASK for r, value in setting.constants.x.items()}
-    found |= {place: start[pointer] for pointer, place in setting.pointers.items()}
-    found[0] = 0
-    return found
+def _issue(run: LoopRun, row: Row, number: int, trips: int) -> str | None:
+    """Carry out a row of a pass; what is wrong with it."""
+    if row.op is None:
+        return run.scalar(row.instruction)
+    (stage,) = row.stages
+    iteration = number - stage
+    return run.access(row.instruction, row.op, iteration) if 0 <= iteration < trips else None
 
 
 def _passes(loop: Overlapped, trips: int) -> Iterator[tuple[int, list[Row]]]:
@@ -123,38 +117,61 @@ class _Body:
 
 
 @dataclass
-class _Passes:
-    """The passes, instruction by instruction."""
+class LoopRun:
+    """A loop as emitted, instruction by instruction, beside its body as written."""
 
     code: Code
-    expected: Mapping[Access, Mapping[int, Number]]
+    body: _Body
     registers: dict[int, Number]
     now: int = 0
     busy: dict[int, int] = field(default_factory=dict)  # register -> tick until which it is read
     flying: dict[int, dict[int, Number]] = field(default_factory=dict)  # channel -> its registers
+    done: set[Access] = field(default_factory=set)
 
-    def issue(self, row: Row, number: int, trips: int) -> str | None:
-        if row.op is None:
-            return self.scalar(row.instruction)
-        (stage,) = row.stages
-        iteration = number - stage
-        if not 0 <= iteration < trips:
-            return None
-        instruction = row.instruction
-        # The wait for a transfer is no instruction of the body, and has no address.
-        addresses = self.expected.get((row.op, iteration), {})
-        for k, operand in enumerate(instruction.opcode.operands):
-            if operand.kind is not Kind.X:
-                continue
-            place, wanted = instruction.operands[k], addresses.get(k)
-            if wanted is None or self.registers.get(place) != wanted:
-                return (
-                    f"{instruction.opcode.mnemonic} of iteration {iteration} of {trips} finds "
-                    f"another address in x{place}"
-                )
-        return self._read(instruction)
+    @classmethod
+    def of(cls, code: Code, trips: int, setting: Setting) -> LoopRun:
+        """The body run `trips` times, and the registers as the loop finds them."""
+        numbers = random.Random(len(code.ops))
+        start = {pointer: numbers.getrandbits(32) for pointer in setting.pointers}
+        body = _Body(code, dict(start))
+        for iteration in range(trips):
+            body.run(iteration)
+        registers: dict[int, Number] = {r: v & MASK for r, v in setting.constants.x.items()}
+        registers |= {place: start[pointer] for pointer, place in setting.pointers.items()}
+        registers[0] = 0
+        return cls(code, body, registers)
 
-    def _read(self, instruction: Instruction) -> str | None:
+    def access(self, instruction: Instruction, op: Op, iteration: int) -> str | None:
+        """Carry out an instruction of the body, as of one iteration; what is wrong with it."""
+        opcode, what = op.opcode, f"{instruction.opcode.mnemonic} of iteration {iteration}"
+        # Waits have no address, and the first of a repeated transfer is left out.
+        addresses = self.body.found.get((op, iteration), {})
+        if (op, iteration) in self.done:
+            return f"{what} is done twice"
+        self.done.add((op, iteration))
+        if instruction.opcode is not opcode:
+            return f"{what} is {opcode.mnemonic} in the body"
+        for k, operand in enumerate(opcode.operands):
+            place, written = instruction.operands[k], op.operands[k]
+            if operand.kind is Kind.X:
+                wanted = addresses.get(k)
+                if wanted is None or self.registers.get(place) != wanted:
+                    return f"{what} finds another address in x{place}"
+            elif isinstance(written, int) and operand.key != "channel" and written != place:
+                return f"{what} has {place} where the body has {written}"
+        return self.read(instruction)
+
+    def ending(self, setting: Setting) -> str | None:
+        """What is wrong when the loop is over: something was not done, or pointers are elsewhere."""
+        for op, iteration in self.body.found.keys() - self.done:
+            if op.opcode.timing != "dma_wait":
+                return f"{op.opcode.mnemonic} of iteration {iteration} is never done"
+        for pointer, place in setting.pointers.items():
+            if self.registers.get(place) != self.body.pointers[pointer]:
+                return f"x{place} ({pointer.name or 'a pointer'}) is not where the body leaves it"
+        return None
+
+    def read(self, instruction: Instruction) -> str | None:
         """Note the registers of a transfer; at the wait they still hold what they held."""
         opcode = instruction.opcode
         pairs = list(zip(opcode.operands, instruction.operands, strict=True))
@@ -174,6 +191,8 @@ class _Passes:
 
     def scalar(self, instruction: Instruction) -> str | None:
         """Carry out an instruction on scalar registers; what is wrong with it."""
+        if instruction.opcode.operands[0].kind is not Kind.X:
+            return None  # a scale register
         name, (target, *rest) = instruction.opcode.mnemonic, instruction.operands
         kinds = [operand.kind for operand in instruction.opcode.operands[1:]]
         values = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.check_shift import wrong_shift
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.modulo_schedule import Shift, interleaved, lower_bound, shifts
 from tilewright.targets.atlas.codegen.period import loop_period
@@ -63,7 +64,9 @@ def best_shift(
         if choice is None:
             continue
         length = choice.first.finish + (trips - 1) * choice.interval + choice.rest.finish
-        if length < trips * period * max(1, gain):
+        if length < trips * period * max(1, gain) and not wrong_shift(
+            choice, body, trips, setting(body, {})
+        ):
             best, limit = choice, choice.interval
         if limit <= bound * NEAR:
             break

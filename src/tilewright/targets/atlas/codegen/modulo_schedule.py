@@ -426,5 +426,8 @@ class _Cutter:
             )
             ranges = aged(op, turn, self.moved)
             order = len(code.ops)
-            code.ops.append(replace(op, operands=operands, ranges=ranges, order=order))
+            origin = (op, turn)
+            code.ops.append(
+                replace(op, operands=operands, ranges=ranges, order=order, origin=origin)
+            )
         return code

@@ -132,6 +132,8 @@ class Op:
     source: str = ""  # where the author wrote it
     waits_for: Op | None = None  # dma.wait: the transfer
     site: Site | None = None  # of a repeated transfer and its waits
+    # In code that mixes iterations: the instruction of the loop body, and how many iterations ahead.
+    origin: tuple[Op, int] | None = None
 
     @property
     def bytes(self) -> int:

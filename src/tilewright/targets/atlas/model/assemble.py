@@ -24,7 +24,7 @@ from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.link import Linked, link
 from tilewright.targets.atlas.model.placement import Places
 from tilewright.targets.atlas.model.rounds import Folded
-from tilewright.targets.atlas.model.values import value_graph
+from tilewright.targets.atlas.model.values import host_graph, value_graph
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.tile.layouts import Layout
@@ -77,6 +77,7 @@ def assemble(
         parts=sequence,
         host_module=parts.host_text(),
         host_weights=parts.host_weights,
+        host_graph=host_graph(parts),
         state=dict(model.state),
         phases=phases,
         quantisation=_quantisation(folded),

@@ -31,6 +31,7 @@ class Magnitude:
     function: Callable[[np.ndarray], np.ndarray] | None = None  # of what is observed, applied first
     amax: float = 0.0
     peers: list[Magnitude] = field(default_factory=list)
+    fixed: bool = False  # the numbers are fp8 as they are: multiples of 1
 
     def observe(self, array: np.ndarray) -> None:
         numbers = np.asarray(array, np.float32)
@@ -47,6 +48,8 @@ class Magnitude:
 
     def scale(self) -> float:
         """What fp8 values are multiples of: a power of two, so scaling rounds nothing."""
+        if self.fixed:
+            return 1.0
         return power_of_two(self.largest / TARGET)
 
 
@@ -55,7 +58,7 @@ _reads: list[Magnitude] | None = None  # magnitudes read while somebody wants to
 
 def share_magnitude(magnitudes: Iterable[Magnitude]) -> None:
     """Let these, and all they shared with before, have the largest of their magnitudes."""
-    every = dict.fromkeys(peer for m in magnitudes for peer in (m, *m.peers))
+    every = dict.fromkeys(peer for m in magnitudes for peer in (m, *m.peers) if not peer.fixed)
     for magnitude in every:
         magnitude.peers = list(every)
 

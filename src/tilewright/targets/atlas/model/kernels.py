@@ -253,7 +253,7 @@ def copy(o: Options):
 
 @maker
 def quantise(o: Options):
-    """fp8 of x * factor"""
+    """fp8 of x * factor; edges: with zeros beyond its edges"""
     factor = o.get("factor", 1.0)
 
     def body(t: Tensors) -> None:
@@ -261,7 +261,7 @@ def quantise(o: Options):
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
                 for n in tw.grid(x.N):
-                    y = x[b, m, n]
+                    y = beyond_edges(x[b, m, n], 0.0) if o.get("edges") else x[b, m, n]
                     t["out"][b, m, n] = tw.to_fp8(y if factor == 1.0 else y * factor)
 
     return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
@@ -427,6 +427,49 @@ def linear(o: Options):
                 for m in tw.grid(out.M, rows):
                     for n in tw.grid(out.N):
                         tile(b, m, n)
+
+    return specs, body
+
+
+@maker
+def product(o: Options):
+    """a @ b * factor of two activations.
+
+    left, right: "plain", or "transposed" where the operand has its last two dimensions swapped.
+    shared: the operand, a or b, that is the same for all of the batch. rows: as for linear.
+    """
+    shared = o.get("shared")
+    specs = given(
+        a=tw.fp8[
+            ("A" if shared == "a" else "B", *(("K", "M") if o["left"] != "plain" else ("M", "K")))
+        ],
+        b=tw.fp8[
+            ("A" if shared == "b" else "B", *(("N", "K") if o["right"] != "plain" else ("K", "N")))
+        ],
+        out=tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"],
+    )
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        left, right, out = t["a"], t["b"], t["out"]
+        rows = o.get("rows") or _row_blocks(out.M, -(-left.K // SIDE))
+
+        def first(batch: Any, m: Any, k: Any) -> Any:
+            return left[batch, m, k] if o["left"] == "plain" else left[batch, k, m].T
+
+        def second(batch: Any, k: Any, n: Any) -> Any:
+            return right[batch, k, n] if o["right"] == "plain" else right[batch, n, k].T
+
+        for b in tw.each(out.B):
+            mine = 0 if shared == "a" else b
+            other = 0 if shared == "b" else b
+            for m in tw.grid(out.M, rows):
+                for n in tw.grid(out.N):
+                    acc = tw.zeros()
+                    for k in tw.steps(left.K, unroll=True):
+                        acc += first(mine, m, k) @ second(other, k, n)
+                    y = acc if factor == 1.0 else acc * factor
+                    out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
 
     return specs, body
 

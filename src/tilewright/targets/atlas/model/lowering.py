@@ -41,6 +41,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, Layout
 
 FLOATS = ("f32", "bf16", "f16", "f64")
+FP8 = "f8E4M3FN"
 CHAIN = 8  # element-wise operations in one kernel, at most
 FRAMES = 30  # calls inside of calls per operation of a model, at most
 
@@ -289,6 +290,10 @@ class Lowering:
         if residual is not None:
             linear, other = residual
             return self.products.emit_linear(linear, value, "bf16", other)
+        if node.family == "matmul":
+            product = self.products.of_two(node)
+            if product is not None:
+                return product
         if node.family in ("rms_norm", "layer_norm"):
             return self.products.norm(node, "bf16")
         if node.family in ("reshape", "cast"):
@@ -336,8 +341,23 @@ class Lowering:
         """The value as fp8, for matrix products."""
         return self.remembered((value, "fp8"), lambda: self._make_fp8(value))
 
+    def _given_fp8(self, value: SSAValue, shape: tuple[int, int, int]) -> Tensor:
+        """An input or constant of fp8 numbers, as it is."""
+        array, scale = self.graph.constants.get(value), Magnitude(value, fixed=True)
+        name, layout = self.unique(self.hint(value)), Layout(shape, "fp8")
+        if array is not None:
+            numbers = np.asarray(array, np.float32).reshape(shape)
+            return Tensor(name, layout, "constant", lambda: numbers, value, scale)
+        if value not in self.graph.inputs:
+            raise Unsupported("fp8 values are for the NPU as inputs and constants only")
+        tensor = Tensor(name, layout, "input", value=value, scale=scale)
+        self.take_from_host(value, "", tensor)
+        return tensor
+
     def _make_fp8(self, value: SSAValue) -> Tensor:
         graph, shape = self.graph, self.canonical(shape_of(value))
+        if dtype_of(value) == FP8:
+            return self._given_fp8(value, shape)
         node = graph.definition.get(value)
         # Products that are kept read what rounding leaves out too, so they need it in bf16 first.
         only_products = all(
@@ -402,6 +422,12 @@ class Lowering:
             if "scalar_rhs" in literal:
                 arguments.append(literal["scalar_rhs"])
             nodes.append(inner)
+            if name == "clamp":
+                for bound, limit in (("max", "min"), ("min", "max")):
+                    if (number := inner.call.floating(limit)) is not None:
+                        program.append((bound, f"t{len(program)}", [*arguments, number]))
+                        arguments = [program[-1][1]]
+                return arguments[0]
             if name == "silu_gate":
                 program.append(("silu", f"t{len(program)}", arguments[:1]))
                 arguments, name = [program[-1][1], arguments[1]], "mul"
@@ -416,7 +442,7 @@ class Lowering:
             return inputs[key][0]
 
         if not _is_pointwise(node):
-            raise Unsupported(_no_kernel(self.graph, node))
+            raise Unsupported(_no_kernel(node))
         visit(node)
         if not any(kind == "full" for _, kind, _ in inputs.values()):
             raise Unsupported("every operand is broadcast")
@@ -485,6 +511,8 @@ def _deep_recursion(frames: int):
 
 def _is_pointwise(node: Node) -> bool:
     name = unary_name(node)
+    if name == "clamp":
+        return any(node.call.floating(limit) is not None for limit in ("min", "max"))
     return name in UNARY or name in BINARY or name == "silu_gate"
 
 
@@ -502,12 +530,10 @@ def _sizes(value: SSAValue) -> str:
     return "x".join(map(str, shape_of(value))) or "one number"
 
 
-def _no_kernel(graph: Graph, node: Node) -> str:
+def _no_kernel(node: Node) -> str:
     """Why the device does not compute a node, in its own terms."""
     if node.family == "matmul":
-        if node.inputs["rhs"] not in graph.constants:
-            return "a product of two computed values is only for the NPU inside of attention"
-        return "a product with a constant of several matrices has no kernel on the NPU"
+        return "a product that adds to another value has no kernel on the NPU"
     if node.family == "softmax":
         return "a softmax along another dimension than the last has no kernel on the NPU"
     return f"{node.family} has no kernel on the NPU"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +10,17 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.model.capture import Node, shape_of
+from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.model.blocking import cut
 from tilewright.targets.atlas.model.calls import Tensor, Unsupported
 from tilewright.targets.atlas.model.kernels import LOW
 from tilewright.targets.atlas.model.matching import Linear
-from tilewright.tile.layouts import Layout
+from tilewright.tile.layouts import SIDE, Layout
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.model.lowering import Lowering
 
+FLOATS = ("f32", "bf16", "f16", "f64")
 SMALLEST = 2.0**-126  # the smallest normal number of bf16
 
 
@@ -149,6 +151,72 @@ class Products:
         assert tensor.scale is not None
         return tensor, weight, None, tensor.scale.scale, False
 
+    def of_two(self, node: Node) -> Tensor | None:
+        """The product of two activations, batch by batch."""
+        if "acc" in node.inputs:
+            return None
+        left, turned_left = self._side(node, "lhs")
+        right, turned_right = self._side(node, "rhs")
+        batch, rows, columns = _matrices(shape_of(node.result))
+        shapes = [_matrices(shape_of(value)) for value in (left, right)]
+        for value, shape in zip((left, right), shapes, strict=True):
+            if self.at.canonical(shape_of(value)) != shape:
+                raise Unsupported("a product of batches of single rows moves values between tiles")
+        if self.at.canonical(shape_of(node.result)) != (batch, rows, columns):
+            raise Unsupported("a product of batches of single rows moves values between tiles")
+        counts = [shape[0] for shape in shapes]
+        if any(
+            count not in (1, batch) or (count == batch and not _same_batch(value, node.result))
+            for count, value in zip(counts, (left, right), strict=True)
+        ):
+            raise Unsupported("a product whose operands are repeated over parts of the batch")
+        deep = shapes[0][1] if turned_left else shapes[0][2]
+        a, b = self._filled(left, deep), self.at.fp8(right)
+        scale_a, scale_b = a.scale, b.scale
+        assert scale_a is not None and scale_b is not None
+        out = self.at.activation(
+            self.at.hint(node.result), (batch, rows, columns), "bf16", value=node.result
+        )
+        options: dict[str, Any] = {}
+        parts = cut(rows, deep, columns, self.at.profile, sums=False)
+        if parts is not None:
+            options["rows"] = parts.rows
+        if batch > 1 and 1 in counts:
+            options["shared"] = "ab"[counts.index(1)]
+        return self.at.call(
+            node.layer or "matmul", "product", {"a": a, "b": b}, out, (node,),
+            batch * rows * columns * deep, {"factor": lambda: scale_a.scale() * scale_b.scale()},
+            left="transposed" if turned_left else "plain",
+            right="transposed" if turned_right else "plain", out="bf16", **options,
+        )  # fmt: skip
+
+    def _side(self, node: Node, role: str) -> tuple[SSAValue, bool]:
+        """An operand of a product, and whether its last two dimensions are swapped in it."""
+        value = node.inputs[role]
+        turned = node.call.flag(f"transpose_{role}")
+        before = self.at.graph.node_of(value, "transpose")
+        if before is not None:
+            order = before.call.integers("permutation") or ()
+            rank = len(order)
+            if rank > 1 and order == (*range(rank - 2), rank - 1, rank - 2):
+                return before.operands[0], not turned
+        return value, turned
+
+    def _filled(self, value: SSAValue, deep: int) -> Tensor:
+        """An operand as fp8 with zeros where the contraction goes beyond its edge."""
+        if deep % SIDE == 0 or dtype_of(value) not in FLOATS:
+            return self.at.fp8(value)
+
+        def make() -> Tensor:
+            x, scale = self.at.bf16(value), self.at.magnitude(value)
+            name, shape = f"{self.at.hint(value)}.fp8", self.at.canonical(shape_of(value))
+            out = self.at.activation(name, shape, "fp8", value=value, scale=scale)
+            late = {"factor": lambda: 1.0 / scale.scale()}
+            name = f"{x.name} to fp8"
+            return self.at.call(name, "quantise", {"x": x}, out, (), 0, late, edges=True)
+
+        return self.at.remembered((value, "fp8", "edges"), make)
+
     def _folds(self, norm: Node) -> bool:
         """Whether weight and bias of a norm go into the products that read it."""
         constants, result = self.at.graph.constants, norm.result
@@ -258,6 +326,18 @@ class Products:
         return self.at.call(
             name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu"
         )
+
+
+def _matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """[B, M, N] of matrices of a batch."""
+    whole = (1,) * (3 - len(shape)) + shape
+    return math.prod(whole[:-2]), whole[-2], whole[-1]
+
+
+def _same_batch(value: SSAValue, result: SSAValue) -> bool:
+    """Whether a value has the batch of a result, not another of as many matrices."""
+    mine, wanted = shape_of(value)[:-2], shape_of(result)[:-2]
+    return [n for n in mine if n != 1] == [n for n in wanted if n != 1] and len(mine) <= len(wanted)
 
 
 def _normed(x: np.ndarray, kind: str, epsilon: float) -> np.ndarray:

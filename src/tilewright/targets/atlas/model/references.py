@@ -158,6 +158,17 @@ def linear(profile: Profile, options: Options, operands: Operands) -> dict[str, 
     return _stored(profile, options, y)
 
 
+def product_of_two(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """a @ b times a factor, both of them activations."""
+    a, b = operands["a"], operands["b"]
+    a = a if options["left"] == "plain" else a.swapaxes(1, 2)
+    b = b if options["right"] == "plain" else b.swapaxes(1, 2)
+    batch = max(len(a), len(b))
+    a, b = (np.broadcast_to(x, (batch, *x.shape[1:])) for x in (a, b))
+    y = np.stack([product(left, right) for left, right in zip(a, b, strict=True)])
+    return _stored(profile, options, times(y, options.get("factor", 1.0)))
+
+
 def _whole(x: Codes, axis: int) -> Codes:
     """x with zeros added along an axis until it is whole tiles."""
     more = [(0, 0)] * x.ndim
@@ -245,6 +256,7 @@ REFERENCES: dict[str, Reference] = {
     "residue": residue,
     "split_heads": split_heads,
     "linear": linear,
+    "product": product_of_two,
     "gated": gated,
     "project": project,
     "attention": attention_heads,

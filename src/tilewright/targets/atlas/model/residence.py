@@ -169,6 +169,13 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
             return layout.bytes
         high = 8 if call.options.get("together") else _tiles(layout.shape[-2])
         return 2 * high * tile
+    if call.kernel == "product":
+        whole = layout.bytes // layout.shape[0]  # of one batch
+        if parameter == "a":
+            rows = call.output.layout.shape[-2]
+            return whole // max(1, -(-rows // call.options.get("rows", 1 << 30)))
+        columns = call.output.layout.shape[-1]
+        return 2 * whole // max(1, _tiles(columns)) if parameter == "b" else 4 * across * tile
     if call.kernel == "attention":
         if parameter.startswith(("kt", "v")):
             return 2 * layout.bytes // layout.shape[1]

@@ -6,10 +6,15 @@ linking make of them is held against this. Copies are left out, what they hold i
 
 from __future__ import annotations
 
+from typing import Any
+
+from tilewright.model.host_graph import HostGraph
+from tilewright.model.host_record import Recorder
 from tilewright.targets.atlas.artifact.value_graph import Operation, ValueGraph, digest
 from tilewright.targets.atlas.model.calls import Tensor, content_codes
-from tilewright.targets.atlas.model.host import Parts
+from tilewright.targets.atlas.model.host import IMAGES, Parts
 from tilewright.targets.atlas.model.rounds import Folded
+from tilewright.tile.masks import LOWEST
 
 
 def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
@@ -40,3 +45,35 @@ def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
         if tensor.content is not None:
             graph.stored[tensor.name] = tuple(t.name for t in turning.get(tensor, [tensor]))
     return graph
+
+
+def host_graph(parts: Parts) -> HostGraph:
+    """What the host computes, from the model and what was lowered; of the parts, only the names of
+    ports count."""
+    model, lowered, port_of = parts.graph, parts.lowered, parts.port_of
+    recorder = Recorder(model)
+    result = recorder.result
+    for node in model.nodes:
+        if node in lowered.host:
+            recorder.operation(node)
+            result.made[port_of[node.result]] = recorder.name(node.result)
+    for value, name in model.inputs.items():
+        result.given[name] = recorder.name(value)
+    for value in lowered.outputs:
+        result.given[port_of[value]] = recorder.name(value)
+    for entry in lowered.inputs:
+        if port_of[entry.tensor] in result.given:
+            continue  # an input of the model, taken as it is
+        attributes: dict[str, Any] = {"conversion": entry.conversion, "lowest": LOWEST}
+        if entry.columns is not None:
+            attributes["columns"] = list(entry.columns)
+        if entry.conversion in IMAGES and entry.tensor.scale is not None:
+            attributes["scale"] = entry.tensor.scale.scale()
+        made = recorder.hand_over(
+            entry.value, entry.tensor.name, entry.tensor.layout.given, attributes
+        )
+        result.made[port_of[entry.tensor]] = made
+    for name, value in model.outputs:
+        if name not in result.given:
+            result.made[name] = recorder.name(value)
+    return result

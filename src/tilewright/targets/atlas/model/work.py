@@ -159,6 +159,14 @@ def _linear(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return product + after
 
 
+def _product_of_two(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    batch, rows, columns = shapes["out"]
+    scaled = o.get("factor", 1.0) != 1.0
+    after = Work(tiles=int(scaled), casts=int(o["out"] == "fp8")).times(_grid(shapes["out"]))
+    deep = shapes["a"][-1 if o["left"] == "plain" else -2]
+    return _product(rows, deep, columns, 1).times(batch) + after
+
+
 def _gated(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
     side = bool(o.get("scale")) + bool(o.get("bias"))
@@ -214,6 +222,7 @@ KERNELS: dict[str, Callable[[_Costs, Options, Shapes], Work]] = {
     "residue": _residue,
     "split_heads": _split_heads,
     "linear": _linear,
+    "product": _product_of_two,
     "gated": _gated,
     "project": _project,
     "attention": _attention,

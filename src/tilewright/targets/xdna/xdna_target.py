@@ -1,0 +1,102 @@
+"""An XDNA array as a target of whole models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.targets.target import Description, Formats, Memory
+from tilewright.targets.xdna.device import ArrayDevice, load_device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright.dialects.xdsl_api import Operation
+    from tilewright.errors import Location
+    from tilewright.frontend.imported import Imported
+    from tilewright.model.options import CompileOptions, Progress
+    from tilewright.targets.compiled_model import CompiledModel
+    from tilewright.targets.xdna.model_artifact import XdnaArtifact
+
+DEVICES = {"xdna1": "npu1", "xdna2": "npu2"}
+TERNARY = "-ternary"  # ending of the targets whose weights are -1, 0 and 1
+HOST_BYTES = 1 << 36  # addresses behind the shim; how much memory there is is the computer's
+
+
+def find(name: str | Path) -> XdnaTarget:
+    """An array by the name of the target."""
+    text = str(name)
+    plain = text.removesuffix(TERNARY)
+    array = load_device(DEVICES.get(plain, plain))
+    return XdnaTarget(text, array, "ternary" if text.endswith(TERNARY) else "i8")
+
+
+@dataclass(frozen=True)
+class XdnaTarget:
+    """One array and the kind of weights it multiplies with."""
+
+    name: str
+    array: ArrayDevice
+    weight_kind: str
+
+    @property
+    def family(self) -> str:
+        return "xdna"
+
+    def supports(self, call: Operation) -> str | None:
+        from tilewright.targets.xdna.linear_layers import reason_against
+
+        return reason_against(call)
+
+    def formats(self, call: Operation) -> Formats:
+        """int8 rows, packed weights, int32 sums."""
+        weights = "ternary" if self.weight_kind == "ternary" else "i8"
+        return Formats(("i8", weights), "i32", per_channel=self.weight_kind == "i8")
+
+    def compile(
+        self,
+        model: Imported,
+        options: CompileOptions,
+        samples: Sequence[Mapping[str, np.ndarray]],
+        progress: Progress,
+    ) -> CompiledModel[XdnaArtifact]:
+        from tilewright.targets.xdna.model_compiler import compile_model
+
+        return compile_model(
+            model, self.name, self.array, self.weight_kind, options, samples, progress
+        )
+
+    def read(self, members: Mapping[str, np.ndarray], place: Location) -> XdnaArtifact:
+        from tilewright.targets.xdna.model_members import read_artifact
+
+        return read_artifact(members, place)
+
+    def describe(self) -> Description:
+        array = self.array
+        mode = array.mac["i8"]
+        r, s, t = mode.shape
+        weights = "ternary weights, two bits" if self.weight_kind == "ternary" else "int8 weights"
+        return Description(
+            name=self.name,
+            family="xdna",
+            summary=f"{array.columns} columns of {array.core_rows} cores at "
+            f"{array.clock_hz / 1e9:g} GHz, {weights}",
+            memories=(
+                Memory("ddr", HOST_BYTES, 64, "the host's, behind the shim tiles"),
+                Memory("l2", array.tile["memory"].memory_bytes, 4, "per memory tile"),
+                Memory("l1", array.tile["core"].memory_bytes, 4, "per core"),
+            ),
+            formats=("int8 rows with one scale each", weights, "int32 sums"),
+            modelled=(
+                "descriptors, locks, channels, routes and memories of a design",
+                "values of every transfer and product; time by events",
+            ),
+            not_modelled=(
+                "operations other than products with constant weights: the host's",
+                "time of the host: rounding rows, scaling sums, dispatch",
+            ),
+            units=("cores", "dram", "streams", "controller"),
+            macs_per_cycle=r * s * t / mode.interval * array.core_rows * array.columns,
+        )

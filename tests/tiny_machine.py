@@ -69,7 +69,7 @@ class TinyArtifact:
 
     def _lay_out(self, function: func.FuncOp) -> None:
         block, first, name = function.body.block, len(self.steps), function.sym_name.data
-        names = dict(zip(block.args, texts_of(function, INPUT_PORTS), strict=True))
+        names: Any = dict(zip(block.args, texts_of(function, INPUT_PORTS), strict=True))
         *ops, last = block.ops
         names.update(zip(last.operands, texts_of(function, OUTPUT_PORTS), strict=True))
         for value in (*block.args, *(op.results[0] for op in ops)):

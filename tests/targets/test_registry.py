@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tilewright import extensions
 from tilewright.cli import app
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.targets import registry
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.target import Described, Description, Family, Memory
@@ -80,6 +80,18 @@ def test_an_unknown_target_is_told_what_it_may_have_been() -> None:
     with pytest.raises(TilewrightError) as caught:
         registry.find("atlas-v2")
     assert caught.value.code == "TW0060" and "atlas-v1" in str(caught.value)
+
+
+def test_machines_without_a_compiler_of_models_say_what_they_can_do() -> None:
+    about = Description("study", "study", "a machine to look at", (), (), ())
+    machine = Described(about, "look at it: tilewright study --help")
+    for ask in (
+        lambda: machine.compile(None, None, (), None),  # type: ignore[arg-type]
+        lambda: machine.read({}, Location("model.twb")),
+    ):
+        with pytest.raises(TilewrightError) as caught:
+            ask()
+        assert caught.value.code == "TW0062" and "tilewright study" in str(caught.value)
 
 
 @pytest.mark.usefixtures("installed")

@@ -59,9 +59,12 @@ def window_of(values: Any, call: Call) -> Window:
         kernel = values[call.operands["weight"]].shape[1:3]
     else:
         kernel = options["kernel"]
+    count, height, width, channels = x.shape
+    _, out_height, out_width, out_channels = result.shape
     return Window(
-        *x.shape, *result.shape[1:], tuple(kernel), tuple(options.get("strides", (1, 1))),
-        tuple(options.get("dilations", (1, 1))), tuple(options.get("padding", (0, 0, 0, 0))),
+        count, height, width, channels, out_height, out_width, out_channels, tuple(kernel),
+        tuple(options.get("strides", (1, 1))), tuple(options.get("dilations", (1, 1))),
+        tuple(options.get("padding", (0, 0, 0, 0))),
     )  # fmt: skip
 
 

@@ -316,19 +316,20 @@ def exchanged(
     x, weight = chip.values[call.operands["x"]], chip.values[call.operands["weight"]]
     result = chip.values[call.result]
     options: dict[str, Any] = activation(call, result)
+    scales = np.asarray(1.0 if weight.scale is None else weight.scale)
+    if scales.ndim or {"bias", "factor", "residual"} & call.operands.keys():
+        raise TilewrightError(
+            "TW7083",
+            f"{call.name}: a transposed product has one scale for all weights, and no bias",
+        )
     if x.dtype == "i8":
-        unit = float(np.float64(x.scale) * np.float64(np.max(weight.scale)))  # type: ignore[arg-type]
+        unit = float(np.float64(x.scale) * np.float64(scales))  # type: ignore[arg-type]
         out = float(result.scale) if result.dtype == "i8" else 1.0  # type: ignore[arg-type]
         options["factor"] = float(np.float32(unit / out))
     blocks, chip.row_blocks = chip.row_blocks, ()  # rows of the result are channels
     target = chip.target(result.name, columns, rows, tile)
     chip.row_blocks = blocks
     chip.task("matmul", [weights, left], [target], cycles, tile, summed=x.width, **options)
-
-
-def may_exchange(x: Value, weight: Value, bias: str | None) -> bool:
-    """Whether the transposed result can be had for nothing."""
-    return bias is None and (x.dtype != "i8" or np.ndim(weight.scale) == 0)
 
 
 # --- Sums that grow while their operand is being computed ----------------------------------------

@@ -15,7 +15,6 @@ from tilewright.targets.vpu.scheduling.timeline import Timeline, earliest_togeth
 from tilewright.targets.vpu.tile_graph import DMA, DPU
 
 NEVER = 1 << 60
-_LONG = 4  # times the usual stay
 
 
 class NoRoom(Exception):
@@ -73,10 +72,8 @@ class Residency:
         """Which buffers go to the upper end of memory; what lives together is kept apart."""
         problem, policy = self.problem, self.policy
         high = [False] * len(problem.sizes)
-        if policy.ends in ("kind", "mixed"):
+        if policy.ends == "kind":
             high = [not loaded for loaded in problem.loaded]
-        elif policy.ends == "life":
-            high = self._long_lived()
         elif policy.ends == "parity":
             for task in problem.topological:
                 inputs = [high[root] for root in problem.read_roots[task]]
@@ -85,15 +82,6 @@ class Residency:
         for root in policy.flipped:
             high[root] = not high[root]
         return high
-
-    def _long_lived(self) -> list[bool]:
-        """Which buffers stay for much longer than most: kept together, they split no free space."""
-        spans = []
-        for reads, writes in zip(self.problem.readers, self.problem.writers, strict=True):
-            places = [self.places[task] for task in (*reads, *writes)]
-            spans.append(max(places) - min(places) if places else 0)
-        middle = sorted(spans)[len(spans) // 2] if spans else 0
-        return [span > _LONG * max(1, middle) for span in spans]
 
     def _commit(self, task: int) -> None:
         """Give a task its time; the decoder says how."""
@@ -132,12 +120,7 @@ class Residency:
         size = self.problem.sizes[root]
         if memory.free_bytes < size:
             return None
-        fit = (
-            "first"
-            if self.policy.ends in ("life", "mixed") and self.high[root]
-            else self.policy.fit
-        )
-        return memory.find(size, self.problem.aligns[root], ready, fit, self.high[root])
+        return memory.find(size, self.problem.aligns[root], ready, self.policy.fit, self.high[root])
 
     def _place_free(self, root: int, ready: int) -> bool:
         window = self._free_window(root, ready)

@@ -151,9 +151,7 @@ def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Cho
 @kind("fold")
 def a_result_taken_for_another(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
     """Later readers, and ports, find a result of a loop in another tensor."""
-    tensors = {
-        t for call in folded.calls for t in call.tensors.values() if t.content is None
-    }
+    tensors = {t for call in folded.calls for t in call.tensors.values() if t.content is None}
     outputs = list(parts.lowered.outputs.values())
     found = [
         (out, other)

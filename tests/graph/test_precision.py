@@ -67,6 +67,8 @@ def test_what_a_kept_layer_reads_is_computed_once():
     plain, kept = (
         compile_model(model, profile, CompileOptions(keep=keep)) for keep in ((), ("mlp.down",))
     )
-    assert sum(step.macs for step in kept.artifact.steps) == sum(step.macs for step in plain.artifact.steps)
+    assert sum(step.macs for step in kept.artifact.steps) == sum(
+        step.macs for step in plain.artifact.steps
+    )
     found = verify(kept, original=model)
     assert found.ok and (found.cosine or 0) > 0.998

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.targets.target import Described, Description, Memory
-from tilewright.targets.vpu.machine import DDR_BYTES, preset
+from tilewright.targets.vpu.machine import DDR_BYTES, Machine, preset
+
+if TYPE_CHECKING:
+    from tilewright.targets.vpu.tile_language.machine import VpuTileMachine
 
 
-def find(name: str | Path) -> Described:
+@dataclass(frozen=True)
+class VpuDescribed(Described):
+    """A VPU: tile kernels compile for it, whole models do not yet."""
+
+    machine: Machine
+
+    def tile_machine(self) -> VpuTileMachine:
+        """The machine as the tile language sees it."""
+        from tilewright.targets.vpu.tile_language.machine import VpuTileMachine
+
+        return VpuTileMachine(self.machine)
+
+
+def find(name: str | Path) -> VpuDescribed:
     """A preset by its name."""
     machine = preset(str(name))
     description = Description(
@@ -24,4 +42,5 @@ def find(name: str | Path) -> Described:
         modelled=("order, barriers and addresses of every task", "time by cost formulas, values"),
         not_modelled=("contention inside CMX", "compiling whole models, so far"),
     )
-    return Described(description, "schedule tile graphs instead: tilewright vpu --help")
+    instead = "write tile kernels for it, or schedule tile graphs: tilewright vpu --help"
+    return VpuDescribed(description, instead, machine)

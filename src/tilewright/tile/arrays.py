@@ -205,10 +205,10 @@ def _as_operand(value: Any) -> TileArray | float:
         from tilewright.tile.backend import active
 
         backend = active()
-        if LARGEST[backend.value] <= abs(value) < HUGE:
-            kind, most = backend.value, LARGEST[backend.value]
+        limit, text = LARGEST[backend.value]
+        if limit <= abs(value) < HUGE:
             raise backend.error(
-                "TW1616", f"{value} is beyond the largest {kind} number, {most * 0.998:.3g}"
+                "TW1616", f"{value} is beyond the largest {backend.value} number, {text}"
             )
         return float(value)
     return as_tiles(value)
@@ -266,8 +266,10 @@ def _blank_of_both(family: str, a: TileArray, b: TileArray) -> tuple[bool, bool]
     spread have no edge of their own."""
     down = [x.blank[0] and x.kind not in ONE_ROW for x in (a, b)]
     across = [x.blank[1] and x.kind not in ONE_COLUMN for x in (a, b)]
-    if family == ZERO_OF_ONE:
+    if family == ZERO_OF_ONE and a.backend.value == "bf16":
         return any(down), any(across)
+    if family == ZERO_OF_ONE:  # a narrow format: the other one may well be infinite
+        return all(down), all(across)
     return (all(down), all(across)) if family in ZERO_OF_BOTH else (False, False)
 
 
@@ -442,8 +444,8 @@ def neutral(kind: str, x: Any) -> TileArray:
     return TileArray(backend, cells, backend.value, x.rows, [backend.side] * len(x.columns))
 
 
-def without_edge(x: TileArray) -> TileArray:
-    """Operand tiles with zeros beyond their last column, whatever was computed there."""
+def without_edge(x: TileArray, axis: int = 1) -> TileArray:
+    """Operand tiles with zeros beyond their last column (or row), whatever was computed there."""
     backend = x.backend
     numbers = backend.launcher("dequant", backend.value, "full")
     codes = backend.launcher("requant", x.dtype, "full")
@@ -455,13 +457,17 @@ def without_edge(x: TileArray) -> TileArray:
         def compute() -> Any:
             value = backend.use(cell)
             if x.dtype == backend.value:
-                return inside(backend, value, valid, "sum", 1)
-            return codes(inside(backend, numbers(value), valid, "sum", 1))
+                return inside(backend, value, valid, "sum", axis)
+            return codes(inside(backend, numbers(value), valid, "sum", axis))
 
         return backend.lazily(compute)
 
-    cells = [[made(c, n) for c, n in zip(row, x.columns, strict=True)] for row in x.cells]
-    return TileArray(backend, cells, x.dtype, x.rows, x.columns, blank=(x.blank[0], True))
+    cells = [
+        [made(c, x.columns[place] if axis else x.rows[r]) for place, c in enumerate(row)]
+        for r, row in enumerate(x.cells)
+    ]
+    blank = (x.blank[0], True) if axis else (True, x.blank[1])
+    return TileArray(backend, cells, x.dtype, x.rows, x.columns, blank=blank)
 
 
 def inside(

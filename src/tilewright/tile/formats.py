@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 from tilewright.errors import TilewrightError
 
 OPERAND, VALUE = "operand", "value"
-# From these numbers on a format has infinity only; and what stands in for minus infinity in it:
-# it survives the subtraction of anything that is not huge.
-LARGEST = {"bf16": 3.3961775292304601e38, "f16": 65520.0}
+# Numbers from here on round to infinity, and the largest number as text.
+LARGEST = {"bf16": (3.3961775292304601e38, "3.39e38"), "f16": (65520.0, "65504")}
+# What stands in for minus infinity: it survives the subtraction of anything that is not huge.
 STAND_IN = {"bf16": -3.0e38, "f16": -3.0e4}
+
+
+FINITE = ("fp8", "i8")  # formats that saturate: nothing becomes infinite in them
 
 
 def family(name: str) -> str:

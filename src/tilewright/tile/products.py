@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.tile.arrays import Arithmetic, Cell, TileArray, casts, without_edge
+from tilewright.tile.formats import FINITE, family
 from tilewright.tile.states import Carrier
 
 
@@ -36,10 +37,23 @@ class Product(Arithmetic):
             raise backend.error(
                 "TW1612", f"a product of {self.a.text} and {self.b.text} tiles does not fit"
             )
-        if self.a.columns[-1] < backend.side and not (self.a.blank[1] or self.b.blank[0]):
-            self.a = without_edge(self.a)  # what lies beyond the edge of both would be added
+        if self.a.columns[-1] < backend.side:
+            self._clear_edges()
         self.line = backend.line()
         self.computed: TileArray | None = None
+
+    def _clear_edges(self) -> None:
+        """What lies beyond the edge of both operands would be added. Zeros in one of them make up
+        for anything finite in the other; where a format has infinities, both have to be zero."""
+        a, b = self.a.blank[1], self.b.blank[0]
+        if family(self.a.dtype) in FINITE:
+            if not (a or b):
+                self.a = without_edge(self.a)
+            return
+        if not a:
+            self.a = without_edge(self.a)
+        if not b:
+            self.b = without_edge(self.b, axis=0)
 
     def tiles(self) -> TileArray:
         if self.computed is None:

@@ -45,11 +45,11 @@ def schedule(graph: TileGraph, in_place: bool = True, exact: bool = False) -> Sc
     return best
 
 
-def portfolio(graph: TileGraph, in_place: bool = True) -> Schedule:
+def portfolio(graph: TileGraph, in_place: bool = True, local_search: bool = True) -> Schedule:
     """The best schedule of the orders, policies and local search, without the exact solver."""
     problem = analyse(graph, in_place)
     bound = bounds(problem)
-    return _fastest(problem, plans(problem, bound), bound)
+    return _fastest(problem, plans(problem, bound, local_search), bound)
 
 
 SMALL = 12  # tasks: up to here the exact solver is always asked

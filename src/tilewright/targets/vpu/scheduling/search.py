@@ -30,7 +30,7 @@ _BUDGET = 20_000  # decoded tasks of local search
 _PATIENCE = 400  # its steps without progress
 
 
-def plans(problem: Problem, bound: Bounds) -> list[Plan]:
+def plans(problem: Problem, bound: Bounds, local_search: bool = True) -> list[Plan]:
     """The best plans found, the best first; at least one, or an error that says what is missing."""
     _check_room(problem)
     found = _Pool(problem)
@@ -53,7 +53,7 @@ def plans(problem: Problem, bound: Bounds) -> list[Plan]:
                     found.add(decode(problem, order, policy), order, policy)
     if not found.best:
         _serial_or_fail(problem, found, last_error)
-    if small:
+    if small and local_search:
         _local_search(problem, bound, found)
     return [plan for *_, plan in found.best]
 

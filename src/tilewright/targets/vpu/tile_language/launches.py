@@ -128,7 +128,7 @@ def _binary(
 def _fitting(maker: Maker[T], tile: T, shape: Shape) -> T:
     """A row that is to be a column, or a column that is to be a row: one number for all."""
     own = maker.kind(tile)[1]
-    flat = shape in ((own[0],), (own[0], 1)) and own != shape
+    flat = {own, shape} == {(own[0],), (own[0], 1)}
     return maker.seen_as(tile, shape) if flat else tile
 
 

@@ -9,7 +9,7 @@ from types import CodeType
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.artifact import VpuProgram
 from tilewright.targets.vpu.machine import Machine
-from tilewright.targets.vpu.scheduling.schedule import schedule
+from tilewright.targets.vpu.scheduling.schedule import portfolio, schedule
 from tilewright.targets.vpu.tile_language.compiled import CompiledVpuKernel, image_of
 from tilewright.targets.vpu.tile_language.eager import EagerRun, check_layout, padded
 from tilewright.targets.vpu.tile_language.strands import GraphWriter, Image
@@ -97,7 +97,7 @@ class VpuTileMachine:
         writer = GraphWriter(self.machine, steps, images)
         builder = writer.write()
         graph = builder.graph()
-        made = schedule(graph, exact=exact)
+        made = schedule(graph, exact=True) if exact else portfolio(graph, local_search=False)
         program = VpuProgram(made.tasks, builder.operations())
         return CompiledVpuKernel(
             kernel, layouts, kernel.outputs, writer.used, constants, graph, made, program,

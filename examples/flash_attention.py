@@ -1,5 +1,4 @@
-"""Flash attention, one source for several machines: keys pass by once, the running maximum, sum and
-output stay on the chip. Number formats and the side of a tile are bound when it is compiled.
+"""Flash attention, one source for two machines; formats and tile side are bound by compile.
 
 python examples/flash_attention.py [FOLDER]
 """
@@ -38,7 +37,6 @@ def flash_attention(
 
 
 def exact(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
-    """Attention in double precision; the last row sees the last key."""
     scores = np.einsum("hmd,hnd->hmn", q, k)
     if causal:
         rows, keys = scores.shape[1:]
@@ -47,23 +45,16 @@ def exact(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarr
     return np.einsum("hmn,hnd->hmd", p / p.sum(-1, keepdims=True), v)
 
 
-# Target, formats, and how far fp8, f16 or i8 operands may be off.
-MACHINES = [
-    ("atlas-v1", None, 0.2),
-    ("vpu40", None, 0.01),
-    ("vpu40", {"q": "i8:0.005", "k": "i8:0.035"}, 0.1),
-]
-
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     q, k, v = (random.normal(size=(2, n, 40)) * s for n, s in ((50, 0.15), (70, 1), (70, 1)))
-    for target, formats, allowed in MACHINES:
+    steps = {"q": "i8:0.005", "k": "i8:0.035"}
+    for target, formats in [("atlas-v1", {}), ("vpu40", {}), ("vpu40", steps)]:
         for causal in (False, True):
             made = flash_attention.compile(q, k, v, target=target, formats=formats, causal=causal)
             off = np.abs(made.run(q, k, v).astype(np.float64) - exact(q, k, v, causal)).max()
-            kind = "causal" if causal else "full"
-            print(f"{target} {formats or ''} {kind}: {made.cycles} cycles, off by {off:.4f}")
-            assert off < allowed
-        print("written:", made.timeline(folder / f"flash_attention_{target}.svg"))
+            print(f"{target} {formats} {causal=}: {made.cycles} cycles, off by {off:.4f}")
+            assert off < (0.2 if target == "atlas-v1" else 0.05)
+            made.timeline(folder / f"flash_attention_{target}.svg")

@@ -238,7 +238,7 @@ def _shape(value: SSAValue) -> Shape:
     return tuple(_type(value).get_shape())
 
 
-def _place(static: DenseArrayBase, dynamic: list[int]) -> tuple[int, ...]:
+def _place(static: Any, dynamic: list[int]) -> tuple[int, ...]:
     moving = iter(dynamic)
     return tuple(next(moving) if n == DYNAMIC else int(n) for n in static.get_values())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.tile.layouts import SIDE
+from tilewright.tile.formats import LARGEST
 
 if TYPE_CHECKING:
     from tilewright.tile.backend import Backend
@@ -178,7 +178,6 @@ ZERO_OF_BOTH = frozenset(
     ("elementwise_add", "elementwise_sub", "elementwise_max", "elementwise_min")
 )
 ZERO_OF_ONE = "elementwise_mul"
-LARGEST = 3.3961775292304601e38  # numbers from here on round to infinity
 
 
 def _no_way(what: str, hint: str) -> Exception:
@@ -203,17 +202,27 @@ def _as_operand(value: Any) -> TileArray | float:
     if number is not None:
         return number
     if isinstance(value, (int, float, np.integer, np.floating)):
-        if LARGEST <= abs(value) < HUGE:
-            from tilewright.tile.backend import active
+        from tilewright.tile.backend import active
 
-            raise active().error("TW1616", f"{value} is beyond the largest bf16 number, 3.39e38")
+        backend = active()
+        limit, text = LARGEST[backend.value]
+        if limit <= abs(value) < HUGE:
+            raise backend.error(
+                "TW1616", f"{value} is beyond the largest {backend.value} number, {text}"
+            )
         return float(value)
     return as_tiles(value)
 
 
+def casts(dtype: str) -> str:
+    """The function that makes tiles of a format."""
+    known = {"bf16": "tw.to_bf16", "fp8": "tw.to_fp8", "f16": "tw.to_value"}
+    return known.get(dtype, "tw.to_operand")
+
+
 def _want(x: TileArray, dtype: str) -> None:
     if x.dtype != dtype:
-        cast = "tw.to_bf16" if dtype == "bf16" else "tw.to_fp8"
+        cast = casts(dtype)
         raise x.backend.error(
             "TW1617", f"this operation takes {dtype} tiles, not {x.dtype}", f"use {cast} first"
         )
@@ -223,8 +232,8 @@ def unary(family: str, x: Any, **attributes: Any) -> TileArray:
     """A function of each element (or a cast)."""
     x = as_tiles(x)
     backend = x.backend
-    _want(x, "fp8" if family == "dequant" else "bf16")
-    dtype = "fp8" if family == "requant" else "bf16"
+    _want(x, backend.value if family != "dequant" else _operand_of(x))
+    dtype = backend.operand if family == "requant" else backend.value
     launch = backend.launcher(family, dtype, x.kind, **attributes)
 
     def made(cell: Cell) -> Cell:
@@ -233,6 +242,11 @@ def unary(family: str, x: Any, **attributes: Any) -> TileArray:
     cells = [[made(cell) for cell in row] for row in x.cells]
     blank = x.blank if _keeps_zero(family, attributes) else (False, False)
     return TileArray(backend, cells, dtype, x.rows, x.columns, x.kind, blank=blank)
+
+
+def _operand_of(x: TileArray) -> str:
+    """The format of operands that this tile has, or should have."""
+    return x.dtype if x.backend.machine.formats.is_operand(x.dtype) else x.backend.operand
 
 
 def _keeps_zero(family: str, attributes: dict[str, Any]) -> bool:
@@ -252,8 +266,10 @@ def _blank_of_both(family: str, a: TileArray, b: TileArray) -> tuple[bool, bool]
     spread have no edge of their own."""
     down = [x.blank[0] and x.kind not in ONE_ROW for x in (a, b)]
     across = [x.blank[1] and x.kind not in ONE_COLUMN for x in (a, b)]
-    if family == ZERO_OF_ONE:
+    if family == ZERO_OF_ONE and a.backend.value == "bf16":
         return any(down), any(across)
+    if family == ZERO_OF_ONE:  # a narrow format: the other one may well be infinite
+        return all(down), all(across)
     return (all(down), all(across)) if family in ZERO_OF_BOTH else (False, False)
 
 
@@ -268,11 +284,11 @@ def binary(family: str, a: Any, b: Any) -> TileArray:
         return unary(family, right, scalar_lhs=left)
     if not isinstance(right, TileArray):
         return unary(family, left, scalar_rhs=right)
-    for side in (left, right):
-        _want(side, "bf16")
     backend = left.backend
+    for side in (left, right):
+        _want(side, backend.value)
     down, across, kind = _joined(left, right)
-    launch = backend.launcher(family, "bf16", kind)
+    launch = backend.launcher(family, backend.value, kind)
 
     def made(r: int, c: int) -> Cell:
         def compute() -> Any:
@@ -284,13 +300,13 @@ def binary(family: str, a: Any, b: Any) -> TileArray:
     rows = left.rows if left.kind not in ONE_ROW else right.rows
     columns = left.columns if left.kind not in ONE_COLUMN else right.columns
     blank = _blank_of_both(family, left, right)
-    return TileArray(backend, cells, "bf16", rows, columns, kind, blank=blank)
+    return TileArray(backend, cells, backend.value, rows, columns, kind, blank=blank)
 
 
 def _joined(a: TileArray, b: TileArray) -> tuple[int, int, str]:
     """Grid and kind of the result of an operation on both."""
-    down = {tuple(x.rows) for x in (a, b) if x.kind not in ONE_ROW} or {(SIDE,)}
-    across = {tuple(x.columns) for x in (a, b) if x.kind not in ONE_COLUMN} or {(SIDE,)}
+    down = {tuple(x.rows) for x in (a, b) if x.kind not in ONE_ROW} or {(a.backend.side,)}
+    across = {tuple(x.columns) for x in (a, b) if x.kind not in ONE_COLUMN} or {(a.backend.side,)}
     if len(down) > 1 or len(across) > 1:
         raise a.backend.error(
             "TW1618",
@@ -313,8 +329,8 @@ def spread(x: TileArray, down: int, across: int, kind: str = "full") -> TileArra
     cells = [[made(cell) for cell in row] for row in x.cells]
     cells = [row * across for row in cells] if x.kind in ONE_COLUMN else cells
     cells = cells * down if x.kind in ONE_ROW else cells
-    rows = x.rows if x.kind not in ONE_ROW else [SIDE] * down
-    columns = x.columns if x.kind not in ONE_COLUMN else [SIDE] * across
+    rows = x.rows if x.kind not in ONE_ROW else [backend.side] * down
+    columns = x.columns if x.kind not in ONE_COLUMN else [backend.side] * across
     blank = (x.blank[0] and x.kind not in ONE_ROW, x.blank[1] and x.kind not in ONE_COLUMN)
     return TileArray(backend, cells, x.dtype, rows, columns, blank=blank)
 
@@ -339,9 +355,12 @@ def transpose(x: Any) -> TileArray:
     """Rows and columns of fp8 tiles exchanged."""
     x = as_tiles(x)
     backend = x.backend
-    if x.dtype != "fp8":
+    if not backend.machine.formats.is_operand(x.dtype):
+        wanted = backend.operand
         raise backend.error(
-            "TW1610", f"only fp8 tiles can be transposed, this one is {x.dtype}", "use tw.to_fp8"
+            "TW1610",
+            f"only {wanted} tiles can be transposed, this one is {x.dtype}",
+            f"use {casts(wanted)}",
         )
     if x.kind != "full":
         raise backend.error(
@@ -350,13 +369,13 @@ def transpose(x: Any) -> TileArray:
             "give the tensor a named size, or one of 2 and more, where it is to be a matrix",
         )
     down, across = x.grid
-    launch = backend.launcher("transpose", "fp8", "full", permutation=(1, 0))
+    launch = backend.launcher("transpose", x.dtype, "full", permutation=(1, 0))
 
     def made(cell: Cell) -> Cell:
         return backend.lazily(lambda: launch(backend.use(cell)))
 
     cells = [[made(x.cells[r][c]) for r in range(down)] for c in range(across)]
-    return TileArray(backend, cells, "fp8", x.columns, x.rows, blank=(x.blank[1], x.blank[0]))
+    return TileArray(backend, cells, x.dtype, x.columns, x.rows, blank=(x.blank[1], x.blank[0]))
 
 
 def reduce(kind: str, axis: int, x: Any) -> TileArray:
@@ -367,16 +386,16 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
     """
     x = as_tiles(x)
     backend = x.backend
-    _want(x, "bf16")
+    _want(x, backend.value)
     if x.kind == "number" or x.kind == ("column" if axis == 1 else "row"):
         return x
     if x.kind != "full":
         reduced = reduce(kind, axis, spread(x, len(x.rows), len(x.columns)))
         return replace(spread(reduced, 1, 1, "number"), kind="number")
     combine = {"sum": "elementwise_add", "max": "elementwise_max", "min": "elementwise_min"}[kind]
-    join = backend.launcher(combine, "bf16", "full")
+    join = backend.launcher(combine, backend.value, "full")
     result_kind = "column" if axis == 1 else "row"
-    finish = backend.launcher(f"reduction_{kind}", "bf16", result_kind, axes=(axis,))
+    finish = backend.launcher(f"reduction_{kind}", backend.value, result_kind, axes=(axis,))
     down, across = x.grid
     valid = x.columns if axis == 1 else x.rows
 
@@ -395,9 +414,16 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
 
     if axis == 1:
         return TileArray(
-            backend, [[made(r)] for r in range(down)], "bf16", x.rows, [SIDE], "column"
+            backend,
+            [[made(r)] for r in range(down)],
+            backend.value,
+            x.rows,
+            [backend.side],
+            "column",
         )
-    return TileArray(backend, [[made(c) for c in range(across)]], "bf16", [SIDE], x.columns, "row")
+    return TileArray(
+        backend, [[made(c) for c in range(across)]], backend.value, [backend.side], x.columns, "row"
+    )
 
 
 def neutral(kind: str, x: Any) -> TileArray:
@@ -405,43 +431,50 @@ def neutral(kind: str, x: Any) -> TileArray:
     or minimum ignores; tiles of different steps can then be combined element by element."""
     x = as_tiles(x)
     backend = x.backend
-    _want(x, "bf16")
+    _want(x, backend.value)
     if kind not in ("sum", "max", "min"):
         raise backend.error("TW1616", f'"{kind}" is none of "sum", "max", "min"')
 
     def made(cell: Cell, valid: int) -> Cell:
-        if valid >= SIDE:
+        if valid >= backend.side:
             return cell
         return backend.lazily(lambda: inside(backend, backend.use(cell), valid, kind, 1))
 
     cells = [[made(c, n) for c, n in zip(row, x.columns, strict=True)] for row in x.cells]
-    return TileArray(backend, cells, "bf16", x.rows, [SIDE] * len(x.columns))
+    return TileArray(backend, cells, backend.value, x.rows, [backend.side] * len(x.columns))
 
 
-def without_edge(x: TileArray) -> TileArray:
-    """fp8 tiles with zeros beyond their last column, whatever was computed there."""
+def without_edge(x: TileArray, axis: int = 1) -> TileArray:
+    """Operand tiles with zeros beyond their last column (or row), whatever was computed there."""
     backend = x.backend
-    numbers = backend.launcher("dequant", "bf16", "full")
-    codes = backend.launcher("requant", "fp8", "full")
+    numbers = backend.launcher("dequant", backend.value, "full")
+    codes = backend.launcher("requant", x.dtype, "full")
 
     def made(cell: Cell, valid: int) -> Cell:
-        if valid >= SIDE:
+        if valid >= backend.side:
             return cell
 
         def compute() -> Any:
-            return codes(inside(backend, numbers(backend.use(cell)), valid, "sum", 1))
+            value = backend.use(cell)
+            if x.dtype == backend.value:
+                return inside(backend, value, valid, "sum", axis)
+            return codes(inside(backend, numbers(value), valid, "sum", axis))
 
         return backend.lazily(compute)
 
-    cells = [[made(c, n) for c, n in zip(row, x.columns, strict=True)] for row in x.cells]
-    return TileArray(backend, cells, "fp8", x.rows, x.columns, blank=(x.blank[0], True))
+    cells = [
+        [made(c, x.columns[place] if axis else x.rows[r]) for place, c in enumerate(row)]
+        for r, row in enumerate(x.cells)
+    ]
+    blank = (x.blank[0], True) if axis else (True, x.blank[1])
+    return TileArray(backend, cells, x.dtype, x.rows, x.columns, blank=blank)
 
 
 def inside(
     backend: Backend, value: Any, valid: int, kind: str, axis: int, shape: str = "full"
 ) -> Any:
     """The tile with everything beyond `valid` replaced by what the reduction ignores."""
-    if valid >= SIDE:
+    if valid >= backend.side:
         return value
     for bound in ("max", "min") if kind == "sum" else (kind,):
         # A maximum ignores what was lowered to minus infinity; a sum what was clamped to 0.
@@ -449,5 +482,5 @@ def inside(
         outer = 0.0 if kind == "sum" else -inner
         limit = backend.edge(valid, inner, outer, axis)
         family = "elementwise_min" if bound == "max" else "elementwise_max"
-        value = backend.launcher(family, "bf16", shape)(value, limit)
+        value = backend.launcher(family, backend.value, shape)(value, limit)
     return value

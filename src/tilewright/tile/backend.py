@@ -14,7 +14,6 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.tile.arrays import Cell, TileArray
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.layouts import SIDE
 from tilewright.tile.machine import TileMachine
 
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ class Backend:
 
     def __init__(self, machine: TileMachine, code: CodeType) -> None:
         self.machine, self.code = machine, code
+        self.side = machine.side  # of a tile
+        self.operand, self.value = machine.formats.operand, machine.formats.value
         self.units = machine.units
         self.stationary = "weights"
         self.depth = 2
@@ -167,11 +168,11 @@ class Backend:
 
     def edge(self, valid: int, inner: float, outer: float, axis: int) -> Any:
         """A tile with `inner` up to `valid` along the axis and `outer` beyond it."""
-        line = np.where(np.arange(SIDE) < valid, inner, outer)
+        line = np.where(np.arange(self.side) < valid, inner, outer)
         ends = f"{inner:g}_{outer:g}".replace("-", "minus").replace("+", "").replace(".", "p")
         name = f"edge_{axis}_{valid}_{ends}"
         if axis == 1:
             tensor = self.constant_tensor(name, lambda: line)
             return self.read(tensor, [0], "row")
-        tensor = self.constant_tensor(name, lambda: np.repeat(line[:, None], SIDE, axis=1))
+        tensor = self.constant_tensor(name, lambda: np.repeat(line[:, None], self.side, axis=1))
         return self.read(tensor, [0, 0], "full")

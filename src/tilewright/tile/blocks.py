@@ -22,6 +22,7 @@ class Block:
     variable: Any = None  # counts elements
     shift: int | None = None  # elements further on, for windows over rows
     outer: tuple[Any, ...] = ()  # variables of the blocks it lies in, see `within`
+    side: int = SIDE  # of a tile
 
     def __add__(self, elements: int) -> Block:
         """The same block so many elements further on: `x[m + 1, :]` under a window."""
@@ -35,8 +36,8 @@ class Block:
     def valid(self, index: int) -> int:
         """Elements of tile `index` that are inside the dimension."""
         if self.variables:
-            return SIDE
-        return max(0, min(SIDE, self.extent - (self.start + index) * SIDE))
+            return self.side
+        return max(0, min(self.side, self.extent - (self.start + index) * self.side))
 
     @property
     def variables(self) -> tuple[Any, ...]:
@@ -47,7 +48,7 @@ class Block:
         """A block of a block: `for r in tw.grid(m.size): x[r.within(m), :]`."""
         from tilewright.tile.backend import active
 
-        if -(-self.extent // SIDE) > block.tiles:
+        if -(-self.extent // self.side) > block.tiles:
             raise active().error(
                 "TW1604",
                 f"blocks of {self.extent} elements do not lie within a block of {block.size}",
@@ -103,5 +104,5 @@ class Single:
         return Single(self.start // count, (), self.last // count)
 
 
-def whole(extent: int) -> Block:
-    return Block(0, -(-extent // SIDE), extent)
+def whole(extent: int, side: int = SIDE) -> Block:
+    return Block(0, -(-extent // side), extent, side=side)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.tile.backend import running
+from tilewright.tile.formats import OPERAND, VALUE
+from tilewright.tile.formats import family as family_of
 from tilewright.tile.layouts import Layout
-from tilewright.tile.machine import DEFAULT, machine_of
+from tilewright.tile.machine import DEFAULT, TileMachine, machine_of
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
@@ -87,12 +89,13 @@ class Kernel:
                     f"{name}: float = 1.0",
                 )
             spec = specs[name] = parameter.annotation
-            if spec.dtype == "fp8" and (len(spec.sizes) == 1 or spec.order == "rows"):
+            wide = {"fp8": "bf16", OPERAND: VALUE}.get(spec.dtype)
+            if wide and (len(spec.sizes) == 1 or spec.order == "rows"):
                 raise TilewrightError(
                     "TW1621",
-                    f"parameter {name} of {self.name} is a vector of fp8, vectors are bf16",
+                    f"parameter {name} of {self.name} is a vector of {spec.dtype}, vectors are {wide}",
                     self.location,
-                    "store it as bf16, or as a matrix of one row",
+                    f"store it as {wide}, or as a matrix of one row",
                 )
         if not specs:
             raise TilewrightError(
@@ -187,8 +190,11 @@ class Kernel:
             for n, a in zip(names, arrays, strict=True)
         }
 
-    def layouts(self, shapes: dict[str, Any]) -> dict[str, Layout]:
-        """Every parameter in DRAM, given input shapes or sizes by name."""
+    def layouts(
+        self, shapes: dict[str, Any], machine: TileMachine | None = None
+    ) -> dict[str, Layout]:
+        """Every parameter in DRAM, given input shapes or sizes by name, as a machine keeps it."""
+        machine = machine or machine_of(DEFAULT)
         known = dict(self.known_sizes)
         symbols = {s for spec in self.specs.values() for s in spec.sizes if isinstance(s, str)}
         try:
@@ -217,15 +223,53 @@ class Kernel:
                     self.location,
                     f"give the size by name: compile({missing[0]}=64)",
                 )
-            layouts[name] = Layout(shape, spec.dtype, spec.order, spec.arrangement)
+            dtype = self._format(name, spec, machine)
+            layouts[name] = Layout(shape, dtype, spec.order, spec.arrangement, machine.side)
         return layouts
+
+    def _format(self, name: str, spec: TensorSpec, machine: TileMachine) -> str:
+        """The number format of a parameter on a machine."""
+        formats = machine.formats
+        for chosen, given in formats.chosen:
+            if chosen not in self.specs or self.specs[chosen].dtype not in (OPERAND, VALUE):
+                raise TilewrightError(
+                    "TW1652",
+                    f"{self.name} has no parameter {chosen} whose format could be {given}",
+                    self.location,
+                    "formats are bound for parameters annotated tw.operand and tw.value",
+                )
+        dtype = formats.of(name, spec.dtype)
+        if family_of(dtype) not in formats.families:
+            raise TilewrightError(
+                "TW1653",
+                f"parameter {name} of {self.name} is {dtype}, which {machine.name} does not have",
+                self.location,
+                f'write {name}: tw.operand["M", "K"] or tw.value["M", "N"], which every machine has',
+            )
+        vector = len(spec.sizes) == 1 or spec.order == "rows"
+        if dtype != formats.value and (vector or spec.dtype == VALUE):
+            raise TilewrightError(
+                "TW1652", f"parameter {name} of {self.name} cannot be {dtype}", self.location,
+                f"only matrices annotated tw.operand can: it is {formats.value}",
+            )  # fmt: skip
+        return dtype
 
     # --- compiling ----------------------------------------------------------------------
 
     def compile(
-        self, *inputs: Any, target: Any = DEFAULT, exact: bool = False, **shapes: Any
+        self,
+        *inputs: Any,
+        target: Any = DEFAULT,
+        exact: bool = False,
+        formats: Mapping[str, str] | None = None,
+        side: int | None = None,
+        **shapes: Any,
     ) -> Any:
         """The program for these inputs: arrays, or shapes and sizes by name.
+
+        formats: number formats of parameters annotated tw.operand, by name, and of what
+        tw.to_operand makes: {"q": "i8:0.02", "operand": "f16"}. side: of a tile, where the
+        machine leaves a choice.
 
         With `exact`, a solver looks for a better order of short kernels and proves a bound.
 
@@ -237,39 +281,66 @@ class Kernel:
             target, inputs = inputs[0], inputs[1:]
         chosen, shapes = self._split(shapes)
         with within_memory(f"compiling {self.name}", self.location):
-            return machine_of(target).compile_kernel(chosen, self._given(inputs, shapes), exact)
+            machine = machine_of(target).bound(formats, side)
+            return machine.compile_kernel(chosen, self._given(inputs, shapes, machine), exact)
 
-    def ir(self, *inputs: Any, target: Any = DEFAULT, **shapes: Any) -> str:
+    def ir(
+        self,
+        *inputs: Any,
+        target: Any = DEFAULT,
+        formats: Mapping[str, str] | None = None,
+        side: int | None = None,
+        **shapes: Any,
+    ) -> str:
         """The traced npu_schedule module as text, without compiling it."""
         chosen, shapes = self._split(shapes)
-        return str(machine_of(target).trace(chosen, self._given(inputs, shapes)).module)
+        machine = machine_of(target).bound(formats, side)
+        return str(machine.trace(chosen, self._given(inputs, shapes, machine)).module)
 
-    def _given(self, inputs: tuple[Any, ...], shapes: dict[str, Any]) -> dict[str, Layout]:
-        return self.layouts({**self.shapes_of(inputs), **shapes} if inputs else shapes)
+    def _given(
+        self, inputs: tuple[Any, ...], shapes: dict[str, Any], machine: TileMachine
+    ) -> dict[str, Layout]:
+        return self.layouts({**self.shapes_of(inputs), **shapes} if inputs else shapes, machine)
 
-    def __call__(self, *arrays: np.ndarray, target: Any = DEFAULT, **more: Any) -> Any:
+    def __call__(
+        self,
+        *arrays: np.ndarray,
+        target: Any = DEFAULT,
+        formats: Mapping[str, str] | None = None,
+        side: int | None = None,
+        **more: Any,
+    ) -> Any:
         """Compile for these arrays, once per shape, and run on the simulator.
 
         more: constants, and sizes that no array has.
         """
         chosen, sizes = self._split(more)
         if chosen is not self:
-            return chosen(*arrays, target=target, **sizes)
-        machine = machine_of(target)
+            return chosen(*arrays, target=target, formats=formats, side=side, **sizes)
+        machine = machine_of(target).bound(formats, side)
         shapes = {**self.shapes_of(arrays), **sizes}
         key = (machine, tuple(shapes.items()))
         if key not in self._cache:
             given: dict[str, Any] = dict(shapes)
-            self._cache[key] = self.compile(target=target, **given)
+            self._cache[key] = self.compile(target=target, formats=formats, side=side, **given)
         return self._cache[key].run(*arrays)
 
     # --- eager --------------------------------------------------------------------------
 
-    def eager(self, *arrays: np.ndarray, profile: Any = DEFAULT, **more: Any) -> Any:
+    def eager(
+        self,
+        *arrays: np.ndarray,
+        profile: Any = None,
+        target: Any = DEFAULT,
+        formats: Mapping[str, str] | None = None,
+        side: int | None = None,
+        **more: Any,
+    ) -> Any:
         """Run the function on numpy arrays, step by step, with the machine's arithmetic."""
         chosen, sizes = self._split(more)
-        layouts = self.layouts({**self.shapes_of(arrays), **sizes})
-        runner = machine_of(profile).eager(self.code)
+        machine = machine_of(target if profile is None else profile).bound(formats, side)
+        layouts = self.layouts({**self.shapes_of(arrays), **sizes}, machine)
+        runner = machine.eager(self.code)
         tensors = self.tensors(runner, layouts)
         with within_memory(f"running {self.name}", self.location):
             for name, tensor in tensors.items():

@@ -35,6 +35,7 @@ class Layout:
     dtype: str
     order: str = "tiles"  # or "panels", "rows", "halves"
     arrangement: Arrangement | None = None
+    side: int = SIDE  # of a tile; bytes are laid out for tiles of 32 only
 
     @property
     def given(self) -> tuple[int, ...]:
@@ -68,16 +69,16 @@ class Layout:
     def padded(self) -> tuple[int, ...]:
         """The shape with its tile dimensions grown to whole tiles."""
         down, across = self.grid
-        tail = (across * SIDE,) if self.is_vector else (down * SIDE, across * SIDE)
+        tail = (across * self.side,) if self.is_vector else (down * self.side, across * self.side)
         if self.order == "halves":
-            tail = (down * SIDE, SIDE // 2)
+            tail = (down * self.side, self.side // 2)
         return (*self.leading, *tail)
 
     @property
     def grid(self) -> tuple[int, int]:
         """Tiles down and across."""
         rows, columns = self.matrix
-        return -(-rows // SIDE), -(-columns // SIDE)
+        return -(-rows // self.side), -(-columns // self.side)
 
     @property
     def tile_bytes(self) -> int:

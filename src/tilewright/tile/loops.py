@@ -9,14 +9,25 @@ import numpy as np
 
 from tilewright.tile.backend import Backend, active
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.layouts import SIDE
 
 
-def _check_size(backend: Backend, size: int) -> None:
-    if not isinstance(size, int) or size < SIDE or size % SIDE:
+def side() -> int:
+    """The side of a tile on the machine that the kernel is compiled for; blocks are multiples."""
+    return active().side
+
+
+def _size(backend: Backend, size: int | None) -> int:
+    """The size of a block, checked; one tile where none is given."""
+    side = backend.side
+    if size is None:
+        return side
+    if not isinstance(size, int) or size < side or size % side:
         raise backend.error(
-            "TW1623", f"a block of {size} elements is not a multiple of {SIDE}", "use 32, 64, 96, …"
+            "TW1623",
+            f"a block of {size} elements is not a multiple of {side}",
+            f"use {side}, {2 * side}, {3 * side}, …",
         )
+    return size
 
 
 def _extent(backend: Backend, extent: Any) -> int:
@@ -33,7 +44,7 @@ def _check_unroll(backend: Backend, unroll: Any) -> None:
 
 
 def grid(
-    extent: int, size: int = SIDE, unroll: bool | int = False, padded: bool = False
+    extent: int, size: int | None = None, unroll: bool | int = False, padded: bool = False
 ) -> Iterator[Block]:
     """Blocks of `size` elements along a dimension: a loop of the program, and what is left.
 
@@ -44,14 +55,16 @@ def grid(
     """
     backend = active()
     extent = _extent(backend, extent)
-    _check_size(backend, size)
+    size = _size(backend, size)
     _check_unroll(backend, unroll)
     if unroll is False:
         unroll = -(-backend.depth // 2)
     return backend.blocks(extent, size, unroll, padded)
 
 
-def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> Iterator[Block]:
+def steps(
+    extent: int, size: int | None = None, unroll: bool | int | None = None
+) -> Iterator[Block]:
     """Blocks along a dimension that are added up or carried on, one after the other.
 
     Up to 64 are written out in one body; more become a loop with 8 of them in its body. Where
@@ -60,7 +73,7 @@ def steps(extent: int, size: int = SIDE, unroll: bool | int | None = None) -> It
     """
     backend = active()
     extent = _extent(backend, extent)
-    _check_size(backend, size)
+    size = _size(backend, size)
     if unroll is None:
         limit = backend.step_limit
         unroll = True if extent // size <= limit else max(1, limit // 8)

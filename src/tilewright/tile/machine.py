@@ -5,6 +5,7 @@ Names of machines are looked up by the registry of targets, which is not known h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,7 @@ from tilewright import extensions
 if TYPE_CHECKING:
     from types import CodeType
 
+    from tilewright.tile.formats import Formats
     from tilewright.tile.kernel import Kernel
     from tilewright.tile.layouts import Layout
     from tilewright.tile.recorder import Recorder
@@ -50,6 +52,17 @@ class TileMachine(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def side(self) -> int:
+        """The side of a tile."""
+        ...
+
+    @property
+    def formats(self) -> Formats: ...
+    def bound(self, formats: Mapping[str, str] | None, side: int | None) -> TileMachine:
+        """The same machine with formats and the side of tiles bound."""
+        ...
+
     @property
     def units(self) -> tuple[int, ...]:
         """The matrix unit of each of a few products that share an operand."""

@@ -18,10 +18,10 @@ from tilewright.tile.arrays import (
 )
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.layouts import SIDE
+from tilewright.tile.formats import STAND_IN
 from tilewright.tile.products import Product, chain
 
-LOWEST = -3.0e38  # stands in for minus infinity: it survives a subtraction
+LOWEST = STAND_IN["bf16"]
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> TileArray:
@@ -43,7 +43,7 @@ def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
     tiles = as_tiles(x)
     backend = tiles.backend
     kept, kind = np.asarray(rows, bool), tiles.kind
-    if kept.shape != (len(tiles.rows) * SIDE,) or tiles.kind == "row":
+    if kept.shape != (len(tiles.rows) * backend.side,) or tiles.kind == "row":
         raise backend.error(
             "TW1643", f"{kept.size} rows to keep of a tile of {tiles.text}", "32 for each tile down"
         )
@@ -55,27 +55,29 @@ def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
         def compute() -> Any:
             upper = _limit(backend, line, np.inf, other)
             if other == 0:
-                lower = backend.launcher("elementwise_neg", "bf16", "column")(upper)
+                lower = backend.launcher("elementwise_neg", backend.value, "column")(upper)
             else:
                 lower = _limit(backend, line, -np.inf, other)
             # In this order what is not kept becomes +0, never -0: of equals the second one counts.
-            value = backend.launcher("elementwise_max", "bf16", kind)(backend.use(cell), lower)
-            return backend.launcher("elementwise_min", "bf16", kind)(value, upper)
+            value = backend.launcher("elementwise_max", backend.value, kind)(
+                backend.use(cell), lower
+            )
+            return backend.launcher("elementwise_min", backend.value, kind)(value, upper)
 
         return backend.lazily(compute)
 
     cells = [
-        [made(cell, kept[r * SIDE : r * SIDE + SIDE]) for cell in row]
+        [made(cell, kept[r * backend.side : r * backend.side + backend.side]) for cell in row]
         for r, row in enumerate(tiles.cells)
     ]
-    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns, tiles.kind)
+    return TileArray(backend, cells, backend.value, tiles.rows, tiles.columns, tiles.kind)
 
 
 def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
     """One number per row: `beyond` where the row is kept."""
     pattern = int("".join("01"[int(kept)] for kept in line), 2)
     name = f"keep_{pattern:08x}_{'up' if beyond > 0 else 'down'}_{other:g}"
-    limit = np.repeat(np.where(line, beyond, other)[:, None], SIDE // 2, axis=1)
+    limit = np.repeat(np.where(line, beyond, other)[:, None], backend.side // 2, axis=1)
     return backend.read(backend.constant_tensor(name, lambda: limit, "halves"), [0, 0], "column")
 
 
@@ -100,27 +102,27 @@ def causal(
         raise backend.error(
             "TW1643", f"scores of {x.text} for blocks of {rows.size}x{columns.size}"
         )
-    add = backend.launcher("elementwise_add", "bf16", "full")
+    add = backend.launcher("elementwise_add", backend.value, "full")
 
     def made(r: int, c: int) -> Cell:
         place = _difference(rows, columns, r, c)
-        if isinstance(place, int) and place + SIDE - 1 <= shift:
+        if isinstance(place, int) and place + backend.side - 1 <= shift:
             return x.cells[r][c]  # everything is seen
-        low = -np.inf if infinite else LOWEST
+        low = -np.inf if infinite else STAND_IN[backend.value]
         cell = backend.lazily(lambda: _mask(backend, rows, columns, place, shift, low))
-        mask = TileArray(backend, [[cell]], "bf16", [SIDE], [SIDE])
+        mask = TileArray(backend, [[cell]], backend.value, [backend.side], [backend.side])
         if infinite and x.grid == (1, 1) and isinstance(place, int):  # few tiles need a mask
             return hiding(scores, mask).cells[0][0]
         return backend.lazily(lambda: add(backend.use(x.cells[r][c]), backend.use(cell)))
 
     down, across = x.grid
     cells = [[made(r, c) for c in range(across)] for r in range(down)]
-    return TileArray(backend, cells, "bf16", x.rows, x.columns)
+    return TileArray(backend, cells, backend.value, x.rows, x.columns)
 
 
 def _difference(rows: Block, columns: Block, r: int, c: int) -> int | Single:
     """Column of a tile's first element minus its row, where both are known or as loops go."""
-    start = (columns.start + c - rows.start - r) * SIDE
+    start = (columns.start + c - rows.start - r) * rows.side
     terms = [(variable, 1) for variable in columns.variables]
     terms += [(variable, -1) for variable in rows.variables]
     return Single(start, tuple(terms)) if terms else start
@@ -131,34 +133,38 @@ def _mask(
 ) -> Any:
     """The tile to add: which columns of it are seen depends on column minus row only, so one
     strip of tiles serves all places."""
-    last_row = -(-rows.extent // SIDE) * SIDE
-    last_column = -(-columns.extent // SIDE) * SIDE
+    side = backend.side
+    last_row = -(-rows.extent // side) * side
+    last_column = -(-columns.extent // side) * side
 
     def strip() -> np.ndarray:
-        row = np.arange(SIDE)[:, None]
-        column = np.arange(-last_row + SIDE, last_column)[None, :]
-        count = (last_row + last_column) // SIDE - 1
+        row = np.arange(side)[:, None]
+        column = np.arange(-last_row + side, last_column)[None, :]
+        count = (last_row + last_column) // side - 1
         tiles = []
         for k in range(count):
-            first = column[0, 0] + k * SIDE
-            seen = first + np.arange(SIDE)[None, :] - row <= shift
+            first = column[0, 0] + k * side
+            seen = first + np.arange(side)[None, :] - row <= shift
             tiles.append(np.where(seen, 0.0, low))
         return np.concatenate(tiles, axis=1)
 
     name = f"causal_{rows.extent}_{columns.extent}_{shift}"
-    tensor = backend.constant_tensor(name if low == LOWEST else f"{name}_infinite", strip)
-    origin = last_row - SIDE
+    tensor = backend.constant_tensor(name if np.isfinite(low) else f"{name}_infinite", strip)
+    origin = last_row - side
     return backend.read(tensor, [0, place + origin], "full")
 
 
 def beyond(extent: int) -> TileArray | None:
     """Minus infinities that hide the columns of a last tile beyond the edge, kept in VMEM; None
     where all tiles are whole."""
-    backend, valid = active(), extent % SIDE
+    backend = active()
+    valid = extent % backend.side
     if not valid:
         return None
     cell = backend.lazily(lambda: backend.edge(valid, 0.0, -np.inf, axis=1))
-    return kept_in_memory(TileArray(backend, [[cell]], "bf16", [SIDE], [SIDE]))
+    return kept_in_memory(
+        TileArray(backend, [[cell]], backend.value, [backend.side], [backend.side])
+    )
 
 
 def hiding(scores: Operand, mask: TileArray) -> TileArray:
@@ -179,8 +185,8 @@ def beyond_edges(x: Operand, number: float) -> TileArray:
     is NaN."""
     tiles = as_tiles(x)
     backend, kind = tiles.backend, tiles.kind
-    least = backend.launcher("elementwise_min", "bf16", kind)
-    most = backend.launcher("elementwise_max", "bf16", kind)
+    least = backend.launcher("elementwise_min", backend.value, kind)
+    most = backend.launcher("elementwise_max", backend.value, kind)
 
     def made(cell: Cell, edges: list[tuple[int, int]]) -> Cell:
         def compute() -> Any:
@@ -195,8 +201,8 @@ def beyond_edges(x: Operand, number: float) -> TileArray:
     def edges(r: int, c: int) -> list[tuple[int, int]]:
         rows = [] if kind == "row" else [(0, tiles.rows[r])]
         columns = [] if kind == "column" else [(1, tiles.columns[c])]
-        return [(axis, valid) for axis, valid in rows + columns if valid < SIDE]
+        return [(axis, valid) for axis, valid in rows + columns if valid < backend.side]
 
     down, across = tiles.grid
     cells = [[made(tiles.cells[r][c], edges(r, c)) for c in range(across)] for r in range(down)]
-    return TileArray(backend, cells, "bf16", tiles.rows, tiles.columns, kind)
+    return TileArray(backend, cells, backend.value, tiles.rows, tiles.columns, kind)

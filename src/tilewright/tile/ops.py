@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewright.tile import arrays
 from tilewright.tile.arrays import Operand, TileArray, binary, unary
-from tilewright.tile.backend import active
+from tilewright.tile.backend import Backend, active
+from tilewright.tile.formats import OPERAND, VALUE
 from tilewright.tile.products import Accumulation
 from tilewright.tile.states import State
 from tilewright.tile.tensors import Tensor
@@ -30,29 +31,37 @@ def accumulator(start: Operand, unit: int | None = None) -> Accumulation:
     """An accumulator that starts as bf16 tiles, such as a sum that was begun before."""
     found = zeros(unit)
     found.held = arrays.as_tiles(start)
-    if found.held.dtype != "bf16":
+    wanted = active().value
+    if found.held.dtype != wanted:
         raise active().error(
             "TW1647",
-            f"an accumulator holds bf16, this tile is {found.held.dtype}",
-            "use tw.to_bf16",
+            f"an accumulator holds {wanted}, this tile is {found.held.dtype}",
+            f"use {arrays.casts(wanted)}",
         )
     return found
 
 
 def ones() -> TileArray:
-    """An fp8 tile of ones; multiplying by it sums rows on a matrix unit."""
+    """An operand tile of ones; multiplying by it sums rows on a matrix unit."""
     backend = active()
-    launch = backend.launcher("fill", "fp8", "full", value=1.0)
-    return TileArray(backend, [[backend.lazily(launch)]], "fp8", [arrays.SIDE], [arrays.SIDE])
+    return _filled(backend, 1.0, backend.operand)
 
 
-def full(value: float, dtype: str = "bf16") -> TileArray:
-    """A tile of 32x32 equal numbers."""
+def full(value: float, dtype: str = VALUE) -> TileArray:
+    """A tile of equal numbers: values, or "operand" for products."""
     backend = active()
-    if dtype not in ("bf16", "fp8"):
-        raise backend.error("TW1617", f"tiles are bf16 or fp8, not {dtype}")
-    launch = backend.launcher("fill", dtype, "full", value=float(value))
-    return TileArray(backend, [[backend.lazily(launch)]], dtype, [arrays.SIDE], [arrays.SIDE])
+    dtype = {VALUE: backend.value, OPERAND: backend.operand}.get(dtype, dtype)
+    if dtype not in (backend.value, backend.operand):
+        raise backend.error(
+            "TW1617", f"tiles are {backend.value} or {backend.operand}, not {dtype}"
+        )
+    return _filled(backend, float(value), dtype)
+
+
+def _filled(backend: Backend, value: float, dtype: str) -> TileArray:
+    launch = backend.launcher("fill", dtype, "full", value=value)
+    whole = [backend.side]
+    return TileArray(backend, [[backend.lazily(launch)]], dtype, whole, whole)
 
 
 def park(x: Operand) -> TileArray:
@@ -144,6 +153,26 @@ def transpose(x: Operand) -> TileArray:
     return arrays.transpose(x)
 
 
+def to_operand(x: Operand, scale: Operand | None = None) -> TileArray:
+    """x times a scale in the machine's format of operands: fp8, f16 or whole numbers in steps."""
+    backend = active()
+    if backend.operand == "fp8":
+        return to_fp8(x, scale)
+    if scale is not None:
+        x = binary("elementwise_mul", x, scale if _number(scale) is None else _number(scale) or 1.0)
+    return arrays.as_tiles(x) if backend.operand == backend.value else unary("requant", x)
+
+
+def to_value(x: Operand, scale: Operand | None = None) -> TileArray:
+    """Operand tiles in the machine's format of values, divided by a scale."""
+    backend = active()
+    if backend.value == "bf16":
+        return to_bf16(x, scale)
+    tiles = arrays.as_tiles(x)
+    made = tiles if tiles.dtype == backend.value else unary("dequant", tiles)
+    return made if scale is None else binary("elementwise_div", made, scale)
+
+
 def to_fp8(x: Operand, scale: Operand | None = None) -> TileArray:
     """fp8 of x times a scale; beyond ±448 it saturates.
 
@@ -151,6 +180,7 @@ def to_fp8(x: Operand, scale: Operand | None = None) -> TileArray:
     bf16, and a row or column of scales multiply on the vector unit first. To quantise in steps of
     s, the scale is 1 / s.
     """
+    _has("fp8", OPERAND)
     number = _number(scale)
     if number is None and scale is not None:
         return unary("requant", binary("elementwise_mul", x, scale))
@@ -162,12 +192,24 @@ def to_fp8(x: Operand, scale: Operand | None = None) -> TileArray:
 def to_bf16(x: Operand, scale: Operand | None = None) -> TileArray:
     """bf16 of fp8 tiles, divided by a scale: a number (its reciprocal is rounded to bf16), or a
     row or column of them."""
+    _has("bf16", VALUE)
     number = _number(scale)
     if number is None and scale is not None:
         return binary("elementwise_div", unary("dequant", x), scale)
     if number is None or _in_register(number):
         return unary("dequant", x, **_register(number))
     return binary("elementwise_mul", unary("dequant", x), 1 / number)
+
+
+def _has(dtype: str, role: str) -> None:
+    """The machine has this format."""
+    backend = active()
+    if dtype not in backend.machine.formats.families:
+        raise backend.error(
+            "TW1617",
+            f"{backend.machine.name} has no {dtype}",
+            f"use tw.to_{role}, which is any machine's",
+        )
 
 
 SMALLEST, LARGEST = 2.0**-126, 3.3895313892515355e38  # normal bf16 numbers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.tile.arrays import Arithmetic, Cell, TileArray, without_edge
-from tilewright.tile.layouts import SIDE
+from tilewright.tile.arrays import Arithmetic, Cell, TileArray, casts, without_edge
+from tilewright.tile.formats import FINITE, family
 from tilewright.tile.states import Carrier
 
 
@@ -19,21 +19,41 @@ class Product(Arithmetic):
 
     def __post_init__(self) -> None:
         backend = self.a.backend
+        formats = backend.machine.formats
         for side in (self.a, self.b):
-            if side.dtype != "fp8":
+            if not formats.is_operand(side.dtype):
                 raise backend.error(
                     "TW1611",
-                    f"a matrix product takes fp8 tiles, this one is {side.dtype}",
-                    "use tw.to_fp8 first",
+                    f"a matrix product takes {backend.operand} tiles, this one is {side.dtype}",
+                    f"use {casts(backend.operand)} first",
                 )
+        if not formats.multiplies(self.a.dtype, self.b.dtype):
+            raise backend.error(
+                "TW1611",
+                f"a matrix product does not take {self.a.dtype} and {self.b.dtype} tiles",
+                "bind both to formats that go together: compile(formats=...)",
+            )
         if self.a.columns != self.b.rows:
             raise backend.error(
                 "TW1612", f"a product of {self.a.text} and {self.b.text} tiles does not fit"
             )
-        if self.a.columns[-1] < SIDE and not (self.a.blank[1] or self.b.blank[0]):
-            self.a = without_edge(self.a)  # what lies beyond the edge of both would be added
+        if self.a.columns[-1] < backend.side:
+            self._clear_edges()
         self.line = backend.line()
         self.computed: TileArray | None = None
+
+    def _clear_edges(self) -> None:
+        """What lies beyond the edge of both operands would be added. Zeros in one of them make up
+        for anything finite in the other; where a format has infinities, both have to be zero."""
+        a, b = self.a.blank[1], self.b.blank[0]
+        if family(self.a.dtype) in FINITE:
+            if not (a or b):
+                self.a = without_edge(self.a)
+            return
+        if not a:
+            self.a = without_edge(self.a)
+        if not b:
+            self.b = without_edge(self.b, axis=0)
 
     def tiles(self) -> TileArray:
         if self.computed is None:
@@ -134,7 +154,7 @@ class Accumulation(Carrier):
             cells = [[self.backend.made(value) for value in row] for row in values]
             blank = _blank(self.products, self.held)
             self.held = TileArray(
-                self.backend, cells, "bf16", first.a.rows, first.b.columns, blank=blank
+                self.backend, cells, self.backend.value, first.a.rows, first.b.columns, blank=blank
             )
             self.next, self.steps = None, 0
         self.products = []
@@ -175,7 +195,7 @@ def chain(products: list[Product], start: TileArray | None) -> TileArray:
         for place, (r, c) in enumerate(group):
             cells[r][c] = backend.lazily(lambda line=line, place=place: line.result(place))
     blank = _blank(products, start)
-    return TileArray(backend, cells, "bf16", rows, columns, blank=blank)
+    return TileArray(backend, cells, backend.value, rows, columns, blank=blank)
 
 
 def _blank(products: list[Product], start: TileArray | None) -> tuple[bool, bool]:

@@ -35,8 +35,10 @@ from tilewright.dialects.xdsl_api import (
     arith,
     bf16,
     f8E4M3FN,
+    f16,
     f64,
     func,
+    i8,
     i32,
     i64,
     tensor,
@@ -47,20 +49,14 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.errors import TilewrightError
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Single
-from tilewright.tile.layouts import SIDE, Layout
+from tilewright.tile.formats import family as family_of
+from tilewright.tile.layouts import Layout
 from tilewright.tile.machine import TileMachine
 from tilewright.tile.states import Carrier
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
-ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN}
-SHAPES = {
-    "full": (SIDE, SIDE),
-    "row": (SIDE,),
-    "column": (SIDE, 1),
-    "half": (SIDE, SIDE // 2),
-    "number": (SIDE, 1),
-}
+ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN, "f16": f16, "i8": i8}
 INDEX = IndexType()
 DYNAMIC = -(2**63)
 
@@ -94,6 +90,14 @@ class Recorder(Backend):
     def __init__(self, machine: TileMachine, code: CodeType, name: str) -> None:
         super().__init__(machine, code)
         self.name = name
+        side = self.side
+        self.shapes = {
+            "full": (side, side),
+            "row": (side,),
+            "column": (side, 1),
+            "half": (side, side // 2),
+            "number": (side, 1),
+        }
         self.top = Scope(IRBlock())
         self.inner = self.top  # where the author is
         self.current = self.top  # where operations go
@@ -112,7 +116,7 @@ class Recorder(Backend):
     def bind(self, tensor: Tensor) -> None:
         """Make a tensor an argument of the function."""
         shape = tensor.layout.padded
-        kind = TensorType(ELEMENTS[tensor.dtype], shape)
+        kind = TensorType(element(tensor.dtype), shape)
         argument = self.top.block.insert_arg(kind, len(self.top.block.args))
         argument.name_hint = tensor.name
         self.arguments[tensor.name] = argument
@@ -165,10 +169,12 @@ class Recorder(Backend):
     # --- operations ---------------------------------------------------------------------
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
-        result = TensorType(ELEMENTS[dtype], SHAPES[kind])
+        result = TensorType(element(dtype), self.shapes[kind])
         given = {name: _attribute(value) for name, value in attributes.items()}
         if family.startswith("reduction_") and kind == "column":
             given["keepdims"] = UnitAttr()
+        if ":" in dtype:  # a step, which types of the IR do not have
+            given["tilewright.format"] = StringAttr(dtype)
         line = self._line or self.line()
 
         def launch(*inputs: SSAValue) -> SSAValue:
@@ -208,7 +214,9 @@ class Recorder(Backend):
         if first:
             attributes["unit"] = IntegerAttr(unit, i64)
         family = "matmul" + part.get((first, last), "_acc_mid")
-        return self._launch(family, inputs, TensorType(bf16, SHAPES["full"]), attributes, line)
+        return self._launch(
+            family, inputs, TensorType(element(self.value), self.shapes["full"]), attributes, line
+        )
 
     # --- tensors ------------------------------------------------------------------------
 
@@ -217,8 +225,10 @@ class Recorder(Backend):
     ) -> Tensor:
         if name not in self.constants:
             numbers = array()
-            spec = TensorSpec("bf16", numbers.shape, order)
-            made = Tensor(self, name, spec, Layout(numbers.shape, "bf16", order))
+            spec = TensorSpec(self.value, numbers.shape, order)
+            made = Tensor(
+                self, name, spec, Layout(numbers.shape, self.value, order, side=self.side)
+            )
             self.constants[name] = (made, numbers)
             self.bind(made)
         return self.constants[name][0]
@@ -228,7 +238,8 @@ class Recorder(Backend):
     ) -> Tensor:
         shape = shape or tuple(int(n) for n in kind.sizes)
         name = f"scratch_{len(self.scratch) + 1}"
-        layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
+        dtype = self.machine.formats.of(name, kind.dtype)
+        layout = Layout(shape, dtype, kind.order, kind.arrangement, self.side)
         self.scratch[name] = Tensor(self, name, kind, layout, output=True, on_chip=on_chip)
         self.bind(self.scratch[name])
         return self.scratch[name]
@@ -272,13 +283,13 @@ class Recorder(Backend):
         }, dynamic
 
     def read(self, target: Tensor, index: list[Any], kind: str) -> SSAValue:
-        shape = SHAPES[kind]
+        shape = self.shapes[kind]
         properties, dynamic = self._slice(index, shape)
         segments = (1, len(dynamic), 0, 0)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
         op = tensor.ExtractSliceOp.create(
             operands=[self._source(target), *dynamic],
-            result_types=[TensorType(ELEMENTS[target.dtype], shape)],
+            result_types=[TensorType(element(target.dtype), shape)],
             properties=properties,
         )
         return self._emit(op)
@@ -332,6 +343,11 @@ class Recorder(Backend):
         argument.name_hint = name
         scope.arguments.append((argument, before))
         return argument
+
+
+def element(dtype: str) -> Attribute:
+    """The element type of a format."""
+    return ELEMENTS[family_of(dtype)]
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

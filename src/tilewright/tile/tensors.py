@@ -13,11 +13,12 @@ from tilewright.tile.arrays import (
     Cell,
     TileArray,
     as_tiles,
+    casts,
     kept_in_memory,
     spread,
 )
 from tilewright.tile.blocks import Block, Single, whole
-from tilewright.tile.layouts import SIDE, Layout
+from tilewright.tile.layouts import Layout
 from tilewright.tile.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        return self.spec.dtype
+        return self.layout.dtype
 
     def __getattr__(self, name: str) -> int:
         sizes = object.__getattribute__(self, "spec").sizes
@@ -104,7 +105,7 @@ class Tensor:
 
     def _block(self, index: Any, extent: int, rows: bool = False) -> Block:
         if isinstance(index, slice) and index == slice(None):
-            return whole(extent)
+            return whole(extent, self.backend.side)
         if not isinstance(index, Block):
             raise self.backend.error(
                 "TW1605",
@@ -124,17 +125,17 @@ class Tensor:
 
     def _window(self, index: Block, extent: int, rows: bool) -> Block:
         """A block of another dimension, moved along the rows of this tensor."""
-        shift = index.shift or 0
+        shift, side = index.shift or 0, self.backend.side
         between = self.dtype == "fp8" and self.layout.order == "panels"
-        if not rows or (shift % SIDE and not between):
+        if not rows or (shift % side and not between):
             raise self.backend.error(
                 "TW1639",
                 f"{self.name} cannot be {'written' if self.output else 'read'} between tiles",
                 "only rows of fp8 tensors stored in panels can: tw.fp8[...].panels()",
             )
-        end = index.start + index.tiles if not index.variables else -(-index.extent // SIDE)
-        last = end * SIDE + shift
-        if index.start * SIDE + shift < 0 or last > self.layout.padded[-2]:
+        end = index.start + index.tiles if not index.variables else -(-index.extent // side)
+        last = end * side + shift
+        if index.start * side + shift < 0 or last > self.layout.padded[-2]:
             raise self.backend.error(
                 "TW1604",
                 f"a window up to element {last} leaves a dimension of {extent} of {self.name}",
@@ -149,7 +150,7 @@ class Tensor:
         place: list[Any] = list(leading)
         for block, step in ((rows, r), (columns, c)):
             if block is not None:
-                start = (block.start + step) * SIDE + (block.shift or 0)
+                start = (block.start + step) * block.side + (block.shift or 0)
                 terms = tuple((variable, 1) for variable in block.variables)
                 place.append(Single(start, terms) if terms else start)
         return place
@@ -176,8 +177,10 @@ class Tensor:
             backend,
             [[cell(r, c) for c in range(columns.tiles)] for r in range(down)],
             self.dtype,
-            [SIDE if rows is None else rows.valid(r) for r in range(down)],
-            [SIDE] if kind == "column" else [columns.valid(c) for c in range(columns.tiles)],
+            [backend.side if rows is None else rows.valid(r) for r in range(down)],
+            [backend.side]
+            if kind == "column"
+            else [columns.valid(c) for c in range(columns.tiles)],
             kind,
             blank=self._blank(rows),
         )
@@ -214,7 +217,7 @@ class Tensor:
             raise backend.error(
                 "TW1609",
                 f"{self.name} holds {self.dtype}, the tile is {value.dtype}",
-                "use tw.to_fp8" if self.dtype == "fp8" else "use tw.to_bf16",
+                f"use {casts(self.dtype)}",
             )
         self._check_shape(value, rows, columns)
         kind = "row" if self.is_vector else "full"
@@ -236,7 +239,7 @@ class Tensor:
         """Tiles of one number for a block."""
         kind = "row" if self.is_vector else "full"
         launch = self.backend.launcher("fill", self.dtype, kind, value=number)
-        valid = [SIDE] if rows is None else [rows.valid(r) for r in range(rows.tiles)]
+        valid = [self.backend.side] if rows is None else [rows.valid(r) for r in range(rows.tiles)]
         across = [columns.valid(c) for c in range(columns.tiles)]
         cells = [[self.backend.lazily(launch) for _ in across] for _ in valid]
         return TileArray(self.backend, cells, self.dtype, valid, across, kind)

@@ -20,7 +20,6 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.tile.arrays import Arithmetic, Cell, TileArray
 from tilewright.tile.blocks import Block, Single
-from tilewright.tile.layouts import SIDE
 from tilewright.tile.recorder import INDEX, Recorder, Scope
 from tilewright.tile.states import Carrier
 
@@ -69,13 +68,13 @@ class Tracer(Recorder):
     def blocks(
         self, extent: int, size: int, unroll: bool | int, padded: bool = False
     ) -> Iterator[Block]:
-        step, tiles = size // SIDE, -(-extent // SIDE)
+        step, tiles = size // self.side, -(-extent // self.side)
         count = tiles // step if padded else extent // size
         for group in self._loop(count, size, unroll):
             for k, variable in group:
-                yield Block(k * step, step, extent, variable)
+                yield Block(k * step, step, extent, variable, side=self.side)
         for start in range(count * step, tiles, step):
-            yield Block(start, min(step, tiles - start), extent)
+            yield Block(start, min(step, tiles - start), extent, side=self.side)
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
         for group in self._loop(extent, 1, unroll):

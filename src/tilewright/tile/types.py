@@ -115,3 +115,6 @@ class ElementType:
 
 fp8 = ElementType("fp8")
 bf16 = ElementType("bf16")
+f16 = ElementType("f16")
+operand = ElementType("operand")  # of products, in whatever format the machine multiplies
+value = ElementType("value")  # everything else

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.model.options import CompileOptions, Progress
     from tilewright.targets.artifact import Artifact
     from tilewright.targets.compiled_model import CompiledModel
+    from tilewright.targets.vpu.tile_language.machine import VpuTileMachine
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class VpuTarget:
     @property
     def family(self) -> str:
         return "vpu"
+
+    def tile_machine(self) -> VpuTileMachine:
+        """The machine as the tile language sees it."""
+        from tilewright.targets.vpu.tile_language.machine import VpuTileMachine
+
+        return VpuTileMachine(self.machine)
 
     def describe(self) -> Description:
         machine = self.machine

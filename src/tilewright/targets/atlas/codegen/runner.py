@@ -109,8 +109,9 @@ class Runner(Backend):
     ) -> Tensor:
         shape = shape or tuple(int(n) for n in kind.sizes)
         self.scratches += 1
-        layout = Layout(shape, kind.dtype, kind.order, kind.arrangement)
         name = f"scratch_{self.scratches}"
+        dtype = self.machine.formats.of(name, kind.dtype)
+        layout = Layout(shape, dtype, kind.order, kind.arrangement)
         tensor = Tensor(self, name, kind, layout, output=True, on_chip=on_chip)
         self.bind(tensor, None)
         return tensor

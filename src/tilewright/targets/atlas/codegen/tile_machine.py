@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType
 
@@ -11,10 +12,13 @@ from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.codegen.runner import Runner
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.backend import active
+from tilewright.tile.formats import Formats
 from tilewright.tile.kernel import Kernel
-from tilewright.tile.layouts import Layout
+from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.row_products import UNITS, Costs
 from tilewright.tile.tracer import Tracer
+
+FORMATS = Formats("fp8", "bf16", (("fp8", "fp8"),))
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,24 @@ class AtlasTileMachine:
     @property
     def name(self) -> str:
         return self.profile.name
+
+    @property
+    def side(self) -> int:
+        return SIDE
+
+    @property
+    def formats(self) -> Formats:
+        return FORMATS
+
+    def bound(self, formats: Mapping[str, str] | None, side: int | None) -> AtlasTileMachine:
+        """The machine has one side and one format for each role."""
+        if side not in (None, SIDE):
+            raise TilewrightError("TW1654", f"tiles of {self.name} are {SIDE} wide, not {side}")
+        FORMATS.bound(formats)
+        for name, given in (formats or {}).items():
+            if given != {"operand": "fp8", "value": "bf16"}.get(name, given):
+                raise TilewrightError("TW1652", f"{name} cannot be {given} on {self.name}")
+        return self
 
     @property
     def units(self) -> tuple[int, ...]:

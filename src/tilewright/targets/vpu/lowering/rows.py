@@ -18,14 +18,14 @@ from tilewright.targets.vpu.lowering.groups import (
 from tilewright.targets.vpu.lowering.network import Call, Value
 from tilewright.targets.vpu.operations.numbers import DTYPES
 
-_UNARY_COSTS = {
+UNARY_COSTS = {
     "exp": "exp", "tanh": "tanh", "sigmoid": "sigmoid", "silu": "swish", "gelu_tanh": "gelu",
     "gelu_erf": "gelu", "relu": "add", "neg": "add", "abs": "add", "square": "multiply",
     "recip": "divide", "sqrt": "divide", "rsqrt": "divide", "log": "gelu", "erf": "gelu",
     "floor": "cast", "ceil": "cast", "round": "cast", "exp2": "exp", "log2": "gelu",
     "sin": "gelu", "cos": "gelu", "cube": "multiply",
 }  # fmt: skip
-_BINARY_COSTS = {
+BINARY_COSTS = {
     "add": "add", "subtract": "add", "multiply": "multiply", "divide": "divide", "maximum": "add",
     "minimum": "add",
 }  # fmt: skip
@@ -206,7 +206,7 @@ def _broadcast(chip: Chip, value: Value, part: Rectangle) -> Operand:
 
 def _element_cost(call: Call) -> str:
     if call.family == "unary":
-        return _UNARY_COSTS[call.attributes["function"]]
+        return UNARY_COSTS[call.attributes["function"]]
     if call.family == "binary":
-        return _BINARY_COSTS[call.attributes["function"]]
+        return BINARY_COSTS[call.attributes["function"]]
     return "add" if call.family == "bound" else call.family

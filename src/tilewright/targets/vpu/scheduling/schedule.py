@@ -45,12 +45,17 @@ def schedule(graph: TileGraph, in_place: bool = True, exact: bool = False) -> Sc
     return best
 
 
-def portfolio(graph: TileGraph, in_place: bool = True, budget: int | None = None) -> Schedule:
+def portfolio(
+    graph: TileGraph,
+    in_place: bool = True,
+    budget: int | None = None,
+    local_search: bool = True,
+) -> Schedule:
     """The best schedule of the orders, policies and local search, without the exact solver."""
     problem = analyse(graph, in_place)
     bound = bounds(problem)
     most = LARGE if budget is None else budget // 10
-    return _fastest(problem, plans(problem, bound, budget), bound, most)
+    return _fastest(problem, plans(problem, bound, budget, local_search), bound, most)
 
 
 SMALL = 12  # tasks: up to here the exact solver is always asked

@@ -32,7 +32,9 @@ _BUDGET = 20_000  # decoded tasks of local search
 _PATIENCE = 400  # its steps without progress
 
 
-def plans(problem: Problem, bound: Bounds, budget: int | None = None) -> list[Plan]:
+def plans(
+    problem: Problem, bound: Bounds, budget: int | None = None, local_search: bool = True
+) -> list[Plan]:
     """The best plans found, the best first; at least one, or an error that says what is missing.
 
     `budget` bounds the tasks that local search may decode; graphs of more than a tenth of it are
@@ -66,7 +68,7 @@ def plans(problem: Problem, bound: Bounds, budget: int | None = None) -> list[Pl
                     found.add(decode(problem, order, policy), order, policy)
     if not found.best:
         _serial_or_fail(problem, found, last_error)
-    if small:
+    if small and local_search:
         _local_search(problem, bound, found, _BUDGET if budget is None else budget)
     return [plan for *_, plan in found.best]
 

@@ -37,6 +37,7 @@ from tilewright.targets.atlas.model.matching import (
     unary_name,
 )
 from tilewright.targets.atlas.model.products import Products
+from tilewright.targets.atlas.model.rearranging import Rearranging
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, Layout
 
@@ -84,6 +85,7 @@ class Lowering:
         self.fuse, self.per_tensor = fuse, per_tensor
         self.kept_layers = tuple(keep)
         self.products, self.heads = Products(self), Heads(self)
+        self.rearranging = Rearranging(self)
         self.result = Lowered()
         self.forms: dict[tuple[Any, ...], Tensor] = {}
         self.names: dict[str, int] = {}
@@ -305,7 +307,8 @@ class Lowering:
             x = self.bf16(node.inputs["x"])
             out = self.activation(self.hint(value), shape, "bf16", value=value)
             return self.call(node.layer or "softmax", "softmax", {"x": x}, out, (node,))
-        return self._pointwise(node, shape, "bf16")
+        moved = self.rearranging.of(node, shape)
+        return moved if moved is not None else self._pointwise(node, shape, "bf16")
 
     def _view(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         """A value with the same elements in the same tiles as another."""
@@ -392,6 +395,7 @@ class Lowering:
         program: list[tuple[str, str, list[Any]]] = []
         inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
         nodes: list[Node] = []
+        split: dict[str, tuple[int, int]] = {}  # of the batch, where operands have parts of it
 
         def part_of_it(value: SSAValue) -> Node | None:
             """The node of an operand that the same kernel computes."""
@@ -437,23 +441,30 @@ class Lowering:
         def argument(inner: Node, index: int) -> str:
             key = (inner.operands[index], tuple(inner.reads(index) or ()))
             if key not in inputs:
-                kind, tensor = self._broadcast(inner, index, shape)
+                kind, tensor = self._broadcast(inner, index, shape, split)
                 inputs[key] = (f"x{len(inputs)}", kind, tensor)
             return inputs[key][0]
 
         if not _is_pointwise(node):
             raise Unsupported(_no_kernel(node))
         visit(node)
-        if not any(kind == "full" for _, kind, _ in inputs.values()):
-            raise Unsupported("every operand is broadcast")
+        if all(kind in ("row", "matrix") for _, kind, _ in inputs.values()):
+            raise Unsupported("every operand is a constant that is repeated")
         out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
         operands = {name: tensor for name, _, tensor in inputs.values()}
         return self.call(
             node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
             tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,
+            **split,
         )  # fmt: skip
 
-    def _broadcast(self, node: Node, index: int, shape: tuple[int, int, int]) -> tuple[str, Tensor]:
+    def _broadcast(
+        self,
+        node: Node,
+        index: int,
+        shape: tuple[int, int, int],
+        split: dict[str, tuple[int, int]],
+    ) -> tuple[str, Tensor]:
         """How an operand of an element-wise operation is spread over [B, M, N]."""
         value, result, read = node.operands[index], shape_of(node.result), node.reads(index)
         if read is None:
@@ -470,9 +481,7 @@ class Lowering:
                 "tiles"
             )
         if array is None:
-            raise Unsupported(
-                f"an operand of {_sizes(value)} is repeated over {_sizes(node.result)}"
-            )
+            return self.rearranging.spread(value, result, read, shape, split)
         # The constant over all dimensions it is repeated along inside of a row, or of a matrix.
         sizes = [result[d] if d in read else 1 for d in range(len(result))]
         numbers = np.asarray(array, np.float32).reshape(sizes)

@@ -1,4 +1,4 @@
-"""Reductions and values that are repeated: on the device, for shapes that are no whole tiles."""
+"""Reductions, values that are repeated, slices, joins and reshapes: on the device, for shapes that are no whole tiles."""
 
 from __future__ import annotations
 
@@ -115,3 +115,67 @@ def test_repeated(target, first, second) -> None:
     a, b = net.unary("elementwise_exp", a), net.unary("elementwise_tanh", b)
     net.output("y", combined(net, "elementwise_sub", a, b))
     check(net, lambda a, b: np.exp(a) - np.tanh(b), target)
+
+
+SLICES = [
+    ((3, 80, 70), (1, 32, 32), (2, 40, 20), (1, 1, 1)),
+    ((5, 40, 33), (1, 0, 0), (2, 40, 33), (2, 1, 1)),
+    ((2, 4, 20, 33), (0, 1, 0, 0), (2, 2, 20, 10), (1, 1, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("shape", "offsets", "sizes", "steps"), SLICES)
+def test_slices(target, shape, offsets, sizes, steps) -> None:
+    net = ModelBuilder("slice")
+    x = net.unary("elementwise_exp", net.input("x", shape))
+    names = {"offsets": offsets, "sizes": sizes, "strides": steps}
+    attributes = {n: DenseArrayBase.from_list(i64, list(v)) for n, v in names.items()}
+    part = net._call("slice", [x], sizes, attributes)
+    net.output("y", net.softmax(part))  # what lies beyond the new edges takes no part
+
+    def wanted(a: np.ndarray) -> np.ndarray:
+        places = zip(offsets, sizes, steps, strict=True)
+        grown = np.exp(a)[tuple(slice(o, o + n * s, s) for o, n, s in places)]
+        powers = np.exp(grown - grown.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    check(net, wanted, target, 0.03)
+
+
+JOINS = [
+    ((2, 40, 64), (2, 40, 33), 2),
+    ((2, 32, 40), (2, 13, 40), 1),
+    ((2, 3, 20, 33), (2, 2, 20, 33), 1),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("first", "second", "axis"), JOINS)
+def test_joins(target, first, second, axis) -> None:
+    net = ModelBuilder("concat")
+    a = net.unary("elementwise_exp", net.input("a", first))
+    b = net.unary("elementwise_tanh", net.input("b", second))
+    net.output("y", net.concat([a, b], axis) * 2.0)
+    check(net, lambda a, b: 2 * np.concatenate([np.exp(a), np.tanh(b)], axis), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("before", "after"), [((6, 32, 33), (2, 96, 33)), ((2, 64, 33), (2, 2, 32, 33))]
+)
+def test_reshapes(target, before, after) -> None:
+    net = ModelBuilder("reshape")
+    x = net.unary("elementwise_exp", net.input("x", before))
+    net.output("y", net.unary("elementwise_sqrt", net.reshape(x, after)))
+    check(net, lambda a: np.exp(a / 2).reshape(after), target)
+
+
+def test_what_moves_values_between_tiles_says_so() -> None:
+    net = ModelBuilder("unaligned")
+    a = net.unary("elementwise_exp", net.input("a", (45, 33)))
+    net.output("y", net.concat([a, net.unary("elementwise_tanh", a)], 0))
+    program = tw.compile(net.build())
+    reasons = [r for part in program.model.parts for r in getattr(part, "reasons", ())]
+    assert any("from 45 on, where no tile begins" in reason for reason in reasons)
+    assert program.verify().ok

@@ -48,6 +48,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"x": (2, DEEP, 33), "out": (2, 1, 33)}, ("x",)),
     ("reduce", {"kind": "mean", "along": "batch", "split": [2, 3, 2]},
      {"x": (12, 40, 33), "out": (4, 40, 33)}, ("out",)),
+    ("move", {"count": 2, "pieces": [
+        [0, [1, 2], [0, 1], 2, [1, 0], [0, 0], 64, 20],
+        [1, [0, 1], [0, 1], 2, [0, 1], [2, 0], 13, 20]]},
+     {"x0": (4, 100, 50), "x1": (2, 70, 90), "out": (2, 77, 20)}, ("x0",)),
+    ("move", {"count": 1, "pieces": [
+        [0, [0, 1], [0, 2], 2, [0, 0], [0, 0], 32, 33],
+        [0, [0, 1], [1, 2], 2, [1, 0], [0, 0], 32, 33]]},
+     {"x0": (2, 64, 33), "out": (4, 32, 33)}, ("out",)),
     ("copy", {"rank": 3, "dtype": "bf16"}, {"x": (2, ROWS, DEEP)}, ("out",)),
     ("copy", {"rank": 4, "dtype": "fp8"}, {"x": (2, 3, ROWS, 40)}, ()),
     ("copy", {"rank": 2, "dtype": "bf16"}, {"x": (ROWS, 20)}, ("x", "out")),
@@ -317,6 +325,15 @@ def calls(draw: st.DrawFn):
             "batch": (outer, rows, deep),
         }[along]
         options |= {"lines": lines, "split": [outer, lines, 1]}
+    elif name == "move":
+        down, across = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+        first = (batch + 1, rows + 32 * down, deep + 32 * across)
+        shapes = {"x0": first, "x1": (1, rows, deep), "out": (batch + 1, rows, deep)}
+        pieces = [
+            [0, [1, 1], [0, 1], batch, [down, across], [0, 0], rows, deep],
+            [1, [0, 1], [batch, 1], 1, [0, 0], [0, 0], rows, deep],
+        ]
+        options = {"count": 2, "pieces": pieces}
     elif name == "copy":
         rank = draw(st.integers(2, 4))
         shapes = {"x": (2, batch, rows, deep)[4 - rank :]}

@@ -31,7 +31,7 @@ from tilewright.targets.atlas.kernels.attention import (
 from tilewright.targets.atlas.model.blocking import GROUP
 from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
 from tilewright.targets.atlas.model.kernels_products import HIGH
-from tilewright.targets.atlas.model.kernels_rows import line_of, reduce
+from tilewright.targets.atlas.model.kernels_rows import line_of, move, reduce
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
@@ -141,6 +141,7 @@ def softmax(o: Options):
 
 
 maker(reduce)
+maker(move)
 
 
 # --- element by element -----------------------------------------------------------------------

@@ -111,3 +111,35 @@ def line_of(x: Any, g: Any, row: int, columns: Any) -> Any:
     if rows.size > 1:
         tile = keep(tile, np.arange(SIDE) == row % SIDE)
     return tw.col_sum(tile)
+
+
+def move(o: Options):
+    """Parts of x0, x1, … put together, tile by tile.
+
+    pieces: (number of the operand, its first matrix and how far the next one is, the same of the
+    result, how many, the tile down and across where it starts in the operand, the same in the
+    result, its rows and columns).
+    """
+    count = o["count"]
+    specs = {f"x{k}": tw.bf16[f"B{k}", f"M{k}", f"N{k}"] for k in range(count)}
+
+    def body(t: Tensors) -> None:
+        out = t["out"]
+
+        def at(x: Any, matrix: Any, m: Block, n: Block, tile: Any) -> tuple[Any, Block, Block]:
+            down, across = (
+                replace(block, start=block.start + start, extent=extent)
+                for block, start, extent in zip((m, n), tile, x.shape[1:], strict=True)
+            )
+            return matrix, down, across
+
+        for number, source, target, matrices, origin, place, rows, columns in o["pieces"]:
+            x = t[f"x{number}"]
+            for b in tw.each(matrices):
+                for m in tw.grid(rows):
+                    for n in tw.grid(columns):
+                        tile = x[at(x, b * source[1] + source[0], m, n, origin)].tiles()
+                        tile = replace(tile, rows=[m.valid(0)], columns=[n.valid(0)])
+                        out[at(out, b * target[1] + target[0], m, n, place)] = tile
+
+    return {**specs, "out": tw.bf16["B", "M", "N"]}, body

@@ -326,10 +326,9 @@ class Lowering:
                 f"a reshape from {_sizes(source)} to {_sizes(node.result)} moves values between "
                 "tiles"
             )
-        inner = self.bf16(source)
         if before == shape:
-            return inner
-        raise Unsupported("a reshape that joins batches")
+            return self.bf16(source)
+        return self.rearranging.regrouped(node, source, shape)
 
     # --- products -----------------------------------------------------------------------------
 

@@ -130,6 +130,24 @@ def copy(profile: Profile, options: Options, operands: Operands) -> dict[str, Co
     return {"out": operands["x"]}
 
 
+def move(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """Parts of operands put together."""
+    pieces = options["pieces"]
+    shape = [0, 0, 0]
+    for _, _, (first, step), count, _, (down, across), rows, columns in pieces:
+        shape[0] = max(shape[0], first + step * (count - 1) + 1)
+        shape[1] = max(shape[1], down * SIDE + rows)
+        shape[2] = max(shape[2], across * SIDE + columns)
+    out = np.zeros(shape, np.uint16)
+    for number, source, target, count, origin, place, rows, columns in pieces:
+        for k in range(count):
+            matrix = operands[f"x{number}"][source[0] + k * source[1]]
+            part = matrix[origin[0] * SIDE :, origin[1] * SIDE :][:rows, :columns]
+            there = out[target[0] + k * target[1]][place[0] * SIDE :, place[1] * SIDE :]
+            there[:rows, :columns] = part
+    return {"out": out}
+
+
 def quantise(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
     """fp8 of x times a factor."""
     return {"out": fp8(profile, times(operands["x"], options.get("factor", 1.0)))}
@@ -289,6 +307,7 @@ REFERENCES: dict[str, Reference] = {
     "reduce": reduce,
     "pointwise": pointwise,
     "copy": copy,
+    "move": move,
     "quantise": quantise,
     "residue": residue,
     "split_heads": split_heads,

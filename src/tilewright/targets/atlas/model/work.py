@@ -236,6 +236,7 @@ KERNELS: dict[str, Callable[[_Costs, Options, Shapes], Work]] = {
     "reduce": _reduce,
     "pointwise": _pointwise,
     "copy": _copy,
+    "move": _copy,
     "quantise": _quantise,
     "residue": _residue,
     "split_heads": _split_heads,

@@ -9,7 +9,17 @@ import pytest
 
 import tilewright as tw
 from tilewright.dialects.intents import Lane
-from tilewright.dialects.xdsl_api import DenseArrayBase, UnitAttr, f32, i64
+from tilewright.dialects.xdsl_api import (
+    Attribute,
+    DenseArrayBase,
+    FloatAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    f32,
+    i1,
+    i64,
+)
 from tilewright.frontend.builder import ModelBuilder, Value
 
 TARGETS = ("atlas-v1", "atlas-v0")
@@ -19,7 +29,7 @@ def reduced(net: ModelBuilder, x: Value, kind: str, axes: tuple[int, ...], keep:
     shape = tuple(
         1 if d in axes else size for d, size in enumerate(x.shape) if keep or d not in axes
     )
-    attributes = {"axes": DenseArrayBase.from_list(i64, list(axes))}
+    attributes: dict[str, Attribute] = {"axes": DenseArrayBase.from_list(i64, list(axes))}
     if keep:
         attributes["keepdims"] = UnitAttr()
     return net._call(f"reduction_{kind}", [x], shape, attributes)
@@ -179,3 +189,14 @@ def test_what_moves_values_between_tiles_says_so() -> None:
     reasons = [r for part in program.model.parts for r in getattr(part, "reasons", ())]
     assert any("from 45 on, where no tile begins" in reason for reason in reasons)
     assert program.verify().ok
+
+
+@pytest.mark.parametrize("slope", [0.1, 2.5, -0.5])
+def test_leaky_relu(slope) -> None:
+    net = ModelBuilder("leaky")
+    x = net.unary("elementwise_tanh", net.input("x", (45, 33)))
+    zero = {"predicate": StringAttr("lt"), "scalar_rhs": FloatAttr(0.0, f32)}
+    kind = TensorType(i1, list(x.shape))
+    negative = Value(net, net._intents.call("compare", [x.value], kind, zero, ()))
+    net.output("y", net._call("select", [negative, x * slope, x], x.shape) + 1.0)
+    check(net, lambda a: np.where(a < 0, slope, 1.0) * np.tanh(a) + 1, "atlas-v1")

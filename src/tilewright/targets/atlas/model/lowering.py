@@ -32,6 +32,7 @@ from tilewright.targets.atlas.model.kernels import BINARY, UNARY
 from tilewright.targets.atlas.model.matching import (
     Linear,
     canonical,
+    find_leak,
     find_linear,
     find_residual,
     unary_name,
@@ -394,7 +395,7 @@ class Lowering:
         program: list[tuple[str, str, list[Any]]] = []
         inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
         nodes: list[Node] = []
-        split: dict[str, tuple[int, int]] = {}  # of the batch, where operands have parts of it
+        split: dict[str, Any] = {}  # of the batch, where operands have parts of it
 
         def part_of_it(value: SSAValue) -> Node | None:
             """The node of an operand that the same kernel computes."""
@@ -416,6 +417,13 @@ class Lowering:
         def visit(inner: Node) -> str:
             name = unary_name(inner)
             arguments: list[Any] = []
+            leak = find_leak(self.graph, inner)
+            if leak is not None:
+                x, slope = argument(leak.scaled, 0), f"t{len(program)}"
+                program.append(("mul", slope, [x, leak.slope]))
+                program.append(("max" if leak.slope < 1 else "min", f"t{len(program)}", [slope, x]))
+                nodes.extend((leak.compared, leak.scaled, inner))
+                return program[-1][1]
             literal = scalars(inner)
             if "scalar_lhs" in literal:
                 arguments.append(literal["scalar_lhs"])
@@ -444,7 +452,7 @@ class Lowering:
                 inputs[key] = (f"x{len(inputs)}", kind, tensor)
             return inputs[key][0]
 
-        if not _is_pointwise(node):
+        if not _is_pointwise(node) and find_leak(self.graph, node) is None:
             raise Unsupported(_no_kernel(node))
         visit(node)
         if all(kind in ("row", "matrix") for _, kind, _ in inputs.values()):
@@ -462,7 +470,7 @@ class Lowering:
         node: Node,
         index: int,
         shape: tuple[int, int, int],
-        split: dict[str, tuple[int, int]],
+        split: dict[str, Any],
     ) -> tuple[str, Tensor]:
         """How an operand of an element-wise operation is spread over [B, M, N]."""
         value, result, read = node.operands[index], shape_of(node.result), node.reads(index)

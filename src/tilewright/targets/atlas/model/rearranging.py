@@ -4,7 +4,7 @@ broadcasts, slices, concatenations and reshapes."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -223,7 +223,7 @@ class Rearranging:
         result: Shape,
         read: list[int],
         shape: tuple[int, int, int],
-        split: dict[str, tuple[int, int]],
+        split: dict[str, Any],
     ) -> tuple[str, Tensor]:
         """How a computed value that has some dimensions of a result is repeated over it."""
         last = len(result) - 1
@@ -268,7 +268,7 @@ class Rearranging:
             return "inner"
         raise Unsupported("an operand is repeated over a dimension between two of a batch")
 
-    def _split(self, split: dict[str, tuple[int, int]], wanted: tuple[int, int]) -> None:
+    def _split(self, split: dict[str, Any], wanted: tuple[int, int]) -> None:
         if split.setdefault("split", wanted) != wanted:
             raise Unsupported("operands are repeated over different parts of a batch")
 

@@ -35,6 +35,27 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
     ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "bf16", "weight": True, "bias": True},
      {"x": (2, ROWS, DEEP)}, ("x",)),
     ("softmax", {}, {"x": (2, ROWS, DEEP)}, ("x",)),
+    ("reduce", {"kind": "mean", "along": "row"},
+     {"x": (2, ROWS, DEEP), "out": (2, ROWS, 1)}, ("x",)),
+    ("reduce", {"kind": "min", "along": "row"}, {"x": (1, ROWS, 3), "out": (1, ROWS, 1)}, ()),
+    ("reduce", {"kind": "max", "along": "lines", "lines": 3},
+     {"x": (6, ROWS, DEEP), "out": (2, 3, ROWS)}, ("out",)),
+    ("reduce", {"kind": "sum", "along": "lines", "lines": 1},
+     {"x": (1, ROWS, DEEP), "out": (1, 1, ROWS)}, ()),
+    ("reduce", {"kind": "mean", "along": "column", "lines": 33},
+     {"x": (33, 20, WIDE), "out": (1, 33, WIDE)}, ()),
+    ("reduce", {"kind": "min", "along": "column", "lines": 1},
+     {"x": (2, DEEP, 33), "out": (2, 1, 33)}, ("x",)),
+    ("reduce", {"kind": "mean", "along": "batch", "split": [2, 3, 2]},
+     {"x": (12, 40, 33), "out": (4, 40, 33)}, ("out",)),
+    ("move", {"count": 2, "pieces": [
+        [0, [1, 2], [0, 1], 2, [1, 0], [0, 0], 64, 20],
+        [1, [0, 1], [0, 1], 2, [0, 1], [2, 0], 13, 20]]},
+     {"x0": (4, 100, 50), "x1": (2, 70, 90), "out": (2, 77, 20)}, ("x0",)),
+    ("move", {"count": 1, "pieces": [
+        [0, [0, 1], [0, 2], 2, [0, 0], [0, 0], 32, 33],
+        [0, [0, 1], [1, 2], 2, [1, 0], [0, 0], 32, 33]]},
+     {"x0": (2, 64, 33), "out": (4, 32, 33)}, ("out",)),
     ("copy", {"rank": 3, "dtype": "bf16"}, {"x": (2, ROWS, DEEP)}, ("out",)),
     ("copy", {"rank": 4, "dtype": "fp8"}, {"x": (2, 3, ROWS, 40)}, ()),
     ("copy", {"rank": 2, "dtype": "bf16"}, {"x": (ROWS, 20)}, ("x", "out")),
@@ -185,6 +206,58 @@ def test_pointwise_broadcasts(profile, out):
     assert_same(*simulated("pointwise", options, shapes, profile, ("x",)))
 
 
+SPREAD = {
+    "full": (6, ROWS, DEEP),
+    "column": (6, ROWS, 1),
+    "full@one": (1, ROWS, DEEP),
+    "column@outer": (2, ROWS, 1),
+    "full@inner": (3, ROWS, DEEP),
+    "line@inner": (3, 1, DEEP),
+    "line": (6, 1, DEEP),
+    "number@one": (1, 1, 1),
+    "line@rows": (2, 3, DEEP),
+    "number@rows": (2, 3, 1),
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("full@one", "column@outer", "number@one"),
+        ("line@inner", "full@inner", "column"),
+        ("line", "line@rows"),
+        ("full", "number@rows"),
+    ],
+)
+def test_values_with_parts_of_a_batch(profile, kinds):
+    """Each kind divides, so that what lies beyond edges would show."""
+    names = {kind: f"x{k}" for k, kind in enumerate(kinds)}
+    program, last = [], "y"
+    for kind in kinds:
+        program += [("exp", f"{names[kind]}e", [names[kind]])]
+        program += [("div", f"{names[kind]}d", [last, f"{names[kind]}e"])]
+        last = program[-1][1]
+    options = {
+        "inputs": [["y", "full"], *([names[kind], kind] for kind in kinds)],
+        "program": program,
+        "out": "bf16",
+        "split": (2, 3),
+    }
+    shapes = {"y": SPREAD["full"], **{names[kind]: SPREAD[kind] for kind in kinds}}
+    assert_same(*simulated("pointwise", options, shapes, profile))
+
+
+@pytest.mark.parametrize("along", ["row", "lines", "column", "batch"])
+@pytest.mark.parametrize("kind", ["mean", "max"])
+def test_reductions_of_any_pattern(along, kind):
+    options = {"kind": kind, "along": along, "lines": 3, "split": [2, 3, 1]}
+    out = {"row": (6, 64, 1), "lines": (2, 3, 64), "column": (2, 3, 32), "batch": (2, 64, 32)}
+    shapes = {"x": (6, 64, 32), "out": out[along]}
+    found, expected = simulated("reduce", options, shapes, draw=any_pattern)
+    assert_same(found, expected)
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_function_on_any_pattern(profile):
     """Zeros of both signs, subnormals, infinities and NaN through every function."""
@@ -240,6 +313,27 @@ def calls(draw: st.DrawFn):
             kind, out = draw(st.sampled_from(["rms", "layer"])), draw(st.sampled_from(OUT))
             options = {"kind": kind, "epsilon": 1e-5, "out": out, "weight": draw(flag)}
             options |= {"bias": draw(flag), "factor": draw(factor)}
+    elif name == "reduce":
+        options = {"kind": draw(st.sampled_from(["sum", "mean", "max", "min"]))}
+        along = options["along"] = draw(st.sampled_from(["row", "lines", "column", "batch"]))
+        outer, lines = draw(st.integers(1, 2)), draw(st.integers(1, 4))
+        shapes = {"x": (outer * lines, rows, deep)}
+        shapes["out"] = {
+            "row": (outer * lines, rows, 1),
+            "lines": (outer, lines, rows),
+            "column": (outer, lines, deep),
+            "batch": (outer, rows, deep),
+        }[along]
+        options |= {"lines": lines, "split": [outer, lines, 1]}
+    elif name == "move":
+        down, across = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+        first = (batch + 1, rows + 32 * down, deep + 32 * across)
+        shapes = {"x0": first, "x1": (1, rows, deep), "out": (batch + 1, rows, deep)}
+        pieces = [
+            [0, [1, 1], [0, 1], batch, [down, across], [0, 0], rows, deep],
+            [1, [0, 1], [batch, 1], 1, [0, 0], [0, 0], rows, deep],
+        ]
+        options = {"count": 2, "pieces": pieces}
     elif name == "copy":
         rank = draw(st.integers(2, 4))
         shapes = {"x": (2, batch, rows, deep)[4 - rank :]}

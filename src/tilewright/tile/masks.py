@@ -73,6 +73,27 @@ def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
     return TileArray(backend, cells, backend.value, tiles.rows, tiles.columns, tiles.kind)
 
 
+def turned(x: Operand) -> TileArray:
+    """The numbers of a column of one tile as a row; one that is NaN makes all of them NaN."""
+    tiles = as_tiles(x)
+    backend = tiles.backend
+    if tiles.kind != "column" or len(tiles.rows) != 1:
+        raise backend.error("TW1643", f"a tile of {tiles.text} is no column of a single tile")
+
+    def compute() -> Any:
+        value = backend.use(tiles.cells[0][0])
+        for family, inner in (("elementwise_max", -np.inf), ("elementwise_min", np.inf)):
+            name = f"diagonal_{'up' if inner > 0 else 'down'}"
+            table = backend.constant_tensor(
+                name, lambda inner=inner: np.where(np.eye(SIDE, dtype=bool), inner, 0.0)
+            )
+            limit = backend.read(table, [0, 0], "full")
+            value = backend.launcher(family, "bf16", "full")(value, limit)
+        return backend.launcher("reduction_sum", "bf16", "row", axes=(0,))(value)
+
+    return TileArray(backend, [[backend.lazily(compute)]], "bf16", [SIDE], tiles.rows, "row")
+
+
 def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
     """One number per row: `beyond` where the row is kept."""
     pattern = int("".join("01"[int(kept)] for kept in line), 2)
@@ -188,12 +209,17 @@ def beyond_edges(x: Operand, number: float) -> TileArray:
     least = backend.launcher("elementwise_min", backend.value, kind)
     most = backend.launcher("elementwise_max", backend.value, kind)
 
+    def limit(axis: int, valid: int, inner: float) -> Any:
+        if kind == "column":
+            return _limit(backend, np.arange(SIDE) < valid, inner, number)
+        return backend.edge(valid, inner, number, axis)
+
     def made(cell: Cell, edges: list[tuple[int, int]]) -> Cell:
         def compute() -> Any:
             value = backend.use(cell)
             for axis, valid in edges:
-                value = least(value, backend.edge(valid, HUGE, number, axis))
-                value = most(value, backend.edge(valid, -HUGE, number, axis))
+                value = least(value, limit(axis, valid, HUGE))
+                value = most(value, limit(axis, valid, -HUGE))
             return value
 
         return backend.lazily(compute) if edges else cell

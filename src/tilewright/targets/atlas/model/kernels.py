@@ -31,6 +31,7 @@ from tilewright.targets.atlas.kernels.attention import (
 from tilewright.targets.atlas.model.blocking import GROUP
 from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
 from tilewright.targets.atlas.model.kernels_products import HIGH
+from tilewright.targets.atlas.model.kernels_rows import line_of, move, reduce
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
@@ -139,6 +140,10 @@ def softmax(o: Options):
     return given(x=tw.bf16["B", "M", "K"], out=tw.bf16["B", "M", "K"]), body
 
 
+maker(reduce)
+maker(move)
+
+
 # --- element by element -----------------------------------------------------------------------
 
 UNARY: dict[str, Callable[[Any], Any]] = {
@@ -185,32 +190,30 @@ def pointwise(o: Options):
     """A chain of element-wise operations in one pass.
 
     `program` lists (operation, result, arguments): names of earlier results or parameters, or
-    numbers; `inputs` says how each parameter broadcasts: full, row (one value per column),
-    or matrix (the same for all of the batch). The last result is the output.
+    numbers. The last result is the output. `inputs` says how each parameter is spread:
+
+    weights: "row" (one number per column), "matrix" (the same for all of the batch).
+    values: "full"; "column", "line" and "number" have a single column, row or both. Behind an @
+    stands what they have of the batch, if not all of it: "one", or, of a batch of P * Q matrices
+    (`split`), "outer" (P), "inner" (Q), or "rows" (line and number only: [P, Q, N], a row each).
     """
-    shapes = {
-        "full": tw.bf16["B", "M", "N"],
-        "row": tw.bf16["N"],
-        "matrix": tw.bf16["M", "N"],
-        "column": tw.bf16["B", "M", 1],
-    }
-    specs = {name: shapes[kind] for name, kind in o["inputs"]}
+    specs = {name: _spread_spec(kind) for name, kind in o["inputs"]}
     specs["out"] = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
 
     def body(t: Tensors) -> None:
         out = t["out"]
-        for b in tw.each(out.B):
+        for batch in _batches(o, out.B):
             for m in tw.grid(out.M):
+                outside = {
+                    name: _spread_value(t[name], kind, batch, m, None)
+                    for name, kind in o["inputs"]
+                    if kind.startswith(("column", "number"))
+                }
                 for n in tw.grid(out.N):
-                    values: dict[str, Any] = {}
+                    values: dict[str, Any] = dict(outside)
                     for name, kind in o["inputs"]:
-                        index = {
-                            "full": (b, m, n),
-                            "row": (n,),
-                            "matrix": (m, n),
-                            "column": (b, m, slice(None)),
-                        }
-                        values[name] = t[name][index[kind]]
+                        if name not in outside:
+                            values[name] = _spread_value(t[name], kind, batch, m, n)
                     for operation, result, arguments in o["program"]:
                         known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
                         if operation in UNSAFE and isinstance(arguments[-1], str):
@@ -220,9 +223,50 @@ def pointwise(o: Options):
                     last = (
                         values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
                     )
-                    out[b, m, n] = tw.to_fp8(last) if o["out"] == "fp8" else last
+                    out[batch[0], m, n] = tw.to_fp8(last) if o["out"] == "fp8" else last
 
     return specs, body
+
+
+def _spread_spec(kind: str) -> TensorSpec:
+    if kind in ("row", "matrix"):
+        return tw.bf16["N"] if kind == "row" else tw.bf16["M", "N"]
+    form, _, batch = kind.partition("@")
+    # U and L are 1, under a name, so that what lies beyond the edge is left out.
+    down = "M" if form in ("full", "column") else "U"
+    across = "N" if form in ("full", "line") else "L"
+    first = {"": "B", "one": "A", "outer": "P", "inner": "Q"}
+    return tw.bf16["P", "Q", across] if batch == "rows" else tw.bf16[first[batch], down, across]
+
+
+def _batches(o: Options, count: int) -> Iterator[tuple[Any, Any, Any]]:
+    """(index of a matrix, of its group, within its group) for all of a batch."""
+    if not o.get("split"):
+        for b in tw.each(count):
+            yield b, None, None
+        return
+    outer, inner = o["split"]
+    rows = any(kind.endswith("@rows") for _, kind in o["inputs"])
+    for p in tw.each(outer):
+        for q in range(inner) if rows else tw.each(inner):
+            yield p * inner + q, p, q
+
+
+def _spread_value(x: Any, kind: str, batch: tuple[Any, Any, Any], m: Any, n: Any) -> Any:
+    """Tiles (m, n) of a parameter."""
+    if kind in ("row", "matrix"):
+        return x[n] if kind == "row" else x[m, n]
+    form, _, part = kind.partition("@")
+    if part == "rows":
+        line = line_of(x, batch[1], batch[2], n if form == "line" else slice(None))
+        return line if form == "line" else tw.row_sum(line)
+    first = {"": batch[0], "one": 0, "outer": batch[1], "inner": batch[2]}[part]
+    if form == "full":
+        return x[first, m, n]
+    if form == "column":
+        return tw.row_sum(x[first, m, :])
+    line = tw.col_sum(x[first, :, n if form == "line" else slice(None)])
+    return line if form == "line" else tw.row_sum(line)
 
 
 @maker

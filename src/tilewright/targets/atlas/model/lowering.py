@@ -32,11 +32,13 @@ from tilewright.targets.atlas.model.kernels import BINARY, UNARY
 from tilewright.targets.atlas.model.matching import (
     Linear,
     canonical,
+    find_leak,
     find_linear,
     find_residual,
     unary_name,
 )
 from tilewright.targets.atlas.model.products import Products
+from tilewright.targets.atlas.model.rearranging import Rearranging
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, Layout
 
@@ -84,6 +86,7 @@ class Lowering:
         self.fuse, self.per_tensor = fuse, per_tensor
         self.kept_layers = tuple(keep)
         self.products, self.heads = Products(self), Heads(self)
+        self.rearranging = Rearranging(self)
         self.result = Lowered()
         self.forms: dict[tuple[Any, ...], Tensor] = {}
         self.names: dict[str, int] = {}
@@ -305,7 +308,8 @@ class Lowering:
             x = self.bf16(node.inputs["x"])
             out = self.activation(self.hint(value), shape, "bf16", value=value)
             return self.call(node.layer or "softmax", "softmax", {"x": x}, out, (node,))
-        return self._pointwise(node, shape, "bf16")
+        moved = self.rearranging.of(node, shape)
+        return moved if moved is not None else self._pointwise(node, shape, "bf16")
 
     def _view(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         """A value with the same elements in the same tiles as another."""
@@ -323,10 +327,9 @@ class Lowering:
                 f"a reshape from {_sizes(source)} to {_sizes(node.result)} moves values between "
                 "tiles"
             )
-        inner = self.bf16(source)
         if before == shape:
-            return inner
-        raise Unsupported("a reshape that joins batches")
+            return self.bf16(source)
+        return self.rearranging.regrouped(node, source, shape)
 
     # --- products -----------------------------------------------------------------------------
 
@@ -392,6 +395,7 @@ class Lowering:
         program: list[tuple[str, str, list[Any]]] = []
         inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
         nodes: list[Node] = []
+        split: dict[str, Any] = {}  # of the batch, where operands have parts of it
 
         def part_of_it(value: SSAValue) -> Node | None:
             """The node of an operand that the same kernel computes."""
@@ -413,6 +417,13 @@ class Lowering:
         def visit(inner: Node) -> str:
             name = unary_name(inner)
             arguments: list[Any] = []
+            leak = find_leak(self.graph, inner)
+            if leak is not None:
+                x, slope = argument(leak.scaled, 0), f"t{len(program)}"
+                program.append(("mul", slope, [x, leak.slope]))
+                program.append(("max" if leak.slope < 1 else "min", f"t{len(program)}", [slope, x]))
+                nodes.extend((leak.compared, leak.scaled, inner))
+                return program[-1][1]
             literal = scalars(inner)
             if "scalar_lhs" in literal:
                 arguments.append(literal["scalar_lhs"])
@@ -437,23 +448,30 @@ class Lowering:
         def argument(inner: Node, index: int) -> str:
             key = (inner.operands[index], tuple(inner.reads(index) or ()))
             if key not in inputs:
-                kind, tensor = self._broadcast(inner, index, shape)
+                kind, tensor = self._broadcast(inner, index, shape, split)
                 inputs[key] = (f"x{len(inputs)}", kind, tensor)
             return inputs[key][0]
 
-        if not _is_pointwise(node):
+        if not _is_pointwise(node) and find_leak(self.graph, node) is None:
             raise Unsupported(_no_kernel(node))
         visit(node)
-        if not any(kind == "full" for _, kind, _ in inputs.values()):
-            raise Unsupported("every operand is broadcast")
+        if all(kind in ("row", "matrix") for _, kind, _ in inputs.values()):
+            raise Unsupported("every operand is a constant that is repeated")
         out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
         operands = {name: tensor for name, _, tensor in inputs.values()}
         return self.call(
             node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
             tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,
+            **split,
         )  # fmt: skip
 
-    def _broadcast(self, node: Node, index: int, shape: tuple[int, int, int]) -> tuple[str, Tensor]:
+    def _broadcast(
+        self,
+        node: Node,
+        index: int,
+        shape: tuple[int, int, int],
+        split: dict[str, Any],
+    ) -> tuple[str, Tensor]:
         """How an operand of an element-wise operation is spread over [B, M, N]."""
         value, result, read = node.operands[index], shape_of(node.result), node.reads(index)
         if read is None:
@@ -470,9 +488,7 @@ class Lowering:
                 "tiles"
             )
         if array is None:
-            raise Unsupported(
-                f"an operand of {_sizes(value)} is repeated over {_sizes(node.result)}"
-            )
+            return self.rearranging.spread(value, result, read, shape, split)
         # The constant over all dimensions it is repeated along inside of a row, or of a matrix.
         sizes = [result[d] if d in read else 1 for d in range(len(result))]
         numbers = np.asarray(array, np.float32).reshape(sizes)

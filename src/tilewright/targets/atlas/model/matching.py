@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.model.capture import Graph, Node, shape_of
+from tilewright.model.capture import Graph, Node, scalars, shape_of
 from tilewright.targets.atlas.model.kernels import UNARY
 from tilewright.tile.layouts import SIDE
 
@@ -120,6 +120,37 @@ def find_residual(graph: Graph, node: Node, fuse: bool = True) -> tuple[Linear, 
         if linear is not None:
             return linear, other
     return None
+
+
+@dataclass(frozen=True)
+class Leak:
+    """x, or x times a slope where it is negative."""
+
+    slope: float
+    compared: Node
+    scaled: Node
+
+
+def find_leak(graph: Graph, node: Node) -> Leak | None:
+    """A leaky relu that ends in the node: x * slope where x < 0, else x."""
+    if node.family != "select" or len(node.operands) != 3:
+        return None
+    compared = graph.node_of(node.operands[0], "compare")
+    scaled = graph.node_of(node.operands[1], "elementwise_mul")
+    if compared is None or scaled is None or len(scaled.operands) != 1:
+        return None
+    x, literals = node.operands[2], {**scalars(scaled)}
+    slope = literals.get("scalar_rhs", literals.get("scalar_lhs"))
+    if compared.operands != [x] or scaled.operands != [x] or not slope or slope == 1:
+        return None
+    if compared.call.string("predicate") != "lt" or scalars(compared) != {"scalar_rhs": 0.0}:
+        return None
+    plain = [node.reads_plainly(k) for k in range(3)] + [
+        n.reads_plainly() for n in (compared, scaled)
+    ]
+    if not all(plain) or not math.isfinite(slope):
+        return None
+    return Leak(float(slope), compared, scaled)
 
 
 def unary_name(node: Node) -> str:

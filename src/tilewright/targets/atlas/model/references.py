@@ -21,14 +21,17 @@ from tilewright.targets.atlas.model.references_attention import Source, attentio
 from tilewright.targets.atlas.model.references_images import IMAGE_REFERENCES
 from tilewright.targets.atlas.model.references_steps import (
     BINARY,
+    COMBINE,
     UNARY,
     Codes,
     bf16,
     broadcast,
+    column_total,
     constant,
     fp8,
     recip,
     row_total,
+    spoiled,
     spread,
     times,
 )
@@ -72,6 +75,39 @@ def softmax(profile: Profile, options: Options, operands: Operands) -> dict[str,
     return {"out": arith.multiply(powers, recip(row_total(profile, powers, "sum")))}
 
 
+def reduce(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """One number of many, along rows, columns or a part of the batch."""
+    x, along, mean = operands["x"], options["along"], options["kind"] == "mean"
+    kind = "sum" if mean else options["kind"]
+    batch, rows, width = x.shape
+    if along == "batch":
+        first, count, inner = options["split"]
+        parts = x.reshape(first, count, inner, rows, width)
+        y = parts[:, 0]
+        for k in range(1, count):
+            y = COMBINE[kind](y, parts[:, k])
+        y = times(y, 1 / count) if mean else y
+        return {"out": y.reshape(first * inner, rows, width)}
+    if along == "column":
+        y = column_total(profile, x, kind)
+        y = times(y, 1 / rows) if mean else y
+    else:
+        y = row_total(profile, x, kind)
+        y = times(y, 1 / width) if mean else y
+        if along == "row":
+            return {"out": y}
+        # Side by side by a sum with zeros in every column.
+        y = spread(spoiled(y, 1)).swapaxes(1, 2)
+    lines = options["lines"]
+    if lines == 1:
+        return {"out": y}
+    stacked = spoiled(y.reshape(batch // lines, lines, -1), 1)
+    out = spread(stacked)
+    if lines % SIDE == 1:  # alone in its tile: nothing is added to it
+        out[:, -1] = stacked[:, -1]
+    return {"out": out}
+
+
 # --- element by element -----------------------------------------------------------------------
 
 
@@ -79,7 +115,7 @@ def pointwise(profile: Profile, options: Options, operands: Operands) -> dict[st
     """A chain of element-wise operations on broadcast operands."""
     values: dict[str, Codes] = {}
     for name, kind in options["inputs"]:
-        values[name] = broadcast(operands[name], kind)
+        values[name] = broadcast(operands[name], kind, options.get("split"))
     last = values[options["inputs"][0][0]]
     for operation, result, arguments in options["program"]:
         known = [values[a] if isinstance(a, str) else constant(a) for a in arguments]
@@ -92,6 +128,24 @@ def pointwise(profile: Profile, options: Options, operands: Operands) -> dict[st
 def copy(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
     """x as it is."""
     return {"out": operands["x"]}
+
+
+def move(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """Parts of operands put together."""
+    pieces = options["pieces"]
+    shape = [0, 0, 0]
+    for _, _, (first, step), count, _, (down, across), rows, columns in pieces:
+        shape[0] = max(shape[0], first + step * (count - 1) + 1)
+        shape[1] = max(shape[1], down * SIDE + rows)
+        shape[2] = max(shape[2], across * SIDE + columns)
+    out = np.zeros(shape, np.uint16)
+    for number, source, target, count, origin, place, rows, columns in pieces:
+        for k in range(count):
+            matrix = operands[f"x{number}"][source[0] + k * source[1]]
+            part = matrix[origin[0] * SIDE :, origin[1] * SIDE :][:rows, :columns]
+            there = out[target[0] + k * target[1]][place[0] * SIDE :, place[1] * SIDE :]
+            there[:rows, :columns] = part
+    return {"out": out}
 
 
 def quantise(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
@@ -250,8 +304,10 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
 REFERENCES: dict[str, Reference] = {
     "norm": norm,
     "softmax": softmax,
+    "reduce": reduce,
     "pointwise": pointwise,
     "copy": copy,
+    "move": move,
     "quantise": quantise,
     "residue": residue,
     "split_heads": split_heads,

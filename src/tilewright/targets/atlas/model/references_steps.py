@@ -12,7 +12,7 @@ from tilewright.reference.matrix_products import SIDE
 from tilewright.targets.atlas.profile import Profile
 
 Codes = np.ndarray
-_MINUS_INFINITY = 0xFF80
+_INFINITY, _MINUS_INFINITY, _NAN = 0x7F80, 0xFF80, 0x7FC0
 
 
 def constant(value: float) -> Codes:
@@ -39,9 +39,30 @@ def spread(vector: Codes) -> Codes:
     return arith.add(np.uint16(0) * vector, vector)
 
 
-def broadcast(codes: Codes, kind: str) -> Codes:
+def broadcast(codes: Codes, kind: str, split: tuple[int, int] | None = None) -> Codes:
     """An operand of an element-wise operation in the form that meets [B, M, N]."""
-    return spread(codes) if kind in ("row", "column") else codes
+    form, _, batch = kind.partition("@")
+    outer, inner = split or (1, 1)
+    if batch == "rows":
+        codes = spoiled(codes, 1).reshape(outer * inner, 1, codes.shape[2])
+    elif batch == "outer":
+        codes = np.repeat(codes, inner, 0)
+    elif batch == "inner":
+        codes = np.tile(codes, (outer, 1, 1))
+    return spread(codes) if form in ("row", "column", "line", "number") else codes
+
+
+def spoiled(codes: Codes, axis: int) -> Codes:
+    """Where one of 32 numbers along an axis is NaN all of them are: they were taken apart, or put
+    together, by additions of zeros."""
+    if codes.shape[axis] == 1:
+        return codes
+    codes = codes.copy()
+    lines = np.moveaxis(codes, axis, 0)
+    for start in range(0, len(lines), SIDE):
+        part = lines[start : start + SIDE]
+        part[:, ((part & 0x7FFF) > _INFINITY).any(0)] = _NAN
+    return codes
 
 
 # --- functions of elements --------------------------------------------------------------------
@@ -117,21 +138,44 @@ BINARY: dict[str, Callable[[Codes, Codes], Codes]] = {
 # --- rows -------------------------------------------------------------------------------------
 
 
+COMBINE: dict[str, Callable[[Codes, Codes], Codes]] = {
+    "sum": arith.add,
+    "max": larger,
+    "min": smaller,
+}
+_NEUTRAL = {"sum": 0, "max": _MINUS_INFINITY, "min": _INFINITY}
+
+
 def row_total(profile: Profile, x: Codes, kind: str) -> Codes:
-    """The sum or maximum of each row of x [..., K], as [..., 1].
+    """The sum, maximum or minimum of each row of x [..., K], as [..., 1].
 
     Tiles of 32 columns are combined from left to right, then the columns of what results; beyond
-    the edge are zeros or minus infinities.
+    the edge are zeros or infinities.
     """
-    combine = arith.add if kind == "sum" else larger
     width = x.shape[-1]
     tiles = -(-width // SIDE)
-    wide = np.full((x.size // width, tiles * SIDE), 0 if kind == "sum" else _MINUS_INFINITY, "<u2")
+    wide = np.full((x.size // width, tiles * SIDE), _NEUTRAL[kind], "<u2")
     wide[:, :width] = x.reshape(-1, width)
     total = wide[:, :SIDE]
     for start in range(SIDE, tiles * SIDE, SIDE):
-        total = combine(total, wide[:, start : start + SIDE])
+        total = COMBINE[kind](total, wide[:, start : start + SIDE])
     return across(profile, total, kind).reshape(*x.shape[:-1], 1)
+
+
+def column_total(profile: Profile, x: Codes, kind: str) -> Codes:
+    """The same for each column of x [B, M, K], as [B, 1, K]."""
+    batch, rows, width = x.shape
+    tiles = -(-rows // SIDE)
+    high = np.full((tiles * SIDE, batch * width), _NEUTRAL[kind], "<u2")
+    high[:rows] = x.swapaxes(0, 1).reshape(rows, -1)
+    total = high[:SIDE]
+    for start in range(SIDE, tiles * SIDE, SIDE):
+        total = COMBINE[kind](total, high[start : start + SIDE])
+    if kind == "sum":
+        line = arith.column_sum(total, profile.column_sum)[:1]
+    else:
+        line = arith.reduce_extreme(total, 0, larger=kind == "max")[:1]
+    return np.ascontiguousarray(line).reshape(batch, 1, width)
 
 
 def across(profile: Profile, tile: Codes, kind: str) -> Codes:
@@ -141,9 +185,8 @@ def across(profile: Profile, tile: Codes, kind: str) -> Codes:
     def reduced(part: Codes) -> Codes:
         if kind == "sum":
             return arith.row_sum(part, profile.row_sum)[:, :1]
-        return arith.reduce_extreme(part, 1, larger=True)[:, :1]
+        return arith.reduce_extreme(part, 1, larger=kind == "max")[:, :1]
 
     if profile.tile_registers == 2:
         return reduced(tile)
-    halves = reduced(tile[:, : SIDE // 2]), reduced(tile[:, SIDE // 2 :])
-    return arith.add(*halves) if kind == "sum" else larger(*halves)
+    return COMBINE[kind](reduced(tile[:, : SIDE // 2]), reduced(tile[:, SIDE // 2 :]))

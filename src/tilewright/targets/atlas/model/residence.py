@@ -182,6 +182,9 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         if parameter.startswith("mask"):
             return 2 * 4 * across * tile
         return 2 * 4 * across * tile
+    if call.kernel == "reduce" and parameter == "x":
+        deep = {"column": _tiles(layout.shape[-2]), "batch": 4}.get(call.options["along"], across)
+        return 2 * deep * tile * call.options.get("lines", 1)
     if call.kernel in ("norm", "softmax", "split_heads"):
         return 2 * across * tile
     return 8 * tile

@@ -108,6 +108,23 @@ def _softmax(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return one.times(batch * _tiles(rows))
 
 
+def _reduce(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+    batch, rows, width = shapes["x"]
+    mean, total = o["kind"] == "mean", o["kind"] in ("sum", "mean")
+    if o["along"] == "batch":
+        joined = _grid(shapes["x"]) - _grid(shapes["out"])
+        return Work(tiles=joined + (_grid(shapes["out"]) if mean else 0))
+    if o["along"] == "column":  # the rows of a last tile are joined too, by one instruction more
+        return Work(tiles=_joins(rows) * _tiles(width) * batch)
+    one = Work(
+        tiles=_joins(width),
+        columns=int(mean),
+        row_sums=int(total),
+        row_extremes=int(not total),
+    )
+    return one.times(batch * _tiles(rows))
+
+
 def _pointwise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     """Operations on what is not broadcast; what is needs computing only once."""
     full = {name for name, kind in o["inputs"] if kind == "full"}
@@ -216,8 +233,10 @@ def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
 KERNELS: dict[str, Callable[[_Costs, Options, Shapes], Work]] = {
     "norm": _norm,
     "softmax": _softmax,
+    "reduce": _reduce,
     "pointwise": _pointwise,
     "copy": _copy,
+    "move": _copy,
     "quantise": _quantise,
     "residue": _residue,
     "split_heads": _split_heads,

@@ -212,4 +212,4 @@ def test_many_repeated_values(target) -> None:
     for other in others:
         total = combined(net, "elementwise_add", total, other)
     net.output("y", total)
-    check(net, lambda *arrays: sum(arrays), target)
+    check(net, lambda first, *rest: first + sum(rest), target)

@@ -200,3 +200,16 @@ def test_leaky_relu(slope) -> None:
     negative = Value(net, net._intents.call("compare", [x.value], kind, zero, ()))
     net.output("y", net._call("select", [negative, x * slope, x], x.shape) + 1.0)
     check(net, lambda a: np.where(a < 0, slope, 1.0) * np.tanh(a) + 1, "atlas-v1")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_many_repeated_values(target) -> None:
+    """More than one kernel has addresses for."""
+    shapes = [(2, 3, 20, 33), (2, 1, 20, 1), (2, 1, 1, 33), (2, 1, 20, 33), (2, 1, 1, 1)]
+    shapes += [(1, 1, 20, 33), (1, 1, 20, 1), (1, 1, 1, 33)]
+    net = ModelBuilder("many")
+    total, *others = [net.input(f"x{k}", shape) for k, shape in enumerate(shapes)]
+    for other in others:
+        total = combined(net, "elementwise_add", total, other)
+    net.output("y", total)
+    check(net, lambda first, *rest: first + sum(rest), target)

@@ -45,6 +45,7 @@ from tilewright.tile.layouts import SIDE, Layout
 FLOATS = ("f32", "bf16", "f16", "f64")
 FP8 = "f8E4M3FN"
 CHAIN = 8  # element-wise operations in one kernel, at most
+SPREAD = 3  # values that are repeated in a chain, at most: each has addresses of its own
 FRAMES = 30  # calls inside of calls per operation of a model, at most
 
 
@@ -390,8 +391,10 @@ class Lowering:
 
     # --- element by element -------------------------------------------------------------------
 
-    def _pointwise(self, node: Node, shape: tuple[int, int, int], dtype: str) -> Tensor:
-        """A chain of element-wise operations in one kernel."""
+    def _pointwise(
+        self, node: Node, shape: tuple[int, int, int], dtype: str, chained: bool = True
+    ) -> Tensor:
+        """A chain of element-wise operations in one kernel, or without `chained` a single one."""
         program: list[tuple[str, str, list[Any]]] = []
         inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
         nodes: list[Node] = []
@@ -402,7 +405,7 @@ class Lowering:
             inner = self.graph.definition.get(value)
             if (
                 inner is None
-                or not self.fuse
+                or not (self.fuse and chained)
                 or not _is_pointwise(inner)
                 or self._reason_for_host(inner) is not None
                 or not self.graph.used_once(value)
@@ -455,7 +458,10 @@ class Lowering:
         if not _is_pointwise(node) and find_leak(self.graph, node) is None:
             raise Unsupported(_no_kernel(node))
         visit(node)
-        if all(kind in ("row", "matrix") for _, kind, _ in inputs.values()):
+        kinds = [kind for _, kind, _ in inputs.values()]
+        if chained and sum(kind not in ("full", "row", "matrix") for kind in kinds) > SPREAD:
+            return self._pointwise(node, shape, dtype, chained=False)
+        if all(kind in ("row", "matrix") for kind in kinds):
             raise Unsupported("every operand is a constant that is repeated")
         out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
         operands = {name: tensor for name, _, tensor in inputs.values()}

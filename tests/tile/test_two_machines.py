@@ -90,6 +90,29 @@ def test_product_in_f16() -> None:
     assert product(a, b, c).shape == (70, 33)  # the same source on Atlas
 
 
+@pytest.mark.parametrize("formats", [None, {"operand": "i8:0.03"}])
+def test_sums_through_loops(formats: dict | None) -> None:
+    """A sum is rounded once, also where its steps are not written out, and on top of a tile."""
+
+    @tw.kernel
+    def product(a: tw.operand["M", "K"], b: tw.operand["K", "N"], out: tw.value["M", "N"]):
+        for m in tw.grid(out.M):
+            for n in tw.grid(out.N):
+                acc, more = tw.zeros(unit=1), tw.accumulator(tw.full(0.3))
+                for k in tw.grid(a.K):
+                    acc += a[m, k] @ b[k, n]
+                for k in tw.steps(a.K, unroll=False):
+                    more += a[m, k] @ b[k, n]
+                out[m, n] = acc * more
+
+    random = np.random.default_rng(5)
+    a, b = random.normal(size=(16, 200)), random.normal(size=(200, 16))
+    found = check(product, (a, b), side=16, formats=formats)
+    if formats:
+        a, b = (np.clip(np.rint(x / 0.03), -128, 127) * 0.03 for x in (a, b))
+    assert np.abs(found - (a @ b) * (a @ b + 0.3)).max() < 2
+
+
 def test_product_in_i8() -> None:
     """Whole numbers are exact; steps multiply into the one factor behind the sum."""
 

@@ -85,13 +85,15 @@ def turned(x: Operand) -> TileArray:
         for family, inner in (("elementwise_max", -np.inf), ("elementwise_min", np.inf)):
             name = f"diagonal_{'up' if inner > 0 else 'down'}"
             table = backend.constant_tensor(
-                name, lambda inner=inner: np.where(np.eye(SIDE, dtype=bool), inner, 0.0)
+                name, lambda inner=inner: np.where(np.eye(backend.side, dtype=bool), inner, 0.0)
             )
             limit = backend.read(table, [0, 0], "full")
-            value = backend.launcher(family, "bf16", "full")(value, limit)
-        return backend.launcher("reduction_sum", "bf16", "row", axes=(0,))(value)
+            value = backend.launcher(family, backend.value, "full")(value, limit)
+        return backend.launcher("reduction_sum", backend.value, "row", axes=(0,))(value)
 
-    return TileArray(backend, [[backend.lazily(compute)]], "bf16", [SIDE], tiles.rows, "row")
+    return TileArray(
+        backend, [[backend.lazily(compute)]], backend.value, [backend.side], tiles.rows, "row"
+    )
 
 
 def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
@@ -211,7 +213,7 @@ def beyond_edges(x: Operand, number: float) -> TileArray:
 
     def limit(axis: int, valid: int, inner: float) -> Any:
         if kind == "column":
-            return _limit(backend, np.arange(SIDE) < valid, inner, number)
+            return _limit(backend, np.arange(backend.side) < valid, inner, number)
         return backend.edge(valid, inner, number, axis)
 
     def made(cell: Cell, edges: list[tuple[int, int]]) -> Cell:

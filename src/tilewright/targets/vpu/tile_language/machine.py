@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import CodeType
 
@@ -15,15 +15,36 @@ from tilewright.targets.vpu.tile_language.eager import EagerRun, check_layout, p
 from tilewright.targets.vpu.tile_language.strands import GraphWriter, Image
 from tilewright.targets.vpu.tile_language.unroll import unrolled
 from tilewright.tile.backend import running
+from tilewright.tile.blocks import Block, Single
 from tilewright.tile.formats import Formats
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import Layout
+from tilewright.tile.products import Accumulation
 from tilewright.tile.row_products import Costs
 from tilewright.tile.tracer import Tracer
 
 FORMATS = Formats("f16", "f16", (("f16", "f16"), ("i8", "i8")))
 SIDE = 64  # SHAVE tasks cost a thousand cycles to enter, so tiles are not small
 SIDES = range(16, 513, 16)
+
+
+class VpuTracer(Tracer):
+    """Writes out loops that sums of products pass through.
+
+    A loop of the program carries values, in f16; a sum on the DPU stays in f32 or i32 from its
+    first product to its last, however many steps there are.
+    """
+
+    def blocks(
+        self, extent: int, size: int, unroll: bool | int, padded: bool = False
+    ) -> Iterator[Block]:
+        return super().blocks(extent, size, self._sums() or unroll, padded)
+
+    def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
+        return super().indices(extent, self._sums() or unroll)
+
+    def _sums(self) -> bool:
+        return any(isinstance(carrier, Accumulation) for carrier in self._carriers())
 
 
 @dataclass(frozen=True)
@@ -66,7 +87,7 @@ class VpuTileMachine:
         return EagerRun(self, code)
 
     def trace(self, kernel: Kernel, layouts: dict[str, Layout]) -> Tracer:
-        tracer = Tracer(self, kernel.code, kernel.name)
+        tracer = VpuTracer(self, kernel.code, kernel.name)
         tensors = kernel.tensors(tracer, layouts)
         for tensor in tensors.values():
             check_layout(tensor.name, tensor.layout)

@@ -175,6 +175,7 @@ def searches(bandwidth: float, shapes: tuple[Tile, ...]) -> list[str]:
                 best[policy] = (gemm.operations / found.time.seconds / 1e12, gemm)
             # The best stock design is among those that auto has simulated.
             stock = [row for row in found.ranked if row[0].policy == "stock" and row[2]]
+            assert stock[0][2] is not None
             best["stock"] = (stock[0][0].operations / stock[0][2] / 1e12, stock[0][0])
             for _, out, tile, _, _, _ in ROWS:  # the published tiles are candidates too
                 if out == result:

@@ -172,9 +172,8 @@ def _compare(row: Row, imported: Any, inputs: Any, expected: list[Any]) -> None:
 
 
 def _compile(row: Row, imported: Any, target: str) -> Any:
-    from tilewright.runtime.loaded import Program
-
     from tilewright.compiling import compile_imported
+    from tilewright.program import Program
 
     compiled = compile_imported(imported, target)
     row.host_share = compiled.provenance.get("host_share")

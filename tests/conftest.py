@@ -27,4 +27,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def golden_cycles(request: pytest.FixtureRequest) -> GoldenCycles:
     """What kernels and models are known to take."""
-    return GoldenCycles.read(request.config.getoption("--write-goldens"))
+    return GoldenCycles.read(bool(request.config.getoption("--write-goldens")))

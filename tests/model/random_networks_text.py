@@ -6,7 +6,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from models import imported
+from waist_models import imported
+
 from tilewright.frontend.imported import Imported
 
 Shape = tuple[int, ...]

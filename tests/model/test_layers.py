@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machines import MACHINES, ROWS, SHAVED, WHOLE
+from model_machines import MACHINES, ROWS, SHAVED, WHOLE
+from waist_models import CNN, MLP, imported, tower_text, transformer_text
 
-from models import CNN, MLP, imported, tower_text, transformer_text
 from tilewright.dialects.fused import FusedOp
 from tilewright.dialects.layers import LayersOp
 from tilewright.dialects.parsing import parse_text
@@ -60,6 +60,7 @@ def plain_text(module: ModuleOp) -> str:
         for op in ordered:
             op.detach()
         first = block.first_op
+        assert first is not None
         for op in ordered:
             block.insert_op_before(op, first)
         for op in function.walk():

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machines import MACHINES, ROWS, SHAVED, TERNARY, WHOLE
+from model_machines import MACHINES, ROWS, SHAVED, TERNARY, WHOLE
+from waist_models import CNN, MLP, imported, transformer_text
 
-from models import CNN, MLP, imported, transformer_text
 from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.verification import verify_module

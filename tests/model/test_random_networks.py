@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machines import MACHINES, SHAVED, TERNARY
+from model_machines import MACHINES, SHAVED, TERNARY
 from random_networks_text import random_network
 
 from tilewright.dialects.parsing import parse_text

@@ -343,11 +343,10 @@ def test_vmem_weights_are_there_in_every_run() -> None:
     model.artifact.weights["v"] = np.frombuffer(layout.pack(numbers), np.uint8)
     session = Session(model)
     session.run()
-    session.device().machine.write("vmem", 0x8000, bytes(2048))
+    device: Any = session.device()
+    device.machine.write("vmem", 0x8000, bytes(2048))
     session.run()
-    assert np.array_equal(
-        session.device().codes(model.artifact.regions["v"]), models.bf16_codes(numbers)
-    )
+    assert np.array_equal(device.codes(model.artifact.regions["v"]), models.bf16_codes(numbers))
 
 
 def test_models_may_be_for_other_profiles(tmp_path: Path) -> None:

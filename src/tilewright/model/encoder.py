@@ -235,7 +235,7 @@ class Encoder:
             scale = self.encoding(value)
             reason = f"handed over as 8-bit codes of {float_text(scale.factor)}"
             result = encoded(kind, i8, scale)
-            method = {"method": StringAttr(self.rules.method)}
+            method: dict[str, Attribute] = {"method": StringAttr(self.rules.method)}
             reason = reason if outside else None
             return self._conversion("quantise", source, value, result, method, reason)
         result = encoded(kind, ELEMENTS[form])

@@ -104,9 +104,9 @@ func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<2xf3
     made = compile_imported(import_mlir(text, "copies.mlir"), "coral")
     assert [type(part).__name__ for part in made.parts] == ["DevicePart"]
     assert verify(made).ok
-    x = np.float32([1, 2, -4])
+    x = np.array([1, 2, -4], np.float32)
     found = tw.compile(import_mlir(text, "copies.mlir"), target="coral")(x)
-    for got, want in zip(found, (2 * x, 2 * x, np.float32([1.5, -2]), x), strict=True):
+    for got, want in zip(found, (2 * x, 2 * x, np.array([1.5, -2], np.float32), x), strict=True):
         assert np.array_equal(np.asarray(got), want)
 
 

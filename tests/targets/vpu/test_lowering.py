@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,10 +140,10 @@ def test_attention(path: str, queries, keys, heads, groups, more: dict) -> None:
         mask[5] = -np.inf  # a row that sees nothing
         operands["mask"] = network.constant("mask", mask)
     y = network.value("y", (queries, heads * 24), "f16")
+    options: dict[str, Any] = {**more, **({"block": 32} if path != "decomposed" else {})}
     network.outputs = [
-        network.call("attention", y, operands, heads=heads, groups=groups, **more,
-                     **({"block": 32} if path != "decomposed" else {}))
-    ]  # fmt: skip
+        network.call("attention", y, operands, heads=heads, groups=groups, **options)
+    ]
     check(network, replace(SIX, tiles=2), options=LoweringOptions(attention=path))
 
 

@@ -15,10 +15,10 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from tilewright.targets.vpu import costs
-from tilewright.targets.vpu.lowering import builder as building
 from tilewright.targets.vpu.lowering.rows import BINARY_COSTS, UNARY_COSTS
 from tilewright.targets.vpu.machine import Machine
 from tilewright.targets.vpu.operations.numbers import DTYPES
+from tilewright.targets.vpu.tile_language import builder as building
 from tilewright.targets.vpu.tile_language.launches import Shape
 from tilewright.targets.vpu.tile_language.unroll import Made, Part, Step, Steps, Tile
 from tilewright.tile.formats import family as family_of

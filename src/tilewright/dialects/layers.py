@@ -168,7 +168,8 @@ class LayersOp(IRDLOperation):
 
     def collected_results(self) -> list[list[SSAValue]]:
         """The results of every collected value in all iterations."""
-        values: list[SSAValue] = [*self.outputs][len(self.start) :]
+        values: list[SSAValue] = []
+        values.extend(list(self.outputs)[len(self.start) :])
         count = self.iterations
         return [values[at : at + count] for at in range(0, len(values), count)]
 

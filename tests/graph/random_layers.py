@@ -36,9 +36,20 @@ def _linear_onnx(a: Sequence[str], o: Options, out: str) -> str:
 
 
 _define("linear", _linear, lambda a, o: f"F.linear({', '.join(a)})", _linear_jax, _linear_onnx)
+
+
+def _matmul(r: Rounding, a: list[Array], o: Options) -> Array:
+    """32 columns at a time, what has been added up in bf16: terms of one sign round it often."""
+    left, right = r.fp8(a[0]), r.fp8(a[1])
+    total = 0.0
+    for k in range(0, left.shape[-1], 32):
+        total = r.bf16(total + left[..., k : k + 32] @ right[..., k : k + 32, :])
+    return np.asarray(total)
+
+
 _define(
     "matmul",
-    lambda r, a, o: r.bf16(r.fp8(a[0]) @ r.fp8(a[1])),
+    _matmul,
     "{0} @ {1}",
     "{0} @ {1}",
     "MatMul",

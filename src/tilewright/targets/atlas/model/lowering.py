@@ -38,7 +38,7 @@ from tilewright.targets.atlas.model.matching import (
     unary_name,
 )
 from tilewright.targets.atlas.model.products import Products
-from tilewright.targets.atlas.model.rearranging import Rearranging
+from tilewright.targets.atlas.model.rearranging import REDUCTIONS, Rearranging
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, Layout
 
@@ -158,7 +158,30 @@ class Lowering:
             return f"{dtype_of(node.result)} values are not for the NPU"
         if node in self.angles:
             return "angles of sin and cos stay in float32: in bf16 they would be off by radians"
+        if self._is_between_flags(node):
+            return "it is between whole numbers or flags, which are with the host"
         return "asked for" if _named(node.layer, self.host_layers) else None
+
+    def _is_between_flags(self, node: Node) -> bool:
+        """Whether a node only turns numbers that are with the host into others: masks, counts."""
+        if node.family == "cast":
+            return dtype_of(node.operands[0]) not in FLOATS and self._is_for_flags(node)
+        made = [self.graph.definition.get(value) for value in node.operands]
+        if node.family not in REDUCTIONS or not all(
+            one is not None and one.family == "cast" and dtype_of(one.operands[0]) not in FLOATS
+            for one in made
+        ):
+            return False
+        return self._is_for_flags(node)
+
+    def _is_for_flags(self, node: Node) -> bool:
+        """Whether only values that are not for the device are made of a node's."""
+        users = self.graph.users.get(node.result, ())
+        return bool(users) and all(
+            dtype_of(user.result) not in FLOATS
+            or (user.family in REDUCTIONS and self._is_for_flags(user))
+            for user in users
+        )
 
     def kept(self, layer: str) -> bool:
         """Whether a layer's products are to be as precise as bf16."""
@@ -465,10 +488,12 @@ class Lowering:
             raise Unsupported("every operand is a constant that is repeated")
         out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
         operands = {name: tensor for name, _, tensor in inputs.values()}
+        # Operands that are all repeated do not say how often.
+        repeated = {} if "full" in kinds else {"shape": list(shape)}
         return self.call(
             node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
             tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,
-            **split,
+            **split, **repeated,
         )  # fmt: skip
 
     def _broadcast(

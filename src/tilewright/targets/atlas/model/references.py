@@ -121,7 +121,8 @@ def pointwise(profile: Profile, options: Options, operands: Operands) -> dict[st
         known = [values[a] if isinstance(a, str) else constant(a) for a in arguments]
         last = (UNARY if len(known) == 1 else BINARY)[operation](*known)
         values[result] = last
-    shape = np.broadcast_shapes(*(values[name].shape for name, _ in options["inputs"]))
+    shapes = [values[name].shape for name, _ in options["inputs"]]
+    shape = tuple(options.get("shape") or np.broadcast_shapes(*shapes))
     return _stored(profile, options, np.broadcast_to(last, shape))
 
 

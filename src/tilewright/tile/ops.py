@@ -75,6 +75,12 @@ def scratch(kind: TensorSpec, on_chip: bool = False) -> Tensor:
     It lies in DRAM, or in VMEM if it is to stay on chip; then one loop may read and change it.
     """
     backend = active()
+    if not isinstance(kind, TensorSpec):
+        raise backend.error(
+            "TW1622",
+            f"a scratch tensor is of a type with sizes, not {kind!r:.60}",
+            "tw.bf16[64, 96]",
+        )
     sizes = [n for n in kind.sizes if isinstance(n, int)]
     if len(sizes) != len(kind.sizes):
         raise backend.error("TW1622", f"the sizes {kind.sizes} of a scratch tensor are no numbers")

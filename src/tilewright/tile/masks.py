@@ -21,6 +21,7 @@ from tilewright.tile.blocks import Block, Single
 from tilewright.tile.formats import STAND_IN
 from tilewright.tile.products import Product, chain
 
+LONGEST = 1 << 24  # rows and columns of a causal mask
 LOWEST = STAND_IN["bf16"]
 
 
@@ -159,6 +160,10 @@ def _mask(
     side = backend.side
     last_row = -(-rows.extent // side) * side
     last_column = -(-columns.extent // side) * side
+    if last_row + last_column > LONGEST:
+        raise backend.error(
+            "TW1643", f"a causal mask for {rows.extent:,} rows and {columns.extent:,} columns"
+        )
 
     def strip() -> np.ndarray:
         row = np.arange(side)[:, None]

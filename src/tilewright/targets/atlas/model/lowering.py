@@ -489,7 +489,7 @@ class Lowering:
         out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
         operands = {name: tensor for name, _, tensor in inputs.values()}
         # Operands that are all repeated do not say how often.
-        repeated = {} if "full" in kinds else {"shape": list(shape)}
+        repeated: dict[str, Any] = {} if "full" in kinds else {"shape": list(shape)}
         return self.call(
             node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
             tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,

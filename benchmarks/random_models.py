@@ -135,9 +135,9 @@ def table(rows: list[Row]) -> str:
         lines += [
             "",
             f"Errors of the models that are ok, in spreads of rounding: median {_at(whole, 0.5):.2f}, "
-            f"99 % {_at(whole, 0.99):.2f}, largest {whole[-1]:.2f} as a whole (limit 5, 12 for a single number); median "
+            f"99 % {_at(whole, 0.99):.2f}, largest {whole[-1]:.2f} as a whole (limit 6, 13 for a single number); median "
             f"{_at(worst, 0.5):.1f}, 99 % {_at(worst, 0.99):.1f}, largest {worst[-1]:.1f} for the "
-            f"worst element (limit 16). In {blunt} of {outputs} outputs values moved by one place "
+            f"worst element (limit 20). In {blunt} of {outputs} outputs values moved by one place "
             "would stay within the limits.",
         ]
     return "\n".join(lines)

@@ -31,11 +31,9 @@ class Noise(Rounding):
         return x * (1 + BF16 * self.random.standard_normal(x.shape))
 
     def fp8(self, x: Array) -> Array:
-        """Three bits of mantissa, and steps of equal size below the smallest normal number; equal
-        numbers are rounded alike."""
+        """Three bits of mantissa, and steps of equal size below the smallest normal number."""
         least = np.abs(x).max(initial=0.0) * 2.0**-15
-        distinct, which = np.unique(x, return_inverse=True)
-        noise = self.random.standard_normal((2, distinct.size))[:, which.reshape(x.shape)]
+        noise = self.random.standard_normal((2, *x.shape))
         return x * (1 + FP8 * noise[0]) + least * noise[1]
 
     def sums(self, x: Array, axes: tuple[int, ...]) -> Array:

@@ -49,7 +49,7 @@ def test_every_operation_is_drawn():
     assert drawn == set(OPERATIONS)
 
 
-@pytest.mark.parametrize("seed", [s for s in [11, 12, 13] if s != 13])
+@pytest.mark.parametrize("seed", [11, 12])
 def test_limits_notice_small_mistakes(seed: int):
     """A row in another's place, a scale that is off by a half, a value that is missing."""
     program = draw_program(seed)

@@ -21,7 +21,7 @@ from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
 from tilewright.targets.atlas.model.link import Generator
 from tilewright.targets.atlas.model.placement import Places, place, starved
 from tilewright.targets.atlas.model.residence import Demands
-from tilewright.targets.atlas.model.rounds import Folded
+from tilewright.targets.atlas.model.rounds import Folded, can_be_copied
 from tilewright.targets.atlas.profile import Profile
 
 LEAST = 4096  # bytes that a kernel asks for at least
@@ -47,7 +47,11 @@ def fit(
             fuse = search.demands.slack < profile.vmem_bytes // 2
             continue
         waiting = starved(folded.calls, places, profile) if fuse else []
-        waiting = [k for k in waiting if folded.calls[k].operands["a"] not in staged]
+        waiting = [
+            k
+            for k in waiting
+            if (left := folded.calls[k].operands["a"]) not in staged and can_be_copied(left)
+        ]
         if waiting:
             staged.add(_stage(folded, parts, waiting[0]))
             search = _Search(folded, profile)

@@ -136,7 +136,7 @@ def _wiring(calls: Sequence[Call], repetition: _Repetition, live: set[Tensor]) -
     if (inside - last) & live:
         return None  # the loop keeps only what it carries
     for start in set(starts.values()):
-        if not _may_be_overwritten(start, wiring, starts, live) and not _can_be_copied(start):
+        if not _may_be_overwritten(start, wiring, starts, live) and not can_be_copied(start):
             return None
     return wiring
 
@@ -181,7 +181,8 @@ def _may_be_overwritten(
     )
 
 
-def _can_be_copied(tensor: Tensor) -> bool:
+def can_be_copied(tensor: Tensor) -> bool:
+    """Whether the copy kernel takes a tensor: plain tiles, of few dimensions."""
     layout = tensor.layout
     plain = Layout(layout.shape, layout.dtype)
     return layout == plain and len(layout.shape) in COPY_RANKS

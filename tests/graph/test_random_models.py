@@ -109,3 +109,8 @@ def test_wrong_values_are_found(monkeypatch: pytest.MonkeyPatch):
         random_checks, "compiled", lambda _, source, target: honest(other, source, target)
     )
     assert check(program, "onnx").state == "wrong"
+
+
+def test_an_image_before_a_product_is_not_staged():
+    """A tensor of more dimensions than the copy kernel takes was to be copied to VMEM."""
+    assert check(draw_program(31000122), "onnx").state == "ok"

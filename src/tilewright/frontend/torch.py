@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import ml_dtypes
@@ -66,7 +68,7 @@ def import_module(
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad(), plain_outputs(torch, module):
+        with torch.no_grad(), plain_outputs(torch, module), quiet():
             args, kwargs = distinct(torch, (tuple(args), dict(kwargs or {})))
             program = torch.export.export(module, args, kwargs)
     except TilewrightError:
@@ -77,6 +79,14 @@ def import_module(
         for part, mode in modes:
             part.training = mode
     return import_program(program, source or type(module).__qualname__)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warnings that torch gives about its own code."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
+        yield
 
 
 def distinct(torch: Any, tree: Any) -> Any:
@@ -111,7 +121,7 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
     torch itself does it: recurrent layers, for one."""
     torch = load_torch()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), quiet():
             functional = _known_calls(torch, program.run_decompositions({}))
     except Exception as error:
         raise export_error(error, source) from error

@@ -165,6 +165,9 @@ class Verification:
             "notes": self.notes,
         }
 
+    def __str__(self) -> str:
+        return self.text()
+
     def text(self) -> str:
         """The findings in lines."""
         lines = [f"{self.model} on {self.target}, {self.inputs}: {self.cycles:,} cycles"]

@@ -113,7 +113,9 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
             bodies = cut.bodies(per_tile)
             reads = cost.shared + cost.own * group
             around = (out.batch or 1) > 1 or group < panels
-            needed = resident + _room(cut, cost, reads, group, around) + 32 * TILE
+            # Filters of the next panels arrive while these are used.
+            held = resident * (1 + (group < panels))
+            needed = held + _room(cut, cost, reads, group, around) + 32 * TILE
             if not cut.looped:  # everything is one piece of code
                 needed += len(border_tiles(out)) * cost.writes * group * TILE
             least = min(needed, least or needed)

@@ -60,3 +60,13 @@ def test_a_few_numbers_are_judged_by_their_error() -> None:
     assert cancelled.cosine == -1 and cancelled.relative > 1.2
     plain = limit(2.0, 2.01, 1.98, 2.02)
     assert plain.relative < 0.3 and plain.cosine > 0.9
+
+
+def test_an_error_within_its_limit_may_turn_the_output() -> None:
+    """Rows that repeat are rounded alike, all to one side: cosine asks no more than the error does."""
+    from tilewright.runtime.noise import _limit
+    from tilewright.runtime.verification import Accuracy
+
+    found = _limit([Accuracy(0.3, 0.1, 0.0537, 0.99866)], 330)
+    assert found.relative == pytest.approx(0.196, abs=0.01)
+    assert found.cosine**2 + found.relative**2 <= 1 + 1e-12

@@ -65,10 +65,10 @@ def _limit(seen: list[Accuracy], size: int) -> Limit:
     margin = MARGIN * (1 + FEW / max(1, size))
     largest = math.sqrt(2 * REST) + math.sqrt(margin) * relative
     least = 1 - REST - margin * (1 - cosine)
-    if size < FEW:
-        # A few numbers that nearly cancel may turn round within the error that rounding explains.
-        least = min(least, math.sqrt(1 - largest * largest) if largest < 1 else -1.0)
-    return Limit(least, largest)
+    # An error within the limit may point anywhere: numbers that nearly cancel may turn round, and
+    # rows that repeat are all off to one side, which no noise of its own for every number shows.
+    turned = math.sqrt(1 - largest * largest) if largest < 1 else -1.0
+    return Limit(min(least, turned), largest)
 
 
 def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]]:

@@ -14,14 +14,14 @@ test: lint types lit unit
 # Tests with live PyTorch and JAX, which `make test` does without: it reads models they saved.
 frameworks: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2 flax==0.12.8 \
-	  transformers==5.22.2
+	  transformers==5.22.2 onnxruntime==1.31.1
 	$(BIN)/pytest -n 2 tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py \
 	  tests/frontend/test_aten_calls.py tests/frontend/test_first_ten_minutes.py \
 	  tests/frontend/test_random_models.py \
 	  tests/targets/coral/test_coral_jax.py tests/targets/coral/test_coral_torch.py \
 	  tests/targets/xdna/test_xdna_frameworks.py \
-	  tests/test_compiling.py tests/test_zoo.py
+	  tests/frontend/test_onnx_recurrent.py tests/test_compiling.py tests/test_zoo.py
 
 # The native code once more, under address and undefined-behaviour sanitizers.
 sanitize: setup

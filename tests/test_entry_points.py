@@ -62,6 +62,7 @@ def test_state_goes_from_entry_to_entry(program: tw.EntryPoints) -> None:
     kept = program.state["memory"]
     exact = layer(drawn(0))
     assert np.abs(kept - exact).max() < 0.1 * np.abs(exact).max()
+    after = kept
     for number in range(3):
         before = program.state["memory"]
         y = program.step(drawn(10 + number))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +145,7 @@ def entry_of(
     return program.entries[name]
 
 
-def _read_model(members: Mapping[str, np.ndarray], place: Location) -> CompiledModel[Any]:
+def _read_model(members: dict[str, np.ndarray], place: Location) -> CompiledModel[Any]:
     """The model of its members; nothing has looked at whether it fits together."""
     document = read_document(members, _MANIFEST, place)
     if version_of(document, place) < VERSION:

@@ -74,7 +74,7 @@ def _entries(program: CompiledEntries) -> Iterator[Finding]:
         shapes = set()
         for noun, ports in (("input", state.readers), ("output", state.writers)):
             for entry, port in ports.items():
-                known = models[entry] if entry in models else None
+                known = models.get(entry)
                 listed = () if known is None else known.inputs if noun == "input" else known.outputs
                 if known is None or port not in listed or port not in known.ports:
                     yield _bad(f"the state {name} is in {entry}.{port}, which is no {noun}")

@@ -12,12 +12,14 @@ from tilewright.targets import registry as _registry
 
 if TYPE_CHECKING:
     from tilewright.compiling import compile
+    from tilewright.entry_points import EntryPoints, load
     from tilewright.frontend.model_language import Tensor, constant, model
-    from tilewright.program import Program, load
+    from tilewright.program import Program
     from tilewright.tile import *  # noqa: F403
 
 __version__ = "0.1.0"
 __all__ = [
+    "EntryPoints",
     "Location",
     "Program",
     "Tensor",
@@ -34,8 +36,9 @@ _LAZY = {  # name -> its module
     "compile": "tilewright.compiling",
     "constant": "tilewright.frontend.model_language",
     "model": "tilewright.frontend.model_language",
+    "EntryPoints": "tilewright.entry_points",
     "Program": "tilewright.program",
-    "load": "tilewright.program",
+    "load": "tilewright.entry_points",
 }
 
 

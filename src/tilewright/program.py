@@ -56,12 +56,17 @@ class Program:
         else:
             listed = self.session.run([_array(value) for value in arrays])
             results = dict(zip(self.model.outputs, listed, strict=True))
-        own = [a for name, a in results.items() if name not in self.model.state.values()]
+        own = [a for name, a in results.items() if name not in self.kept]
         if tensors:
             from tilewright.frontend.torch import from_numpy
 
             own = [from_numpy(array) for array in own]
         return own[0] if len(own) == 1 else tuple(own)
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Outputs that are the model's own memory for the next call."""
+        return frozenset(self.model.state.values())
 
     def run(self, inputs: Any = None, /, **named: Any) -> dict[str, np.ndarray]:
         """The outputs by name, for inputs by name."""
@@ -155,10 +160,3 @@ def _array(value: Any) -> Any:
     from tilewright.frontend.torch import to_numpy
 
     return to_numpy(value)
-
-
-def load(path: str | Path, machine: str | None = None) -> Program:
-    """The program in a bundle, ready to run."""
-    from tilewright.runtime.bundle import load as load_model
-
-    return Program(load_model(path), machine)

@@ -30,6 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("report",),
     ("program",),
+    ("entry_points",),
     ("compiling",),
     ("integrations",),
     ("cli",),

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import print_json
+from tilewright.cli.compile_entries import compile_several, entry_models
 from tilewright.errors import Location, TilewrightError
+from tilewright.model.options import CompileOptions
 
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
@@ -32,13 +34,18 @@ kernel for runs on the host, and the summary says what and why.
   tilewright compile block.pt2 -o block.twb
   tilewright compile model.onnx -o model.twb --shape batch=1 --calibrate samples/
   tilewright compile my_models:decoder -o decoder.twb --no-host --report decoder.html
+  tilewright compile prefix=prefix.onnx denoise=denoise.onnx -o policy.twb \\
+      --state keys=prefix.keys,denoise.keys
+
+Several models as NAME=MODEL become one bundle with an entry point for each; weights they have
+in common are stored once, and --state names memory that one writes and another reads.
 
 Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be compiled.
 """
 
 
 @click.command("compile", help=HELP)
-@click.argument("model", metavar="MODEL")
+@click.argument("models", metavar="MODEL | NAME=MODEL...", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="OUT.twb", help="Where the bundle goes.")
 @click.option(
     "--target",
@@ -104,6 +111,13 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     default="channel",
     help="Scales of fp8 weights: one per channel (default) or one per tensor.",
 )
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="NAME=ENTRY.PORT,…",
+    help="Memory of entry points: outputs that write it and inputs that read it. Repeatable.",
+)
 @click.option("--no-host", is_flag=True, help="Fail if any operation would run on the host.")
 @click.option(
     "--fuse/--no-fuse",
@@ -129,7 +143,7 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def command(
-    model: str,
+    models: tuple[str, ...],
     output: str,
     target: str,
     quantize: str | None,
@@ -140,6 +154,7 @@ def command(
     host: tuple[str, ...],
     keep: tuple[str, ...],
     scales: str,
+    states: tuple[str, ...],
     no_host: bool,
     fuse: bool,
     accuracy: bool,
@@ -152,6 +167,29 @@ def command(
         raise click.UsageError("calibrate with files or with random numbers, not with both")
     if host and no_host:
         raise click.UsageError("--host asks for work on the host, --no-host forbids it")
+    if entry_models(models) is not None:
+        refused = {"--emit": emit, "--dump-phases": dump_phases, "--report": page}
+        for option, value in refused.items():
+            if value is not None:
+                raise click.UsageError(f"{option} is about one model, not about entry points")
+        if samples:
+            raise click.UsageError("entry points are calibrated with random numbers here")
+        for one in (entry_models(models) or {}).values():
+            _check_destinations(one, output, None, None)
+        options = CompileOptions(
+            fuse=fuse,
+            host=host,
+            no_host=no_host,
+            keep=keep,
+            scales=scales,
+            seed=calibrate_seed or 0,
+            accuracy=accuracy,
+            quantize=quantize,
+        )
+        return compile_several(models, states, output, target, options, sizes, as_json)
+    if states:
+        raise click.UsageError("--state is about entry points: give models as NAME=MODEL")
+    (model,) = models
     _check_destinations(model, output, dump_phases, page)
 
     from tilewright.cli.compile_progress import CompileProgress
@@ -159,7 +197,6 @@ def command(
     from tilewright.cli.import_model import size
     from tilewright.compiling import check_sizes, compile_imported
     from tilewright.frontend.models import import_model
-    from tilewright.model.options import CompileOptions
     from tilewright.targets import registry
 
     machine = registry.find(target)

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from tilewright.cli import print_json
 from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, read_inputs
+from tilewright.cli.entry_files import chosen, entry_option
 from tilewright.errors import TilewrightError
+from tilewright.targets.compiled_model import CompiledEntries
 
 if TYPE_CHECKING:
     from tilewright.report.model_report import ReportData
@@ -24,6 +27,7 @@ memory maps, accuracy per layer, the host plan, IR and assembly.
   tilewright report block.twb -o block.html
   tilewright report block.twb -o block.html --input x=x.npy --model block.onnx
   tilewright report block.twb --json > block.json
+  tilewright report policy.twb --entry denoise -o denoise.html
 
 Exits 0 if every bit agrees with the reference or was not compared, 1 if one does not (the
 page is written and names the first wrong step), 2 for bad input.
@@ -40,6 +44,7 @@ page is written and names the first wrong step), 2 for bad input.
     metavar="FILE.html",
     help="The page to write; by default OUT with .html instead of its ending.",
 )
+@entry_option
 @click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
 @click.option(
     "--seed",
@@ -70,6 +75,7 @@ page is written and names the first wrong step), 2 for bad input.
 def command(
     bundle: str,
     page: str | None,
+    entry: str | None,
     inputs: tuple[str, ...],
     seed: int,
     run: bool,
@@ -79,15 +85,18 @@ def command(
     as_json: bool,
 ) -> int:
     from tilewright.report.measure import report_data
-    from tilewright.runtime.bundle import load
+    from tilewright.runtime.bundle import load_any
 
     _check_options(run, verified, inputs, original)
     target = None if as_json and page is None else _target(bundle, page)
-    model = load(bundle)
+    program = load_any(bundle)
+    model = chosen(program, entry, bundle)
     named = {text.partition("=")[0] for text in inputs}
     given = read_inputs(model, inputs, seed)
     if all("=" in text for text in inputs):  # the others are drawn from the seed anyway
         given = {name: array for name, array in given.items() if name in named}
+    if run and isinstance(program, CompiledEntries):
+        given = {**_state_before(program, entry, seed), **given}
     imported = None
     if original is not None:
         from tilewright.frontend.models import import_model
@@ -104,6 +113,21 @@ def command(
     else:
         _say(data, target)
     return 1 if data.accuracy is not None and data.accuracy.exact is False else 0
+
+
+def _state_before(program: CompiledEntries, entry: str | None, seed: int) -> dict[str, np.ndarray]:
+    """The state that the entry points before this one leave, on random inputs of the seed."""
+    from tilewright.runtime.entry_session import EntrySession
+    from tilewright.runtime.example_inputs import example_inputs
+
+    session = EntrySession(program)
+    name = entry or next(iter(program.entries))
+    for before in program.entries:
+        if before == name:
+            break
+        if program.written_by(before):
+            session[before].run(example_inputs(program.entries[before], "random", seed))
+    return {port: session.state[state] for port, state in program.read_by(name).items()}
 
 
 def _check_options(

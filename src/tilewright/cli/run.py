@@ -17,7 +17,9 @@ from tilewright.cli.bundle_files import (
     read_inputs,
     write_outputs,
 )
-from tilewright.errors import TilewrightError
+from tilewright.cli.entry_files import chosen, entry_option
+from tilewright.errors import Location, TilewrightError
+from tilewright.targets.compiled_model import CompiledEntries
 
 HELP = """Run the compiled model MODEL.twb (a bundle) on the simulated machine.
 
@@ -25,6 +27,8 @@ HELP = """Run the compiled model MODEL.twb (a bundle) on the simulated machine.
   tilewright run block.twb --input x=x.npy --output y=y.npy
   tilewright run block.twb --seed 0 --steps
   tilewright run block.twb --input x=random --input mask=mask.npy --output results/
+  tilewright run policy.twb --entry prefix --seed 0 --save-state here.tws
+  tilewright run policy.twb --entry denoise --seed 0 --state here.tws
 
 Arrays are checked against what the model takes: float32 is rounded where it takes a narrower
 type, everything else has to have the type the model names. Exits 0, 1 if the program faults or
@@ -34,7 +38,22 @@ does not end, 2 for bad input.
 
 @click.command("run", help=HELP)
 @click.argument("bundle", metavar="MODEL.twb")
+@entry_option
 @click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
+@click.option(
+    "--state",
+    "state_file",
+    default=None,
+    metavar="FILE.tws",
+    help="Begin with the state that an earlier run saved.",
+)
+@click.option(
+    "--save-state",
+    "save_state",
+    default=None,
+    metavar="FILE.tws",
+    help="Write the state that entry points share after the run.",
+)
 @click.option(
     "--output",
     "-o",
@@ -70,7 +89,10 @@ does not end, 2 for bad input.
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def command(
     bundle: str,
+    entry: str | None,
     inputs: tuple[str, ...],
+    state_file: str | None,
+    save_state: str | None,
     outputs: tuple[str, ...],
     seed: int | None,
     machine: str | None,
@@ -80,25 +102,41 @@ def command(
     trace_window: str | None,
     as_json: bool,
 ) -> int:
-    from tilewright.runtime.bundle import load
+    from tilewright.runtime.bundle import load_any
+    from tilewright.runtime.entry_session import EntrySession
     from tilewright.runtime.session import Session
     from tilewright.runtime.summary import summarise
 
     window = _window(trace_window)
     if window is not None and trace_file is None:
         raise TilewrightError("TW4003", "--trace-window needs --trace", hint="name a file to write")
-    model = load(bundle)
+    program = load_any(bundle)
+    model = chosen(program, entry, bundle)
+    if (state_file or save_state) and not isinstance(program, CompiledEntries):
+        raise TilewrightError(
+            "TW3151", f"{model.name} has no entry points that share state", Location(bundle)
+        )
     plan = plan_outputs(model, outputs)
     given = read_inputs(model, inputs, seed)
     began = time.perf_counter()
     try:
         with StepProgress("running") as progress:
-            session = Session(model, machine, progress=progress, max_cycles=max_cycles)
+            if isinstance(program, CompiledEntries):
+                shared = EntrySession(program, machine, progress, max_cycles)
+                if state_file is not None:
+                    shared.load_state(state_file)
+                session = shared[entry or next(iter(program.entries))]
+            else:
+                shared = None
+                session = Session(model, machine, progress=progress, max_cycles=max_cycles)
             results = session.run(given)
     except TilewrightError as error:
         return failed(error, as_json)
     seconds = time.perf_counter() - began
     files = write_outputs(plan, results)
+    if save_state is not None and shared is not None:
+        shared.save_state(save_state)
+        files.append(save_state)
     if trace_file is not None:
         from tilewright.trace.perfetto import write_trace
 

@@ -10,8 +10,10 @@ Error codes: TW6120 torch is not installed, TW6121 the model cannot be exported.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
+import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,6 +54,20 @@ def load_torch() -> Any:
             f"PyTorch models need torch, which cannot be imported ({error})",
             hint="pip install tilewright[torch]; saved .pt2 programs need no torch",
         ) from None
+
+
+def import_method(
+    method: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    source: str | None = None,
+) -> Imported:
+    """A method of a module as if it were its `forward`; parameters keep the names of the module."""
+    owner = method.__self__
+    stand_in = copy.copy(owner)  # shares parameters and parts with the module
+    stand_in.forward = types.MethodType(method.__func__, stand_in)
+    name = source or f"{type(owner).__qualname__}.{method.__name__}"
+    return import_module(stand_in, args, kwargs, name)
 
 
 def import_module(

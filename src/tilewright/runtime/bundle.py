@@ -13,30 +13,61 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member, read_archive, write_archive
 from tilewright.io.json_tables import member_text, read_document
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
-from tilewright.runtime.manifest import VERSION, manifest_of, read_manifest, version_of
+from tilewright.runtime.manifest import (
+    ENTRIES_VERSION,
+    VERSION,
+    entries_manifest_of,
+    manifest_of,
+    read_entries_manifest,
+    read_manifest,
+    version_of,
+)
 from tilewright.runtime.old_bundles import upgraded
+from tilewright.runtime.shared_members import assembled, share
 from tilewright.targets import registry
-from tilewright.targets.checking import require
-from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.checking import require, require_entries
+from tilewright.targets.compiled_model import CompiledEntries, CompiledModel
 
 SUFFIX = ".twb"
 _MANIFEST = "manifest.json"
+_ENTRIES = "entries"
 _HOST, _HOST_WEIGHTS = "host.mlir", "host_weights.safetensors"
 
 
-def save(model: CompiledModel[Any], path: str | Path) -> None:
-    """Write a model as one file, all of it or nothing."""
+def save(model: CompiledModel[Any] | CompiledEntries, path: str | Path) -> None:
+    """Write a model, or several entry points, as one file, all of it or nothing."""
+    if isinstance(model, CompiledEntries):
+        require_entries(model)
+        write_archive(path, _entry_members(model))
+        return
     require(model)
     write_archive(path, _members(model))
 
 
+def _entry_members(program: CompiledEntries) -> list[Member]:
+    """The files of all entry points, each in a folder of its own, what is the same stored once."""
+    own = [
+        Member(f"{_ENTRIES}/{name}/{member.name}", member.pieces)
+        for name, model in program.entries.items()
+        for member in _members(model)
+    ]
+    members, recipes = share(own)
+    return [_json_member(entries_manifest_of(program, recipes)), *members]
+
+
+def _json_member(document: dict[str, Any]) -> Member:
+    text = json.dumps(document, indent=1, sort_keys=True, allow_nan=False)
+    return Member(_MANIFEST, [text.encode() + b"\n"])
+
+
 def _members(model: CompiledModel[Any]) -> list[Member]:
-    manifest = json.dumps(manifest_of(model), indent=1, sort_keys=True, allow_nan=False)
-    members = [Member(_MANIFEST, [manifest.encode() + b"\n"])]
+    members = [_json_member(manifest_of(model))]
     folder = model.artifact.family
     members += [Member(f"{folder}/{one.name}", one.pieces) for one in model.artifact.members()]
     if model.host_module:
@@ -57,10 +88,65 @@ def _phase_name(number: int, name: str) -> str:
 
 def load(path: str | Path) -> CompiledModel[Any]:
     """The model of a bundle; its weights are mapped, not read into memory."""
+    found = load_any(path)
+    if isinstance(found, CompiledEntries):
+        return entry_of(found, None, Location(str(path)))
+    return found
+
+
+def load_any(path: str | Path) -> CompiledModel[Any] | CompiledEntries:
+    """The model of a bundle, or the entry points of one that has several."""
     members = read_archive(path, "a Tilewright bundle")
     place = Location(str(path))
     if _MANIFEST not in members:
         raise TilewrightError("TW3101", "this is a zip file, but not a Tilewright bundle", place)
+    document = read_document(members, _MANIFEST, place)
+    if version_of(document, place) < ENTRIES_VERSION:
+        model = _read_model(members, place)
+        require(model, place)
+        return model
+    name, names, state, recipes = read_entries_manifest(document, place)
+    members = assembled(members, recipes, place)
+    del members[_MANIFEST]
+    entries = {}
+    for entry in names:
+        folder = f"{_ENTRIES}/{entry}/"
+        mine = {n.removeprefix(folder): x for n, x in members.items() if n.startswith(folder)}
+        members = {n: x for n, x in members.items() if not n.startswith(folder)}
+        if version_of(read_document(mine, _MANIFEST, place), place) != VERSION:
+            raise TilewrightError("TW3104", f"the entry point {entry} is no single model", place)
+        entries[entry] = _read_model(mine, place)
+    if members:
+        raise TilewrightError(
+            "TW3105",
+            f"the bundle has a member {min(members)!r} that its manifest does not name",
+            place,
+        )
+    program = CompiledEntries(name, entries, state)
+    require_entries(program, place)
+    return program
+
+
+def entry_of(
+    program: CompiledEntries, name: str | None, place: Location | None = None
+) -> CompiledModel[Any]:
+    """One entry point by its name, which may be left out where there is only one."""
+    shown = ", ".join(program.entries)
+    if name is None:
+        if len(program.entries) == 1:
+            return next(iter(program.entries.values()))
+        raise TilewrightError(
+            "TW3150", f"{program.name} has several entry points", place, f"choose one of {shown}"
+        )
+    if name not in program.entries:
+        raise TilewrightError(
+            "TW3150", f"{program.name} has no entry point {name!r}", place, f"it has {shown}"
+        )
+    return program.entries[name]
+
+
+def _read_model(members: dict[str, np.ndarray], place: Location) -> CompiledModel[Any]:
+    """The model of its members; nothing has looked at whether it fits together."""
     document = read_document(members, _MANIFEST, place)
     if version_of(document, place) < VERSION:
         document, members = upgraded(document, members, place)
@@ -75,7 +161,6 @@ def load(path: str | Path) -> CompiledModel[Any]:
         model.host_weights = read_tensors(members[_HOST_WEIGHTS], _HOST_WEIGHTS, place)
     for number, name in enumerate(phases):
         model.phases[name] = member_text(members, _phase_name(number, name), place)
-    require(model, place)
     return model
 
 

@@ -6,16 +6,18 @@ fit together is the business of `targets.checking`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.json_tables import Table, plain, shown
 from tilewright.runtime.manifest_host import host_values_of, read_host_values
 from tilewright.targets.artifact import DevicePart, HostPart, Port
-from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.compiled_model import CompiledEntries, CompiledModel, State
 
 FORMAT = "tilewright.bundle"
-VERSION = 3
+VERSION = 3  # of one model
+ENTRIES_VERSION = 4  # of several entry points; each has a manifest of its own beside this one
 
 
 def manifest_of(model: CompiledModel[Any]) -> dict[str, Any]:
@@ -52,7 +54,53 @@ def _part(part: HostPart | DevicePart) -> dict[str, Any]:
     return {**result, "inputs": part.inputs, "outputs": part.outputs}
 
 
+def entries_manifest_of(
+    program: CompiledEntries, recipes: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """The manifest of several entry points."""
+    return plain(
+        {
+            "format": FORMAT,
+            "version": ENTRIES_VERSION,
+            "name": program.name,
+            "entries": list(program.entries),
+            "state": {
+                name: {"readers": state.readers, "writers": state.writers}
+                for name, state in program.state.items()
+            },
+            "recipes": {name: list(recipe) for name, recipe in recipes.items()},
+        },
+        "the program",
+    )
+
+
 # --- reading ----------------------------------------------------------------------------
+
+
+def read_entries_manifest(
+    document: Any, place: Location
+) -> tuple[str, list[str], dict[str, State], dict[str, list[str]]]:
+    """Name, entry points, state, and the recipes of members (see `shared_members`)."""
+    top = Table(document, "it", place)
+    for known in ("format", "version"):
+        top.take(known)
+    name, entries = top.text("name"), list(top.names("entries"))
+    state = {
+        key: _read_state(top.inner(f"state {key!r}", value))
+        for key, value in top.table("state").items()
+    }
+    recipes = top.inner("recipes", top.take("recipes"))
+    found = {key: list(recipes.names(key)) for key in list(recipes.values)}
+    top.done()
+    if len(set(entries)) != len(entries):
+        raise top.bad("names an entry point twice")
+    return name, entries, state, found
+
+
+def _read_state(table: Table) -> State:
+    state = State(table.texts("readers"), table.texts("writers"))
+    table.done()
+    return state
 
 
 def version_of(document: Any, place: Location) -> int:
@@ -61,10 +109,10 @@ def version_of(document: Any, place: Location) -> int:
     if top.take("format") != FORMAT:
         raise TilewrightError("TW3101", "this is not a Tilewright bundle", place)
     version = top.integer("version", 1)
-    if version > VERSION:
+    if version > ENTRIES_VERSION:
         raise TilewrightError(
             "TW3103",
-            f"the bundle has format version {version}, this release reads up to {VERSION}",
+            f"the bundle has format version {version}, this release reads up to {ENTRIES_VERSION}",
             place,
             hint="use a newer release of Tilewright, or compile the model again with this one",
         )

@@ -118,6 +118,8 @@ class Verification:
     strays: list[str] = field(
         default_factory=list
     )  # operands and weights that are not as they should
+    results: dict[str, np.ndarray] = field(default_factory=dict)  # outputs of the device
+    exact: dict[str, np.ndarray] = field(default_factory=dict)  # those of the original in float32
 
     @property
     def cosine(self) -> float | None:

@@ -92,6 +92,7 @@ def verify(
         strays=strays,
         hazards=hazards,
         notes=notes,
+        results=actual,
     )
     if wrong and first is None:
         result.notes.append(
@@ -104,6 +105,7 @@ def verify(
         original = find_original(model, result.notes)
     if original is not None:
         found = run_original(model, original, values, wanted if layers else None)
+        result.exact = found.outputs
         _add_accuracy(result, model, found, actual, wanted)
         _judge(result, found, min_cosine, model.artifact)
     return result

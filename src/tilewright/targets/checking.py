@@ -6,15 +6,18 @@ module. What the machine made is looked at by its own checker, `Artifact.check`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError, TilewrightErrors
 from tilewright.targets.artifact import DevicePart, Finding, HostPart
-from tilewright.targets.compiled_model import CompiledModel
+from tilewright.targets.compiled_model import CompiledEntries, CompiledModel
 from tilewright.targets.port_types import PORT_TYPES
 
 MAX_FINDINGS = 20
+MAX_ENTRY_POINTS = 64
+ENTRY_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")  # to call as a method, safe in a file
 
 
 def check(model: CompiledModel[Any]) -> list[TilewrightError]:
@@ -39,6 +42,53 @@ def require(model: CompiledModel[Any], place: Location | None = None) -> None:
             if place is not None:
                 finding.at(place)
         raise findings[0] if len(findings) == 1 else TilewrightErrors(findings)
+
+
+def require_entries(program: CompiledEntries, place: Location | None = None) -> None:
+    """Raise what is wrong with how entry points fit together, then what is wrong with one of them."""
+    finding = next(_entries(program), None)
+    if finding is not None:
+        raise TilewrightError(finding.code, finding.message, place, finding.hint)
+    for name, model in program.entries.items():
+        try:
+            require(model, place)
+        except TilewrightError as error:
+            error.message = f"entry point {name}: {error.message}"
+            raise
+
+
+def _entries(program: CompiledEntries) -> Iterator[Finding]:
+    """Entry points of one machine; state whose ports are there, alike, and state of the models."""
+    models = program.entries
+    if not 1 <= len(models) <= MAX_ENTRY_POINTS:
+        yield _bad(f"there are {len(models)} entry points, 1 to {MAX_ENTRY_POINTS} can be")
+    for name, model in models.items():
+        if not ENTRY_NAME.fullmatch(name):
+            yield _bad(f"{name!r} is no name of an entry point")
+        if model.artifact.target != program.target or model.artifact.family != program.family:
+            yield _bad(f"{name} is for {model.artifact.target}, others for {program.target}")
+    claimed: set[tuple[str, str]] = set()
+    for name, state in program.state.items():
+        if not state.readers or not state.writers:
+            yield _bad(f"the state {name} is not both read and written")
+        shapes = set()
+        for noun, ports in (("input", state.readers), ("output", state.writers)):
+            for entry, port in ports.items():
+                known = models.get(entry)
+                listed = () if known is None else known.inputs if noun == "input" else known.outputs
+                if known is None or port not in listed or port not in known.ports:
+                    yield _bad(f"the state {name} is in {entry}.{port}, which is no {noun}")
+                    return
+                if (entry, port) in claimed:
+                    yield _bad(f"{entry}.{port} belongs to two states")
+                claimed.add((entry, port))
+                shapes.add((known.ports[port].shape, known.ports[port].dtype))
+        if len(shapes) > 1:
+            shown = " and ".join(f"{'x'.join(map(str, s))}x{d}" for s, d in sorted(shapes))
+            yield _bad(f"the ports of the state {name} differ: {shown}")
+        for entry, port in state.readers.items():
+            if models[entry].state.get(port) != state.writers.get(entry, port):
+                yield _bad(f"{entry} does not keep its input {port}, which is the state {name}")
 
 
 def _ports(model: CompiledModel[Any]) -> Iterator[Finding]:

@@ -43,6 +43,47 @@ class CompiledModel(Generic[Made]):
     timing: dict[str, float] = field(default_factory=dict)  # seconds of each phase of compilation
 
 
+@dataclass(frozen=True)
+class State:
+    """Memory that entry points share and that stays between calls, by entry point and port.
+
+    Every reader's input and every writer's output have one shape and one type; a value goes from
+    the one to the other as it is.
+    """
+
+    readers: dict[str, str]  # entry point -> input
+    writers: dict[str, str]  # entry point -> output
+
+
+@dataclass
+class CompiledEntries:
+    """Several programs of one network for one machine, with memory they share.
+
+    A state that an entry point reads is state of its model as well: its next value is what the
+    entry point writes, or the input itself where it only reads.
+    """
+
+    name: str
+    entries: dict[str, CompiledModel[Any]]
+    state: dict[str, State] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        return next(iter(self.entries.values())).artifact.family
+
+    @property
+    def target(self) -> str:
+        return next(iter(self.entries.values())).artifact.target
+
+    def read_by(self, entry: str) -> dict[str, str]:
+        """The inputs of an entry point that are state, and which one each is."""
+        return {s.readers[entry]: name for name, s in self.state.items() if entry in s.readers}
+
+    def written_by(self, entry: str) -> dict[str, str]:
+        """The outputs of an entry point that are the next value of state, and of which."""
+        return {s.writers[entry]: name for name, s in self.state.items() if entry in s.writers}
+
+
 def around(artifact: Made, found: Prepared) -> CompiledModel[Made]:
     """The model of an artifact whose entries are the device functions of a prepared model.
 

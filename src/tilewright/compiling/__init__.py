@@ -57,12 +57,13 @@ def compile(
     quantize: str | None = None,
     shapes: Shapes | None = None,
     weights: Any = None,
+    state: Mapping[str, Sequence[str]] | None = None,
     progress: Progress = lambda phase, detail: None,
-) -> Program:
-    """The program of a model, to call with arrays.
+) -> Any:
+    """The `Program` of a model, to call with arrays; the `EntryPoints` of a table of models.
 
-    model: a torch module, a torch.export program, an ONNX model, a jax function, an imported
-        model, the name of a file or package.module:factory.
+    model: a torch module or a method of one, a torch.export program, an ONNX model, a jax function,
+        an imported model, the name of a file or package.module:factory.
     inputs: example inputs, which torch modules and functions need: a tuple, or a table by name.
     target: a machine by name, the file of one of your own, or a machine profile.
     calibrate: inputs to take the ranges of fp8 values from: a sample, a list of samples, or files
@@ -75,12 +76,12 @@ def compile(
     quantize: the number format of products, such as "int8" on Coral; None: the machine's own.
     shapes: sizes of symbolic dimensions of ONNX models.
     weights: the tree of arrays that a jax function takes as its first argument.
+    state: memory that entry points share, by name: a list of ports such as "prefix.keys"; outputs
+        write it, inputs read it.
+
+    A table of models by name makes one program with an entry point for each; inputs and samples
+    are tables by the same names then.
     """
-    began = time.perf_counter()
-    progress("import", "")
-    imported = as_imported(model, inputs, shapes, weights)
-    seconds = time.perf_counter() - began
-    samples = _samples(imported, calibrate, inputs, _is_function(model))
     options = CompileOptions(
         fuse=fuse,
         host=tuple(host),
@@ -91,6 +92,23 @@ def compile(
         accuracy=accuracy,
         quantize=quantize,
     )
+    if isinstance(model, Mapping):
+        from tilewright.compiling.entries import compile_entries
+        from tilewright.entry_points import EntryPoints
+
+        made, originals = compile_entries(
+            model, inputs, target, calibrate, state, options, shapes, weights, progress=progress
+        )
+        return EntryPoints(made, originals=originals)
+    if state:
+        raise TilewrightError(
+            "TW0048", "state is shared by entry points", hint="compile a table of models by name"
+        )
+    began = time.perf_counter()
+    progress("import", "")
+    imported = as_imported(model, inputs, shapes, weights)
+    seconds = time.perf_counter() - began
+    samples = samples_for(imported, calibrate, inputs, is_function(model))
     compiled = compile_imported(imported, target, options, samples, progress, shapes)
     compiled.timing = {"import": seconds, **compiled.timing}
     return Program(compiled, original=imported)
@@ -111,7 +129,7 @@ def compile_imported(
     _check_layers(imported, (*options.host, *options.keep))
     check_sizes(imported, machine)
     samples = with_state(imported, samples)
-    imported = _distinct(imported)
+    imported = distinct(imported)
     with within_memory("compiling the model", Location(imported.source)):
         compiled = machine.compile(imported, options, samples, progress)
     provenance = compiled.provenance
@@ -151,7 +169,7 @@ def check_sizes(imported: Imported, target: Target) -> None:
             )
 
 
-def _distinct(imported: Imported) -> Imported:
+def distinct(imported: Imported) -> Imported:
     """The model with outputs whose names nothing else has: an input and an output may share one."""
     taken = {spec.name for spec in imported.inputs}
     outputs, state = [], dict(imported.state)
@@ -216,6 +234,11 @@ def as_imported(
 
         arguments, named = _torch_inputs(inputs)
         return import_module(model, arguments, named)
+    if torch is not None and _is_method(model):
+        from tilewright.frontend.torch import import_method
+
+        arguments, named = _torch_inputs(inputs)
+        return import_method(model, arguments, named)
     if torch is not None and isinstance(model, torch.export.ExportedProgram):
         from tilewright.frontend.torch import import_program
 
@@ -224,14 +247,21 @@ def as_imported(
         from tilewright.frontend.onnx import read_onnx
 
         return read_onnx(model, shapes)
-    if _is_function(model) and "jax" in sys.modules:
+    if is_function(model) and "jax" in sys.modules:
         return _from_jax(model, inputs, weights)
     raise TilewrightError("TW0043", f"{type(model).__name__} is no model", hint=MODELS)
 
 
-def _is_function(model: Any) -> bool:
+def is_function(model: Any) -> bool:
     """Whether a model can only be a function of jax's."""
-    return callable(model) and not hasattr(model, "forward")
+    return callable(model) and not hasattr(model, "forward") and not _is_method(model)
+
+
+def _is_method(model: Any) -> bool:
+    """Whether a model is a method of a torch module."""
+    torch = sys.modules.get("torch")
+    owner = getattr(model, "__self__", None)
+    return torch is not None and isinstance(owner, torch.nn.Module)
 
 
 def _torch_inputs(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -274,7 +304,7 @@ def _from_jax(function: Callable[..., Any], inputs: Any, weights: Any) -> Import
 # --- samples ----------------------------------------------------------------------------
 
 
-def _samples(imported: Imported, calibrate: Any, inputs: Any, ordered: bool) -> list[Arrays]:
+def samples_for(imported: Imported, calibrate: Any, inputs: Any, ordered: bool) -> list[Arrays]:
     if calibrate is not None:
         if isinstance(calibrate, str | Path):
             return read_samples(imported, [calibrate])

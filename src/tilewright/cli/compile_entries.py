@@ -1,0 +1,123 @@
+"""`tilewright compile NAME=MODEL…`: several models as the entry points of one bundle."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli import print_json
+from tilewright.errors import TilewrightError
+from tilewright.targets.checking import ENTRY_NAME
+
+if TYPE_CHECKING:
+    from tilewright.model.options import CompileOptions
+    from tilewright.targets.compiled_model import CompiledEntries
+
+
+def entry_models(texts: tuple[str, ...]) -> dict[str, str] | None:
+    """Models by entry point; None for a single model without a name."""
+    split = [text.partition("=") for text in texts]
+    named = [mark and ENTRY_NAME.fullmatch(name) for name, mark, _ in split]
+    if len(texts) == 1 and not named[0]:
+        return None
+    if not all(named):
+        raise TilewrightError(
+            "TW0047", "several models need names", hint="write NAME=MODEL for each of them"
+        )
+    found = {name: model for name, _, model in split}
+    if len(found) != len(texts):
+        raise TilewrightError("TW0047", "two entry points have the same name")
+    return found
+
+
+def declared_state(texts: tuple[str, ...]) -> dict[str, list[str]]:
+    """State as `--state NAME=ENTRY.PORT,ENTRY.PORT` gives it."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, mark, ports = text.partition("=")
+        if not mark or not name or not ports or name in found:
+            raise TilewrightError(
+                "TW0048", f"cannot read the state {text!r}", hint="write NAME=ENTRY.PORT,ENTRY.PORT"
+            )
+        found[name] = ports.split(",")
+    return found
+
+
+def compile_several(
+    texts: tuple[str, ...],
+    states: tuple[str, ...],
+    output: str,
+    target: str,
+    options: CompileOptions,
+    sizes: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Compile entry points, write the bundle, say what it holds."""
+    from tilewright.cli.compile_progress import CompileProgress
+    from tilewright.cli.import_model import size
+    from tilewright.compiling.entries import compile_entries
+    from tilewright.runtime.bundle import save
+
+    models = entry_models(texts) or {}
+    state = declared_state(states)
+    shapes = dict(size(given) for given in sizes)
+    began = time.perf_counter()
+    with CompileProgress() as progress:
+        program, _ = compile_entries(
+            models, target=target, state=state, options=options, shapes=shapes, progress=progress
+        )
+        progress("write", output)
+        save(program, output)
+    found = entries_document(program, output, time.perf_counter() - began)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(entries_text(found))
+    return 0
+
+
+def entries_document(program: CompiledEntries, output: str, seconds: float) -> dict[str, Any]:
+    """The summary for a script; `entries_text` is the same for a person."""
+    from tilewright.cli.compile_summary import document
+
+    return {
+        "name": program.name,
+        "target": program.target,
+        "entries": {
+            name: document(model, {}, sum(model.timing.values()))
+            for name, model in program.entries.items()
+        },
+        "state": {
+            name: {
+                "readers": [f"{entry}.{port}" for entry, port in state.readers.items()],
+                "writers": [f"{entry}.{port}" for entry, port in state.writers.items()],
+            }
+            for name, state in program.state.items()
+        },
+        "seconds": seconds,
+        "files": {"bundle": output},
+        "file_bytes": os.path.getsize(output),
+    }
+
+
+def entries_text(found: dict[str, Any]) -> str:
+    """The summary for a person."""
+    from tilewright.cli.compile_summary import text
+
+    lines = []
+    for name, one in found["entries"].items():
+        lines += [f"entry point {name}", *(f"  {row}".rstrip() for row in text(one).splitlines())]
+    for name, state in found["state"].items():
+        lines.append(
+            f"state    {name}: {', '.join(state['writers'])} -> {', '.join(state['readers'])}"
+        )
+    alone = sum(one["weights"]["bytes"] for one in found["entries"].values())
+    lines.append(f"seconds  {found['seconds']:.2f}")
+    lines.append(
+        f"wrote    {found['files']['bundle']}, {found['file_bytes']:,} bytes, weights of all entry "
+        f"points {alone:,} bytes"
+    )
+    return "\n".join(lines)

@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.program import Program
+from tilewright.program import Program, bound_inputs
+from tilewright.runtime.batches import Batches
 from tilewright.runtime.bundle import entry_of, load_any
 from tilewright.runtime.entry_session import EntrySession, SharedState
 from tilewright.targets.compiled_model import CompiledEntries
@@ -37,6 +38,7 @@ class EntryPoints:
     """Programs with names that share weights and memory.
 
     program["prefix"](x)        the outputs of an entry point; program.prefix(x) is the same
+    program(x)                  a batch of any size, of a model compiled for several sizes
     program.state["cache"]      memory the entry points share, as an array; can be set
     program.reset_state()       as it was in the beginning
     program.save_state(path), program.load_state(path)
@@ -71,6 +73,17 @@ class EntryPoints:
         if not name.startswith("_") and name in self.__dict__["program"].entries:
             return self.entries[name]
         raise AttributeError(f"the program has no entry point {name!r}")
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """The outputs for a batch of any size: the entry points that fit it best are run."""
+        batches = Batches.of(self.program)
+        if batches is None:
+            entry_of(self.program, None)
+        assert batches is not None
+        first = next(iter(self.entries.values()))
+        given = bound_inputs(first.model, arrays, named)
+        results = batches.run(given, lambda entry, piece: self.entries[entry].run(piece))
+        return first.returned(results, [*arrays, *named.values()])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.program.entries)

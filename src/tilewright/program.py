@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,15 +50,17 @@ class Program:
             raise TilewrightError(
                 "TW3120", "inputs were given both by name and in order", hint="choose one"
             )
-        given = [*arrays, *named.values()]
-        tensors = any(hasattr(value, "detach") for value in given)
         if named:
             results = self.session.run({name: _array(value) for name, value in named.items()})
         else:
             listed = self.session.run([_array(value) for value in arrays])
             results = dict(zip(self.model.outputs, listed, strict=True))
-        own = [a for name, a in results.items() if name not in self.kept]
-        if tensors:
+        return self.returned(results, [*arrays, *named.values()])
+
+    def returned(self, results: Mapping[str, np.ndarray], given: Sequence[Any]) -> Any:
+        """Results as a call gives them back: one or a tuple, tensors for tensors."""
+        own: list[Any] = [a for name, a in results.items() if name not in self.kept]
+        if any(hasattr(value, "detach") for value in given):
             from tilewright.frontend.torch import from_numpy
 
             own = [from_numpy(array) for array in own]
@@ -151,6 +154,24 @@ class Program:
         into = ", ".join(describe(port) for port in self.inputs)
         out = ", ".join(describe(port) for port in self.outputs)
         return f"<{self.model.name} for {self.model.artifact.target}: ({into}) -> ({out})>"
+
+
+def bound_inputs(
+    model: CompiledModel[Any], arrays: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The inputs of a call by name."""
+    if arrays and named:
+        raise TilewrightError(
+            "TW3120", "inputs were given both by name and in order", hint="choose one"
+        )
+    if arrays and len(arrays) != len(model.inputs):
+        raise TilewrightError(
+            "TW3120",
+            f"{len(arrays)} inputs were given, {model.name} takes {len(model.inputs)}",
+            hint=f"inputs are {', '.join(model.inputs)}",
+        )
+    given = named or dict(zip(model.inputs, arrays, strict=True))
+    return {name: np.asarray(_array(value)) for name, value in given.items()}
 
 
 def _array(value: Any) -> Any:

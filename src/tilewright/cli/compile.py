@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import print_json
-from tilewright.cli.compile_entries import compile_several, entry_models
+from tilewright.cli.compile_entries import batch_sizes, compile_several, entry_models
 from tilewright.errors import Location, TilewrightError
 from tilewright.model.options import CompileOptions
 
@@ -118,6 +118,14 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     metavar="NAME=ENTRY.PORT,…",
     help="Memory of entry points: outputs that write it and inputs that read it. Repeatable.",
 )
+@click.option(
+    "--batch",
+    "batch",
+    default=None,
+    metavar="N,N,…",
+    help="Compile an ONNX model for several batch sizes: sizes for the first dimension of its "
+    "inputs, one entry point each (batch_1, batch_8).",
+)
 @click.option("--no-host", is_flag=True, help="Fail if any operation would run on the host.")
 @click.option(
     "--fuse/--no-fuse",
@@ -155,6 +163,7 @@ def command(
     keep: tuple[str, ...],
     scales: str,
     states: tuple[str, ...],
+    batch: str | None,
     no_host: bool,
     fuse: bool,
     accuracy: bool,
@@ -167,14 +176,17 @@ def command(
         raise click.UsageError("calibrate with files or with random numbers, not with both")
     if host and no_host:
         raise click.UsageError("--host asks for work on the host, --no-host forbids it")
-    if entry_models(models) is not None:
+    numbers = batch_sizes(batch)
+    if numbers is not None and (len(models) > 1 or states):
+        raise click.UsageError("--batch is about one model without state")
+    if numbers is not None or entry_models(models) is not None:
         refused = {"--emit": emit, "--dump-phases": dump_phases, "--report": page}
         for option, value in refused.items():
             if value is not None:
                 raise click.UsageError(f"{option} is about one model, not about entry points")
         if samples:
             raise click.UsageError("entry points are calibrated with random numbers here")
-        for one in (entry_models(models) or {}).values():
+        for one in (entry_models(models) or {"": models[0]}).values():
             _check_destinations(one, output, None, None)
         options = CompileOptions(
             fuse=fuse,
@@ -186,7 +198,7 @@ def command(
             accuracy=accuracy,
             quantize=quantize,
         )
-        return compile_several(models, states, output, target, options, sizes, as_json)
+        return compile_several(models, states, output, target, options, sizes, as_json, numbers)
     if states:
         raise click.UsageError("--state is about entry points: give models as NAME=MODEL")
     (model,) = models

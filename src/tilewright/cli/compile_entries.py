@@ -46,6 +46,18 @@ def declared_state(texts: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
+def batch_sizes(text: str | None) -> list[int] | None:
+    """Sizes as `--batch 1,8,32` gives them."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise TilewrightError(
+            "TW0049", f"cannot read the batch sizes {text!r}", hint="write them as 1,8,32"
+        )
+    return [int(part) for part in parts]
+
+
 def compile_several(
     texts: tuple[str, ...],
     states: tuple[str, ...],
@@ -54,10 +66,13 @@ def compile_several(
     options: CompileOptions,
     sizes: tuple[str, ...],
     as_json: bool,
+    batch: list[int] | None = None,
 ) -> int:
-    """Compile entry points, write the bundle, say what it holds."""
+    """Compile entry points, or one model for several batch sizes; write the bundle, say what it
+    holds."""
     from tilewright.cli.compile_progress import CompileProgress
     from tilewright.cli.import_model import size
+    from tilewright.compiling.batches import compile_batches
     from tilewright.compiling.entries import compile_entries
     from tilewright.runtime.bundle import save
 
@@ -66,9 +81,15 @@ def compile_several(
     shapes = dict(size(given) for given in sizes)
     began = time.perf_counter()
     with CompileProgress() as progress:
-        program, _ = compile_entries(
-            models, target=target, state=state, options=options, shapes=shapes, progress=progress
-        )
+        if batch is not None:
+            program, _ = compile_batches(
+                texts[0], batch, target=target, options=options, shapes=shapes, progress=progress
+            )
+        else:
+            program, _ = compile_entries(
+                models, target=target, state=state, options=options, shapes=shapes,
+                progress=progress,
+            )  # fmt: skip
         progress("write", output)
         save(program, output)
     found = entries_document(program, output, time.perf_counter() - began)

@@ -58,6 +58,7 @@ def compile(
     shapes: Shapes | None = None,
     weights: Any = None,
     state: Mapping[str, Sequence[str]] | None = None,
+    batch: Sequence[int] | None = None,
     progress: Progress = lambda phase, detail: None,
 ) -> Any:
     """The `Program` of a model, to call with arrays; the `EntryPoints` of a table of models.
@@ -78,6 +79,7 @@ def compile(
     weights: the tree of arrays that a jax function takes as its first argument.
     state: memory that entry points share, by name: a list of ports such as "prefix.keys"; outputs
         write it, inputs read it.
+    batch: sizes to compile the model for, one entry point each; a call takes any number of rows.
 
     A table of models by name makes one program with an entry point for each; inputs and samples
     are tables by the same names then.
@@ -92,6 +94,16 @@ def compile(
         accuracy=accuracy,
         quantize=quantize,
     )
+    if batch is not None:
+        if isinstance(model, Mapping) or state:
+            raise TilewrightError("TW0049", "batch sizes are those of one model without state")
+        from tilewright.compiling.batches import compile_batches
+        from tilewright.entry_points import EntryPoints
+
+        made, originals = compile_batches(
+            model, batch, inputs, target, calibrate, options, shapes, weights, progress
+        )
+        return EntryPoints(made, originals=originals)
     if isinstance(model, Mapping):
         from tilewright.compiling.entries import compile_entries
         from tilewright.entry_points import EntryPoints

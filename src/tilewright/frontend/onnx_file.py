@@ -298,6 +298,23 @@ def _bind_input(
     return missing
 
 
+def free_batches(source: str | Path | ModelProto) -> dict[str, tuple[int, ...] | None]:
+    """First dimensions of inputs that have no size: by their name, or where they have none by the
+    input's name with the rest of its shape."""
+    graph = load(source).model.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    found: dict[str, tuple[int, ...] | None] = {}
+    for info in graph.input:
+        dims = info.type.tensor_type.shape.dim
+        if info.name in stored or not len(dims) or dims[0].HasField("dim_value"):
+            continue
+        if dims[0].dim_param:
+            found[dims[0].dim_param] = None
+        elif all(dim.HasField("dim_value") for dim in dims[1:]):
+            found[info.name] = tuple(dim.dim_value for dim in dims[1:])
+    return found
+
+
 def _forget_symbols(graph: Any) -> None:
     """Drop recorded shapes with symbols: they follow from the inputs now."""
     kept = [

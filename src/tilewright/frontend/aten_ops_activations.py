@@ -6,6 +6,7 @@ import math
 
 from tilewright.dialects.intents import shape_of
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.frontend import near_zero
 from tilewright.frontend.aten_builder import Importer, Lowered, lowers, wrapped
 from tilewright.frontend.aten_graph import BY_NAME, Node, Ref
 from tilewright.frontend.aten_ops_elementwise import apply, bounded, operand
@@ -52,43 +53,31 @@ def rrelu(importer: Importer, node: Node) -> Lowered:
     return importer.select(importer.compare("ge", x, 0), x, scaled, importer.result())
 
 
-def softplus_of(importer: Importer, x: SSAValue) -> SSAValue:
-    """log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), which never overflows."""
-    small = importer.unary("elementwise_neg", importer.unary("elementwise_abs", x))
-    grown = importer.pointwise("elementwise_add", importer.unary("elementwise_exp", small), 1.0)
-    tail = importer.unary("elementwise_log", grown)
-    return importer.pointwise("elementwise_add", importer.unary("elementwise_relu", x), tail)
-
-
 @lowers("mish")
 def mish(importer: Importer, node: Node) -> Lowered:
     x = own(importer, node)
     return importer.pointwise(
-        "elementwise_mul", x, importer.unary("elementwise_tanh", softplus_of(importer, x))
+        "elementwise_mul",
+        x,
+        importer.unary("elementwise_tanh", near_zero.softplus(importer.pointwise, x)),
     )
 
 
 @lowers("log_sigmoid", "log_sigmoid_forward")
 def log_sigmoid(importer: Importer, node: Node) -> Lowered:
     x = own(importer, node)
-    found = softplus_of(importer, importer.unary("elementwise_neg", x))
+    found = near_zero.softplus(importer.pointwise, importer.unary("elementwise_neg", x))
     found = importer.unary("elementwise_neg", found)
     return [found, None] if len(node.results) > 1 else found
 
 
 @lowers("selu", "celu")
 def scaled_elu(importer: Importer, node: Node) -> Lowered:
-    x = own(importer, node)
-    alpha, scale = node.get("alpha", 1.0), 1.0
-    inner = x
+    x, alpha = own(importer, node), float(node.get("alpha", 1.0))
     if "selu" in node.target:
         alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    elif alpha != 1:
-        inner = importer.pointwise("elementwise_div", x, float(alpha))
-    curve = importer.pointwise("elementwise_sub", importer.unary("elementwise_exp", inner), 1.0)
-    low = importer.pointwise("elementwise_mul", curve, alpha * scale)
-    high = importer.pointwise("elementwise_mul", x, scale) if scale != 1 else x
-    return importer.select(importer.compare("gt", x, 0), high, low, importer.result())
+        return near_zero.elu(importer.pointwise, x, alpha * scale, scale)
+    return near_zero.elu(importer.pointwise, x, alpha, inner=1 / alpha)
 
 
 @lowers("hardshrink", "softshrink")
@@ -241,10 +230,12 @@ def ratios(importer: Importer, node: Node) -> Lowered:
         return importer.pointwise(
             "elementwise_div", importer.unary("elementwise_sin", x), importer.unary("elementwise_cos", x)
         )  # fmt: skip
+    if "sinh" in node.target:
+        return near_zero.sinh(importer.pointwise, x)
     up = importer.unary("elementwise_exp", x)
     down = importer.unary("elementwise_exp", importer.unary("elementwise_neg", x))
-    family = "elementwise_sub" if "sinh" in node.target else "elementwise_add"
-    return importer.pointwise("elementwise_mul", importer.pointwise(family, up, down), 0.5)
+    total = importer.pointwise("elementwise_add", up, down)
+    return importer.pointwise("elementwise_mul", total, 0.5)
 
 
 @lowers("erfc", "special_erfc")

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tilewright.dialects.xdsl_api import Attribute, SSAValue
+from tilewright.frontend import near_zero
 from tilewright.frontend.aten_builder import (
     Importer,
     Lowered,
@@ -30,6 +31,10 @@ def common_kind(importer: Importer, *operands: SSAValue | float | int | bool) ->
         for o in operands
     ]
     return promoted(described)
+
+
+# Where log(1 + e^x) is x in float32: a threshold there or above changes nothing.
+STRAIGHT = 17.0
 
 
 def apply(importer: Importer, family: str, *operands: SSAValue | float) -> SSAValue:
@@ -295,24 +300,22 @@ def leaky_relu(importer: Importer, node: Node) -> Lowered:
 
 @lowers("elu")
 def elu(importer: Importer, node: Node) -> Lowered:
-    x = importer.tensor(node.get("self"))
     alpha, scale = node.get("alpha", 1.0), node.get("scale", 1.0)
-    inner = importer.pointwise("elementwise_mul", x, node.get("input_scale", 1.0))
-    curve = importer.pointwise("elementwise_sub", importer.unary("elementwise_exp", inner), 1.0)
-    low = importer.pointwise("elementwise_mul", curve, alpha * scale)
-    high = importer.pointwise("elementwise_mul", x, scale)
-    return importer.select(importer.compare("gt", x, 0), high, low, importer.result())
+    x = importer.cast(importer.tensor(node.get("self")), importer.result().dtype)
+    inner = node.get("input_scale", 1.0)
+    return near_zero.elu(importer.pointwise, x, alpha * scale, scale, inner)
 
 
 @lowers("softplus")
 def softplus(importer: Importer, node: Node) -> Lowered:
     """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
-    x = importer.tensor(node.get("self"))
+    x = importer.cast(importer.tensor(node.get("self")), importer.result().dtype)
     beta, threshold = node.get("beta", 1), node.get("threshold", 20)
     inner = importer.pointwise("elementwise_mul", x, beta) if beta != 1 else x
-    grown = importer.pointwise("elementwise_add", importer.unary("elementwise_exp", inner), 1.0)
-    curve = importer.unary("elementwise_log", grown)
+    curve = near_zero.softplus(importer.pointwise, inner)
     curve = importer.pointwise("elementwise_div", curve, beta) if beta != 1 else curve
+    if threshold >= STRAIGHT:
+        return curve
     straight = importer.compare("gt", inner, threshold)
     return importer.select(straight, x, curve, importer.result())
 
@@ -328,11 +331,10 @@ def hard(importer: Importer, node: Node) -> Lowered:
 
 
 @lowers("log1p", "expm1")
-def near_zero(importer: Importer, node: Node) -> Lowered:
+def precise(importer: Importer, node: Node) -> Lowered:
     x = importer.cast(importer.tensor(node.get("self")), importer.result().dtype)
-    if "log1p" in node.target:
-        return importer.unary("elementwise_log", importer.pointwise("elementwise_add", x, 1.0))
-    return importer.pointwise("elementwise_sub", importer.unary("elementwise_exp", x), 1.0)
+    found = near_zero.log1p if "log1p" in node.target else near_zero.expm1
+    return found(importer.pointwise, x)
 
 
 @lowers("log10")

@@ -9,6 +9,7 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import float_attribute
 from tilewright.dialects.xdsl_api import FloatAttr, IntegerAttr, SSAValue
+from tilewright.frontend import near_zero
 from tilewright.frontend.onnx_lowering import Lowering
 from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
 from tilewright.frontend.onnx_values import (
@@ -287,29 +288,20 @@ def hard_swish(low: Lowering, node: Node) -> Value:
 
 @lowers("Elu")
 def elu(low: Lowering, node: Node) -> Value:
-    x, alpha = node.required(0), node.get("alpha", 1.0)
-    below = low.apply("elementwise_sub", low.apply("elementwise_exp", x), 1)
-    scaled = low.apply("elementwise_mul", below, alpha)
-    return low.apply("select", low.compare("lt", x, 0), scaled, x, to=element(x))
+    return near_zero.elu(low.apply, node.required(0), node.get("alpha", 1.0))
 
 
 @lowers("Softplus")
 def softplus(low: Lowering, node: Node) -> Value:
-    return _softplus(low, node.required(0))
-
-
-def _softplus(low: Lowering, x: Value) -> SSAValue:
-    """log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which never overflows."""
-    small = low.apply("elementwise_neg", low.apply("elementwise_abs", x))
-    tail = low.apply("elementwise_add", low.apply("elementwise_exp", small), 1)
-    logarithm = low.apply("elementwise_log", tail)
-    return low.apply("elementwise_add", low.apply("elementwise_relu", x), logarithm)
+    return near_zero.softplus(low.apply, node.required(0))
 
 
 @lowers("Mish")
 def mish(low: Lowering, node: Node) -> Value:
     x = node.required(0)
-    return low.apply("elementwise_mul", x, low.apply("elementwise_tanh", _softplus(low, x)))
+    return low.apply(
+        "elementwise_mul", x, low.apply("elementwise_tanh", near_zero.softplus(low.apply, x))
+    )
 
 
 @lowers("Softsign")
@@ -361,7 +353,8 @@ def tangent(low: Lowering, node: Node) -> Value:
 @lowers("Sinh", "Cosh")
 def hyperbolic(low: Lowering, node: Node) -> Value:
     x = node.required(0)
+    if node.operator == "Sinh":
+        return near_zero.sinh(low.apply, x)
     up = low.apply("elementwise_exp", x)
     down = low.apply("elementwise_exp", low.apply("elementwise_neg", x))
-    family = "elementwise_sub" if node.operator == "Sinh" else "elementwise_add"
-    return low.apply("elementwise_mul", low.apply(family, up, down), 0.5)
+    return low.apply("elementwise_mul", low.apply("elementwise_add", up, down), 0.5)

@@ -7,6 +7,7 @@ import math
 from tilewright.dialects.stablehlo import BY_NAME as BY_OPERATION
 from tilewright.dialects.stablehlo import HLOOp
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.frontend import near_zero
 from tilewright.frontend.stablehlo_builder import (
     HLOImporter,
     Value,
@@ -59,41 +60,12 @@ def tangent(importer: HLOImporter, op: HLOOp) -> Value:
 
 @lowers("exponential_minus_one")
 def exponential_minus_one(importer: HLOImporter, op: HLOOp) -> Value:
-    return through(importer, importer.operand(0), lambda x: expm1(importer, x))
-
-
-def expm1(importer: HLOImporter, x: SSAValue) -> SSAValue:
-    """e to the x, minus 1; for small x by 2 t / (1 - t) with t = tanh(x / 2), which keeps all digits"""
-    apply = importer.apply
-    t = importer.unary("elementwise_tanh", apply("elementwise_mul", x, 0.5))
-    small = apply(
-        "elementwise_div", apply("elementwise_mul", t, 2.0), apply("elementwise_sub", 1.0, t)
-    )
-    large = apply("elementwise_sub", importer.unary("elementwise_exp", x), 1.0)
-    near = importer.matched(importer.unary("elementwise_abs", x), "lt", 1.0)
-    found = importer.chosen(near, small, large)
-    assert isinstance(found, SSAValue)
-    return found
+    return through(importer, importer.operand(0), lambda x: near_zero.expm1(importer.apply, x))
 
 
 @lowers("log_plus_one")
 def log_plus_one(importer: HLOImporter, op: HLOOp) -> Value:
-    """log(1 + x); x * log(u) / (u - 1) with u = 1 + x makes up for what u rounds away"""
-
-    def log1p(x: SSAValue) -> SSAValue:
-        apply = importer.apply
-        u = apply("elementwise_add", x, 1.0)
-        log = importer.unary("elementwise_log", u)
-        scaled = apply(
-            "elementwise_div", apply("elementwise_mul", log, x), apply("elementwise_sub", u, 1.0)
-        )
-        usual = importer.matched(importer.unary("elementwise_abs", x), "lt", 1.0)
-        near = importer.chosen(usual, scaled, log)
-        found = importer.chosen(importer.matched(u, "eq", 1.0), x, near)
-        assert isinstance(found, SSAValue)
-        return found
-
-    return through(importer, importer.operand(0), log1p)
+    return through(importer, importer.operand(0), lambda x: near_zero.log1p(importer.apply, x))
 
 
 @lowers("round_nearest_afz")
@@ -132,13 +104,11 @@ def hyperbolic(importer: HLOImporter, op: HLOOp) -> Value:
 
     def found(x: SSAValue) -> SSAValue:
         apply = importer.apply
-        minus = importer.unary("elementwise_neg", x)
         if op.name == "chlo.sinh":
-            total = apply("elementwise_sub", expm1(importer, x), expm1(importer, minus))
-        else:
-            powers = [importer.unary("elementwise_exp", v) for v in (x, minus)]
-            total = apply("elementwise_add", *powers)
-        return apply("elementwise_mul", total, 0.5)
+            return near_zero.sinh(apply, x)
+        minus = importer.unary("elementwise_neg", x)
+        powers = [importer.unary("elementwise_exp", v) for v in (x, minus)]
+        return apply("elementwise_mul", apply("elementwise_add", *powers), 0.5)
 
     return through(importer, importer.operand(0), found)
 

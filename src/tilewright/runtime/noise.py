@@ -1,10 +1,10 @@
 """How far from float32 a right program may be: the limit `verify` judges by.
 
-Products take fp8, which rounds by 2.6 % on average (half of the last of three bits). A model in
-float32 with the operands of all products off by as much shows what that does to its outputs: a deep
-model, or one that cancels, is further off than a single layer. A right program stays within MARGIN
-times that distance, and REST for what bf16 rounds. What is further off has lost more than rounding
-can explain, whether every bit is as the references say or not.
+Products take fp8, which rounds by 2.6 % on average (half of the last of three bits), everything
+else bf16. A model in float32 with the operands of all its operations off by as much shows what that
+does to its outputs: a deep model, or one that cancels, is further off than a single layer. A right
+program stays within MARGIN times that distance, and REST. What is further off has lost more than
+rounding can explain, whether every bit is as the references say or not.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tilewright.runtime.verification import Accuracy, accuracy
 
 if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
+    from tilewright.model.capture import Graph, Node
 
 ROUNDING = 0.026  # of an operand, relative
 PRODUCTS = {
@@ -29,7 +30,15 @@ PRODUCTS = {
     "pool_max": 1,
     "pool_avg": 1,
 }  # operands
-NOISE = "noise"  # names of the weights that disturb
+NARROW = 2.0**-9  # what bf16 rounds, relative
+UNCHANGED = (
+    *("transpose", "reshape", "slice", "insert_slice", "concat", "pad", "fill", "iota", "cast"),
+    *("gather", "embedding", "scatter", "sort", "argsort", "argmax", "argmin"),
+    *("compare", "select", "logical_and", "logical_or", "logical_not", "logical_xor"),
+)  # they move numbers, or compare them
+WHOLE = ("elementwise_floor", "elementwise_ceil", "elementwise_round")
+NOISE, ROUNDING_NOISE = "noise", "rounding"  # names of the weights that disturb
+POOLS = 3  # of rounding noise for every shape: operations share them
 MARGIN = 8.0  # times what the noise does to 1 - cosine
 REST = 0.001
 FEW = 32  # numbers in an output, of which a single draw of the noise says little
@@ -72,7 +81,8 @@ def _limit(seen: list[Accuracy], size: int) -> Limit:
 
 
 def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]]:
-    """The model with every operand of a product times a new weight, and the shapes of those.
+    """The model with every operand of a product times a new weight, those of other operations times
+    weights that are nearer to one, and the shapes of all these weights.
 
     before: %y = npu_kernel.matmul %x, %w
     after:  %a = elementwise_mul %x, %noise.0; %b = elementwise_mul %w, %noise.1; matmul %a, %b
@@ -85,16 +95,22 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
 
     simple = simplify(original)
     graph = capture(simple)
-    angles, shapes = angles_of(graph), dict[str, tuple[int, ...]]()
-    for node in graph.nodes:
-        if node.family not in PRODUCTS or node in angles:
+    exact, shapes = angles_of(graph) | _whole_numbers(graph), dict[str, tuple[int, ...]]()
+    for number, node in enumerate(graph.nodes):
+        if node in exact or node.family in UNCHANGED:
             continue
-        for index, value in enumerate(node.operands[: PRODUCTS[node.family]]):
+        products = PRODUCTS.get(node.family, 0)
+        for index, value in enumerate(node.operands):
             kind = tensor_type(value)
-            if kind.element_type != f32:
+            if kind.element_type != f32 or (index >= products and value in graph.constants):
                 continue
-            name = f"{NOISE}.{len(shapes)}"
-            shapes[name] = tuple(kind.get_shape())
+            shape = tuple(kind.get_shape())
+            if index < products:
+                name = f"{NOISE}.{len(shapes)}"
+            else:
+                sizes = "x".join(map(str, shape))
+                name = f"{ROUNDING_NOISE}.{sizes}.{(number + index) % POOLS}"
+            shapes[name] = shape
             noise = arith.ConstantOp(DenseResourceAttr.from_params(name, kind), kind)
             builder = IntentBuilder([noise])
             node.op.operands[index] = builder.call("elementwise_mul", [value, noise.result], kind)
@@ -102,6 +118,26 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
             assert block is not None
             block.insert_ops_before(builder.ops, node.op)
     return simple, shapes
+
+
+def _whole_numbers(graph: Graph) -> set[Node]:
+    """What numbers are computed from that are rounded to whole ones: indices are not a little off."""
+    from tilewright.model.capture import dtype_of
+
+    found: set[Node] = set()
+    waiting = [
+        node
+        for node in graph.nodes
+        if node.family in WHOLE
+        or (node.family == "cast" and not dtype_of(node.result).startswith(("f", "bf")))
+    ]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            before = (graph.definition.get(value) for value in node.operands)
+            waiting += [one for one in before if one is not None]
+    return found
 
 
 def _run(
@@ -113,5 +149,6 @@ def _run(
     random = np.random.default_rng(seed)
     weights = dict(disturbed.weights)
     for name, shape in shapes.items():
-        weights[name] = 1 + np.float32(ROUNDING) * random.standard_normal(shape, np.float32)
+        size = np.float32(ROUNDING if name.startswith(NOISE) else NARROW)
+        weights[name] = 1 + size * random.standard_normal(shape, np.float32)
     return Executor(disturbed.module, weights).run(inputs)

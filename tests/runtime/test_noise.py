@@ -119,13 +119,13 @@ def _network(
     outputs: dict[str, list[int]],
     stored: dict[str, Any],
 ) -> onnx.ModelProto:
-    kinds = [
+    into, out = (
         [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
             for name, shape in side.items()
         ]
         for side in (inputs, outputs)
-    ]
+    )
     weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
-    graph = helper.make_graph(nodes, "network", *kinds, weights)
+    graph = helper.make_graph(nodes, "network", into, out, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])

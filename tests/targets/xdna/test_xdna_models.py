@@ -22,15 +22,19 @@ from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
 from tilewright.targets.artifact import DeviceOptions, HostPart, StepValues
 from tilewright.targets.compiled_model import CompiledModel
-from tilewright.targets.registry import find
+from tilewright.targets.registry import description_of, find
 from tilewright.targets.xdna.design import Transfer
+from tilewright.targets.xdna.device import device_table, load_device
 from tilewright.targets.xdna.gemm import gemm_behind
 from tilewright.targets.xdna.layer_program import configuration, plan_program
 from tilewright.targets.xdna.layer_weights import pack, quantise, unpack
+from tilewright.targets.xdna.mlir_emit import emit_mlir
+from tilewright.targets.xdna.mlir_parse import parse_design
 from tilewright.targets.xdna.model_artifact import XdnaArtifact
 from tilewright.targets.xdna.model_device import ModelDevice, exact_product
 from tilewright.targets.xdna.model_members import read_artifact
 from tilewright.targets.xdna.model_reference import decoded
+from tilewright.targets.xdna.xdna_target import XdnaTarget
 
 Arrays = dict[str, np.ndarray]
 
@@ -398,3 +402,61 @@ def test_layers_of_a_bundle_and_of_a_published_model(tmp_path: Path, capsys) -> 
     with pytest.raises(SystemExit) as stop:
         main(["xdna", "layers", "nothing", "--json"])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("ending", ["", "-ternary"])
+@pytest.mark.parametrize("form", ["toml", "json"])
+def test_an_array_of_ones_own_is_a_target(form: str, ending: str, tmp_path: Path) -> None:
+    """The bundle brings the array along, so it is read where the file is not."""
+    board = tmp_path / f"board.{form}"
+    if form == "toml":
+        board.write_text(
+            'base = "npu2"\nname = "board"\ncolumns = 4\nclock_hz = 1e9\n[dram]\nbandwidth = 40e9\n'
+        )
+    else:
+        table = {"base": "npu2", "name": "board", "columns": 4, "clock_hz": 1e9}
+        board.write_text(json.dumps({**table, "dram": {"bandwidth": 40e9}}))
+    model = chain(f"{board}{ending}")
+    found = model.artifact
+    assert found.target == "board" + ending and found.array.columns == 4
+    bundle = tmp_path / "own.twb"
+    save(model, bundle)
+    board.unlink()
+    again = load(bundle)
+    assert again.artifact.array == found.array
+    assert description_of(again.artifact).name == "board" + ending
+    assert verify(again).ok
+    text = emit_mlir(found.designs[0])
+    assert "aie.device(npu2)" in text and 'tilewright.device = "board"' in text
+    with pytest.raises(TilewrightError, match=r"TW8001.*board") as caught:
+        parse_design(text, "own.mlir")
+    assert "--device" in (caught.value.hint or "")
+    assert parse_design(text, "own.mlir", found.array) == found.designs[0]
+
+
+def test_parts_of_an_array_are_targets() -> None:
+    for name, columns in (("npu2_3col", 3), ("npu1_1col-ternary", 1), ("npu2_strix_halo", 8)):
+        target = find(name)
+        assert target.describe().name == name
+        assert isinstance(target, XdnaTarget) and target.array.columns == columns
+    model = chain("npu2_1col")
+    assert {gemm_behind(design).columns for design in model.artifact.designs} == {1}
+
+
+def test_an_array_in_a_bundle_is_checked() -> None:
+    made = files(chain("npu2_1col").artifact)
+    table = device_table(load_device("npu2_1col"))
+
+    def bringing(**changes: object) -> Arrays:
+        text = json.dumps({**table, **changes}).encode()
+        return {**made, "device.json": np.frombuffer(text, np.uint8)}
+
+    for changes, message in (
+        ({"name": "other"}, "brings another"),
+        ({"columns": 0}, "columns is not positive"),
+        ({"columns": "many"}, "not int"),
+        ({"dialect_name": 'x"y'}, "is no name"),
+        ({}, "that nothing names"),  # a built-in array is not brought
+    ):
+        with pytest.raises(TilewrightError, match=message):
+            read_artifact(bringing(**changes), Location("bundle"))

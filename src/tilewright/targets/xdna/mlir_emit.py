@@ -84,8 +84,11 @@ class _Emitter:
         attributes = f'tilewright.syntax = "{"2026" if self.new else "2025"}"'
         if design.gemm is not None:
             attributes += f', tilewright.gemm = "{record_text(design.gemm)}"'
+        array = design.device.dialect_name
+        if design.device_name != array:  # a board: the dialects know its array only
+            attributes += f', tilewright.device = "{design.device_name}"'
         yield f"module attributes {{{attributes}}} {{"
-        yield f"  aie.device({design.device_name}) {{"
+        yield f"  aie.device({array}) {{"
         for kernel in design.kernels:
             yield f"    {self._kernel(kernel)}"
         for tile in self._tiles():

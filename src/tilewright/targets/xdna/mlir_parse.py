@@ -24,7 +24,7 @@ from tilewright.targets.xdna.design import (
     Residency,
     Tile,
 )
-from tilewright.targets.xdna.device import ArrayDevice, load_device
+from tilewright.targets.xdna.device import ArrayDevice, built_in
 from tilewright.targets.xdna.mlir_emit import memref
 from tilewright.targets.xdna.mlir_parse_core import CoreBody
 from tilewright.targets.xdna.mlir_parse_sequence import Sequence
@@ -141,19 +141,20 @@ class _Parser:
     def module(self) -> Design:
         tokens = self.tokens
         tokens.expect("module")
+        found = {}
         if tokens.accept("attributes"):
             found = tokens.attributes()
             if "tilewright.gemm" in found:
                 self.gemm = _record(Gemm, str(found["tilewright.gemm"]), tokens)
         tokens.expect("{")
         tokens.expect("aie.device", "(")
-        name = tokens.take()
+        place = tokens.place()
+        array = tokens.take()
+        name = str(found.get("tilewright.device", array))
         if self.device is None:
-            place = tokens.place()
-            try:
-                self.device = load_device(name)
-            except TilewrightError as error:
-                raise error.at(place) from None
+            self.device = built_in(name, place)
+            if array not in (name, self.device.dialect_name):
+                raise tokens.wrong(f"{name} is no board with the array {array}")
         if self.gemm is not None:
             _checked(self.gemm, self.device, tokens)
         tokens.expect(")", "{")

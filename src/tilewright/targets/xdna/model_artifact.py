@@ -26,6 +26,7 @@ from tilewright.targets.artifact import (
     Step,
     Tensor,
 )
+from tilewright.targets.target import Description
 from tilewright.targets.xdna.design import Design
 from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.events import TimeResult, simulate_time
@@ -195,6 +196,12 @@ class XdnaArtifact:
             sum(terms.values()), cause, terms,
             ("the host's quantisation and scaling", "dispatch of each layer"),
         )  # fmt: skip
+
+    def describe(self) -> Description:
+        """The array, also where it is a user's own."""
+        from tilewright.targets.xdna.xdna_target import XdnaTarget
+
+        return XdnaTarget(self.target, self.array, self.weight_kind).describe()
 
     # --- files, checks, devices -----------------------------------------------------------
 

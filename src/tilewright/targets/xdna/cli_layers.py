@@ -65,4 +65,9 @@ def _print(table: LayerTable) -> None:
             line += f"  {found['tops']:.2f} TOPS, {found['policy']}"
             line += f" {'x'.join(map(str, found['tile']))}"
         click.echo(line)
+    if table.rewritten:
+        click.echo(
+            f"{table.rewritten} descriptors of panels written where K changes:"
+            f" {table.rewriting * 1e3:.3f} ms"
+        )
     click.echo(f"all layers: {table.seconds * 1e3:.3f} ms, {table.tops:.2f} TOPS, without dispatch")

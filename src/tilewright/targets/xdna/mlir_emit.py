@@ -157,9 +157,11 @@ class _Emitter:
         text = f"aie.objectfifo.link [{inputs}] -> [{outputs}]{places}"
         if link.residency is not None:
             slots = ", ".join(str(n) for n in link.residency.slots)
+            room = link.residency.room
             text += (
                 f" {{tilewright.slots = [{slots}], tilewright.sweeps ="
-                f" {link.residency.sweeps} : i32}}"
+                f" {link.residency.sweeps} : i32"
+                f"{f', tilewright.room = {room} : i32' if room else ''}}}"
             )
         return text
 

@@ -83,6 +83,12 @@ class Gemm:
     stack_bytes: int = 1024
     batch: int = 1  # output tiles of a core behind one set of tasks (resident policies)
     stagger: bool = False  # columns change their resident panels of B one after the other
+    panel_room: int = 0  # K that the room of a resident panel is for, where other products share it
+    panel_slots: int = SLOTS  # of a resident panel, at most
+
+    @property
+    def resident(self) -> bool:
+        return self.policy in ("resident_a", "resident_b")
 
     @property
     def packed(self) -> bool:
@@ -174,9 +180,9 @@ class Gemm:
         b_object = self.weight_bytes(self.object_k_b * self.n)
         a_many, b_many = 2, 2
         if self.policy == "resident_a":
-            a_many = self.padded[1] // self.object_k
+            a_many = max(sum(self.slots()), self.reserved)
         if self.policy == "resident_b":
-            b_many = self.padded[1] // self.object_k_b
+            b_many = max(sum(self.slots()), self.reserved)
         c_object = self.rows * self.m * self.n * self.output_bytes
         return (
             self.a_columns * a_many * a_object
@@ -260,9 +266,18 @@ class Gemm:
         ends = [*starts[1:], each * panels]
         return [(a, b, i % panels) for i, (a, b) in enumerate(zip(starts, ends, strict=True))]
 
+    @property
+    def panel_width(self) -> int:
+        """K of one object of the resident panel."""
+        return self.object_k if self.policy == "resident_a" else self.object_k_b
+
+    @property
+    def reserved(self) -> int:
+        """Objects that there is room for, where products with another K share it; else 0."""
+        return round_up(self.panel_room, self.panel_width) // self.panel_width
+
     def slots(self) -> tuple[int, ...]:
         """Objects in each slot of the resident panel."""
-        width = self.object_k if self.policy == "resident_a" else self.object_k_b
-        objects = self.padded[1] // width
-        many = min(SLOTS, objects)
+        objects = self.padded[1] // self.panel_width
+        many = min(self.panel_slots, objects)
         return tuple(objects // many + (i < objects % many) for i in range(many))

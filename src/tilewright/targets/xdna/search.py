@@ -204,14 +204,14 @@ def _tiles(
                 if across % k:
                     continue
                 gemm = replace(fixed, k=k, k_mt=across)
-                if _possible(gemm, device):
+                if possible(gemm, device):
                     gemm = with_batch(gemm, device)
                     yield gemm
-                    if not gemm.stagger and _staggers(gemm):
+                    if not gemm.stagger and staggers(gemm):
                         yield replace(gemm, stagger=True)
 
 
-def _staggers(gemm: Gemm) -> bool:
+def staggers(gemm: Gemm) -> bool:
     """Whether columns can change their panels one after the other."""
     if gemm.policy != "resident_b" or gemm.synchronisation != "rolling" or gemm.column_tiles < 2:
         return False
@@ -232,7 +232,7 @@ def _smallest(
     return gemm_of(M, K, N, tile, policy, device, **small)
 
 
-def _possible(gemm: Gemm, device: ArrayDevice) -> bool:
+def possible(gemm: Gemm, device: ArrayDevice) -> bool:
     """Quick refusals, before anything is built."""
     if gemm.policy == "resident_b" and gemm.row_tiles < 2:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,10 +127,10 @@ def gemm(
     from tilewright.targets.xdna.report import report_gemm
 
     for name, value in (("--kernel-rate", kernel_rate), ("--bandwidth", bandwidth)):
-        if value is not None and not value > 0:
-            raise TilewrightError("TW8080", f"{name} has to be positive")
-    if not dispatch >= 0:
-        raise TilewrightError("TW8080", "--dispatch cannot be negative")
+        if value is not None and not 0 < value < math.inf:
+            raise TilewrightError("TW8080", f"{name} has to be positive and finite")
+    if not 0 <= dispatch < math.inf:
+        raise TilewrightError("TW8080", "--dispatch has to be finite and not negative")
     array = load_device(device)
     if bandwidth is not None:
         array = array.with_bandwidth(bandwidth * 1e9)
@@ -225,6 +226,8 @@ def _print(report: GemmReport, emitted: str | None) -> None:
     for name, text in rows:
         click.echo(f"{name:<8}{text}")
     _print_checks(report.checks)
+    for note in report.notes:
+        click.echo(note)
     if emitted:
         click.echo(f"written to {emitted}")
 

@@ -30,6 +30,7 @@ WEIGHT_BITS = {"i8": 8, "int4": 4, "ternary": 2, "bf16": 16}
 SLOTS = 4  # of a resident panel
 MAX_EXACT_K = 131071  # int8 products summed in int32 cannot wrap up to here
 LARGEST = 1 << 20
+MAX_ELEMENTS = 1 << 28  # of one operand: values and counts of larger ones are not followed
 
 
 def refuse(sentence: str, hint: str | None = None) -> TilewrightError:
@@ -115,6 +116,12 @@ class Gemm:
             round_up(self.K, step),
             round_up(self.N, self.n * self.columns),
         )
+
+    @property
+    def largest_operand(self) -> int:
+        """Elements of A, B or C."""
+        M, K, N = self.padded
+        return max(M * K, K * N, M * N)
 
     @property
     def row_tiles(self) -> int:

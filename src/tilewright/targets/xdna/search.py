@@ -20,7 +20,7 @@ from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.events import TimeResult, simulate_time
 from tilewright.targets.xdna.lowering import lower
 from tilewright.targets.xdna.mapper import design_of
-from tilewright.targets.xdna.problem import POLICIES, Gemm, granules, refuse, round_up
+from tilewright.targets.xdna.problem import MAX_ELEMENTS, POLICIES, Gemm, granules, refuse, round_up
 from tilewright.targets.xdna.request import default_k_mt, gemm_of, with_batch
 
 SIMULATED = 8  # best candidates by estimate that are simulated, besides the best of each policy
@@ -234,6 +234,8 @@ def _smallest(
 
 def possible(gemm: Gemm, device: ArrayDevice) -> bool:
     """Quick refusals, before anything is built."""
+    if gemm.largest_operand > MAX_ELEMENTS:
+        return False
     if gemm.policy == "resident_b" and gemm.row_tiles < 2:
         return False
     if gemm.policy == "resident_a" and gemm.column_tiles < 2:

@@ -21,10 +21,9 @@ from tilewright.targets.xdna.design import (
     stream_order,
 )
 from tilewright.targets.xdna.device import SHIM_ROW
-from tilewright.targets.xdna.problem import WEIGHT_BITS
+from tilewright.targets.xdna.problem import MAX_ELEMENTS, WEIGHT_BITS
 
 MAX_DEPTH = 4096
-MAX_ELEMENTS = 1 << 28
 
 
 def structure_problems(design: Design) -> list[str]:

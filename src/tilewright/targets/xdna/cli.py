@@ -67,6 +67,10 @@ def _tile(text: str | None) -> tuple[int, int, int] | None:
 @click.option(
     "--stagger", is_flag=True, help="resident_b: columns change panels one after the other."
 )
+@click.option(
+    "--stream-depth", type=int, metavar="2..4",
+    help="resident_*: memory-tile buffers of the other operand; searched with the tile, else 2.",
+)  # fmt: skip
 @click.option("--shift", type=int, default=0, show_default=True, help="Shift of narrow outputs.")
 @click.option("--rounding", default="half_even", show_default=True, help="Of narrow outputs.")
 @click.option("--bandwidth", type=float, metavar="GBPS", help="DRAM bandwidth in GB/s.")
@@ -106,6 +110,7 @@ def gemm(
     k_mt: int | None,
     synchronisation: str | None,
     stagger: bool,
+    stream_depth: int | None,
     shift: int,
     rounding: str,
     bandwidth: float | None,
@@ -138,6 +143,7 @@ def gemm(
         "dtype": dtype, "out": out, "b_layout": b_layout, "c_layout": c_layout,
         "c_depth": int(c_depth) if c_depth else None, "columns": columns, "k_mt": k_mt,
         "synchronisation": synchronisation, "shift": shift, "rounding": rounding,
+        "stream_depth": stream_depth,
         **({"stagger": True} if stagger else {}),
     }  # fmt: skip
     with _Progress(as_json) as say:
@@ -206,7 +212,8 @@ def _print(report: GemmReport, emitted: str | None) -> None:
     rows = [
         ("design", f"{data['policy']}, tile {'x'.join(map(str, data['tile']))}, k_mt {data['k_mt']},"
                    f" {data['columns']} columns, C x{data['c_depth']}, B {data['b_layout']}-major"
-                   f"{', panels staggered' if data['stagger'] else ''}"),
+                   f"{', panels staggered' if data['stagger'] else ''}"
+                   f"{f', streams x{depth}' if (depth := data['stream_depth']) > 2 else ''}"),
         ("shape", f"{'x'.join(map(str, data['shape']))}, padded"
                   f" {'x'.join(map(str, data['padded']))}"),
         ("device", f"{data['device']} ({data['platform']}, {data['bandwidth']:g} GB/s)"),

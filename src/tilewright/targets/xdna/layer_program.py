@@ -23,7 +23,14 @@ from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.events import TimeResult, simulate_time
 from tilewright.targets.xdna.lowering import lower
 from tilewright.targets.xdna.mapper import design_of
-from tilewright.targets.xdna.problem import SLOTS, Gemm, granules, refuse, round_up
+from tilewright.targets.xdna.problem import (
+    MAX_STREAM_DEPTH,
+    SLOTS,
+    Gemm,
+    granules,
+    refuse,
+    round_up,
+)
 from tilewright.targets.xdna.request import gemm_of, with_batch
 from tilewright.targets.xdna.search import MAX_CALLS, placed, possible, staggers
 
@@ -111,9 +118,10 @@ def plan_program(
     seen: set[tuple[str, int, int]] = set()
     for _, _, gemm in sorted(itertools.chain(*best.values()), reverse=True):
         key = (gemm.policy, gemm.m, gemm.n)
-        if key not in seen and _fits(gemm, shapes, device):
+        fitting = _deepest(gemm, shapes, device) if key not in seen else None
+        if fitting is not None:
             seen.add(key)
-            chosen.append(gemm)
+            chosen.append(fitting)
         if len(chosen) == max(1, simulated):
             break
     if not chosen:
@@ -137,6 +145,15 @@ def fitted(gemm: Gemm, shape: Shape, device: ArrayDevice) -> Gemm:
         return one
     both = (one, replace(one, stagger=True))
     return min(both, key=lambda each: estimate(each, device).with_ramp)
+
+
+def _deepest(gemm: Gemm, shapes: Mapping[Shape, int], device: ArrayDevice) -> Gemm | None:
+    """With as many buffers beside a resident panel as there is room for, or None."""
+    for depth in range(MAX_STREAM_DEPTH if gemm.resident else 2, 1, -1):
+        deep = replace(gemm, stream_depth=depth)
+        if _possible(deep, shapes, device) and _fits(deep, shapes, device):
+            return deep
+    return None
 
 
 def _fits(gemm: Gemm, shapes: Mapping[Shape, int], device: ArrayDevice) -> bool:

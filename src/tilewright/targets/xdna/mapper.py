@@ -89,7 +89,7 @@ def _a_path(gemm: Gemm) -> tuple[list[Fifo], list[Link]]:
                 f"a_l3l2_{i}",
                 Tile(column, SHIM_ROW),
                 (memory,),
-                len(residency.slots) if residency else 2,
+                len(residency.slots) if residency else gemm.stream_depth,
                 ObjectType((per * m, wide), gemm.inputs),
                 from_stream=(arriving,) if arriving else (),
             )
@@ -155,7 +155,7 @@ def _b_path(gemm: Gemm) -> tuple[list[Fifo], list[Link]]:
                 f"b_l3l2_{c}",
                 Tile(c, SHIM_ROW),
                 (memory,),
-                len(residency.slots) if residency else 2,
+                len(residency.slots) if residency else gemm.stream_depth,
                 memory_object,
                 from_stream=(arriving,) if arriving else (),
             )

@@ -118,6 +118,7 @@ def _checked(gemm: Gemm, device: ArrayDevice, tokens: Tokens) -> Gemm:
             synchronisation=gemm.synchronisation, shift=gemm.shift, rounding=gemm.rounding,
             saturate=gemm.saturate, zero_point=gemm.zero_point, numbers=gemm.numbers,
             wide_sum=gemm.wide_sum, pretiled=gemm.pretiled, stagger=gemm.stagger,
+            stream_depth=gemm.stream_depth,
         )  # fmt: skip
     except TilewrightError as error:
         raise tokens.wrong(

@@ -28,6 +28,7 @@ ROUNDINGS = (
 )  # fmt: skip
 WEIGHT_BITS = {"i8": 8, "int4": 4, "ternary": 2, "bf16": 16}
 SLOTS = 4  # of a resident panel
+MAX_STREAM_DEPTH = 4  # deeper hardly helps
 MAX_EXACT_K = 131071  # int8 products summed in int32 cannot wrap up to here
 LARGEST = 1 << 20
 MAX_ELEMENTS = 1 << 28  # of one operand: values and counts of larger ones are not followed
@@ -84,6 +85,7 @@ class Gemm:
     stack_bytes: int = 1024
     batch: int = 1  # output tiles of a core behind one set of tasks (resident policies)
     stagger: bool = False  # columns change their resident panels of B one after the other
+    stream_depth: int = 2  # memory-tile buffers of the operand that streams past a resident panel
     panel_room: int = 0  # K that the room of a resident panel is for, where other products share it
     panel_slots: int = SLOTS  # of a resident panel, at most
 
@@ -185,7 +187,7 @@ class Gemm:
         """All memory tiles together."""
         a_object = self.rows_per_a * self.m * self.object_k * self.input_bytes
         b_object = self.weight_bytes(self.object_k_b * self.n)
-        a_many, b_many = 2, 2
+        a_many = b_many = self.stream_depth
         if self.policy == "resident_a":
             a_many = max(sum(self.slots()), self.reserved)
         if self.policy == "resident_b":

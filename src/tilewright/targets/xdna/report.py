@@ -65,6 +65,7 @@ class GemmReport:
             "c_depth": gemm.c_depth,
             "synchronisation": gemm.synchronisation,
             "stagger": gemm.stagger,
+            "stream_depth": gemm.stream_depth,
             "tops": self.tops,
             "seconds": self.seconds,
             "source": self.source,

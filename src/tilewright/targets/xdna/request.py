@@ -11,6 +11,7 @@ from tilewright.targets.xdna.problem import (
     LARGEST,
     MAX_ELEMENTS,
     MAX_EXACT_K,
+    MAX_STREAM_DEPTH,
     OUTPUTS,
     POLICIES,
     ROUNDINGS,
@@ -60,6 +61,7 @@ def gemm_of(
     wide_sum: bool = False,
     pretiled: bool = False,
     stagger: bool = False,
+    stream_depth: int | None = None,
 ) -> Gemm:
     """Check a GEMM and its tile against the array; every refusal names the nearest legal choice."""
     if policy not in POLICIES:
@@ -105,6 +107,13 @@ def gemm_of(
             f"the {policy} policy does not synchronise by {synchronisation!r}",
             f"choices: {', '.join(allowed)}",
         )
+    stream_depth = 2 if stream_depth is None else stream_depth
+    deepest = MAX_STREAM_DEPTH if policy.startswith("resident") else 2
+    if not 2 <= stream_depth <= deepest:
+        raise refuse(
+            f"{policy} does not buffer objects of streamed operands {stream_depth} times",
+            f"nearest legal: {min(max(stream_depth, 2), deepest)} buffers",
+        )
     if rounding not in ROUNDINGS:
         raise refuse(f"there is no rounding {rounding!r}", f"roundings: {', '.join(ROUNDINGS)}")
     if zero_point not in ("sub", "rowsum"):
@@ -115,7 +124,7 @@ def gemm_of(
         b_layout=b_layout, c_layout=c_layout, c_depth=c_depth, k_mt=k_mt,
         synchronisation=synchronisation, shift=shift, rounding=rounding, saturate=saturate,
         zero_point=zero_point, numbers=numbers, wide_sum=wide_sum, pretiled=pretiled,
-        stagger=stagger,
+        stagger=stagger, stream_depth=stream_depth,
         stack_bytes=device.stack.stock if policy == "stock" else device.stack.other,
     )  # fmt: skip
     if stagger and (policy != "resident_b" or synchronisation != "rolling"):
@@ -272,10 +281,10 @@ def _below(size: int, many: int, step: int) -> int:
 
 
 def _smaller_tile(gemm: Gemm, room: int) -> str:
-    """The tile with the same m and n, or all three shrunk alike, that fits."""
+    """The tile with a shorter k, down to the half, or with all sides shrunk alike, that fits."""
     steps = granules(gemm.block, gemm.weights)
-    for k in range(gemm.k, 0, -steps[1]):
-        if replace(gemm, k=k, k_mt=k).l1_bytes <= room:
+    for k in range(gemm.k, gemm.k // 2 - 1, -steps[1]):
+        if k and replace(gemm, k=k, k_mt=k).l1_bytes <= room:
             return f"{gemm.m}x{k}x{gemm.n}"
     m, k, n = gemm.m, gemm.k, gemm.n
     while replace(gemm, m=m, k=k, n=n).l1_bytes > room and (m, k, n) != steps:

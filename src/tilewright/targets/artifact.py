@@ -282,12 +282,15 @@ class Artifact(Protocol):
 
 
 @runtime_checkable
-class Inspectable(Artifact, Protocol):
-    """An artifact that can show its code step by step."""
+class Described(Artifact, Protocol):
+    """An artifact that knows its machine, also where that is a user's own."""
 
-    def describe(self) -> Description:
-        """The machine it was made for, also where that is a user's own."""
-        ...
+    def describe(self) -> Description: ...
+
+
+@runtime_checkable
+class Inspectable(Described, Protocol):
+    """An artifact that can show its code step by step."""
 
     @property
     def code_bytes(self) -> Sequence[int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import extensions
 from tilewright.errors import Location, TilewrightError
-from tilewright.targets.artifact import Artifact, Inspectable
+from tilewright.targets.artifact import Artifact, Described
 from tilewright.targets.target import Description, Family, Target
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _installed() -> dict[str, Family]:
             family = point.load()
             if not isinstance(family, Family):
                 raise TypeError(f"{point.value} is a {type(family).__name__}, no Family")
-            taken = set(family.targets) & set(_names(found))
+            taken = {*family.targets, *family.variants} & set(_names(found))
             if taken:
                 raise ValueError(f"there is a target {min(taken)} already")
         except Exception as error:  # whatever another package does, the others keep working
@@ -72,7 +72,7 @@ def _installed() -> dict[str, Family]:
 
 def _names(more: dict[str, Family]) -> Iterator[str]:
     for family in (*_built_in().values(), *more.values()):
-        yield from family.targets
+        yield from (*family.targets, *family.variants)
 
 
 def broken() -> dict[str, str]:
@@ -103,12 +103,10 @@ def find(target: Any) -> Target:
     """A target by its name or the name of a user's file; one that is a target already as it is."""
     if not isinstance(target, str | Path):
         return target.as_target() if hasattr(target, "as_target") else target
-    for family in _built_in().values():
-        if str(target) in family.targets:
-            return _target(family, str(target))
-    for family in families().values():
-        if str(target) in family.targets:
-            return _target(family, str(target))
+    for known in (_built_in, families):  # what is not asked for is not loaded
+        for family in known().values():
+            if str(target) in (*family.targets, *family.variants):
+                return _target(family, str(target))
     claimed = [f for f in families().values() if str(target).endswith(f.suffixes or ("\0",))]
     if claimed:
         return _target(_owner(str(target), claimed), str(target))
@@ -121,16 +119,18 @@ def find(target: Any) -> Target:
 
 
 def _owner(path: str, claimed: list[Family]) -> Family:
-    """Whose machine a user's file describes: it may name its family, else the first that knows
-    files of its kind."""
-    named = None
+    """Whose machine a user's file describes: it may name its family or a machine that it is based
+    on, else it is of the first family that knows files of its kind."""
+    named = base = None
     if path.endswith(".toml"):
         try:
-            named = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("family")
+            table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return claimed[0]  # which says what is wrong with the file
+        named, base = table.get("family"), table.get("base")
     if named is None:
-        return claimed[0]
+        known = [f for f in claimed if base in (*f.targets, *f.variants)]
+        return (known or claimed)[0]
     for family in claimed:
         if family.name == named:
             return family
@@ -163,7 +163,7 @@ def read(family: str, target: str, members: Mapping[str, np.ndarray], place: Loc
 
 def description_of(artifact: Artifact) -> Description:
     """The machine an artifact was made for."""
-    if isinstance(artifact, Inspectable):
+    if isinstance(artifact, Described):
         return artifact.describe()
     return find(artifact.target).describe()
 

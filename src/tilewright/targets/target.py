@@ -153,7 +153,8 @@ class Described:
 class Family:
     """Machines that share a compiler.
 
-    targets: names of the machines that come with it. find: a place of a function from a name or
+    targets: names of the machines that come with it. variants: names that are taken besides and
+    not listed, such as parts of a machine. find: a place of a function from a name or
     the path of a user's file to a `Target`. suffixes: how the files of users' machines end.
     commands: of the command line, name -> (place, one line of help).
     """
@@ -163,6 +164,7 @@ class Family:
     targets: tuple[str, ...]
     find: str
     suffixes: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     dialects: Mapping[str, str] = field(default_factory=dict)
     passes: Mapping[str, str] = field(default_factory=dict)

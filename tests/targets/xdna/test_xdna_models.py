@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,21 @@ from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
 from tilewright.targets.artifact import DeviceOptions, HostPart, StepValues
 from tilewright.targets.compiled_model import CompiledModel
-from tilewright.targets.registry import find
+from tilewright.targets.registry import description_of, find
+from tilewright.targets.xdna import layer_program
 from tilewright.targets.xdna.design import Transfer
+from tilewright.targets.xdna.device import device_table, load_device
 from tilewright.targets.xdna.gemm import gemm_behind
 from tilewright.targets.xdna.layer_program import configuration, plan_program
 from tilewright.targets.xdna.layer_weights import pack, quantise, unpack
+from tilewright.targets.xdna.mapper import design_of
+from tilewright.targets.xdna.mlir_emit import emit_mlir
+from tilewright.targets.xdna.mlir_parse import parse_design
 from tilewright.targets.xdna.model_artifact import XdnaArtifact
 from tilewright.targets.xdna.model_device import ModelDevice, exact_product
 from tilewright.targets.xdna.model_members import read_artifact
 from tilewright.targets.xdna.model_reference import decoded
+from tilewright.targets.xdna.xdna_target import XdnaTarget
 
 Arrays = dict[str, np.ndarray]
 
@@ -213,7 +220,7 @@ def test_ternary_weights_are_taken_as_they_are_or_by_mean_magnitude() -> None:
 
 @pytest.mark.parametrize("kind", ["i8", "ternary"])
 def test_packed_weights_decode_alike_by_both_readers(kind: str) -> None:
-    program = plan_program({(20, 70, 90): 1}, find("npu2").array, kind)  # type: ignore[attr-defined]
+    program = plan_program([(20, 70, 90)], find("npu2").array, kind)  # type: ignore[attr-defined]
     gemm = program.gemm((20, 70, 90))
     low, high = (-1, 1) if kind == "ternary" else (-127, 127)
     codes = np.random.default_rng(3).integers(low, high + 1, (70, 90)).astype(np.int8)
@@ -227,13 +234,63 @@ def test_packed_weights_decode_alike_by_both_readers(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["i8", "ternary"])
 def test_all_layers_share_one_configuration(kind: str) -> None:
-    shapes = {(1, 96, 288): 2, (64, 576, 192): 1, (33, 40, 700): 1}
+    shapes = [(1, 96, 288), (64, 576, 192), (1, 96, 288), (33, 40, 700)]
     program = plan_program(shapes, find("npu2").array, kind)  # type: ignore[attr-defined]
     assert len({configuration(design) for design in program.designs.values()}) == 1
     assert len({design.runtime for design in program.designs.values()}) == 3
     for shape, design in program.designs.items():
         gemm = gemm_behind(design)
         assert shape == (gemm.M, gemm.K, gemm.N) and gemm.packed
+
+
+RESIDENT = """
+func.func @main(%x: tensor<150x70xf32>) -> tensor<150x100xf32> {
+  %w = arith.constant dense_resource<up> : tensor<70x900xf32>
+  %v = arith.constant dense_resource<down> : tensor<900x100xf32>
+  %a = npu_kernel.matmul %x, %w {tw.layer = "up"} : tensor<150x70xf32>, tensor<70x900xf32> -> tensor<150x900xf32>
+  %b = npu_kernel.matmul %a, %v {tw.layer = "down"} : tensor<150x900xf32>, tensor<900x100xf32> -> tensor<150x100xf32>
+  return %b : tensor<150x100xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("policy", ["resident_a", "resident_b"])
+@pytest.mark.parametrize("target", ["npu2", "npu1-ternary"])
+def test_resident_panels_of_layers_with_different_k(
+    target: str, policy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One room for the panels of all layers, descriptors written anew where K changes."""
+    monkeypatch.setattr(layer_program, "POLICIES", (policy,))
+    rng = np.random.default_rng(5)
+    weights = {
+        "up": rng.standard_normal((70, 900)).astype(np.float32),
+        "down": rng.standard_normal((900, 100)).astype(np.float32),
+    }
+    model = compiled(RESIDENT, weights, target)
+    found = model.artifact
+    gemms = [gemm_behind(design) for design in found.designs]
+    assert {gemm.policy for gemm in gemms} == {policy} and len(gemms) == 2
+    assert len({configuration(design) for design in found.designs}) == 1
+    slots = {gemm.slots() for gemm in gemms}
+    assert len(slots) == 2 and len({len(each) for each in slots}) == 1
+    tiles = gemms[0].columns if policy == "resident_b" else gemms[0].a_columns
+    written = tiles * (3 * gemms[0].panel_slots + 1) * found.array.controller.push_seconds
+    assert found.rewriting == [pytest.approx(written * found.array.clock_hz)] * 2
+    save(model, tmp_path / "model.twb")
+    again = load(tmp_path / "model.twb")
+    assert again.artifact.designs == found.designs
+    checked = verify(again)
+    assert checked.ok, checked.text()
+    device = ModelDevice(found, DeviceOptions(simulator="walk"))
+    execute(model, device, {"x": rng.standard_normal((150, 70)).astype(np.float32)})
+    alone = sum(found.time(layer.design).cycles for layer in found.layers)
+    assert device.cycles == pytest.approx(alone + sum(found.rewriting), abs=2)
+    # A layer with a room of its own would have its other buffers elsewhere.
+    own = [design_of(replace(gemm, panel_room=0), found.array) for gemm in gemms]
+    assert len({configuration(design) for design in own}) == 2
+    apart = replace(found, designs=(found.designs[0], own[1]))
+    messages = [finding.message for finding in apart.check(model.parts, model.ports)]
+    assert any("another configuration" in message for message in messages)
 
 
 def test_what_is_not_for_the_array_has_a_reason() -> None:
@@ -398,3 +455,61 @@ def test_layers_of_a_bundle_and_of_a_published_model(tmp_path: Path, capsys) -> 
     with pytest.raises(SystemExit) as stop:
         main(["xdna", "layers", "nothing", "--json"])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("ending", ["", "-ternary"])
+@pytest.mark.parametrize("form", ["toml", "json"])
+def test_an_array_of_ones_own_is_a_target(form: str, ending: str, tmp_path: Path) -> None:
+    """The bundle brings the array along, so it is read where the file is not."""
+    board = tmp_path / f"board.{form}"
+    if form == "toml":
+        board.write_text(
+            'base = "npu2"\nname = "board"\ncolumns = 4\nclock_hz = 1e9\n[dram]\nbandwidth = 40e9\n'
+        )
+    else:
+        table = {"base": "npu2", "name": "board", "columns": 4, "clock_hz": 1e9}
+        board.write_text(json.dumps({**table, "dram": {"bandwidth": 40e9}}))
+    model = chain(f"{board}{ending}")
+    found = model.artifact
+    assert found.target == "board" + ending and found.array.columns == 4
+    bundle = tmp_path / "own.twb"
+    save(model, bundle)
+    board.unlink()
+    again = load(bundle)
+    assert again.artifact.array == found.array
+    assert description_of(again.artifact).name == "board" + ending
+    assert verify(again).ok
+    text = emit_mlir(found.designs[0])
+    assert "aie.device(npu2)" in text and 'tilewright.device = "board"' in text
+    with pytest.raises(TilewrightError, match=r"TW8001.*board") as caught:
+        parse_design(text, "own.mlir")
+    assert "--device" in (caught.value.hint or "")
+    assert parse_design(text, "own.mlir", found.array) == found.designs[0]
+
+
+def test_parts_of_an_array_are_targets() -> None:
+    for name, columns in (("npu2_3col", 3), ("npu1_1col-ternary", 1), ("npu2_strix_halo", 8)):
+        target = find(name)
+        assert target.describe().name == name
+        assert isinstance(target, XdnaTarget) and target.array.columns == columns
+    model = chain("npu2_1col")
+    assert {gemm_behind(design).columns for design in model.artifact.designs} == {1}
+
+
+def test_an_array_in_a_bundle_is_checked() -> None:
+    made = files(chain("npu2_1col").artifact)
+    table = device_table(load_device("npu2_1col"))
+
+    def bringing(**changes: object) -> Arrays:
+        text = json.dumps({**table, **changes}).encode()
+        return {**made, "device.json": np.frombuffer(text, np.uint8)}
+
+    for changes, message in (
+        ({"name": "other"}, "brings another"),
+        ({"columns": 0}, "columns is not positive"),
+        ({"columns": "many"}, "not int"),
+        ({"dialect_name": 'x"y'}, "is no name"),
+        ({}, "that nothing names"),  # a built-in array is not brought
+    ):
+        with pytest.raises(TilewrightError, match=message):
+            read_artifact(bringing(**changes), Location("bundle"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tilewright.errors import TilewrightError
 from tilewright.targets.xdna.checker import check_design
 from tilewright.targets.xdna.design import Call, Loop, Transfer, stream_order
+from tilewright.targets.xdna.events import simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, plan_gemm, run_gemm
 from tilewright.targets.xdna.host import host_buffers
 from tilewright.targets.xdna.numerics import bf16_bits, bf16_values, bfp16, narrow, shift_round
@@ -246,3 +248,17 @@ def test_pretiled_weights() -> None:
                        pretiled=True)  # fmt: skip
     assert exact(design)
     assert all(check.ok for check in check_design(design))
+
+
+@pytest.mark.parametrize("policy, dtype", [("resident_a", "i8"), ("resident_b", "ternary")])
+@pytest.mark.parametrize("depth", [3, 4])
+def test_deeper_streams_are_legal_exact_and_not_slower(policy: str, dtype: str, depth: int) -> None:
+    options: dict[str, Any] = {"tile": (16, 32, 16), "policy": policy, "columns": 4}
+    options |= {"k_mt": 32, "dtype": dtype}
+    shallow = plan_gemm(400, 200, 300, **options)
+    deep = plan_gemm(400, 200, 300, stream_depth=depth, **options)
+    assert values_agree(deep) and all(check.ok for check in check_design(deep))
+    assert simulate_time(deep).seconds <= simulate_time(shallow).seconds * 1.001
+    with pytest.raises(TilewrightError, match="TW8030") as caught:
+        plan_gemm(400, 200, 300, **{**options, "policy": "wide_k"}, stream_depth=depth)
+    assert "nearest legal: 2" in (caught.value.hint or "")

@@ -6,6 +6,9 @@ executed in values, timed, drawn, and written as MLIR text.
 
 from tilewright.targets.target import Family
 
+_SUBSETS = [f"npu2_{n}col" for n in range(1, 8)] + [f"npu1_{n}col" for n in range(1, 4)]
+_BOARDS = ("npu2_strix_halo", *_SUBSETS)
+
 FAMILY = Family(
     name="xdna",
     summary="a spatial array of VLIW cores for matrix products",
@@ -19,6 +22,8 @@ FAMILY = Family(
         "npu2-ternary",
         "npu1-ternary",
     ),
+    variants=(*_BOARDS, *(f"{name}-ternary" for name in _BOARDS)),
+    suffixes=(".toml", ".json", ".toml-ternary", ".json-ternary"),
     find="tilewright.targets.xdna.xdna_target:find",
     commands={
         "xdna": (

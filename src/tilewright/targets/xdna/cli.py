@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,10 @@ def _tile(text: str | None) -> tuple[int, int, int] | None:
 @click.option(
     "--stagger", is_flag=True, help="resident_b: columns change panels one after the other."
 )
+@click.option(
+    "--stream-depth", type=int, metavar="2..4",
+    help="resident_*: memory-tile buffers of the other operand; searched with the tile, else 2.",
+)  # fmt: skip
 @click.option("--shift", type=int, default=0, show_default=True, help="Shift of narrow outputs.")
 @click.option("--rounding", default="half_even", show_default=True, help="Of narrow outputs.")
 @click.option("--bandwidth", type=float, metavar="GBPS", help="DRAM bandwidth in GB/s.")
@@ -105,6 +110,7 @@ def gemm(
     k_mt: int | None,
     synchronisation: str | None,
     stagger: bool,
+    stream_depth: int | None,
     shift: int,
     rounding: str,
     bandwidth: float | None,
@@ -126,10 +132,10 @@ def gemm(
     from tilewright.targets.xdna.report import report_gemm
 
     for name, value in (("--kernel-rate", kernel_rate), ("--bandwidth", bandwidth)):
-        if value is not None and not value > 0:
-            raise TilewrightError("TW8080", f"{name} has to be positive")
-    if not dispatch >= 0:
-        raise TilewrightError("TW8080", "--dispatch cannot be negative")
+        if value is not None and not 0 < value < math.inf:
+            raise TilewrightError("TW8080", f"{name} has to be positive and finite")
+    if not 0 <= dispatch < math.inf:
+        raise TilewrightError("TW8080", "--dispatch has to be finite and not negative")
     array = load_device(device)
     if bandwidth is not None:
         array = array.with_bandwidth(bandwidth * 1e9)
@@ -137,6 +143,7 @@ def gemm(
         "dtype": dtype, "out": out, "b_layout": b_layout, "c_layout": c_layout,
         "c_depth": int(c_depth) if c_depth else None, "columns": columns, "k_mt": k_mt,
         "synchronisation": synchronisation, "shift": shift, "rounding": rounding,
+        "stream_depth": stream_depth,
         **({"stagger": True} if stagger else {}),
     }  # fmt: skip
     with _Progress(as_json) as say:
@@ -205,7 +212,8 @@ def _print(report: GemmReport, emitted: str | None) -> None:
     rows = [
         ("design", f"{data['policy']}, tile {'x'.join(map(str, data['tile']))}, k_mt {data['k_mt']},"
                    f" {data['columns']} columns, C x{data['c_depth']}, B {data['b_layout']}-major"
-                   f"{', panels staggered' if data['stagger'] else ''}"),
+                   f"{', panels staggered' if data['stagger'] else ''}"
+                   f"{f', streams x{depth}' if (depth := data['stream_depth']) > 2 else ''}"),
         ("shape", f"{'x'.join(map(str, data['shape']))}, padded"
                   f" {'x'.join(map(str, data['padded']))}"),
         ("device", f"{data['device']} ({data['platform']}, {data['bandwidth']:g} GB/s)"),
@@ -225,6 +233,8 @@ def _print(report: GemmReport, emitted: str | None) -> None:
     for name, text in rows:
         click.echo(f"{name:<8}{text}")
     _print_checks(report.checks)
+    for note in report.notes:
+        click.echo(note)
     if emitted:
         click.echo(f"written to {emitted}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 
 import click
@@ -30,8 +31,8 @@ def print_layers(
         raise TilewrightError("TW8080", "-M has to be from 1 to 1048576")
     array = load_device(device)
     if bandwidth is not None:
-        if not bandwidth > 0:
-            raise TilewrightError("TW8080", "--bandwidth has to be positive")
+        if not 0 < bandwidth < math.inf:
+            raise TilewrightError("TW8080", "--bandwidth has to be positive and finite")
         array = array.with_bandwidth(bandwidth * 1e9)
     table = layer_table(what, tokens, array, weights, best, progress)
     if as_json:
@@ -65,4 +66,9 @@ def _print(table: LayerTable) -> None:
             line += f"  {found['tops']:.2f} TOPS, {found['policy']}"
             line += f" {'x'.join(map(str, found['tile']))}"
         click.echo(line)
+    if table.rewritten:
+        click.echo(
+            f"{table.rewritten} descriptors of panels written where K changes:"
+            f" {table.rewriting * 1e3:.3f} ms"
+        )
     click.echo(f"all layers: {table.seconds * 1e3:.3f} ms, {table.tops:.2f} TOPS, without dispatch")

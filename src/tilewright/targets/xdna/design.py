@@ -80,11 +80,13 @@ class Fifo:
 class Residency:
     """A panel that stays in a memory tile and is sent `sweeps` times before it is given up.
 
-    The panel lies contiguous in slots of whole objects; `slots` counts the objects of each.
+    The panel lies contiguous in slots of whole objects; `slots` counts the objects of each. `room`
+    is for so many objects, where designs with other panels share a configuration (0: no more).
     """
 
     slots: tuple[int, ...]
     sweeps: int
+    room: int = 0
 
     @property
     def objects(self) -> int:

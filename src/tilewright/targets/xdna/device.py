@@ -1,12 +1,13 @@
 """The array as data: tiles, memories, DMA engines, MAC blocks, core pipeline, DRAM, controller.
 
-A device is a TOML file. `base` names the device it differs from, so a board or a column subset
-is a few lines. Nothing about a machine is written anywhere else.
+A device is a TOML (or JSON) file. `base` names the device it differs from, so a board or a column
+subset is a few lines. Nothing about a machine is written anywhere else.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import tomllib
 import types
@@ -107,6 +108,7 @@ class ArrayDevice:
     """A device, or a subset of its columns."""
 
     name: str
+    dialect_name: str  # what the aie dialects call the array
     columns: int
     core_rows: int
     clock_hz: float
@@ -155,17 +157,30 @@ def device_names() -> list[str]:
     return names
 
 
+def built_in(name: str, place: Location) -> ArrayDevice:
+    """A built-in device; a design text cannot make us read files."""
+    if name not in device_names():
+        raise TilewrightError(
+            "TW8001", f"there is no device {name!r}", place,
+            f"built in: {', '.join(device_names())}; the file of another one: --device FILE",
+        )  # fmt: skip
+    return load_device(name)
+
+
 @cache
 def load_device(name: str) -> ArrayDevice:
-    """A built-in device (`npu2`, `npu1_2col`) or the device a TOML file describes."""
+    """A built-in device (`npu2`, `npu1_2col`) or the device a file describes."""
     subset = re.fullmatch(r"(npu[12])_([1-9])col", name)
     if subset is not None:
         whole = load_device(subset[1])
         columns = int(subset[2])
         if columns < whole.columns:
-            return dataclasses.replace(whole, name=name, columns=columns)
-    values = _values(name, ())
-    place = Location(name)
+            return dataclasses.replace(whole, name=name, dialect_name=name, columns=columns)
+    return device_of(_values(name, ()), Location(name))
+
+
+def device_of(values: dict[str, Any], place: Location) -> ArrayDevice:
+    """The device a complete table describes."""
     try:
         device = _build(ArrayDevice, values, "")
     except (TypeError, ValueError) as error:
@@ -176,6 +191,9 @@ def load_device(name: str) -> ArrayDevice:
 
 def _values(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
     """The table of a device with the tables of its bases under it."""
+    subset = re.fullmatch(r"(npu[12])_[1-9]col", name)
+    if subset is not None and name in device_names():
+        return device_table(load_device(name))
     path = _FOLDER / f"{name}.toml"
     if not re.fullmatch(r"\w+", name) or not path.exists():
         path = Path(name)
@@ -183,21 +201,30 @@ def _values(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
             raise TilewrightError(
                 "TW8001",
                 f"there is no device {name!r}",
-                hint="built in: " + ", ".join(device_names()) + "; or name a TOML file",
+                hint="built in: " + ", ".join(device_names()) + "; or name a TOML or JSON file",
             )
     if name in seen:
         raise TilewrightError("TW8001", f"device {name!r} is based on itself", Location(str(path)))
     text = decode_text(read_bytes(str(path), _LIMIT), str(path))
+    form = "JSON" if path.suffix == ".json" else "TOML"
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise TilewrightError("TW8001", f"not TOML: {error}", Location(str(path))) from None
+        values = json.loads(text) if form == "JSON" else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TilewrightError("TW8001", f"not {form}: {error}", Location(str(path))) from None
+    if not isinstance(values, dict):
+        raise TilewrightError("TW8001", "the device file is no table", Location(str(path)))
+    values.pop("family", None)  # for whoever chooses among the machines
     base = values.pop("base", None)
     if base is None:
         return values
     if not isinstance(base, str):
         raise TilewrightError("TW8001", "base is not the name of a device", Location(str(path)))
     return _merged(_values(base, (*seen, name)), values)
+
+
+def device_table(device: ArrayDevice) -> dict[str, Any]:
+    """A device as the table that describes it."""
+    return dataclasses.asdict(device)
 
 
 def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -259,6 +286,9 @@ def _validate(device: ArrayDevice, place: Location) -> None:
     def wrong(sentence: str) -> TilewrightError:
         return TilewrightError("TW8001", f"the device file is wrong: {sentence}", place)
 
+    for name in (device.name, device.dialect_name):
+        if not re.fullmatch(r"[\w.+-]{1,80}", name, re.ASCII):
+            raise wrong(f"{name[:80]!r} is no name: letters, digits, and . _ + -")
     for kind in ("core", "memory", "shim"):
         if kind not in device.tile:
             raise wrong(f"tile.{kind} is missing")

@@ -13,7 +13,7 @@ from tilewright.targets.xdna.design import Design
 from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.events import TimeResult, simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind
-from tilewright.targets.xdna.layer_program import Program, Shape, plan_program
+from tilewright.targets.xdna.layer_program import Program, Shape, plan_program, rewritten
 from tilewright.targets.xdna.model_members import read_artifact
 from tilewright.targets.xdna.published_layers import MODELS
 
@@ -61,10 +61,15 @@ class LayerTable:
     rows: tuple[LayerRow, ...]
     device: ArrayDevice
     weights: str
+    rewritten: int = 0  # descriptors of panels written between the layers
+
+    @property
+    def rewriting(self) -> float:
+        return self.rewritten * self.device.controller.push_seconds
 
     @property
     def seconds(self) -> float:
-        return sum(row.count * row.time.seconds for row in self.rows)
+        return sum(row.count * row.time.seconds for row in self.rows) + self.rewriting
 
     @property
     def tops(self) -> float:
@@ -85,6 +90,8 @@ class LayerTable:
                 "columns": gemm.columns,
             },
             "layers": [row.to_json() for row in self.rows],
+            "rewritten_descriptors": self.rewritten,
+            "rewriting_seconds": self.rewriting,
             "seconds": self.seconds,
             "tops": self.tops,
         }
@@ -106,12 +113,12 @@ def layer_table(
             (name, (tokens, inner, across), many * model.blocks)
             for name, inner, across, many in model.layers
         ]
-        shapes: dict[Shape, int] = {}
-        for _, shape, many in named:
-            shapes[shape] = shapes.get(shape, 0) + many
-        program = plan_program(shapes, device, weights, progress)
+        order = [shape for _, shape, many in named for _ in range(many // model.blocks)]
+        order *= model.blocks
+        program = plan_program(order, device, weights, progress)
     else:
         named, program, device, weights = _bundle(what)
+        order = [shape for _, shape, _ in named]
     rows, times = [], {}
     for name, shape, many in named:
         progress(f"simulating {name}")
@@ -120,7 +127,10 @@ def layer_table(
             times[shape] = simulate_time(design, device)
         found = _best(shape, device, weights, progress) if best else (None, None)
         rows.append(LayerRow(name, many, design, times[shape], *found))
-    return LayerTable(tuple(rows), device, weights)
+    gemms = [program.gemm(shape) for shape in order]
+    pairs = zip([*gemms[-1:], *gemms[:-1]], gemms, strict=True)
+    written = sum(rewritten(before, gemm) for before, gemm in pairs)
+    return LayerTable(tuple(rows), device, weights, written)
 
 
 def _best(

@@ -11,10 +11,11 @@ from tilewright.dialects.locations import location_of
 from tilewright.dialects.xdsl_api import Operation, SSAValue, StringAttr, TensorType, arith, func
 from tilewright.model.capture import constant_value
 from tilewright.model.parts import Parts
-from tilewright.targets.xdna.problem import LARGEST, MAX_EXACT_K
+from tilewright.targets.xdna.problem import LARGEST, MAX_ELEMENTS, MAX_EXACT_K
 
 FLOATS = ("f32", "f16", "bf16")
 LONGEST = MAX_EXACT_K // 2  # of a reduction: padding to whole tiles stays below MAX_EXACT_K
+MOST = MAX_ELEMENTS // 4 * 3  # of an operand, without the padding
 Shape = tuple[int, int, int]
 
 
@@ -73,6 +74,8 @@ def reason_against(op: Operation) -> str | None:
         return f"a reduction over {inner} can overflow the accumulators; up to {LONGEST} is safe"
     if max(rows, columns) > LARGEST:
         return f"sizes above {LARGEST} cannot be mapped"
+    if max(rows * inner, inner * columns, rows * columns) > MOST:
+        return f"operands of more than {MOST} elements are not followed"
     return None
 
 

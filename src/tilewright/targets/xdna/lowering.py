@@ -195,6 +195,8 @@ def _allocations(
         names = [f"{owner.name}_{slot}@{tile}" for slot in range(owner.depth)]
         if link is not None and link.residency is not None:
             sizes = [objects * owner.object.bytes for objects in link.residency.slots]
+            unused = max(0, link.residency.room - link.residency.objects)
+            sizes[-1] += unused * owner.object.bytes
             found[tile].append(_Allocation(names, sizes, owner.name, tile, movable))
             continue
         for name in names:

@@ -80,7 +80,7 @@ def _a_path(gemm: Gemm) -> tuple[list[Fifo], list[Link]]:
     links: list[Link] = []
     residency = None
     if gemm.policy == "resident_a":
-        residency = Residency(gemm.slots(), gemm.column_tiles)
+        residency = Residency(gemm.slots(), gemm.column_tiles, gemm.reserved)
     for i in range(gemm.a_columns):
         column = gemm.a_column(i)
         memory = Tile(column, MEMORY_ROW)
@@ -89,7 +89,7 @@ def _a_path(gemm: Gemm) -> tuple[list[Fifo], list[Link]]:
                 f"a_l3l2_{i}",
                 Tile(column, SHIM_ROW),
                 (memory,),
-                len(residency.slots) if residency else 2,
+                len(residency.slots) if residency else gemm.stream_depth,
                 ObjectType((per * m, wide), gemm.inputs),
                 from_stream=(arriving,) if arriving else (),
             )
@@ -144,7 +144,7 @@ def _b_path(gemm: Gemm) -> tuple[list[Fifo], list[Link]]:
             core_arriving = ((k // s, t * s), (n // t, k // s * t * s), (t * s, 1))
     residency = None
     if gemm.policy == "resident_b":
-        residency = Residency(gemm.slots(), gemm.row_tiles)
+        residency = Residency(gemm.slots(), gemm.row_tiles, gemm.reserved)
     into: list[Fifo] = []
     onward: list[Fifo] = []
     links: list[Link] = []
@@ -155,7 +155,7 @@ def _b_path(gemm: Gemm) -> tuple[list[Fifo], list[Link]]:
                 f"b_l3l2_{c}",
                 Tile(c, SHIM_ROW),
                 (memory,),
-                len(residency.slots) if residency else 2,
+                len(residency.slots) if residency else gemm.stream_depth,
                 memory_object,
                 from_stream=(arriving,) if arriving else (),
             )

@@ -84,8 +84,11 @@ class _Emitter:
         attributes = f'tilewright.syntax = "{"2026" if self.new else "2025"}"'
         if design.gemm is not None:
             attributes += f', tilewright.gemm = "{record_text(design.gemm)}"'
+        array = design.device.dialect_name
+        if design.device_name != array:  # a board: the dialects know its array only
+            attributes += f', tilewright.device = "{design.device_name}"'
         yield f"module attributes {{{attributes}}} {{"
-        yield f"  aie.device({design.device_name}) {{"
+        yield f"  aie.device({array}) {{"
         for kernel in design.kernels:
             yield f"    {self._kernel(kernel)}"
         for tile in self._tiles():
@@ -154,9 +157,11 @@ class _Emitter:
         text = f"aie.objectfifo.link [{inputs}] -> [{outputs}]{places}"
         if link.residency is not None:
             slots = ", ".join(str(n) for n in link.residency.slots)
+            room = link.residency.room
             text += (
                 f" {{tilewright.slots = [{slots}], tilewright.sweeps ="
-                f" {link.residency.sweeps} : i32}}"
+                f" {link.residency.sweeps} : i32"
+                f"{f', tilewright.room = {room} : i32' if room else ''}}}"
             )
         return text
 

@@ -24,12 +24,20 @@ from tilewright.targets.xdna.design import (
     Residency,
     Tile,
 )
-from tilewright.targets.xdna.device import ArrayDevice, load_device
+from tilewright.targets.xdna.device import ArrayDevice, built_in
 from tilewright.targets.xdna.mlir_emit import memref
 from tilewright.targets.xdna.mlir_parse_core import CoreBody
 from tilewright.targets.xdna.mlir_parse_sequence import Sequence
 from tilewright.targets.xdna.mlir_tokens import Tokens
-from tilewright.targets.xdna.problem import OUTPUTS, ROUNDINGS, WEIGHT_BITS, Gemm, granules
+from tilewright.targets.xdna.problem import (
+    LARGEST,
+    OUTPUTS,
+    ROUNDINGS,
+    SLOTS,
+    WEIGHT_BITS,
+    Gemm,
+    granules,
+)
 from tilewright.targets.xdna.request import gemm_of
 
 MAX_TEXT = 1 << 26
@@ -110,12 +118,21 @@ def _checked(gemm: Gemm, device: ArrayDevice, tokens: Tokens) -> Gemm:
             synchronisation=gemm.synchronisation, shift=gemm.shift, rounding=gemm.rounding,
             saturate=gemm.saturate, zero_point=gemm.zero_point, numbers=gemm.numbers,
             wide_sum=gemm.wide_sum, pretiled=gemm.pretiled, stagger=gemm.stagger,
+            stream_depth=gemm.stream_depth,
         )  # fmt: skip
     except TilewrightError as error:
         raise tokens.wrong(
             f"the GEMM of this design cannot be: {error.message}", error.hint
         ) from None
-    if dataclasses.replace(again, batch=gemm.batch, device_name=gemm.device_name) != gemm:
+    if not (
+        1 <= gemm.panel_slots <= SLOTS and 0 <= gemm.panel_room <= (LARGEST if gemm.resident else 0)
+    ):
+        raise tokens.wrong("the design says it keeps a panel that cannot be")
+    again = dataclasses.replace(
+        again, batch=gemm.batch, device_name=gemm.device_name, panel_room=gemm.panel_room,
+        panel_slots=gemm.panel_slots,
+    )  # fmt: skip
+    if again != gemm:
         raise tokens.wrong(
             "the design says it computes a GEMM that this device would map otherwise"
         )
@@ -141,19 +158,20 @@ class _Parser:
     def module(self) -> Design:
         tokens = self.tokens
         tokens.expect("module")
+        found = {}
         if tokens.accept("attributes"):
             found = tokens.attributes()
             if "tilewright.gemm" in found:
                 self.gemm = _record(Gemm, str(found["tilewright.gemm"]), tokens)
         tokens.expect("{")
         tokens.expect("aie.device", "(")
-        name = tokens.take()
+        place = tokens.place()
+        array = tokens.take()
+        name = str(found.get("tilewright.device", array))
         if self.device is None:
-            place = tokens.place()
-            try:
-                self.device = load_device(name)
-            except TilewrightError as error:
-                raise error.at(place) from None
+            self.device = built_in(name, place)
+            if array not in (name, self.device.dialect_name):
+                raise tokens.wrong(f"{name} is no board with the array {array}")
         if self.gemm is not None:
             _checked(self.gemm, self.device, tokens)
         tokens.expect(")", "{")
@@ -361,9 +379,12 @@ class _Parser:
         residency = None
         if "tilewright.slots" in found:
             slots, sweeps = found["tilewright.slots"], found.get("tilewright.sweeps")
+            room = found.get("tilewright.room", 0)
             if not isinstance(slots, tuple) or not isinstance(sweeps, int) or not slots:
                 raise tokens.wrong("a resident panel has slots and sweeps")
-            residency = Residency(slots, sweeps)
+            if not isinstance(room, int):
+                raise tokens.wrong("the room of a resident panel is a number of objects")
+            residency = Residency(slots, sweeps, room)
         many = max(len(inputs), len(outputs)) > 1
         offsets = (into if len(inputs) > 1 else out) if many else ()
         self.links.append(Link(inputs, outputs, offsets, residency))

@@ -26,10 +26,12 @@ from tilewright.targets.artifact import (
     Step,
     Tensor,
 )
+from tilewright.targets.target import Description
 from tilewright.targets.xdna.design import Design
 from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.events import TimeResult, simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind
+from tilewright.targets.xdna.layer_program import rewritten
 from tilewright.targets.xdna.problem import Gemm
 
 ALIGNMENT = 64
@@ -107,6 +109,14 @@ class XdnaArtifact:
         if design not in self.times:
             self.times[design] = simulate_time(self.designs[design], self.array)
         return self.times[design]
+
+    @cached_property
+    def rewriting(self) -> list[float]:
+        """Cycles in which the controller writes descriptors of panels before each layer."""
+        gemms = [self.gemm(layer) for layer in self.layers]
+        each = self.array.controller.push_seconds * self.array.clock_hz
+        pairs = zip([*gemms[-1:], *gemms[:-1]], gemms, strict=True)
+        return [rewritten(before, gemm) * each for before, gemm in pairs]
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -195,6 +205,12 @@ class XdnaArtifact:
             sum(terms.values()), cause, terms,
             ("the host's quantisation and scaling", "dispatch of each layer"),
         )  # fmt: skip
+
+    def describe(self) -> Description:
+        """The array, also where it is a user's own."""
+        from tilewright.targets.xdna.xdna_target import XdnaTarget
+
+        return XdnaTarget(self.target, self.array, self.weight_kind).describe()
 
     # --- files, checks, devices -----------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,10 +51,10 @@ def compile_model(
         )
     began = time.perf_counter()
     progress("program", "")
-    shapes = Counter(layer.shape for layer in layers)
+    order = [layer.shape for layer in layers]
     program = plan_program(
-        shapes, array, weight_kind, lambda text: progress("program", text),
-        simulated=3 if len(shapes) <= 8 else 1,
+        order, array, weight_kind, lambda text: progress("program", text),
+        simulated=3 if len(set(order)) <= 8 else 1,
     )  # fmt: skip
     timing["program"] = time.perf_counter() - began
     began = time.perf_counter()

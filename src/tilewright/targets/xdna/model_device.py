@@ -138,7 +138,8 @@ class ModelDevice:
     def _account(self, index: int, layer: LayerCall) -> None:
         time = self.artifact.time(layer.design)
         start = self._cycles
-        self._cycles += math.ceil(time.cycles)
+        writing = self.artifact.rewriting[index]
+        self._cycles += math.ceil(time.cycles + writing)
         limit = self.options.max_cycles
         if limit is not None and self._cycles > limit:
             raise TilewrightError(
@@ -146,7 +147,7 @@ class ModelDevice:
             )
         moved = time.dram_bytes
         call = StepCall(
-            index, 0, layer.name, start, self._cycles, busy_units(time),
+            index, 0, layer.name, start, self._cycles, busy_units(time, writing),
             loaded=moved.get("A", 0) + moved.get("B", 0), stored=moved.get("C", 0),
         )  # fmt: skip
         self._calls.append(call)
@@ -209,12 +210,13 @@ class ModelDevice:
         )
 
 
-def busy_units(time: TimeResult) -> dict[str, int]:
-    """The busiest core, the busiest stream, DRAM and the controller."""
+def busy_units(time: TimeResult, writing: float) -> dict[str, int]:
+    """The busiest core, the busiest stream, DRAM and the controller, which also writes descriptors."""
     busiest: dict[str, float] = {}
     for name, cycles in time.busy.items():
         unit = "cores" if name.startswith("core ") else "streams" if name[0] == "@" else name
         busiest[unit] = max(busiest.get(unit, 0.0), cycles)
+    busiest["controller"] = busiest.get("controller", 0.0) + writing
     return {unit: int(cycles) for unit, cycles in sorted(busiest.items())}
 
 

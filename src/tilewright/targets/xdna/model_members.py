@@ -1,6 +1,7 @@
 """The files of an artifact in a bundle, and reading them from a bundle of unknown origin.
 
-layers.json, design_<n>.mlir and descriptors_<n>.txt for each shape, kernels.cc, weights.safetensors.
+layers.json, design_<n>.mlir and descriptors_<n>.txt for each shape, kernels.cc, weights.safetensors,
+and device.json if the array is a user's own.
 Descriptors and kernel source are for other tools: they have to be what the design says.
 """
 
@@ -16,7 +17,13 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
-from tilewright.targets.xdna.device import device_names, load_device
+from tilewright.targets.xdna.device import (
+    ArrayDevice,
+    device_names,
+    device_of,
+    device_table,
+    load_device,
+)
 from tilewright.targets.xdna.kernel_source import kernel_source
 from tilewright.targets.xdna.layer_weights import KINDS
 from tilewright.targets.xdna.mlir_emit import emit_mlir
@@ -26,6 +33,7 @@ from tilewright.targets.xdna.registers import descriptor_listing
 from tilewright.targets.xdna.structure import structure_problems
 
 LAYERS, WEIGHTS, KERNELS = "layers.json", "weights.safetensors", "kernels.cc"
+DEVICE = "device.json"
 VERSION = 1
 _MOST_DESIGNS, _MOST_LAYERS = 4096, 1 << 16
 _LARGEST_TEXT = 64 << 20
@@ -50,6 +58,9 @@ def members_of(artifact: XdnaArtifact) -> list[Member]:
     }
     text = json.dumps(document, indent=1, sort_keys=True) + "\n"
     members = [Member(LAYERS, [text.encode()])]
+    if not _is_built_in(artifact.array):
+        table = json.dumps(device_table(artifact.array), indent=1) + "\n"
+        members.append(Member(DEVICE, [table.encode()]))
     for number, design in enumerate(artifact.designs):
         members.append(Member(f"design_{number}.mlir", [emit_mlir(design).encode()]))
         listing = descriptor_listing(design)
@@ -70,19 +81,17 @@ def _plain(value: Any) -> Any:
 
 def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> XdnaArtifact:
     """The artifact of these files; whether it fits together is for `check` to say."""
-    document = _document(members, place)
     wrong = _Wrong(place)
+    document = _table(members, LAYERS, wrong)
     if document.get("version") != VERSION:
         raise wrong(f"its version is {document.get('version')!r}, this program reads {VERSION}")
     device, kind, target = (document.get(name) for name in ("device", "weights", "target"))
-    if device not in device_names() or not isinstance(device, str):
-        raise wrong(f"there is no array {str(device)[:80]!r}")
     if kind not in KINDS or not isinstance(kind, str) or not isinstance(target, str):
         raise wrong("it names no kind of weights or no target")
     many = document.get("designs")
     if type(many) is not int or not 0 <= many <= _MOST_DESIGNS:
         raise wrong("the number of designs is no number, or too large")
-    array = load_device(device)
+    array = _array(device, members, wrong, place)
     designs = []
     for number in range(many):
         name = f"design_{number}.mlir"
@@ -94,6 +103,7 @@ def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> XdnaArt
             raise wrong(f"descriptors_{number}.txt is not what {name} says")
         designs.append(design)
     expected = {LAYERS, WEIGHTS, *([KERNELS] if many else [])}
+    expected |= set() if _is_built_in(array) else {DEVICE}
     expected |= {f"{stem}_{i}.{end}" for i in range(many) for stem, end in _PER_DESIGN}
     unknown = sorted(set(members) - expected)
     if unknown:
@@ -130,9 +140,25 @@ def _text(members: Mapping[str, np.ndarray], name: str, wrong: _Wrong) -> str:
         raise wrong(f"{name} is not UTF-8 text") from None
 
 
-def _document(members: Mapping[str, np.ndarray], place: Location) -> dict[str, Any]:
-    wrong = _Wrong(place)
+def _is_built_in(array: ArrayDevice) -> bool:
+    return array.name in device_names() and array == load_device(array.name)
 
+
+def _array(
+    name: object, members: Mapping[str, np.ndarray], wrong: _Wrong, place: Location
+) -> ArrayDevice:
+    """The array of a bundle: a built-in one by its name, or the one it brings."""
+    if DEVICE not in members:
+        if name not in device_names() or not isinstance(name, str):
+            raise wrong(f"there is no array {str(name)[:80]!r}")
+        return load_device(name)
+    array = device_of(_table(members, DEVICE, wrong), Location(f"{place.file} ({DEVICE})"))
+    if array.name != name:
+        raise wrong(f"it is for the array {str(name)[:80]!r} and brings another")
+    return array
+
+
+def _table(members: Mapping[str, np.ndarray], name: str, wrong: _Wrong) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
@@ -140,11 +166,11 @@ def _document(members: Mapping[str, np.ndarray], place: Location) -> dict[str, A
         return found
 
     try:
-        found = json.loads(_text(members, LAYERS, wrong), object_pairs_hook=unique)
+        found = json.loads(_text(members, name, wrong), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        raise wrong(f"{LAYERS} is not usable JSON: {str(error)[:120]}") from None
+        raise wrong(f"{name} is not usable JSON: {str(error)[:120]}") from None
     if not isinstance(found, dict):
-        raise wrong(f"{LAYERS} is not a table")
+        raise wrong(f"{name} is not a table")
     return found
 
 

@@ -28,8 +28,10 @@ ROUNDINGS = (
 )  # fmt: skip
 WEIGHT_BITS = {"i8": 8, "int4": 4, "ternary": 2, "bf16": 16}
 SLOTS = 4  # of a resident panel
+MAX_STREAM_DEPTH = 4  # deeper hardly helps
 MAX_EXACT_K = 131071  # int8 products summed in int32 cannot wrap up to here
 LARGEST = 1 << 20
+MAX_ELEMENTS = 1 << 28  # of one operand: values and counts of larger ones are not followed
 
 
 def refuse(sentence: str, hint: str | None = None) -> TilewrightError:
@@ -83,6 +85,13 @@ class Gemm:
     stack_bytes: int = 1024
     batch: int = 1  # output tiles of a core behind one set of tasks (resident policies)
     stagger: bool = False  # columns change their resident panels of B one after the other
+    stream_depth: int = 2  # memory-tile buffers of the operand that streams past a resident panel
+    panel_room: int = 0  # K that the room of a resident panel is for, where other products share it
+    panel_slots: int = SLOTS  # of a resident panel, at most
+
+    @property
+    def resident(self) -> bool:
+        return self.policy in ("resident_a", "resident_b")
 
     @property
     def packed(self) -> bool:
@@ -109,6 +118,12 @@ class Gemm:
             round_up(self.K, step),
             round_up(self.N, self.n * self.columns),
         )
+
+    @property
+    def largest_operand(self) -> int:
+        """Elements of A, B or C."""
+        M, K, N = self.padded
+        return max(M * K, K * N, M * N)
 
     @property
     def row_tiles(self) -> int:
@@ -172,11 +187,11 @@ class Gemm:
         """All memory tiles together."""
         a_object = self.rows_per_a * self.m * self.object_k * self.input_bytes
         b_object = self.weight_bytes(self.object_k_b * self.n)
-        a_many, b_many = 2, 2
+        a_many = b_many = self.stream_depth
         if self.policy == "resident_a":
-            a_many = self.padded[1] // self.object_k
+            a_many = max(sum(self.slots()), self.reserved)
         if self.policy == "resident_b":
-            b_many = self.padded[1] // self.object_k_b
+            b_many = max(sum(self.slots()), self.reserved)
         c_object = self.rows * self.m * self.n * self.output_bytes
         return (
             self.a_columns * a_many * a_object
@@ -260,9 +275,18 @@ class Gemm:
         ends = [*starts[1:], each * panels]
         return [(a, b, i % panels) for i, (a, b) in enumerate(zip(starts, ends, strict=True))]
 
+    @property
+    def panel_width(self) -> int:
+        """K of one object of the resident panel."""
+        return self.object_k if self.policy == "resident_a" else self.object_k_b
+
+    @property
+    def reserved(self) -> int:
+        """Objects that there is room for, where products with another K share it; else 0."""
+        return round_up(self.panel_room, self.panel_width) // self.panel_width
+
     def slots(self) -> tuple[int, ...]:
         """Objects in each slot of the resident panel."""
-        width = self.object_k if self.policy == "resident_a" else self.object_k_b
-        objects = self.padded[1] // width
-        many = min(SLOTS, objects)
+        objects = self.padded[1] // self.panel_width
+        many = min(self.panel_slots, objects)
         return tuple(objects // many + (i < objects % many) for i in range(many))

@@ -16,6 +16,7 @@ from tilewright.targets.xdna.events import TimeResult, simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, run_gemm
 from tilewright.targets.xdna.host import reference
 from tilewright.targets.xdna.kernel_time import kernel_time
+from tilewright.targets.xdna.nearest import nearest_legal
 
 RECORDED = 6000  # intervals kept for the timeline
 
@@ -64,6 +65,7 @@ class GemmReport:
             "c_depth": gemm.c_depth,
             "synchronisation": gemm.synchronisation,
             "stagger": gemm.stagger,
+            "stream_depth": gemm.stream_depth,
             "tops": self.tops,
             "seconds": self.seconds,
             "source": self.source,
@@ -128,6 +130,10 @@ def report_gemm(
     report = GemmReport(
         design, bound, seconds + dispatch, source, checks, dispatch, kernel_rate, result
     )
+    if not all(c.ok for c in checks):
+        say("looking for a legal design")
+        found = nearest_legal(gemm, device)
+        report.notes.append(f"nearest legal: {found}" if found else "no design near is legal")
     if values and all(c.ok for c in checks):
         say("simulating values")
         report.exact = values_agree(design, seed)

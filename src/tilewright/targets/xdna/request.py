@@ -9,7 +9,9 @@ from tilewright.targets.xdna.design import ELEMENT_BYTES
 from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.problem import (
     LARGEST,
+    MAX_ELEMENTS,
     MAX_EXACT_K,
+    MAX_STREAM_DEPTH,
     OUTPUTS,
     POLICIES,
     ROUNDINGS,
@@ -59,6 +61,7 @@ def gemm_of(
     wide_sum: bool = False,
     pretiled: bool = False,
     stagger: bool = False,
+    stream_depth: int | None = None,
 ) -> Gemm:
     """Check a GEMM and its tile against the array; every refusal names the nearest legal choice."""
     if policy not in POLICIES:
@@ -68,7 +71,10 @@ def gemm_of(
     _check_types(inputs, weights, output)
     for name, value in (("M", M), ("K", K), ("N", N)):
         if not 1 <= value <= LARGEST:
-            raise refuse(f"{name} is {value}; sizes from 1 to {LARGEST} can be mapped")
+            raise refuse(
+                f"{name} is {value}; sizes from 1 to {LARGEST} can be mapped",
+                f"nearest legal: {min(max(value, 1), LARGEST)}",
+            )
     columns = _columns(columns, device)
     if inputs not in device.mac:
         raise refuse(f"{device.name} has no multiply for {inputs}")
@@ -101,6 +107,13 @@ def gemm_of(
             f"the {policy} policy does not synchronise by {synchronisation!r}",
             f"choices: {', '.join(allowed)}",
         )
+    stream_depth = 2 if stream_depth is None else stream_depth
+    deepest = MAX_STREAM_DEPTH if policy.startswith("resident") else 2
+    if not 2 <= stream_depth <= deepest:
+        raise refuse(
+            f"{policy} does not buffer objects of streamed operands {stream_depth} times",
+            f"nearest legal: {min(max(stream_depth, 2), deepest)} buffers",
+        )
     if rounding not in ROUNDINGS:
         raise refuse(f"there is no rounding {rounding!r}", f"roundings: {', '.join(ROUNDINGS)}")
     if zero_point not in ("sub", "rowsum"):
@@ -111,7 +124,7 @@ def gemm_of(
         b_layout=b_layout, c_layout=c_layout, c_depth=c_depth, k_mt=k_mt,
         synchronisation=synchronisation, shift=shift, rounding=rounding, saturate=saturate,
         zero_point=zero_point, numbers=numbers, wide_sum=wide_sum, pretiled=pretiled,
-        stagger=stagger,
+        stagger=stagger, stream_depth=stream_depth,
         stack_bytes=device.stack.stock if policy == "stock" else device.stack.other,
     )  # fmt: skip
     if stagger and (policy != "resident_b" or synchronisation != "rolling"):
@@ -119,6 +132,7 @@ def gemm_of(
             "panels change one after the other only where each column has its own",
             "use resident_b with rolling synchronisation",
         )
+    _check_size(gemm)
     _check_policy(gemm, device)
     _check_accumulators(gemm)
     return with_batch(gemm, device)
@@ -205,14 +219,28 @@ def _check_tile(tile: tuple[int, int, int], block: tuple[int, int, int], weights
         )
 
 
+def _check_size(gemm: Gemm) -> None:
+    """Operands that are too large to be followed; the nearest legal shape has its sides cut."""
+    if gemm.largest_operand <= MAX_ELEMENTS:
+        return
+    sides = {"M": gemm.M, "K": gemm.K, "N": gemm.N}
+    while replace(gemm, **sides).largest_operand > MAX_ELEMENTS:
+        name = max(sides, key=lambda side: sides[side])
+        sides[name] = sides[name] * 15 // 16
+    raise refuse(
+        f"an operand of {gemm.M}x{gemm.K}x{gemm.N} has {gemm.largest_operand} elements with its"
+        f" padding; up to {MAX_ELEMENTS} are followed",
+        f"split the product; nearest legal shape: {'x'.join(str(n) for n in sides.values())}",
+    )
+
+
 def _check_policy(gemm: Gemm, device: ArrayDevice) -> None:
     room = device.tile["core"].memory_bytes
     if gemm.l1_bytes > room:
-        smaller = _smaller_tile(gemm, room)
         raise refuse(
             f"the tile {gemm.m}x{gemm.k}x{gemm.n} needs {gemm.l1_bytes} bytes of core memory"
             f" ({gemm.stack_bytes} of them stack), a core has {room}",
-            f"nearest legal tile: {smaller}" if smaller else "use smaller tiles",
+            f"nearest legal tile: {_smaller_tile(gemm, room)}",
         )
     if gemm.policy == "resident_a":
         if gemm.rows_per_a != 1:
@@ -222,52 +250,74 @@ def _check_policy(gemm: Gemm, device: ArrayDevice) -> None:
                 "use 4 or 8 columns, or resident_b",
             )
         if gemm.column_tiles < 2:
+            least = _below(gemm.N, gemm.columns, granules(gemm.block, gemm.weights)[2])
             raise refuse(
                 f"resident_a sends a panel of A at least twice; N = {gemm.N} is one sweep",
-                "use wide_k, or a smaller n",
+                "use wide_k" + (f", or n up to {least}" if least else ""),
             )
-    if gemm.policy.startswith("resident") and gemm.sweeps - 2 > device.max_repeat:
+    if gemm.policy == "resident_b" and gemm.row_tiles < 2:
+        least = _below(gemm.M, gemm.rows, granules(gemm.block, gemm.weights)[0])
+        raise refuse(
+            f"resident_b sends a panel of B at least twice; M = {gemm.M} is one sweep",
+            "use wide_k" + (f", or m up to {least}" if least else ""),
+        )
+    if gemm.resident and gemm.sweeps - 2 > device.max_repeat:
+        side, size, many, step = "m", gemm.M, gemm.rows, granules(gemm.block, gemm.weights)[0]
+        if gemm.policy == "resident_a":
+            side, size, many = "n", gemm.N, gemm.columns
+            step = granules(gemm.block, gemm.weights)[2]
+        least = round_up(-(-size // (many * (device.max_repeat + 2))), step)
+        fits = replace(gemm, **{side: least}).l1_bytes <= room
         raise refuse(
             f"{gemm.policy} would send a panel {gemm.sweeps} times; a task repeats"
             f" {device.max_repeat} times at most",
-            f"use a larger {'m' if gemm.policy == 'resident_b' else 'n'}, or wide_k",
-        )
-    if gemm.policy == "resident_b" and gemm.row_tiles < 2:
-        raise refuse(
-            f"resident_b sends a panel of B at least twice; M = {gemm.M} is one sweep",
-            "use wide_k, or a smaller m",
+            "use wide_k" + (f", or {side} of at least {least}" if fits else ""),
         )
 
 
-def _smaller_tile(gemm: Gemm, room: int) -> str | None:
-    """The tile with the same m and n, or shrunk alike, that fits."""
-    step_m, step_k, step_n = granules(gemm.block, gemm.weights)
-    for k in range(gemm.k, 0, -step_k):
-        if replace(gemm, k=k, k_mt=k).l1_bytes <= room:
+def _below(size: int, many: int, step: int) -> int:
+    """The largest side of a tile of which more than one, `many` at a time, are in `size`; or 0."""
+    return max(0, (size - 1) // many // step * step)
+
+
+def _smaller_tile(gemm: Gemm, room: int) -> str:
+    """The tile with a shorter k, down to the half, or with all sides shrunk alike, that fits."""
+    steps = granules(gemm.block, gemm.weights)
+    for k in range(gemm.k, gemm.k // 2 - 1, -steps[1]):
+        if k and replace(gemm, k=k, k_mt=k).l1_bytes <= room:
             return f"{gemm.m}x{k}x{gemm.n}"
-    for m in range(gemm.m, 0, -step_m):
-        n = round_up(gemm.n * m // gemm.m, step_n)
-        if replace(gemm, m=m, n=n).l1_bytes <= room:
-            return f"{m}x{gemm.k}x{n}"
-    return None
+    m, k, n = gemm.m, gemm.k, gemm.n
+    while replace(gemm, m=m, k=k, n=n).l1_bytes > room and (m, k, n) != steps:
+        m, k, n = (
+            max(step, side * 31 // 32 // step * step)
+            for side, step in zip((m, k, n), steps, strict=True)
+        )
+    return f"{m}x{k}x{n}"
 
 
 def _check_accumulators(gemm: Gemm) -> None:
+    if gemm.shift and gemm.output not in ("i16", "i8"):
+        raise refuse(
+            f"{gemm.output} results are not shifted, so a shift of {gemm.shift} means nothing",
+            "nearest legal shift: 0; only i16 and i8 results are narrowed",
+        )
     if gemm.inputs != "i8":
         return
     if gemm.weights == "ternary":
         bound = (1 << 31) // (128 * (4 if gemm.zero_point == "sub" else 8)) - 1
-        if gemm.padded[1] > bound:
-            raise refuse(f"K = {gemm.padded[1]} can overflow the accumulators", f"K up to {bound}")
+        if bound < gemm.K:
+            raise refuse(f"K = {gemm.K} can overflow the accumulators", f"K up to {bound}")
         return
-    if gemm.output == "i32" and gemm.padded[1] > MAX_EXACT_K:
+    if gemm.output == "i32" and gemm.K > MAX_EXACT_K:  # padding is zeros and adds nothing
         raise refuse(
-            f"K = {gemm.padded[1]} can overflow the int32 accumulators",
+            f"K = {gemm.K} can overflow the int32 accumulators",
             f"K up to {MAX_EXACT_K}; split the reduction",
         )
     if gemm.output != "i32":
-        largest = (1 << (8 * gemm.output_bytes - 1)) << gemm.shift
-        if gemm.shift < 0 or largest + gemm.k * 128 * 128 >= 1 << 31:
+        if gemm.shift < 0:
+            raise refuse(f"a shift of {gemm.shift} is negative", "nearest legal shift: 0")
+        largest = (1 << (8 * gemm.output_bytes - 1)) << min(gemm.shift, 31)
+        if largest + gemm.k * 128 * 128 >= 1 << 31:
             raise refuse(
                 f"a shift of {gemm.shift} lets C << shift plus one step of k = {gemm.k} overflow"
                 " the int32 accumulators",

@@ -19,8 +19,17 @@ from tilewright.targets.xdna.design import Design
 from tilewright.targets.xdna.device import ArrayDevice
 from tilewright.targets.xdna.events import TimeResult, simulate_time
 from tilewright.targets.xdna.lowering import lower
+from tilewright.targets.xdna.lowering_checks import resources
 from tilewright.targets.xdna.mapper import design_of
-from tilewright.targets.xdna.problem import POLICIES, Gemm, granules, refuse, round_up
+from tilewright.targets.xdna.problem import (
+    MAX_ELEMENTS,
+    MAX_STREAM_DEPTH,
+    POLICIES,
+    Gemm,
+    granules,
+    refuse,
+    round_up,
+)
 from tilewright.targets.xdna.request import default_k_mt, gemm_of, with_batch
 
 SIMULATED = 8  # best candidates by estimate that are simulated, besides the best of each policy
@@ -83,7 +92,8 @@ def search(
     ordered = {name: [c for _, _, c in sorted(heap, reverse=True)] for name, heap in best.items()}
     if not any(ordered.values()):
         raise refusal or refuse("no tile of this GEMM fits the array")
-    chosen = _fitting(ordered, device, candidates)
+    deepen = options.get("stream_depth") is None
+    chosen = _fitting(ordered, device, candidates, deepen)
     if not chosen:
         raise refuse("no design of this GEMM fits the memory tiles", "use a smaller tile or wide_k")
     if not simulate:
@@ -94,7 +104,7 @@ def search(
 
 
 def _fitting(
-    ordered: dict[str, list[Candidate]], device: ArrayDevice, many: int
+    ordered: dict[str, list[Candidate]], device: ArrayDevice, many: int, deepen: bool
 ) -> list[tuple[Candidate, Design]]:
     """The best candidates whose buffers have a place, best first, each policy with one at least."""
     everything = sorted(
@@ -109,7 +119,7 @@ def _fitting(
         key = (policy, gemm.m, gemm.n, gemm.stagger)
         if key in alike or (policy in seen and len(chosen) >= many):
             continue
-        design = placed(gemm, device)
+        design = placed(gemm, device, deepen)
         if design is not None:
             chosen.append((candidate, design))
             seen.add(policy)
@@ -117,14 +127,25 @@ def _fitting(
     return chosen
 
 
-def placed(gemm: Gemm, device: ArrayDevice) -> Design | None:
-    """The design of a GEMM, if its buffers, descriptors and channels have room."""
+def placed(gemm: Gemm, device: ArrayDevice, deepen: bool = False) -> Design | None:
+    """The design of a GEMM, if its buffers, descriptors and channels have room.
+
+    With `deepen`, what streams past a resident panel gets as many buffers as there is room for:
+    DRAM and cores then wait for each other less.
+    """
+    if deepen and gemm.resident:
+        for depth in range(MAX_STREAM_DEPTH, gemm.stream_depth, -1):
+            deeper = replace(gemm, stream_depth=depth)
+            if possible(deeper, device) and (design := placed(deeper, device)) is not None:
+                return design
     try:
         design = design_of(gemm, device)
         lowering = lower(design)
     except TilewrightError:
         return None
     if any(buffer.holder is None for buffer in lowering.buffers):
+        return None
+    if not all(check.ok for check in resources(design, lowering)):
         return None
     return design
 
@@ -139,7 +160,7 @@ def _simulated(
     results: list[tuple[float, Candidate, Design, TimeResult | None]] = []
     ranked = []
     for number, (candidate, design) in enumerate(chosen):
-        gemm = candidate.gemm
+        gemm = design.gemm or candidate.gemm
         calls = gemm.steps * gemm.row_tiles * gemm.column_tiles * gemm.rows * gemm.columns
         say(f"simulating {gemm.policy} {gemm.m}x{gemm.k}x{gemm.n} ({number + 1} of {len(chosen)})")
         time = None
@@ -204,14 +225,14 @@ def _tiles(
                 if across % k:
                     continue
                 gemm = replace(fixed, k=k, k_mt=across)
-                if _possible(gemm, device):
+                if possible(gemm, device):
                     gemm = with_batch(gemm, device)
                     yield gemm
-                    if not gemm.stagger and _staggers(gemm):
+                    if not gemm.stagger and staggers(gemm):
                         yield replace(gemm, stagger=True)
 
 
-def _staggers(gemm: Gemm) -> bool:
+def staggers(gemm: Gemm) -> bool:
     """Whether columns can change their panels one after the other."""
     if gemm.policy != "resident_b" or gemm.synchronisation != "rolling" or gemm.column_tiles < 2:
         return False
@@ -232,8 +253,10 @@ def _smallest(
     return gemm_of(M, K, N, tile, policy, device, **small)
 
 
-def _possible(gemm: Gemm, device: ArrayDevice) -> bool:
+def possible(gemm: Gemm, device: ArrayDevice) -> bool:
     """Quick refusals, before anything is built."""
+    if gemm.largest_operand > MAX_ELEMENTS:
+        return False
     if gemm.policy == "resident_b" and gemm.row_tiles < 2:
         return False
     if gemm.policy == "resident_a" and gemm.column_tiles < 2:

@@ -21,10 +21,9 @@ from tilewright.targets.xdna.design import (
     stream_order,
 )
 from tilewright.targets.xdna.device import SHIM_ROW
-from tilewright.targets.xdna.problem import WEIGHT_BITS
+from tilewright.targets.xdna.problem import MAX_ELEMENTS, WEIGHT_BITS
 
 MAX_DEPTH = 4096
-MAX_ELEMENTS = 1 << 28
 
 
 def structure_problems(design: Design) -> list[str]:
@@ -143,6 +142,10 @@ def _link_problems(design: Design, link: Link) -> list[str]:
     if link.residency is not None:
         if link.residency.sweeps < 2 or min(link.residency.slots) < 1 or parts > 1:
             problems.append(f"the panel at @{ends[0]} is not one that is sent at least twice")
+        if not (
+            link.residency.room == 0 or link.residency.objects <= link.residency.room <= MAX_DEPTH
+        ):
+            problems.append(f"the panel at @{ends[0]} has {link.residency.room} objects of room")
         owner = design.memory_fifo(link)
         if owner.depth != len(link.residency.slots):
             problems.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.errors import TilewrightError
 from tilewright.targets.target import Description, Formats, Memory
 from tilewright.targets.xdna.device import ArrayDevice, load_device
 
@@ -22,14 +23,21 @@ if TYPE_CHECKING:
 
 DEVICES = {"xdna1": "npu1", "xdna2": "npu2"}
 TERNARY = "-ternary"  # ending of the targets whose weights are -1, 0 and 1
+FILES = (".toml", ".json")  # of users' arrays
 HOST_BYTES = 1 << 36  # addresses behind the shim; how much memory there is is the computer's
 
 
 def find(name: str | Path) -> XdnaTarget:
-    """An array by the name of the target."""
+    """An array by the name of the target, or by the file that describes it."""
     text = str(name)
     plain = text.removesuffix(TERNARY)
     array = load_device(DEVICES.get(plain, plain))
+    if "i8" not in array.mac:
+        raise TilewrightError(
+            "TW8001", f"{array.name} has no multiply for i8, which layers of models need"
+        )
+    if plain.endswith(FILES):
+        text = array.name + text[len(plain) :]
     return XdnaTarget(text, array, "ternary" if text.endswith(TERNARY) else "i8")
 
 

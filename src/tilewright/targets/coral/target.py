@@ -82,6 +82,8 @@ class CoralTarget:
         if not samples and chosen.precision == "int8":
             count = self.calibration_samples
             samples = [example_inputs(model, options.seed + k) for k in range(count)]
+        elif len(samples) == 1 and chosen.precision == "int8":
+            samples = with_others_like_it(samples[0], self.calibration_samples, options.seed)
         prepared = prepare(model, Machine(self.name, refusal), options, samples, progress)
         began = time.perf_counter()
         parts = _whole(prepared)
@@ -142,6 +144,25 @@ def _whole(prepared: Prepared) -> Parts:
     return replace(
         parts, module=ModuleOp([function]), weights=model.weights, parts=(part,), ports=ports
     )
+
+
+def with_others_like_it(
+    sample: Mapping[str, np.ndarray], count: int, seed: int
+) -> list[Mapping[str, np.ndarray]]:
+    """A single sample and random ones of its mean and spread: one alone says little of ranges.
+
+    Integers, which may be indices, are the sample's own in another order.
+    """
+    random = np.random.default_rng(seed)
+
+    def other(array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "f" and array.size and np.isfinite(array).all():
+            mean, spread = (float(f(array, dtype=np.float64)) for f in (np.mean, np.std))
+            return (mean + spread * random.standard_normal(array.shape)).astype(array.dtype)
+        return random.permutation(array.reshape(-1)).reshape(array.shape)
+
+    others = ({name: other(array) for name, array in sample.items()} for _ in range(count - 1))
+    return [sample, *others]
 
 
 def coral_options(options: CompileOptions) -> CoralOptions:

@@ -278,6 +278,31 @@ def test_malformed_text():
             compiled(text)
 
 
+@pytest.mark.parametrize(
+    ("results", "last", "line"),
+    [
+        ("tensor<5xf32>", "  return %y : tensor<4xf32>", 3),
+        ("tensor<4xf32>, tensor<4xf32>", "  return %y : tensor<4xf32>", 3),
+        ("tensor<4xf32>", "", 2),
+    ],
+)
+def test_a_function_gives_what_its_type_says(results, last, line):
+    """A return of another type, of fewer values, and none at all."""
+    body = f"  %y = stablehlo.add %x, %x : tensor<4xf32>\n{last}"
+    with pytest.raises(TilewrightError, match="TW6204") as error:
+        compiled(function("%x: tensor<4xf32>", results, body))
+    assert error.value.location and error.value.location.line == line
+
+
+def test_quantised_types_are_refused_with_a_place():
+    kind = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
+    body = f"  %y = stablehlo.add %x, %x : {kind}\n  return %y : {kind}"
+    with pytest.raises(TilewrightError, match="TW6205") as error:
+        compiled(function(f"%x: {kind}", kind, body))
+    assert error.value.location and error.value.location.line == 1
+    assert error.value.hint and "scales" in error.value.hint
+
+
 def test_requantisation_chain_is_exact():
     """Hex scale, half to even, saturation: multiplier and shift would give 1 in the second place."""
     text = function(

@@ -223,3 +223,14 @@ def test_commands(tmp_path, capsys):
     assert status == 2 and "TW0064" in err
     status, out, _ = command(capsys, "coral", "report", bundle, "--top", 3)
     assert status == 0 and "hot lines" in out and "model.c:" in out
+
+
+def test_assembly_is_text_whatever_bytes_constants_have():
+    """Int8 tables come out of the compiler as strings with bytes that are no characters."""
+    from tilewright.targets.coral.machines import MACHINES
+    from tilewright.targets.coral.toolchain import ascii_text, assembly
+
+    assert ascii_text(b'.ascii "a\xd0\x80"') == '.ascii "a\\320\\200"'
+    table = ", ".join(str((77 * k) % 256 - 128) for k in range(256))
+    source = f"const signed char table[256] = {{{table}}};\nint main(void) {{ return table[3]; }}\n"
+    assert assembly(source, MACHINES["coral"]).isascii()

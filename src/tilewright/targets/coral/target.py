@@ -106,9 +106,11 @@ class CoralTarget:
             entry = _entry(part, made)
             entries.append(entry)
             suffix = "" if len(parts.device_parts) == 1 else f" {part.function}"
-            phases.update({f"{name}{suffix}": text for name, text in made.phases.items()})
+            for name, text in made.phases.items():
+                stem, _, kind = name.partition(".")
+                phases[f"{stem}{suffix}.{kind or 'txt'}"] = text
             instructions = (f"{x.address:8x}: {x.word:08x}  {x.text}\n" for x in entry.lines)
-            phases[f"5-instructions{suffix}"] = "".join(instructions)
+            phases[f"5-instructions{suffix}.txt"] = "".join(instructions)
             _run_device(self.machine, entry, part, values)
             for name, level in made.sqnr.items():
                 quantisation[name] = {"format": "int8", "sqnr_db": level}

@@ -214,7 +214,9 @@ def test_commands(tmp_path, capsys):
     assert status == 0 and "verified" in out
     page = tmp_path / "page.html"
     assert command(capsys, "report", bundle, "-o", page)[0] == 0
-    assert "op_0_q_conv" in page.read_text()
+    text = page.read_text()
+    assert "op_0_q_conv" in text and "hot lines" in text and "model.c:" in text
+    assert "bytes of code" in text and "instructions of device_0" in text
     for kind, head in (("c", b"/* Generated"), ("elf", b"\x7fELF"), ("asm", b"\t.")):
         to = tmp_path / f"spotter.{kind}"
         assert command(capsys, *arguments, to, "--emit", kind)[0] == 0

@@ -343,13 +343,22 @@ def _emitted(compiled: CompiledModel[Any], kind: str) -> bytes:
     return artifact.emit(kind)
 
 
+PHASE_SUFFIXES = (".c", ".txt")  # of phases that are no MLIR
+
+
+def _phase_file(number: int, name: str) -> str:
+    """A phase's file; what is no MLIR says so by its name."""
+    plain = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")[:80]
+    return f"{number:02}-{plain}{'' if plain.endswith(PHASE_SUFFIXES) else '.mlir'}"
+
+
 def dump(compiled: CompiledModel, folder: Path) -> None:
     """The IR of every phase as files that sort in their order; all of them or none.
 
     Files of an earlier dump that have no successor are removed.
     """
     texts = {
-        f"{number:02}-{re.sub(r'[^A-Za-z0-9._]+', '-', name).strip('-')[:80]}.mlir": content
+        _phase_file(number, name): content
         for number, (name, content) in enumerate(compiled.phases.items())
     }
     try:
@@ -357,8 +366,8 @@ def dump(compiled: CompiledModel, folder: Path) -> None:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".phases-") as staging:
             for name, content in texts.items():
                 (Path(staging) / name).write_text(content, encoding="utf-8")
-            for old in folder.glob("[0-9][0-9]-*.mlir"):
-                if old.name not in texts:
+            for old in folder.glob("[0-9][0-9]-*"):
+                if old.name not in texts and old.suffix in (".mlir", *PHASE_SUFFIXES):
                     old.unlink()
             for name in texts:
                 shutil.move(Path(staging) / name, folder / name)

@@ -25,6 +25,7 @@ from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.work_estimate import arithmetic_of
 from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
+from tilewright.frontend.model_language import Model
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
 from tilewright.model.calibrate import example_inputs
 from tilewright.model.options import CompileOptions, Progress
@@ -37,7 +38,7 @@ from tilewright.targets.target import Target
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 MODELS = (
     "give a torch module or jax function with example inputs, a torch.export program, an ONNX "
-    "model, a file (.onnx, .pt2, .mlir) or package.module:factory"
+    "model, a function of tw.model's, a file (.onnx, .pt2, .mlir) or package.module:factory"
 )
 
 
@@ -64,7 +65,7 @@ def compile(
     """The `Program` of a model, to call with arrays; the `EntryPoints` of a table of models.
 
     model: a torch module or a method of one, a torch.export program, an ONNX model, a jax function,
-        an imported model, the name of a file or package.module:factory.
+        a function of tw.model's, an imported model, the name of a file or package.module:factory.
     inputs: example inputs, which torch modules and functions need: a tuple, or a table by name.
     target: a machine by name, the file of one of your own, or a machine profile.
     calibrate: inputs to take the ranges of fp8 values from: a sample, a list of samples, or files
@@ -236,6 +237,8 @@ def as_imported(
     """Any model as the compiler takes it."""
     if isinstance(model, Imported):
         return model
+    if isinstance(model, Model):
+        return model.imported()
     if isinstance(model, str | Path):
         from tilewright.frontend.models import import_model
 

@@ -1,7 +1,8 @@
 """Models that a function of the user's makes: `package.module:factory`.
 
 A factory returns (torch module, example inputs), or (JAX function, example inputs) with the weights as
-a third member when the function takes them as its first argument, or a model of the builder's.
+a third member when the function takes them as its first argument, or a model of the builder's. A
+function of `tw.model` may stand in the place of a factory.
 
 Error code: TW6122 a factory that cannot be used.
 """
@@ -21,6 +22,7 @@ from typing import Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported
+from tilewright.frontend.model_language import Model
 
 FORMS = (
     "return (torch module, example_inputs), (jax function, example_inputs), "
@@ -32,6 +34,8 @@ FORMS = (
 def import_factory(reference: str) -> Imported:
     """The model that `package.module:factory` returns, whichever framework it is of."""
     made = call_factory(reference)
+    if isinstance(made, Model):
+        made = made.imported()
     if isinstance(made, Imported):
         return replace(made, source=reference)
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
@@ -86,6 +90,8 @@ def call_factory(reference: str) -> Any:
         raise _factory_error(reference, error) from error
     except Exception as error:
         raise _factory_error(reference, error) from error
+    if isinstance(factory, Model):
+        return factory
     try:
         return factory()
     except Exception as error:

@@ -215,15 +215,26 @@ class Tensor:
     # Products and sums
 
     def matmul(self, other: Any, dtype: str | None = None) -> Tensor:
-        """The last dimension against the first of a matrix; int8 sums have 32 bits."""
-        weights = _tensor(other, self.dtype)
-        if len(weights.shape) != 2 or self.shape[-1] != weights.shape[0]:
-            raise _fail(f"{self.shape} and {weights.shape} do not fit as a product")
+        """The last dimension against the first of a matrix; int8 sums have 32 bits.
+
+        Where the other is a batch of matrices too, each with its own.
+        """
+        right = _tensor(other, self.dtype)
+        batch = len(right.shape) - 2
+        if (
+            batch < 0
+            or not self.shape
+            or self.shape[-1] != right.shape[-2]
+            or (batch and self.shape[:-2] != right.shape[:-2])
+        ):
+            raise _fail(f"{self.shape} and {right.shape} do not fit as a product")
         kind = dtype or ("i32" if self.dtype == "i8" else self.dtype)
-        result = TensorType(kind, (*self.shape[:-1], weights.shape[1]))
+        result = TensorType(kind, (*self.shape[:-1], right.shape[-1]))
+        outer = list(range(batch))
+        batching = f"batching_dims = {outer} x {outer}, " if batch else ""
         return self.tape.add(
-            f"stablehlo.dot_general {self.name}, {weights.name}, contracting_dims = "
-            f"[{len(self.shape) - 1}] x [0] : ({self.type}, {weights.type}) -> {result}",
+            f"stablehlo.dot_general {self.name}, {right.name}, {batching}contracting_dims = "
+            f"[{len(self.shape) - 1}] x [{batch}] : ({self.type}, {right.type}) -> {result}",
             result,
         )
 

@@ -38,6 +38,7 @@ from tilewright.dialects.xdsl_api import (
     ArrayAttr,
     Block,
     DictionaryAttr,
+    FunctionType,
     ModuleOp,
     Operation,
     Region,
@@ -183,6 +184,26 @@ def main_function(functions: Mapping[str, Operation], source: str) -> Operation:
     return public[0]
 
 
+def check_return(function: Operation) -> None:
+    """A function ends with what its type says it gives."""
+    block = function.regions[0].blocks[0]
+    last, said = block.last_op, function.properties.get("function_type")
+    if last is None or not name_of(last).endswith(".return"):
+        place = location_of(last) if last is not None else location_of(function)
+        raise TilewrightError(
+            "TW6204", "a function does not end with a return", place, "end it with `return %value`"
+        )
+    if isinstance(said, FunctionType):
+        types = [value.type for value in last.operands]
+        if types != list(said.outputs.data):
+            given, wanted = (
+                ", ".join(map(str, row)) or "nothing" for row in (types, said.outputs.data)
+            )
+            raise TilewrightError(
+                "TW6204", f"return gives {given}, the function {wanted}", location_of(last)
+            )
+
+
 def check_operations(main: Operation, functions: Mapping[str, Operation], source: str) -> None:
     """Refuse what has no mapping, every kind of operation once, before anything is built."""
     errors: dict[str, TilewrightError] = {}
@@ -197,6 +218,7 @@ def check_operations(main: Operation, functions: Mapping[str, Operation], source
             raise TilewrightError(
                 "TW6204", "a function has more than one block", location_of(function)
             )
+        check_return(function)
         for outer in live_operations(function.regions[0].blocks[0]):
             for op in outer.walk():
                 name = name_of(op)
@@ -250,11 +272,16 @@ class ModuleImporter(HLOImporter):
                 or str(type_.element_type) not in BY_NAME
                 or any(n < 0 for n in type_.get_shape())
             ):
+                function = body.parent_op()
+                place = location_of(function) if function is not None else None
+                hint = "lower the function with fixed shapes and real numbers"
+                if "!quant." in str(type_):
+                    hint = "give integers, and write out scales: convert, multiply, round, clamp"
                 raise TilewrightError(
                     "TW6205",
                     f"the argument {name} is {type_}, a tensor of fixed shape is needed",
-                    Location(self.graph.source),
-                    "lower the function with fixed shapes and real numbers",
+                    place or Location(self.graph.source),
+                    hint,
                 )
             info = TensorInfo(tuple(type_.get_shape()), BY_NAME[str(type_.element_type)])
             key = weight_key(name, weights)

@@ -233,23 +233,56 @@ def known(importer: HLOImporter, array: Any) -> Value:
     return importer.constant(np.asarray(array).astype(importer.result_kind().storage))
 
 
-BITS: dict[str, Callable[..., Any]] = {
-    "stablehlo.shift_left": np.left_shift,
-    "stablehlo.shift_right_arithmetic": np.right_shift,
-    "stablehlo.atan2": np.arctan2,
-}
-
-
-@lowers(*BITS)
+@lowers("atan2")
 def only_known(importer: HLOImporter, op: HLOOp) -> Value:
     """What no kernel computes, on values that are known."""
     left, right = importer.operand(0), importer.operand(1)
-    places = importer.constant_of(right)
     if importer.is_known(left) and importer.is_known(right):
-        return known(importer, BITS[op.name](importer.array(left), importer.array(right)))
-    if op.name == "stablehlo.shift_left" and places is not None and 0 <= places < 31:
-        return importer.apply("elementwise_mul", left, 1 << int(places), shape=extent(left))
+        return known(importer, np.arctan2(importer.array(left), importer.array(right)))
     raise importer.refused("has no kernel for values that depend on the inputs")
+
+
+@lowers("shift_left", "shift_right_arithmetic")
+def shift(importer: HLOImporter, op: HLOOp) -> Value:
+    """By a known number of places: a product, or a quotient rounded down.
+
+    Places outside of the type leave 0 to the left, and the sign to the right.
+    """
+    x, right = importer.operand(0), importer.operand(1)
+    kind = importer.result_kind()
+    width = 8 * kind.storage.itemsize
+    if not importer.is_known(right):
+        raise importer.refused(
+            "shifts by places that depend on the inputs", hint="shift by a constant"
+        )
+    places = np.asarray(importer.array(right)).astype(np.int64)
+    outside = (places < 0) | (places >= width)
+    if op.name.endswith("shift_left"):
+        factor = np.left_shift(np.int64(1), np.where(outside, 0, places))
+        factor = np.where(outside, 0, factor).astype(kind.storage)
+        if importer.is_known(x):
+            return known(importer, importer.array(x) * factor)
+        return combined(importer, "elementwise_mul", x, importer.constant(factor))
+    places = np.where(outside, width - 1, places)
+    if importer.is_known(x):
+        return known(importer, np.right_shift(importer.array(x), places))
+    if kind.name.startswith("u"):
+        raise importer.refused(f"has no kernel on {kind.name}")
+    while places.any():  # twice for the places of the sign: its power is no number of the type
+        step = np.minimum(places, width - 2)
+        x, places = _rounded_down(importer, x, step), places - step
+    return x
+
+
+def _rounded_down(importer: HLOImporter, x: Value, places: Any) -> Value:
+    """x / 2^places, to the next number below."""
+    storage = importer.kind_of(x).storage
+    divisor = importer.constant(np.left_shift(np.int64(1), places).astype(storage))
+    ratio = combined(importer, "elementwise_div", x, divisor)
+    back = combined(importer, "elementwise_mul", ratio, divisor)
+    below = importer.apply("elementwise_sub", ratio, 1, shape=extent(ratio))
+    rest = combined(importer, "elementwise_sub", x, back)
+    return importer.chosen(importer.matched(rest, "lt", 0), below, ratio)
 
 
 @lowers("shift_right_logical", "popcnt", "count_leading_zeros", "bitcast_convert")

@@ -85,7 +85,7 @@ def collect(
         accuracy=accuracy,
         not_verified="" if accuracy else not_verified,
         layers=with_formats(model, accuracy.layers if accuracy else []),
-        phases=phase_texts(model.phases),
+        phases=phase_texts({**model.phases, **(run.profiles if run else {})}),
         timing=dict(model.timing),
     )
 

@@ -26,7 +26,7 @@ from tilewright.runtime.session import Session
 from tilewright.runtime.values import named_inputs
 from tilewright.runtime.verification import Accuracy, LayerCheck, Verification
 from tilewright.runtime.verify import verify
-from tilewright.targets.artifact import Progress, Sampled
+from tilewright.targets.artifact import Profiled, Progress, Sampled
 from tilewright.targets.compiled_model import CompiledModel
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
@@ -114,6 +114,7 @@ def measure(
         lost=dict(statistics.lost),
         activity=device.activity() if isinstance(device, Sampled) else None,
         inputs=_inputs_text(model, given, seed),
+        profiles=dict(device.profiles()) if isinstance(device, Profiled) else {},
     )
 
 

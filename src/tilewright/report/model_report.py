@@ -55,6 +55,7 @@ class RunFigures:
     lost: dict[str, int] = field(default_factory=dict)  # ticks without issue, by cause
     activity: Activity | None = None
     inputs: str = ""  # where the inputs came from
+    profiles: dict[str, str] = field(default_factory=dict)  # where the time went, as text
 
 
 @dataclass(frozen=True)

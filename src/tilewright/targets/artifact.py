@@ -359,6 +359,13 @@ class Audited(Device, Protocol):
 
 
 @runtime_checkable
+class Profiled(Device, Protocol):
+    """A device that can say in text where the time of its last run went."""
+
+    def profiles(self) -> Mapping[str, str]: ...
+
+
+@runtime_checkable
 class Sampled(Device, Protocol):
     """A device that notes how busy its units are over time (`DeviceOptions.sampled`)."""
 

@@ -278,6 +278,31 @@ def test_malformed_text():
             compiled(text)
 
 
+@pytest.mark.parametrize(
+    ("results", "last", "line"),
+    [
+        ("tensor<5xf32>", "  return %y : tensor<4xf32>", 3),
+        ("tensor<4xf32>, tensor<4xf32>", "  return %y : tensor<4xf32>", 3),
+        ("tensor<4xf32>", "", 2),
+    ],
+)
+def test_a_function_gives_what_its_type_says(results, last, line):
+    """A return of another type, of fewer values, and none at all."""
+    body = f"  %y = stablehlo.add %x, %x : tensor<4xf32>\n{last}"
+    with pytest.raises(TilewrightError, match="TW6204") as error:
+        compiled(function("%x: tensor<4xf32>", results, body))
+    assert error.value.location and error.value.location.line == line
+
+
+def test_quantised_types_are_refused_with_a_place():
+    kind = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
+    body = f"  %y = stablehlo.add %x, %x : {kind}\n  return %y : {kind}"
+    with pytest.raises(TilewrightError, match="TW6205") as error:
+        compiled(function(f"%x: {kind}", kind, body))
+    assert error.value.location and error.value.location.line == 1
+    assert error.value.hint and "scales" in error.value.hint
+
+
 def test_requantisation_chain_is_exact():
     """Hex scale, half to even, saturation: multiplier and shift would give 1 in the second place."""
     text = function(
@@ -296,3 +321,23 @@ def test_requantisation_chain_is_exact():
     )
     given = np.array([50, 150, -50, 250, 12850, -13000, 49, 51], dtype=np.int32)
     assert compiled(text).run([given])[0].tolist() == [0, 2, 0, 2, 127, -128, 0, 1]
+
+
+def test_shifts_by_known_places():
+    """To the right rounds down; places outside of the type leave the sign, or nothing."""
+    made = compiled(
+        function(
+            "%x: tensor<6xi8>",
+            "tensor<6xi8>, tensor<6xi8>",
+            """  %n = stablehlo.constant dense<[0, 1, 3, 7, 8, 100]> : tensor<6xi8>
+  %r = stablehlo.shift_right_arithmetic %x, %n : tensor<6xi8>
+  %l = stablehlo.shift_left %x, %n : tensor<6xi8>
+  return %r, %l : tensor<6xi8>, tensor<6xi8>""",
+        )
+    )
+    places = np.array([0, 1, 3, 7, 7, 7])
+    for x in (np.full(6, -128), np.full(6, 127), np.array([-1, -3, -9, -1, -1, 5])):
+        right, left = made.run([x.astype(np.int8)])
+        assert right.tolist() == (x >> places).tolist()
+        wanted = np.where(np.arange(6) < 4, x << places, 0).astype(np.int8)
+        assert left.tolist() == wanted.tolist()

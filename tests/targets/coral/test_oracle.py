@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from tilewright.targets.coral.qemu import Qemu, qemu_missing
-from tilewright.targets.coral.random_programs import differing, make_batch, run_here, run_there
+from tilewright.targets.coral.random_programs import (
+    MOST_PROGRAMS,
+    differing,
+    make_batch,
+    run_here,
+    run_there,
+)
 
 RECORDED = json.loads((Path(__file__).parent / "oracle_results.json").read_text())
 
@@ -42,3 +48,13 @@ def test_a_sample_on_the_oracle():
 def test_the_cycle_model_changes_no_result():
     batch = make_batch(5, 60)
     assert run_here(batch) == run_here(batch, timing=True)
+
+
+@pytest.mark.skipif(qemu_missing() is not None, reason=str(qemu_missing()))
+def test_the_oracle_forgets_the_program_before():
+    """Batch 5000172 reads a register that the batch before it left in the oracle."""
+    first, second = (make_batch(seed, MOST_PROGRAMS) for seed in (5000171, 5000172))
+    with Qemu(zba=True) as qemu:
+        run_there(first, qemu)
+        there = run_there(second, qemu)
+    assert differing(second, run_here(second)[0], there[0]) == []

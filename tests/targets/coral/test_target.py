@@ -214,7 +214,9 @@ def test_commands(tmp_path, capsys):
     assert status == 0 and "verified" in out
     page = tmp_path / "page.html"
     assert command(capsys, "report", bundle, "-o", page)[0] == 0
-    assert "op_0_q_conv" in page.read_text()
+    text = page.read_text()
+    assert "op_0_q_conv" in text and "hot lines" in text and "model.c:" in text
+    assert "bytes of code" in text and "instructions of device_0" in text
     for kind, head in (("c", b"/* Generated"), ("elf", b"\x7fELF"), ("asm", b"\t.")):
         to = tmp_path / f"spotter.{kind}"
         assert command(capsys, *arguments, to, "--emit", kind)[0] == 0
@@ -223,3 +225,37 @@ def test_commands(tmp_path, capsys):
     assert status == 2 and "TW0064" in err
     status, out, _ = command(capsys, "coral", "report", bundle, "--top", 3)
     assert status == 0 and "hot lines" in out and "model.c:" in out
+
+
+def test_assembly_is_text_whatever_bytes_constants_have():
+    """Int8 tables come out of the compiler as strings with bytes that are no characters."""
+    from tilewright.targets.coral.machines import MACHINES
+    from tilewright.targets.coral.toolchain import ascii_text, assembly
+
+    assert ascii_text(b'.ascii "a\xd0\x80"') == '.ascii "a\\320\\200"'
+    table = ", ".join(str((77 * k) % 256 - 128) for k in range(256))
+    source = f"const signed char table[256] = {{{table}}};\nint main(void) {{ return table[3]; }}\n"
+    assert assembly(source, MACHINES["coral"]).isascii()
+
+
+def test_a_function_of_tensors_is_a_model(tmp_path, monkeypatch, capsys):
+    """`tw.compile` and the command take what `tw.model` makes, with products of batches."""
+    text = """import tilewright as tw
+
+@tw.model
+def scores(a: tw.Tensor["f32", 2, 3, 4], b: tw.Tensor["f32", 2, 4, 5]):
+    return a.matmul(b)
+"""
+    (tmp_path / "own_scores.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    from own_scores import scores  # type: ignore[import-not-found]
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 4), (2, 4, 5)))
+    made = tw.compile(scores, target="coral")
+    assert np.allclose(made(a, b), a @ b, atol=1e-6) and made.verify().ok
+    phases = tmp_path / "phases"
+    arguments = ["compile", "own_scores:scores", "--target", "coral", "-o", tmp_path / "s.twb"]
+    assert command(capsys, *arguments, "--dump-phases", phases)[0] == 0
+    kept = {path.name.split("-", 1)[1] for path in phases.iterdir()}
+    assert {"imported.mlir", "1-program.txt", "4-model.c", "5-instructions.txt"} <= kept

@@ -32,6 +32,7 @@ from tilewright.targets.coral.artifact_check import check_entry
 from tilewright.targets.coral.describe import describe
 from tilewright.targets.coral.disassembly import Line, listing
 from tilewright.targets.coral.elf import Elf, parse_elf
+from tilewright.targets.coral.lower_bound import lower_bound
 from tilewright.targets.coral.machines import CoralMachine, machine_named
 from tilewright.targets.coral.program import Program
 from tilewright.targets.coral.program_json import document_of, read_program
@@ -205,7 +206,11 @@ class CoralArtifact:
             yield from check_entry(self.machine, entry, inputs, outputs)
 
     def bound(self) -> Bound | None:
-        return None
+        """None where the bus has a part in it, which nobody measured."""
+        entries = self.entries.values()
+        if any(s.address >= self.machine.far for e in entries for s in e.image.segments):
+            return None
+        return lower_bound(self.machine, [entry.program for entry in entries])
 
     def listing(self) -> str:
         """C of every program, then its instructions."""

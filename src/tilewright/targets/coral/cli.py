@@ -106,7 +106,9 @@ def sim(
             raise TilewrightError(
                 "TW0011", f"cannot write the file: {error.strerror or error}", Location(str(path))
             ) from None
-    profile = _profile(simulator) if profile_pc else None
+    from tilewright.targets.coral.profile_text import profile_rows
+
+    profile = profile_rows(simulator) if profile_pc else None
     if as_json:
         document: dict[str, Any] = {"program": program, "machine": machine, **outcome.to_json()}
         if outcome.fault:
@@ -117,29 +119,6 @@ def sim(
     else:
         _print(outcome, profile)
     return 0 if outcome.ok else 1
-
-
-def _profile(simulator: Any) -> list[dict[str, Any]]:
-    from tilewright.targets.coral.disassembly import listing
-    from tilewright.targets.coral.source_lines import LineTable
-
-    lines = {line.address: line for line in listing(simulator.elf)}
-    table = LineTable(simulator.elf)
-    made = []
-    for pc, count, cycles in simulator.profile():
-        line = lines.get(pc)
-        source = table.at(pc)
-        made.append(
-            {
-                "pc": pc,
-                "count": count,
-                "cycles": cycles,
-                "text": line.text if line else None,
-                "function": line.function if line else None,
-                "source": f"{source.file}:{source.line}" if source and source.line else None,
-            }
-        )
-    return made
 
 
 def _print(outcome: Any, profile: list[dict[str, Any]] | None) -> None:
@@ -299,11 +278,11 @@ def report(model: str, machine: str, int8: bool, top: int, annotate: bool) -> No
 
     if model.endswith(".twb"):
         from tilewright.targets.coral.artifact import programs_of
+        from tilewright.targets.coral.profile_text import budget_lines
 
         for entry, core in programs_of(model):
             click.echo(f"{entry.name} for {core.name}")
-            for name, size in entry.sizes.get("ops", {}).items():
-                click.echo(f"  {name:<28}{size:>8,} bytes of code")
+            click.echo("\n".join(budget_lines(entry.sizes)))
             simulator = CoralSimulator(entry.image, core, RunOptions(external=core.external))
             _report(simulator, entry.program, quantised, entry.source, top, annotate)
         return
@@ -319,58 +298,21 @@ def _report(
     simulator: Any, program: Any, quantised: Any, source: str, top: int, annotate: bool
 ) -> None:
     from tilewright.targets.coral.compile import random_inputs
-    from tilewright.targets.coral.simulator import TIMING_TABLE
+    from tilewright.targets.coral.profile_text import (
+        annotated,
+        hot_lines,
+        profile_rows,
+        time_lines,
+    )
 
     for index, array in enumerate(random_inputs(program, 0)):
         simulator.write(f"input_{index}", quantised(program.inputs[index], array))
     outcome = simulator.run()
-    cycles = "no estimate of cycles: memory behind the bus is not timed"
-    if outcome.region_cycles is not None:
-        cycles = f"{outcome.region_cycles:,} cycles estimated (table {TIMING_TABLE})"
-    click.echo(f"\n{outcome.region_instructions:,} instructions, {cycles}")
-    for name, (instructions, spent) in outcome.steps.items():
-        click.echo(f"  {name:<28} {instructions:>12,} instructions {spent:>12,} cycles")
-    profile = _profile(simulator)
-    _hot_lines(profile, source.splitlines(), top)
-    click.echo("\nhot instructions")
-    for row in sorted(profile, key=lambda row: -row["cycles"])[:top]:
-        click.echo(
-            f"  {row['cycles']:>10,} cycles {row['count']:>10,} x  {row['pc']:6x} "
-            f"{row['function'] or '':<20} {row['text']}"
-        )
+    rows, lines = profile_rows(simulator), source.splitlines()
+    shown = ["", *time_lines(outcome), "", *hot_lines(rows, lines, top)]
     if annotate:
-        _annotated(profile, source.splitlines())
-
-
-def _annotated(profile: list[dict[str, Any]], source: list[str]) -> None:
-    """Every instruction that ran, under the line of C it belongs to."""
-    place = function = None
-    for row in profile:
-        if row["function"] != function:
-            function = row["function"]
-            click.echo(f"\n{function}:")
-        if row["source"] and row["source"] != place:
-            place = row["source"]
-            file, _, line = place.rpartition(":")
-            inside = file == "model.c" and 0 < int(line) <= len(source)
-            click.echo(f"  {place}  {source[int(line) - 1].strip() if inside else ''}"[:120])
-        click.echo(f"    {row['pc']:6x} {row['count']:>10,} x {row['cycles']:>12,}  {row['text']}")
-
-
-def _hot_lines(profile: list[dict[str, Any]], source: list[str], top: int) -> None:
-    """Lines of the generated C by the cycles of their instructions."""
-    cycles: dict[tuple[str, str], int] = {}
-    for row in profile:
-        if row["source"]:
-            key = (row["source"], row["function"] or "")
-            cycles[key] = cycles.get(key, 0) + row["cycles"]
-    click.echo("\nhot lines")
-    for (place, function), spent in sorted(cycles.items(), key=lambda item: -item[1])[:top]:
-        file, _, line = place.rpartition(":")
-        text = (
-            source[int(line) - 1].strip() if file == "model.c" and int(line) <= len(source) else ""
-        )
-        click.echo(f"  {spent:>10,} cycles  {place:<16} {function:<20} {text[:90]}")
+        shown += annotated(rows, lines)
+    click.echo("\n".join(shown))
 
 
 @command.command("disasm")

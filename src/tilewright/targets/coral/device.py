@@ -15,6 +15,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.artifact import Counters, DeviceOptions, DevicePart, Port, StepCall, Watch
 from tilewright.targets.coral.edges import dequantised, quantised
 from tilewright.targets.coral.evaluate import evaluate
+from tilewright.targets.coral.profile_text import profile_text
 from tilewright.targets.coral.program import DTYPES
 from tilewright.targets.coral.simulator import DEFAULT_LIMIT, CoralSimulator, Outcome, RunOptions
 from tilewright.trace.model import TraceModel
@@ -94,6 +95,7 @@ class CoralDevice(_Memory):
         self.simulator = chosen
         self.options = options
         self.outcomes: dict[str, Outcome] = {}
+        self.cores: dict[str, CoralSimulator] = {}  # as they stood at the end of a run
         super().__init__(artifact)
 
     def run(self, part: DevicePart, watch: Watch | None = None) -> None:
@@ -113,6 +115,7 @@ class CoralDevice(_Memory):
         if self.options.max_cycles is not None:  # no instruction takes less than a quarter cycle
             limit = min(limit, 4 * max(0, self.options.max_cycles - self.cycles) + 4)
         outcome = self.outcomes[part.entry] = simulator.run(limit)
+        self.cores[part.entry] = simulator
         most = self.options.max_cycles
         if most is not None and (self.cycles + (outcome.cycles or 0) > most or not outcome.halted):
             raise TilewrightError(
@@ -128,6 +131,15 @@ class CoralDevice(_Memory):
         self._count(entry, outcome)
         if self.options.progress is not None:
             self.options.progress(len(self.calls), len(self.artifact.steps), self.cycles)
+
+    def profiles(self) -> dict[str, str]:
+        """Budget, cycles per op, hot lines and annotated instructions of every program that ran."""
+        found = {}
+        for name, core in self.cores.items():
+            entry = self.artifact.entries[name]
+            text = profile_text(entry.sizes, core, self.outcomes[name], entry.source)
+            found[f"time and instructions of {name}.txt"] = text
+        return found
 
     def _count(self, entry: Entry, outcome: Outcome) -> None:
         """Add a part's counts: one call per step, in the order of execution."""

@@ -7,6 +7,7 @@ from tilewright.targets.coral.emit_groups import finisher, footer, header
 from tilewright.targets.coral.expressions import literal
 from tilewright.targets.coral.groups import Group
 from tilewright.targets.coral.program import C_TYPES, Value
+from tilewright.targets.coral.slicing import Slices
 from tilewright.targets.coral.streaming import Region, Rows
 
 ROWS = """/* Rows of a sliding window move up, or get the padding's byte. */
@@ -37,6 +38,18 @@ def view_name(region: Region, part: Value) -> str:
     return f"(({C_TYPES[value.dtype]} *)({place}{f' + {offset}' if offset else ''}))"
 
 
+def turn_name(region: Region | Slices) -> str:
+    """The variable that counts images or parts."""
+    return f"turn_{region.first}"
+
+
+def _of_turn(region: Region, value: Value) -> str:
+    """How far the present image lies behind the first one, to be added to a place."""
+    if region.turns == 1:
+        return ""
+    return f" + {turn_name(region)} * {value.elements // region.turns}"
+
+
 def item(value: Value) -> int:
     return value.bytes // value.elements
 
@@ -49,6 +62,8 @@ def region_functions(e: Emitter, region: Region) -> list[str]:
     """Start and step of a region's rows."""
     writer = Writer()
     number = region.first
+    if region.turns > 1:
+        writer.line(f"static int {turn_name(region)};  /* the image */")
     with writer.block(f"static __attribute__((noinline)) void k_start_{number}(void)"):
         for value, rows in region.rows.items():
             name = buffer_name(region, value)
@@ -89,19 +104,31 @@ def _fetch(e: Emitter, writer: Writer, region: Region, value: Value) -> None:
         _, sy, sx, sc = (strides[p] for p in rows.order)
         if (sx, sc) == (channels, 1):
             writer.line(
-                f"k_move((uint8_t *)to, (const uint8_t *)({e.name(value)} + y * {sy}), {_row_bytes(rows)});"
+                f"k_move((uint8_t *)to, (const uint8_t *)({e.name(value)}{_of_turn(region, value)} + y * {sy}), {_row_bytes(rows)});"
             )
         else:
             with (
                 writer.block(f"for (int x = 0; x < {width}; x++)"),
                 writer.block(f"for (int c = 0; c < {channels}; c++)"),
             ):
-                writer.line(f"*to++ = {e.name(value)}[y * {sy} + x * {sx} + c * {sc}];")
+                place = f"y * {sy} + x * {sx} + c * {sc}{_of_turn(region, value)}"
+                writer.line(f"*to++ = {e.name(value)}[{place}];")
 
 
 def region_loop(e: Emitter, region: Region, names: list[str]) -> list[str]:
     """The lines of main that carry out a region; `names` are of its groups' functions."""
     writer = Writer(depth=1)
+    if region.turns == 1:
+        _turn(e, writer, region, names)
+    else:
+        turn = turn_name(region)
+        with writer.block(f"for ({turn} = 0; {turn} < {region.turns}; {turn}++)"):
+            _turn(e, writer, region, names)
+    return writer.lines
+
+
+def _turn(e: Emitter, writer: Writer, region: Region, names: list[str]) -> None:
+    """One image through a region."""
     number = region.first
     writer.line(f"k_start_{number}();")
     with writer.block(f"for (int step = 0; step < {region.steps}; step++)"):
@@ -124,7 +151,6 @@ def region_loop(e: Emitter, region: Region, names: list[str]) -> list[str]:
             )
     if region.sink is not None:
         writer.line(f"{names[-1]}();")
-    return writer.lines
 
 
 def _finish(e: Emitter, writer: Writer, region: Region, value: Value, first: str) -> None:
@@ -138,7 +164,7 @@ def _finish(e: Emitter, writer: Writer, region: Region, value: Value, first: str
             writer.line(f"const int y = {first} + r;")
             writer.line(
                 f"if (y >= 0 && y < {height}) "
-                f"k_move((uint8_t *)({e.name(value)} + y * {rows.row}), {new} + r * {size}, {size});"
+                f"k_move((uint8_t *)({e.name(value)}{_of_turn(region, value)} + y * {rows.row}), {new} + r * {size}, {size});"
             )
 
 
@@ -173,7 +199,8 @@ def emit_sink(e: Emitter, region: Region, group: Group, name: str) -> list[str]:
     with writer.block(f"for (int c = 0; c < {channels}; c++)"):
         if finish is not None:
             mean = f"sum[c] / {literal(float(height * width), 'f32')}"
-            index = ["c" if n > 1 else "0" for n in root.output.shape]
+            turn = turn_name(region) if region.turns > 1 else "0"
+            index = [turn, "c" if channels > 1 else "0"]
             writer.line(finish(mean if root.attributes["reduce"] == "mean" else "sum[c]", index))
         else:
             e.need_math("requantise")
@@ -181,7 +208,7 @@ def emit_sink(e: Emitter, region: Region, group: Group, name: str) -> list[str]:
             at = root.attributes
             left = f" << {at['left']}" if at["left"] else ""
             writer.line(
-                f"{e.name(root.output)}[c] = (int8_t)tw_requantise(sum[c]{left}, "
+                f"{e.name(root.output)}[c{_of_turn(region, root.output)}] = (int8_t)tw_requantise(sum[c]{left}, "
                 f"{e.name(multiplier)}[0], {e.name(shift)}[0], {at['zero_y']}, {at['lower']}, {at['upper']});"
             )
     footer(writer)

@@ -1,18 +1,25 @@
 """From a program to C that fits: groups, places, loops; rows where whole images are too large.
 
 The plain arrangement is tried first. If data memory is too small for it, runs of groups are
-streamed row by row, the run that saves most first; then, where the machine has memory behind the
+streamed row by row or carried out part by part, the run that saves most first; then, where the machine has memory behind the
 bus, weights stay there and come in layer by layer. What still does not fit fails with a table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import align_up
 from tilewright.targets.coral.budget import check_budget, data_bytes
 from tilewright.targets.coral.emit import Emitter
+from tilewright.targets.coral.emit_slicing import (
+    part_loop,
+    part_name,
+    part_scratch,
+    part_variable,
+)
 from tilewright.targets.coral.emit_streaming import (
     ROWS,
     buffer_name,
@@ -27,11 +34,14 @@ from tilewright.targets.coral.far_constants import split_products, stage_constan
 from tilewright.targets.coral.groups import Group, make_groups
 from tilewright.targets.coral.machines import CoralMachine
 from tilewright.targets.coral.program import Program
+from tilewright.targets.coral.slicing import Slices, coarser, find_slices
 from tilewright.targets.coral.storage import Scratch, Storage, allocate
 from tilewright.targets.coral.streaming import Region, find_region
 
 LARGEST_PART = 3  # of data memory, for the weights of one product where others are behind the bus
 LONGEST_RUN = 24  # groups that are tried as one region
+
+Run = Region | Slices  # groups that are carried out together, again and again
 
 
 @dataclass
@@ -42,7 +52,7 @@ class Generated:
     groups: list[Group]
     names: list[str]
     storage: Storage
-    regions: list[Region] = field(default_factory=list)
+    regions: list[Run] = field(default_factory=list)
     far: int = 0  # bytes of constants behind the bus
     estimate: int = 0  # bytes of data memory as far as they are known here, without the stack
 
@@ -77,7 +87,7 @@ def _generate(
     groups = make_groups(program, fuse)
     names = [f"op_{index}_{group.kind}" for index, group in enumerate(groups)]
 
-    def arranged(regions: list[Region]) -> _Arrangement:
+    def arranged(regions: list[Run]) -> _Arrangement:
         return _Arrangement(program, groups, names, machine, vector, regions)
 
     best = arranged([])
@@ -96,6 +106,7 @@ def _generate(
         if needed(better) >= needed(best):
             break
         best = better
+    best = _in_fewer_parts(program, groups, best, arranged, lambda a: needed(a) <= room)
     far = 0
     if needed(best) > room and machine.external and not constants_in_code:
         if not behind_bus:
@@ -116,24 +127,40 @@ def _generate(
     return Generated(source, groups, names, best.storage, best.regions, far, needed(best) - far)
 
 
-def _candidates(program: Program, groups: list[Group], taken: list[Region]) -> list[Region]:
-    """Runs of groups that can be streamed and touch no region that is there already."""
+def _in_fewer_parts(
+    program: Program,
+    groups: list[Group],
+    best: _Arrangement,
+    arranged: Callable[[list[Run]], _Arrangement],
+    fits: Callable[[_Arrangement], bool],
+) -> _Arrangement:
+    """Parts as large as memory allows: kernels work on several rows at a time."""
+    for cut in [r for r in best.regions if isinstance(r, Slices)]:
+        others = [r for r in best.regions if r is not cut]
+        for other in coarser(program, groups, cut):
+            if fits(tried := arranged([*others, other])):
+                best = tried
+                break
+    return best
+
+
+def _candidates(program: Program, groups: list[Group], taken: list[Run]) -> list[Run]:
+    """Runs of groups that can be streamed or cut and touch no region that is there already."""
     busy = {k for region in taken for k in range(region.first, region.last + 1)}
-    found = []
+    found: list[Run] = []
     for first in range(len(groups)):
         for last in range(first + 1, min(len(groups), first + LONGEST_RUN)):
             if busy & set(range(first, last + 1)):
                 break
-            region = find_region(program, groups, first, last)
-            if region is not None:
-                found.append(region)
-    # The longest ones from each start keep the fewest whole images.
-    longest: dict[int, Region] = {}
+            for find in (find_region, find_slices):
+                if (region := find(program, groups, first, last)) is not None:
+                    found.append(region)
+    # The longest ones from each start keep the fewest whole values.
+    longest: dict[tuple[type, int], Run] = {}
+    ends: dict[tuple[type, int], Run] = {}
     for region in found:
-        longest[region.first] = region
-    ends: dict[int, Region] = {}
-    for region in found:
-        ends.setdefault(region.last, region)
+        longest[type(region), region.first] = region
+        ends.setdefault((type(region), region.last), region)
     return list({id(r): r for r in (*longest.values(), *ends.values())}.values())
 
 
@@ -147,12 +174,12 @@ class _Arrangement:
         names: list[str],
         machine: CoralMachine,
         vector: bool,
-        regions: list[Region],
+        regions: list[Run],
     ) -> None:
         self.program, self.groups, self.names = program, groups, names
         self.machine, self.regions = machine, sorted(regions, key=lambda r: r.first)
         self.run = list(groups)
-        self.home: dict[int, Region] = {}
+        self.home: dict[int, Run] = {}
         for region in self.regions:
             for offset, group in enumerate(region.groups):
                 self.run[region.first + offset] = group
@@ -168,14 +195,25 @@ class _Arrangement:
             program, groups, [*self.emitter.scratch, *self.rows()], self.spans()
         )
         self.emitter.storage = self.storage
+        self.name_views()
+
+    def name_views(self) -> None:
+        """Names of the rows and parts that streamed and cut groups work on."""
         for region in self.regions:
             for part in region.views:
-                self.storage.names[part] = view_name(region, part)
+                self.storage.names[part] = (
+                    part_name(self.emitter, region, part)
+                    if isinstance(region, Slices)
+                    else view_name(region, part)
+                )
 
     def rows(self) -> list[Scratch]:
         """Buffers of the regions, which are there from their first to their last group."""
         made = []
         for region in self.regions:
+            if isinstance(region, Slices):
+                made += part_scratch(region, self.groups)
+                continue
             for value, rows in region.rows.items():
                 name = buffer_name(region, value)
                 made.append(Scratch(name, rows.bytes, region.first, region.last))
@@ -213,9 +251,7 @@ class _Arrangement:
         self.storage = self.emitter.storage = allocate(
             self.program, self.groups, more, self.spans()
         )
-        for region in self.regions:
-            for part in region.views:
-                self.storage.names[part] = view_name(region, part)
+        self.name_views()
         return sum(item.bytes for item in moved)
 
     def source(self, title: str) -> str:
@@ -225,9 +261,14 @@ class _Arrangement:
         ):
             region = self.home.get(index)
             if region is not None and index == region.first:
-                bodies.append((f"rows {index}", region_functions(self.emitter, region)))
+                lines = (
+                    part_variable(region)
+                    if isinstance(region, Slices)
+                    else region_functions(self.emitter, region)
+                )
+                bodies.append((f"rows {index}", lines))
             if emit is None:
-                assert region is not None
+                assert isinstance(region, Region)
                 bodies.append((name, emit_sink(self.emitter, region, group, name)))
             else:
                 bodies.append((name, emit(self.emitter, group, name)))
@@ -236,7 +277,11 @@ class _Arrangement:
                 calls.append(f"  {name}();")
             elif index == region.last:
                 own = self.names[region.first : region.last + 1]
-                calls += region_loop(self.emitter, region, own)
-        if self.regions:
+                calls += (
+                    part_loop(region, own)
+                    if isinstance(region, Slices)
+                    else region_loop(self.emitter, region, own)
+                )
+        if any(isinstance(region, Region) for region in self.regions):
             self.emitter.helpers.append(ROWS)
         return self.emitter.file(bodies, title, calls)

@@ -1,6 +1,7 @@
 """QEMU as an independent oracle: the same program on an emulator that shares no code with ours.
 
-The emulator has memory from 0 on, so both maps fit, and is driven over its debugger socket. It has
+The emulator has memory from 0 on, so both maps fit (and, where asked, the memory behind the bus, of
+which the host gives only what is touched), and is driven over its debugger socket. It has
 no bounds, no mpause, and other control registers; those are our simulator's business.
 """
 
@@ -22,7 +23,7 @@ from tilewright.targets.coral.elf import Elf
 from tilewright.targets.coral.machines import CoralMachine
 
 COMMAND = "qemu-system-riscv32"
-MEMORY = 4 * 1024 * 1024
+SMALL, LARGE = "4M", "516M"  # both maps; and 4 MB at 0x20000000
 # Parking places outside of both maps. A breakpoint in a page with running code would slow it down.
 PARK_HALT, PARK_FAIL = 0x300000, 0x301000
 PIECE = 0x700  # bytes per write packet
@@ -52,7 +53,9 @@ class QemuOutcome:
 class Qemu:
     """One emulator kept alive; use it as a context manager."""
 
-    def __init__(self, zba: bool = False, agnostic_ones: bool = False) -> None:
+    def __init__(
+        self, zba: bool = False, agnostic_ones: bool = False, external: bool = False
+    ) -> None:
         missing = qemu_missing()
         if missing:
             raise TilewrightError("TW5015", missing)
@@ -66,7 +69,8 @@ class Qemu:
         )
         self._process = subprocess.Popen(
             [
-                *(COMMAND, "-M", "none", "-m", "4M", "-S", "-nographic", "-monitor", "none"),
+                *(COMMAND, "-M", "none", "-m", LARGE if external else SMALL, "-S"),
+                *("-nographic", "-monitor", "none"),
                 *("-serial", "none", "-icount", "shift=0", "-cpu", cpu),
                 *("-chardev", f"socket,path={path},server=on,wait=off,id=g", "-gdb", "chardev:g"),
             ],
@@ -132,6 +136,11 @@ class Qemu:
             parts.append(bytes.fromhex(self._ask(f"m{address + offset:x},{count:x}")))
         return b"".join(parts)
 
+    def clear_registers(self) -> None:
+        """Integer registers as after a reset, not as the last program left them."""
+        for register in range(1, 32):
+            self._ask(f"P{register:x}=00000000")
+
     def go(self, entry: int, seconds: float = 30.0) -> int:
         """Run from an address to a parking place; the place it stopped at."""
         self._ask(f"P20={entry.to_bytes(4, 'little').hex()}")
@@ -147,7 +156,11 @@ class Qemu:
         return int.from_bytes(bytes.fromhex(self._ask("p20")), "little")
 
     def run(
-        self, elf: Elf, machine: CoralMachine, inputs: dict[str, np.ndarray] | None = None
+        self,
+        elf: Elf,
+        machine: CoralMachine,
+        inputs: dict[str, np.ndarray] | None = None,
+        seconds: float = 120.0,
     ) -> QemuOutcome:
         """Load a linked program, write inputs, run it to its end."""
         for memory in machine.memories:
@@ -166,7 +179,7 @@ class Qemu:
             self.write(elf.symbol(name).address, np.ascontiguousarray(value).tobytes())
         for symbol, park in (("__halt", PARK_HALT), ("__fail", PARK_FAIL)):
             self.write(elf.symbol(symbol).address, park_jump(park))
-        stopped = self.go(elf.entry)
+        stopped = self.go(elf.entry, seconds)
         words = self.read(elf.symbol("_ret").address, 8)
         return QemuOutcome(
             stopped == PARK_HALT,

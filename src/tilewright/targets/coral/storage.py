@@ -15,7 +15,6 @@ from tilewright.targets.coral.groups import OPEN_ENDED, Group, source_of
 from tilewright.targets.coral.program import DTYPES, Node, Program, Value, identity
 
 ALIGNMENT = 16
-SUMS = ("reduce", "q_mean")  # of a streamed image, which are small
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def allocate(
             if value in names:
                 continue
             span = spans.get(index)
-            if span is not None and value not in span[2] and group.root.kind not in SUMS:
+            if span is not None and value not in span[2]:
                 continue
             name = f"t{len(buffers)}"
             names[value] = homes[value] = name

@@ -7,6 +7,7 @@ A region is a run of groups over images. At each step every value in it gets `ra
 consumer that looks ahead by its kernel lags behind by `delay` rows. Only the rows that somebody
 still reads are kept; they move up when new ones come. Rows outside of an image hold its padding.
 No row is computed twice and no sum changes its order, so the bits are those of whole images.
+The images of a batch take turns.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Region:
     rows: dict[Value, Rows]
     fetched: list[Value]  # images from outside
     kept: list[Value]  # whole images that others read
+    turns: int = 1  # images of the batch
     groups: list[Group] = field(default_factory=list)  # on rows
     sink: Group | None = None  # a mean or sum over the image, the last group
     sink_read: tuple[Value, int] | None = None  # the image it sums, and its delay
@@ -117,6 +119,7 @@ class _Finder:
         reads = [self.image_reads(group) for group in self.groups]
         rates = self.rates(reads)
         steps = delay = 0
+        turns = self.groups[0].root.output.shape[0]
         for group, read in zip(self.groups, reads, strict=True):
             extent, stride, above = _window(group)
             rate = rates[group]
@@ -136,7 +139,7 @@ class _Finder:
             for value in group.stored:
                 self.rows[value] = Rows(value, rate, delay, rate)
                 steps = max(steps, -(-(value.shape[1] + delay) // rate))
-        region = Region(self.first, self.last, steps, self.rows, self.fetched, self.kept)
+        region = Region(self.first, self.last, steps, self.rows, self.fetched, self.kept, turns)
         for group, read in zip(self.groups, reads, strict=True):
             if group is sink:
                 region.sink, region.sink_read = group, (group.root.inputs[0], delay)
@@ -151,7 +154,7 @@ class _Finder:
         if root.kind in REDUCTIONS:
             self.check_sum(group)
             return [root.inputs[0]]
-        if len(shape) != 4 or shape[0] != 1 or shape[1] < 2:
+        if len(shape) != 4 or shape[0] != self.groups[0].root.output.shape[0] or shape[1] < 2:
             raise _Unfit
         if not (root.elementwise or root.kind in WINDOWS):
             raise _Unfit
@@ -167,7 +170,7 @@ class _Finder:
                     continue
                 if value.data is None and access == identity(4):
                     found.append(value)
-                elif 1 in access and shape[1] > 1:
+                elif 1 in access or (0 in access and shape[0] > 1):
                     raise _Unfit
         for value in found:
             if value not in self.made and value not in self.fetched:
@@ -183,7 +186,7 @@ class _Finder:
         image = root.inputs[0]
         if group is not self.groups[-1] or not summed or image not in self.made:
             raise _Unfit
-        if tuple(root.attributes["axes"]) != (1, 2) or image.shape[0] != 1:
+        if tuple(root.attributes["axes"]) != (1, 2):
             raise _Unfit
 
     def check_window(self, root: Node) -> None:
@@ -194,7 +197,7 @@ class _Finder:
             weights = root.inputs[1].data
             if weights is None or not np.isfinite(weights).all():
                 raise _Unfit  # 0 * infinity
-        if "order" in at and root.inputs[0] in self.made:
+        if "order" in at and (root.inputs[0] in self.made or at["order"][0] != 0):
             raise _Unfit
 
     def rates(self, reads: list[list[Value]]) -> dict[Group, int]:

@@ -82,6 +82,8 @@ class CoralTarget:
         if not samples and chosen.precision == "int8":
             count = self.calibration_samples
             samples = [example_inputs(model, options.seed + k) for k in range(count)]
+        elif len(samples) == 1 and chosen.precision == "int8":
+            samples = with_others_like_it(samples[0], self.calibration_samples, options.seed)
         prepared = prepare(model, Machine(self.name, refusal), options, samples, progress)
         began = time.perf_counter()
         parts = _whole(prepared)
@@ -104,9 +106,11 @@ class CoralTarget:
             entry = _entry(part, made)
             entries.append(entry)
             suffix = "" if len(parts.device_parts) == 1 else f" {part.function}"
-            phases.update({f"{name}{suffix}": text for name, text in made.phases.items()})
+            for name, text in made.phases.items():
+                stem, _, kind = name.partition(".")
+                phases[f"{stem}{suffix}.{kind or 'txt'}"] = text
             instructions = (f"{x.address:8x}: {x.word:08x}  {x.text}\n" for x in entry.lines)
-            phases[f"5-instructions{suffix}"] = "".join(instructions)
+            phases[f"5-instructions{suffix}.txt"] = "".join(instructions)
             _run_device(self.machine, entry, part, values)
             for name, level in made.sqnr.items():
                 quantisation[name] = {"format": "int8", "sqnr_db": level}
@@ -142,6 +146,27 @@ def _whole(prepared: Prepared) -> Parts:
     return replace(
         parts, module=ModuleOp([function]), weights=model.weights, parts=(part,), ports=ports
     )
+
+
+def with_others_like_it(
+    sample: Mapping[str, np.ndarray], count: int, seed: int
+) -> list[Mapping[str, np.ndarray]]:
+    """A single sample and random ones of its mean and spread: one alone says little of ranges.
+
+    The spread of a few numbers is uncertain, and is taken larger by twice that. Integers, which may
+    be indices, are the sample's own in another order.
+    """
+    random = np.random.default_rng(seed)
+
+    def other(array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "f" and array.size and np.isfinite(array).all():
+            mean, spread = (float(f(array, dtype=np.float64)) for f in (np.mean, np.std))
+            spread *= 1 + 2 / np.sqrt(2 * array.size)
+            return (mean + spread * random.standard_normal(array.shape)).astype(array.dtype)
+        return random.permutation(array.reshape(-1)).reshape(array.shape)
+
+    others = ({name: other(array) for name, array in sample.items()} for _ in range(count - 1))
+    return [sample, *others]
 
 
 def coral_options(options: CompileOptions) -> CoralOptions:

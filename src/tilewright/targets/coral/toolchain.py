@@ -200,6 +200,11 @@ def compile_c(
     return build
 
 
+def ascii_text(data: bytes) -> str:
+    """Assembly as text: the bytes of constants that are no characters become octal escapes."""
+    return re.sub(rb"[\x80-\xff]", lambda found: b"\\%03o" % found[0][0], data).decode("ascii")
+
+
 def assembly(source: str, machine: CoralMachine, flags: tuple[str, ...] = ()) -> str:
     """The compiler's assembly of one C file."""
     with tempfile.TemporaryDirectory(prefix="tilewright-coral-") as scratch:
@@ -211,7 +216,7 @@ def assembly(source: str, machine: CoralMachine, flags: tuple[str, ...] = ()) ->
             raise TilewrightError(
                 "TW5011", f"the C compiler refused it: {_first_error(done.stderr)}"
             )
-        return (directory / "model.s").read_text()
+        return ascii_text((directory / "model.s").read_bytes())
 
 
 def _sources(source: str, name: str) -> Mapping[str, str]:

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.targets.atlas.codegen.chip import Chip, Run
-from tilewright.targets.atlas.codegen.meeting import meeting
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
+from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
-    Park,
     Pieces,
     Read,
-    Unpark,
+    Reload,
+    Spill,
     Value,
     Variable,
     Write,
@@ -23,6 +22,7 @@ from tilewright.targets.atlas.codegen.nest import (
 from tilewright.targets.atlas.codegen.routine import Loop
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site
+from tilewright.targets.atlas.codegen.waw_dependences import waw_dependent
 from tilewright.targets.atlas.isa import Kind
 from tilewright.tile.bodies import BODIES
 
@@ -60,7 +60,7 @@ class InnerLoop:
         self.fixed, self.moving = chip.runs(fixed, apart=True), chip.runs(moving, apart=True)
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
-        self.meeting = meeting(self.writes, self.variable)
+        self.ordered = waw_dependent(self.writes, self.variable)
         # Results of long bodies may leave when the next iteration is well under way.
         self.lags = len(loop.body) > LONG
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
@@ -172,7 +172,7 @@ class InnerLoop:
         for write in reversed(self.writes):
             pieces = _pieces(write)
             long = any(count > limit for _, count in pieces)
-            if long or id(write) in self.meeting or number + len(pieces) > DEFERRED:
+            if long or id(write) in self.ordered or number + len(pieces) > DEFERRED:
                 continue
             buffer = self.at.allocate(write.bytes, source=write.source)
             sites[id(write)] = []
@@ -251,7 +251,7 @@ class InnerLoop:
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
-            elif isinstance(s, Park | Unpark):
+            elif isinstance(s, Spill | Reload):
                 self.at.park(code, tiles, values, s)
             elif isinstance(s, Write) and s.on_chip:
                 self.at.store_resident(code, tiles, values[s.value], s)
@@ -289,7 +289,7 @@ class InnerLoop:
             for at, count in _pieces(write):
                 # The pointer that the iterations before have moved.
                 target = self.at.dram(
-                    write.offset.shifted(at), id(write) in self.meeting, bool(sites) and self.lags
+                    write.offset.shifted(at), id(write) in self.ordered, bool(sites) and self.lags
                 )
                 code.dma_store(target, buffer + at, count)
             return

@@ -16,7 +16,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import Constants
 from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
-from tilewright.targets.atlas.codegen.places import HOARD, Places
+from tilewright.targets.atlas.codegen.register_allocation import HOARD, RegisterAllocator
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
@@ -61,7 +61,7 @@ class Schedule:
     finish: int
     dma_busy: int
     dispatched: list[tuple[Node, int, int]]
-    places: Places
+    places: RegisterAllocator
 
 
 def schedule(
@@ -131,7 +131,9 @@ class _Scheduler:
         self.dma_busy = 0
         self.channel_of: dict[int, int] = {}
         self.free_channels = list(setting.channels)
-        self.places = Places([[r for r, *_ in n.rows] for n in self.nodes], setting.carried)
+        self.places = RegisterAllocator(
+            [[r for r, *_ in n.rows] for n in self.nodes], setting.carried
+        )
         self.work_left = sum(not _is_closing_wait(node) for node in self.nodes)
         self.addresses: dict[Register, int] = {}
         self.address_free: dict[Register, int] = {}

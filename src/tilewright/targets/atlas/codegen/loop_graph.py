@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tilewright.targets.atlas.codegen.graph import Node
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
-from tilewright.targets.atlas.codegen.modulo_schedule import aged, moving
+from tilewright.targets.atlas.codegen.loop_shifting import aged, moving
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Range, Register
 from tilewright.targets.atlas.isa import Kind
 
@@ -189,7 +189,7 @@ def _is_active(step: Step) -> bool:
 
 
 def _meet(a: Step, b: Step, ranges: tuple[Range, ...], others: tuple[Range, ...]) -> str | None:
-    """Whether two accesses meet, in "vmem" or "dram"."""
+    """Whether two accesses overlap, in "vmem" or "dram"."""
     found = None
     channels = a.node.op.opcode.has_channel, b.node.op.opcode.has_channel
     for x in ranges:

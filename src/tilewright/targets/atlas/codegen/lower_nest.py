@@ -13,14 +13,13 @@ from typing import Any
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.chip import Area, Chip, ConstantPool, VmemExceeded
 from tilewright.targets.atlas.codegen.inner_loop import InnerLoop, Outer
-from tilewright.targets.atlas.codegen.meeting import meeting
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
-    Park,
     Read,
+    Reload,
+    Spill,
     Statement,
-    Unpark,
     Value,
     Variable,
     Write,
@@ -30,8 +29,8 @@ from tilewright.targets.atlas.codegen.nest import (
     unrolled,
     without_idle_slots,
 )
-from tilewright.targets.atlas.codegen.residency import ROOM, WAITING, lasting_slots, resident
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
+from tilewright.targets.atlas.codegen.spilling import ROOM, WAITING, lasting_slots, with_spills
 from tilewright.targets.atlas.codegen.tables import Table, make_tables
 from tilewright.targets.atlas.codegen.tiles import Tile
 from tilewright.targets.atlas.codegen.virtual import (
@@ -40,6 +39,7 @@ from tilewright.targets.atlas.codegen.virtual import (
     Code,
     OutOfReach,
 )
+from tilewright.targets.atlas.codegen.waw_dependences import waw_dependent
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.bodies import BODIES
 
@@ -110,7 +110,7 @@ class _Lowering(Chip):
     def run(self, statements: list[Statement], tables: dict[int, Table]) -> Routine:
         # Where loading takes the vector unit's time, tiles wait in registers as long as they can.
         waiting = ROOM if self.profile.timing["tensor_load"].unit == "VPU" else WAITING
-        statements = resident(unrolled(statements), ROOM, waiting)
+        statements = with_spills(unrolled(statements), ROOM, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)
         self._sequence(statements, [], self.routine.items)
@@ -183,7 +183,7 @@ class _Lowering(Chip):
         keeps = on_vector and registers <= KEPT
         writes = [s for s in statements if isinstance(s, Write) and not s.on_chip]
         last_write = writes[-1] if writes else None
-        met = meeting(writes, None)
+        ordered = waw_dependent(writes, None)
         started: set[int] = set()
         for s in statements:
             if isinstance(s, Read) and s.on_chip:
@@ -206,7 +206,7 @@ class _Lowering(Chip):
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
-            elif isinstance(s, Park | Unpark):
+            elif isinstance(s, Spill | Reload):
                 self.park(code, tiles, values, s)
             elif isinstance(s, Write) and s.on_chip:
                 self.store_resident(code, tiles, values[s.value], s)
@@ -219,7 +219,7 @@ class _Lowering(Chip):
                 piece = REGISTER_BYTES if s is last_write else s.bytes
                 pieces = s.pieces or tuple((at, piece) for at in range(0, s.bytes, piece))
                 for at, count in pieces:
-                    target = self.dram(s.offset.shifted(at), id(s) in met)
+                    target = self.dram(s.offset.shifted(at), id(s) in ordered)
                     code.dma_store(target, buffer + at, count)
         return code
 

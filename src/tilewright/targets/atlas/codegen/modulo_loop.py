@@ -17,12 +17,12 @@ from tilewright.targets.atlas.codegen.check_overlap import wrong_access
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting
 from tilewright.targets.atlas.codegen.loop_addresses import Addresses, addresses
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step, loop_graph
+from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.modulo_pack import can_pack
 from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
 from tilewright.targets.atlas.codegen.modulo_registers import assign
+from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
 from tilewright.targets.atlas.codegen.modulo_scalars import AHEAD, NoRoom, Row, Scalars
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.modulo_table import meet
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
@@ -234,7 +234,7 @@ class _Assembly:
         for wait in sorted(steps, key=lambda s: self._flight(s)):
             span = self._flight(wait)
             for channel, others in self.taken.items():
-                if not any(meet(span, other, self.interval) for other in others):
+                if not any(overlaps(span, other, self.interval) for other in others):
                     others.append(span)
                     self.channel[wait] = self.channel[self._transfer(wait)] = channel
                     break

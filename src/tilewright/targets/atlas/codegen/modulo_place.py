@@ -13,7 +13,11 @@ from dataclasses import dataclass
 
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
 from tilewright.targets.atlas.codegen.modulo_pack import pack_products, place_loads
-from tilewright.targets.atlas.codegen.modulo_table import Issue, Line, meet
+from tilewright.targets.atlas.codegen.modulo_reservation_table import (
+    IssueReservations,
+    UnitReservations,
+    overlaps,
+)
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind, Opcode
 
@@ -56,8 +60,8 @@ class Placement:
             self.order = sorted(graph.steps, key=lambda s: (s.node.op.order, s.index))
         self.behind = 0  # ticks by which steps come later than in the plain schedule
         self.distances = graph.distances
-        self.issue = Issue(interval)
-        self.lines: dict[str, Line] = {}
+        self.issue = IssueReservations(interval)
+        self.lines: dict[str, UnitReservations] = {}
         self.grain: dict[str, int] = {}
         self.at: dict[Step, int] = {}
         # Readers of each tensor register, and who is in which slot from when to when.
@@ -83,7 +87,7 @@ class Placement:
             if step.unit != "DECODE":
                 lengths[step.unit].append(step.busy)
         for unit, ticks in lengths.items():
-            self.lines[unit] = Line(self.interval)
+            self.lines[unit] = UnitReservations(self.interval)
             usual = max(sorted(set(ticks)), key=ticks.count)
             tight = sum(ticks) >= TIGHT * self.interval and (unit != "DMA" or self.way.packed)
             self.grain[unit] = usual if aligned and tight else 0
@@ -362,7 +366,7 @@ class Placement:
         ends = [
             span[0] + max(1, (self.span[o][1] - span[0]) % self.interval)
             for o in self.others[register.kind, register.unit, slot]
-            if meet(span, self.span[o], self.interval)
+            if overlaps(span, self.span[o], self.interval)
         ]
         return min(ends, default=span[0])
 
@@ -370,7 +374,9 @@ class Placement:
         if span[1] - span[0] > self.interval:
             return False
         others = self.others[register.kind, register.unit, slot]
-        return not any(meet(span, self.span[o], self.interval) for o in others if o is not register)
+        return not any(
+            overlaps(span, self.span[o], self.interval) for o in others if o is not register
+        )
 
     def _occupy(self, register: Register, step: Step, tick: int) -> None:
         end = tick + self._hold(step, register)

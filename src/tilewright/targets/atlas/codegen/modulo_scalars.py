@@ -14,7 +14,7 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.loop_addresses import Addresses, Move, Sum, Term
 from tilewright.targets.atlas.codegen.loop_graph import Step
 from tilewright.targets.atlas.codegen.modulo_place import Placement
-from tilewright.targets.atlas.codegen.modulo_table import meet
+from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
 from tilewright.targets.atlas.codegen.virtual import Op, Register
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.program import Instruction
@@ -233,7 +233,7 @@ class Scalars:
             return False
         own = (held.start, held.end)
         others = [arc for arc in self.arcs[held.place] if arc != own]
-        if any(meet((held.start, end), arc, self.interval) for arc in others):
+        if any(overlaps((held.start, end), arc, self.interval) for arc in others):
             return False
         self.arcs[held.place] = [*others, (held.start, end)]
         held.end = end
@@ -247,7 +247,7 @@ class Scalars:
         if end - start > self.interval:
             raise NoRoom
         for place in order:
-            if any(meet((start, end), arc, self.interval) for arc in self.arcs[place]):
+            if any(overlaps((start, end), arc, self.interval) for arc in self.arcs[place]):
                 continue
             self.arcs[place].append((start, end))
             for row in rows:
@@ -290,7 +290,7 @@ class Scalars:
         if any(HELPER in i.operands for i in code):
             span = (ticks[0], ticks[-1] + 1)
             for place, arcs in self.arcs.items():
-                if not any(meet(span, arc, self.interval) for arc in arcs):
+                if not any(overlaps(span, arc, self.interval) for arc in arcs):
                     arcs.append(span)
                     code = [_renamed(i, HELPER, place) for i in code]
                     break

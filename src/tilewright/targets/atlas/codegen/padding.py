@@ -13,8 +13,8 @@ from dataclasses import replace
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
-    Park,
     Read,
+    Spill,
     Statement,
     Value,
     Write,
@@ -58,7 +58,7 @@ def _mixed(statements: list[Statement]) -> set[Value]:
                 users.setdefault(value, []).extend(s.results)
         elif isinstance(s, Compute):
             found.update(s.inputs)
-        elif isinstance(s, Park) or (isinstance(s, Write) and (s.pieces is None or s.on_chip)):
+        elif isinstance(s, Spill) or (isinstance(s, Write) and (s.pieces is None or s.on_chip)):
             found.add(s.value)
         elif isinstance(s, For):
             found.update(v for c in s.carried for v in (c.initial, c.next))

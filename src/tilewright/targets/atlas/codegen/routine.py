@@ -17,7 +17,7 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_emit import GAIN
+from tilewright.targets.atlas.codegen.shifted_loop import GAIN
 from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
@@ -26,7 +26,7 @@ from tilewright.targets.atlas.program import Instruction, Program
 
 FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
-ROUND_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
+LAYER_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
 TILES = 64  # tensor registers
 WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
@@ -46,7 +46,7 @@ class Routine:
     profile: Profile
     items: list[Code | Loop] = field(default_factory=list)
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
-    by_round: set[Register] = field(default_factory=set)  # pointers that start ROUND bytes further
+    by_layer: set[Register] = field(default_factory=set)  # pointers that start LAYER bytes further
     carried: list[Register] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
@@ -121,15 +121,15 @@ class _Compiler:
         self.pointers = {r: places.pop(0) for r in pointers}
         self.counters = [places.pop(0) for _ in range(depth)]
         self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
-        turning = [p for r, p in self.pointers.items() if r in self.routine.by_round]
+        turning = [p for r, p in self.pointers.items() if r in self.routine.by_layer]
         for place in turning[:1]:
-            self.writer.add(Instruction.of("lw", place, ROUND_WORD, 0))
+            self.writer.add(Instruction.of("lw", place, LAYER_WORD, 0))
             for row in fill(self.profile.timing_of(BY_MNEMONIC["lw"]).latency + 1):
                 self.writer.add(row)
         for place in turning[1:]:
             self.writer.add(Instruction.of("addi", place, turning[0], 0))
         for register, place in self.pointers.items():
-            if register in self.routine.by_round:
+            if register in self.routine.by_layer:
                 continue
             for row in load_constant(place, self.routine.pointers[register]):
                 self.writer.add(row)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
+from tilewright.targets.atlas.codegen.initiation_interval import initiation_interval
 from tilewright.targets.atlas.codegen.list_schedule import Issue, Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.loop_graph import doubled
-from tilewright.targets.atlas.codegen.modulo_emit import Choice, best_shift
+from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, overlapped
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.shifted_loop import Choice, best_shift
 from tilewright.targets.atlas.codegen.virtual import Code, Register
 from tilewright.targets.atlas.program import Instruction
 
@@ -76,7 +76,7 @@ def straight_loop(
     where the interval gets this much shorter; None: never.
     """
     result = schedule(body, setting(body, {}))
-    period, bound = loop_period(body, result), lower_bound(body)
+    period, bound = initiation_interval(body, result), lower_bound(body)
     plain = max(period, bound.ticks)  # the period leaves out repeated transfers
     loop, together, shift = None, 1, None
     if gain is not None and (len(body.ops) <= LONG or plain > CLOSE * bound.ticks):

@@ -9,9 +9,9 @@ from itertools import islice
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.check_shift import wrong_shift
+from tilewright.targets.atlas.codegen.initiation_interval import initiation_interval
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_schedule import Shift, interleaved, lower_bound, shifts
-from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.loop_shifting import Shift, interleaved, lower_bound, shifts
 from tilewright.targets.atlas.codegen.virtual import Code, Register
 
 GAIN = 0.97  # an interval this much shorter is worth the longer program
@@ -52,7 +52,7 @@ def best_shift(
     used += used % 2
     bound = lower_bound(body).ticks
     # The period leaves out repeated transfers; the engine may take longer than all else.
-    period = max(loop_period(body, plain), bound)
+    period = max(initiation_interval(body, plain), bound)
     limit = min(period * gain, below)
     best = None
     if trips < FEWEST_TRIPS or limit <= bound:
@@ -104,7 +104,7 @@ def _scheduled(
     try:
         # With less running ahead the halves would hardly overlap.
         kernel = schedule(code, setting(code, more), tries=1)
-        interval = loop_period(code, kernel)
+        interval = initiation_interval(code, kernel)
         if interval >= limit:
             return None
         first = schedule(shift.first, setting(shift.first, more))

@@ -85,12 +85,12 @@ def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts
 
 @kind("fold")
 def a_number_in_the_code_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    call = _pick(choose, [call for call in folded.calls if call.late])
+    call = _pick(choose, [call for call in folded.calls if call.deferred])
     if call is None:
         return None
-    name = choose.choice(sorted(call.late))
-    number = call.late[name]
-    call.late = {**call.late, name: lambda: number() / 2}
+    name = choose.choice(sorted(call.deferred))
+    number = call.deferred[name]
+    call.deferred = {**call.deferred, name: lambda: number() / 2}
     return f"{name} of {call.name}"
 
 

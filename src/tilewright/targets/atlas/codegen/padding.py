@@ -19,9 +19,8 @@ from tilewright.targets.atlas.codegen.nest import (
     Value,
     Write,
 )
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.profile import Profile
-
-MOST = 0.75  # of a tile that is worth transfers of its own where the rest has to be cleared
 
 
 def without_padding(statements: list[Statement], profile: Profile) -> list[Statement]:
@@ -38,7 +37,7 @@ def _rewritten(statements: list[Statement], mixed: set[Value], slow: bool) -> li
             s = replace(s, body=_rewritten(s.body, mixed, slow))
         elif isinstance(s, Read) and s.pieces is not None and not s.row:
             blank = s.result in mixed
-            much = sum(count for _, count in s.pieces) > MOST * s.bytes
+            much = sum(count for _, count in s.pieces) > TUNING.padded_share * s.bytes
             all_of_it = not slow or (blank and much)
             s = replace(s, pieces=None) if all_of_it else replace(s, blank=blank)
         elif isinstance(s, Write) and s.pieces is not None and not slow:

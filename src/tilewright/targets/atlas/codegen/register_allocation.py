@@ -8,7 +8,6 @@ from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import Kind
 
 PAIRS = 32
-HOARD = 8  # tensor registers kept free for results while loads run ahead
 FAR = 1 << 62
 
 

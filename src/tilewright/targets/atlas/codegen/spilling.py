@@ -27,10 +27,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Value,
     Write,
 )
-
-ROOM = 28  # tensor registers a piece may fill with tiles that are still needed
-WAITING = 16  # of these, with computed tiles that are needed only much later
-LATER = 12  # statements until then
+from tilewright.targets.atlas.codegen.tuning import TUNING
 
 WEIGHT = {"bf16": 2, "fp8": 1}
 BYTES = {"bf16": 2048, "fp8": 1024}
@@ -39,10 +36,14 @@ Simple = Read | Write | Spill | Reload | Compute
 
 
 def with_spills(
-    statements: list[Statement], room: int = ROOM, waiting: int = WAITING
+    statements: list[Statement],
+    room: int | None = None,
+    waiting: int | None = None,
 ) -> list[Statement]:
     """The statements with tiles placed; computed tiles that wait long fill at most `waiting` of
     the `room` registers."""
+    room = TUNING.live_registers if room is None else room
+    waiting = TUNING.waiting_registers if waiting is None else waiting
     return _Placement(statements, room, waiting).sequence(statements, [])
 
 
@@ -227,7 +228,9 @@ class _Piece:
         late = [
             v
             for v in self.held
-            if v.dtype in BYTES and v not in self.at.origin and self.uses[v][-1] > index + LATER
+            if v.dtype in BYTES
+            and v not in self.at.origin
+            and self.uses[v][-1] > index + TUNING.waiting_statements
         ]
         late.sort(key=lambda v: self.uses[v][-1])
         while sum(WEIGHT[v.dtype] for v in late) > self.at.waiting:

@@ -111,14 +111,14 @@ class Call:
     operands: dict[str, Tensor]
     output: Tensor
     options: dict[str, Any] = field(default_factory=dict)
-    late: dict[str, Callable[[], float]] = field(default_factory=dict)  # numbers of scales
+    deferred: dict[str, Callable[[], float]] = field(default_factory=dict)  # numbers of scales
     sources: tuple[str, ...] = ()
     macs: int = 0
     value: SSAValue | None = None  # the model's value the output stands for
     noted: tuple[RangeObserver, ...] = ()  # more that rounds have to agree about
 
     def all_options(self) -> dict[str, Any]:
-        return {**self.options, **{name: number() for name, number in self.late.items()}}
+        return {**self.options, **{name: number() for name, number in self.deferred.items()}}
 
     def observers(self) -> list[RangeObserver]:
         """What the numbers in the code are made from, and the scale of the result."""

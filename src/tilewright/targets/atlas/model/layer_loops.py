@@ -80,7 +80,7 @@ def _signature(call: Call) -> tuple:
     return (
         call.kernel,
         repr(sorted(call.options.items(), key=str)),
-        tuple(sorted(call.late)),
+        tuple(sorted(call.deferred)),
         shapes,
         len(call.observers()),
     )

@@ -251,14 +251,14 @@ class Lowering:
         output: Tensor,
         nodes: tuple[Node, ...],
         macs: int = 0,
-        late: dict[str, Callable[[], float]] | None = None,
+        deferred: dict[str, Callable[[], float]] | None = None,
         noted: tuple[RangeObserver, ...] = (),
         **options: Any,
     ) -> Tensor:
         sources = tuple(dict.fromkeys(_source(node) for node in nodes))
         value = nodes[-1].result if nodes else output.value
         made = Call(
-            name, kernel, operands, output, options, late or {}, sources, macs, value, noted
+            name, kernel, operands, output, options, deferred or {}, sources, macs, value, noted
         )
         self.result.calls.append(made)
         return output
@@ -407,9 +407,9 @@ class Lowering:
         x = self.bf16(value)
         scale = self.magnitude(value)
         out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
-        late = {"factor": lambda: 1.0 / scale.scale()}
+        deferred = {"factor": lambda: 1.0 / scale.scale()}
         return self.call(
-            f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, late
+            f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, deferred
         )
 
     # --- element by element -------------------------------------------------------------------

@@ -31,6 +31,7 @@ PASSES = [
     "fold-constants", "convert-npu-kernel-to-schedule", "tile-npu-kernel-to-schedule",
     "convert-npu-schedule-to-isa", "npu-plan-memory", "npu-coverage", "npu-verify-ukernel-symbols",
     "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0}",
+    "convert-npu-schedule-to-isa{target=atlas-v1}",
 ]  # fmt: skip
 ELEMENTS = 1 << 20  # inputs of functions that are executed
 SMALL = 6000  # characters of a seed

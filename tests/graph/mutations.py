@@ -1,7 +1,7 @@
 """Mistakes of the compiler's middle, made on purpose: each kind breaks one data structure.
 
 A kind is a function that changes what a stage of the compiler hands to the next, and says what it
-did; it says None where there is nothing to break. Stages: `fold` (calls and rounds), `lives` (live
+did; it says None where there is nothing to break. Stages: `fold` (calls and layer loops), `lives` (live
 ranges), `places` (addresses), `model` (the assembled model, its code included).
 """
 
@@ -21,11 +21,11 @@ from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.isa import BY_MNEMONIC
-from tilewright.targets.atlas.model import compiler, fitting, placement, rounds
+from tilewright.targets.atlas.model import buffer_assignment, compiler, fitting, layer_loops
+from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.host import Parts
-from tilewright.targets.atlas.model.placement import PAGE, Places
-from tilewright.targets.atlas.model.rounds import Folded
+from tilewright.targets.atlas.model.layer_loops import Folded
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction
 
@@ -68,13 +68,13 @@ def a_fold_that_should_not_be(choose: random.Random) -> dict[str, Any]:
 @kind("rule")
 def readers_behind_the_loop_not_asked_for(choose: random.Random) -> dict[str, Any]:
     """A loop keeps only its last results, whoever reads others."""
-    known = rounds._wiring
+    known = layer_loops._wiring
     return {"_wiring": lambda calls, repetition, live: known(calls, repetition, set())}
 
 
 @kind("fold")
 def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    every = [w for repeat in folded.repeats for w in repeat.weights.values()]
+    every = [w for repeat in folded.layer_loops for w in repeat.weights.values()]
     weights = _pick(choose, every)
     if weights is None:
         return None
@@ -85,19 +85,19 @@ def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts
 
 @kind("fold")
 def a_number_in_the_code_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    call = _pick(choose, [call for call in folded.calls if call.late])
+    call = _pick(choose, [call for call in folded.calls if call.deferred])
     if call is None:
         return None
-    name = choose.choice(sorted(call.late))
-    number = call.late[name]
-    call.late = {**call.late, name: lambda: number() / 2}
+    name = choose.choice(sorted(call.deferred))
+    number = call.deferred[name]
+    call.deferred = {**call.deferred, name: lambda: number() / 2}
     return f"{name} of {call.name}"
 
 
 def _replace_operand(folded: Folded, call: Call, parameter: str, new: Tensor) -> None:
     old = call.operands[parameter]
     call.operands = {**call.operands, parameter: new}
-    for repeat in folded.repeats:
+    for repeat in folded.layer_loops:
         if old in repeat.weights and call in folded.calls[repeat.first : repeat.end]:
             every = repeat.weights.pop(old)
             repeat.weights[new] = [new, *every[1:]]
@@ -123,7 +123,7 @@ def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chos
     found = []
     for index, call in enumerate(folded.calls):
         before = {t for c in folded.calls[:index] for t in c.tensors.values()}
-        turning = {t for repeat in folded.repeats for t in repeat.weights}
+        turning = {t for repeat in folded.layer_loops for t in repeat.weights}
         for parameter, tensor in call.operands.items():
             for other in sorted(before - {tensor} - turning, key=lambda t: t.name):
                 same = other.layout == tensor.layout and tensor not in turning
@@ -139,7 +139,7 @@ def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chos
 
 @kind("fold")
 def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    repeat = _pick(choose, folded.repeats)
+    repeat = _pick(choose, folded.layer_loops)
     if repeat is None:
         return None
     repeat.count -= 1
@@ -196,7 +196,9 @@ def a_live_range_begins_late(choose: random.Random, lives: dict[Tensor, Any]) ->
 
 
 @kind("places")
-def a_slot_reused_early(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+def a_slot_reused_early(
+    choose: random.Random, places: BufferAssignment, calls: list[Call]
+) -> Chosen:
     found = []
     for table in (places.vmem, places.dram):
         tensors = [t for t in table if t.content is None]
@@ -214,7 +216,7 @@ def a_slot_reused_early(choose: random.Random, places: Places, calls: list[Call]
 
 
 @kind("places")
-def a_stay_cut_short(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+def a_stay_cut_short(choose: random.Random, places: BufferAssignment, calls: list[Call]) -> Chosen:
     found = [s for s in places.stays.values() if s.until > s.first + 1]
     stay = _pick(choose, found)
     if stay is None:
@@ -226,7 +228,9 @@ def a_stay_cut_short(choose: random.Random, places: Places, calls: list[Call]) -
 
 
 @kind("places")
-def a_work_area_over_a_tensor(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+def a_work_area_over_a_tensor(
+    choose: random.Random, places: BufferAssignment, calls: list[Call]
+) -> Chosen:
     found = []
     for index, area in enumerate(places.areas):
         for tensor, stay in places.stays.items():
@@ -242,7 +246,9 @@ def a_work_area_over_a_tensor(choose: random.Random, places: Places, calls: list
 
 
 @kind("places")
-def a_stride_of_rounds_wrong(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+def a_stride_of_rounds_wrong(
+    choose: random.Random, places: BufferAssignment, calls: list[Call]
+) -> Chosen:
     number = _pick(choose, list(places.stride))
     if number is None:
         return None
@@ -251,7 +257,9 @@ def a_stride_of_rounds_wrong(choose: random.Random, places: Places, calls: list[
 
 
 @kind("places")
-def a_tensor_moved_aside(choose: random.Random, places: Places, calls: list[Call]) -> Chosen:
+def a_tensor_moved_aside(
+    choose: random.Random, places: BufferAssignment, calls: list[Call]
+) -> Chosen:
     table = choose.choice([places.dram, places.vmem])
     tensor = _pick(choose, [t for t in table if t.content is None])
     if tensor is None:
@@ -422,7 +430,7 @@ def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
     with ExitStack() as stack:
         if kind.stage == "rule":
             for name, function in kind.apply(random.Random(seed)).items():
-                stack.enter_context(mock.patch.object(rounds, name, function))
+                stack.enter_context(mock.patch.object(layer_loops, name, function))
             note(kind.name)
         elif kind.stage == "fold":
             fold = Parts.fold
@@ -434,18 +442,18 @@ def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
 
             stack.enter_context(mock.patch.object(Parts, "fold", folding))
         elif kind.stage == "lives":
-            lives_of = placement.lives_of
+            live_ranges = buffer_assignment.live_ranges
 
-            def living(calls: Any, repeats: Any) -> Any:
-                lives = lives_of(calls, repeats)
+            def living(calls: Any, layer_loops: Any) -> Any:
+                lives = live_ranges(calls, layer_loops)
                 note(kind.apply(random.Random(seed), lives))
                 return lives
 
-            stack.enter_context(mock.patch.object(placement, "lives_of", living))
+            stack.enter_context(mock.patch.object(buffer_assignment, "live_ranges", living))
         elif kind.stage == "places":
-            place = placement.place
+            place = buffer_assignment.place
 
-            def placing(calls: Any, *rest: Any) -> Places:
+            def placing(calls: Any, *rest: Any) -> BufferAssignment:
                 places = place(calls, *rest)
                 note(kind.apply(random.Random(seed), places, calls))
                 return places

@@ -16,9 +16,9 @@ from unittest import mock
 from mutations import Mistake, kind
 
 from tilewright.targets.atlas.codegen import (
-    modulo_emit,
+    loop_shifting,
     modulo_loop,
-    modulo_schedule,
+    shifted_loop,
     straight_loop,
 )
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
@@ -50,7 +50,7 @@ def _shifted(stack: ExitStack, mistake: Mistake) -> None:
 
     stack.enter_context(mock.patch.object(straight_loop, "overlapped", lambda *_: None))
     stack.enter_context(mock.patch.object(straight_loop, "best_shift", always))
-    _asked(stack, mistake, modulo_emit, "wrong_shift")
+    _asked(stack, mistake, shifted_loop, "wrong_shift")
 
 
 def _is_step(op: Any) -> bool:
@@ -66,7 +66,7 @@ def a_pointer_step_left_out_of_a_shifted_loop(
     """Of the loop, or of what comes behind it."""
     _shifted(stack, mistake)
     where = choose.choice(["kernel", "rest"])
-    cut = modulo_schedule._Cutter.cut
+    cut = loop_shifting._Cutter.cut
 
     def forgetful(self: Any, chosen: Any) -> Any:
         shift = cut(self, chosen)
@@ -81,8 +81,8 @@ def a_pointer_step_left_out_of_a_shifted_loop(
         mistake.text = f"step {at} of {where}"
         return replace(shift, **{where: less})
 
-    stack.enter_context(mock.patch.object(modulo_schedule._Cutter, "cut", forgetful))
-    stack.enter_context(mock.patch.object(modulo_emit, "interleaved", lambda kernel, *_: kernel))
+    stack.enter_context(mock.patch.object(loop_shifting._Cutter, "cut", forgetful))
+    stack.enter_context(mock.patch.object(shifted_loop, "interleaved", lambda kernel, *_: kernel))
 
 
 @kind("loop")
@@ -90,7 +90,7 @@ def an_address_of_a_shifted_loop_off_by_one_row(
     choose: random.Random, stack: ExitStack, mistake: Mistake
 ) -> None:
     _shifted(stack, mistake)
-    scheduled = modulo_emit._scheduled
+    scheduled = shifted_loop._scheduled
 
     def wrong(*arguments: Any) -> Any:
         choice = scheduled(*arguments)
@@ -114,7 +114,7 @@ def an_address_of_a_shifted_loop_off_by_one_row(
         mistake.text = f"{old} of {where}"
         return replace(choice, **{where: replace(piece, issues=issues)})
 
-    stack.enter_context(mock.patch.object(modulo_emit, "_scheduled", wrong))
+    stack.enter_context(mock.patch.object(shifted_loop, "_scheduled", wrong))
 
 
 @kind("loop")

@@ -15,8 +15,8 @@ from test_stages import check
 
 import tilewright as tw
 from tilewright.targets.atlas.codegen import inner_loop, lower_nest
-from tilewright.targets.atlas.codegen.meeting import meeting
 from tilewright.targets.atlas.codegen.nest import Affine, Value, Variable, Write
+from tilewright.targets.atlas.codegen.waw_dependences import waw_dependent
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import kernel_of
 
@@ -160,7 +160,7 @@ def test_which_results_meet(
         for i in range(trips)
         for j in range(trips)
     )
-    found = meeting([a, b], loop) == {id(a), id(b)}
+    found = waw_dependent([a, b], loop) == {id(a), id(b)}
     assert found or not touch
     if step == other:
         assert found == touch

@@ -228,10 +228,10 @@ def _fp8(x: TileArray, what: str) -> TileArray:
 
 
 def _matmul(call: KernelCall, tiles: Tiles, chains: Chains) -> TileArray | None:
-    from tilewright.transforms.tile_contractions import _matmul_dimensions
+    from tilewright.transforms.tile_contractions import matmul_dimensions
 
     lhs, rhs = (_fp8(tiles[n], "a matrix product") for n in ("lhs", "rhs"))
-    turned = _matmul_dimensions(call)[-2:]
+    turned = matmul_dimensions(call)[-2:]
     lhs, rhs = transpose(lhs) if turned[0] else lhs, transpose(rhs) if turned[1] else rhs
     part = call.family.name.removeprefix("matmul").removeprefix("_acc_")
     slot = call.integer("slot") or 0

@@ -11,6 +11,7 @@ wrote. What has no tiles (integers, f32, comparisons, windows) is an error at it
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -324,7 +325,13 @@ class _Replay:
         if isinstance(found, TileArray):
             found = self.stored(op, op.source)
         if isinstance(found, Slice):
-            offsets = [a + b for a, b in zip(found.offsets, offsets, strict=True)]
+            left_out = len(found.offsets) - len(offsets)  # leading dimensions of one
+            if found.sizes[left_out:] != _shape(op.source):
+                raise error_at(op, "TW1462", "a slice without one of its inner dimensions")
+            sizes = [*[1] * left_out, *sizes]
+            offsets = [
+                a + b for a, b in zip(found.offsets, [*[0] * left_out, *offsets], strict=True)
+            ]
         elif found is None:
             found = Stored(self._target(op, op.source))
         return Slice(found.tensor, tuple(offsets), tuple(sizes))
@@ -395,7 +402,9 @@ class _Replay:
             rows, columns = places[-2:]
             value = spread(value, rows.tiles, columns.tiles) if value.kind != "full" else value
             down, across = ([b.valid(k) for k in range(b.tiles)] for b in (rows, columns))
-            value = replace(value, rows=down, columns=across)
+            same = (value.rows == down, value.columns == across)
+            blank = (value.blank[0] and same[0], value.blank[1] and same[1])
+            value = replace(value, rows=down, columns=across, blank=blank)
         target[places] = cleaned(value)
 
     # --- launches and loops -------------------------------------------------------------
@@ -413,6 +422,9 @@ class _Replay:
             raise error_at(op, "TW1464", f"{symbol} has no micro-kernel on tiles")
         for value in (*op.operands, op.results[0]):
             _dtype(op, value.type)
+        if call.family.name == "reshape":
+            self._reshape(op)
+            return
         roles = list(zip(call.role_names(), op.operands, strict=True))
         shape = _shape(op.results[0])
         if len(shape) > 2:
@@ -444,6 +456,27 @@ class _Replay:
             value = launch(single, tiles, self.chains)
             self._write(op, made, [*leading, 0, 0], _one(shape), value)
         self.known[op.results[0]] = Stored(made)
+
+    def _reshape(self, op: Operation) -> None:
+        """A copy under another shape, where whole tiles stay whole."""
+        old, new = _shape(op.operands[0]), _shape(op.results[0])
+        height = gcd(old[-2], new[-2]) if len(old) > 1 < len(new) else 0
+        if not height or old[-1] != new[-1] or (old[-2] != new[-2] and height % SIDE):
+            raise error_at(op, "TW1466", f"reshaping {old} to {new} cuts tiles")
+        source = self.stored(op, op.operands[0]).tensor
+        made = self._scratch(op, op.results[0].type, new)
+        for first in range(0, prod(old[:-1]), height):
+            place, target = (self._rows_at(shape, first) for shape in (old, new))
+            sizes = (*[1] * len(old[:-2]), height, old[-1])
+            tiles = source[self._places(op, source, place, sizes)]
+            self._write(op, made, target, (*[1] * len(new[:-2]), height, new[-1]), tiles)
+        self.known[op.results[0]] = Stored(made)
+
+    def _rows_at(self, shape: tuple[int, ...], row: int) -> list[int]:
+        """Offsets of a row that is counted through all matrices of a tensor."""
+        matrix, inside = divmod(row, shape[-2])
+        leading = np.unravel_index(matrix, shape[:-2]) if shape[:-2] else ()
+        return [*(int(n) for n in leading), inside, 0]
 
     def _loop(self, op: scf.ForOp) -> None:
         start, stop, step = (self.known[v] for v in (op.lb, op.ub, op.step))
@@ -489,8 +522,9 @@ def _matrix(type_: Attribute) -> TensorType:
 
 def cleaned(value: TileArray) -> TileArray:
     """The tiles with zeros beyond their edges, as tensors in DRAM have them."""
-    rows = value.rows if value.kind == "full" else [SIDE] * len(value.cells)
-    columns = value.columns
+    down, across = value.blank if value.kind == "full" else (True, False)
+    rows = [SIDE] * len(value.cells) if down else value.rows
+    columns = [SIDE] * len(value.columns) if across else value.columns
     if min(rows) == SIDE == min(columns):
         return value
     if value.dtype == "fp8":

@@ -31,7 +31,9 @@ from tilewright.transforms.tile_emitter import INDEX, Emitter, Offset, tensor_ty
 class TileSizes:
     """Tile of the result and of the contracted dimension; longer chains than `limit` loop.
 
-    `pad_small` grows dimensions below a tile to the tile, for kernels of one fixed shape.
+    `pad_small` grows dimensions below a tile to the tile, for kernels of one fixed shape. `ragged`
+    leaves the last block of a dimension as short as it is, instead of padding it.
+    `columns_outside` makes N the outer loop: a block of columns stays while the rows pass by.
     """
 
     m: int = 32
@@ -39,11 +41,15 @@ class TileSizes:
     k: int = 32
     limit: int = 8
     pad_small: bool = False
+    ragged: bool = False
+    columns_outside: bool = False
 
     def fit(self, size: int, tile: int) -> tuple[int, int]:
         """(tile used, padded size) for a dimension."""
         if size <= tile and not self.pad_small:
             return size, size
+        if self.ragged:
+            return tile, size
         return tile, -(-size // tile) * tile
 
 
@@ -73,6 +79,28 @@ def _batch_loops(
     return nest(0, [], initial)
 
 
+def _over_blocks(
+    emitter: Emitter,
+    size: int,
+    tile: int,
+    carried: SSAValue,
+    body: Callable[[SSAValue, int, SSAValue], SSAValue],
+    name: str,
+) -> SSAValue:
+    """A loop over blocks of a dimension, and the last one by itself where it is shorter.
+
+    `body(offset, length, carried)` returns what is carried on.
+    """
+    whole = size // tile * tile
+    if whole:
+        carried = emitter.loop(
+            0, whole, tile, carried, lambda offset, acc: body(offset, tile, acc), name
+        )
+    if whole < size:
+        carried = body(emitter.constant(whole), size - whole, carried)
+    return carried
+
+
 def _chain(
     emitter: Emitter,
     count: int,
@@ -97,7 +125,7 @@ def _chain(
 
 def matmul_is_one_tile(call: KernelCall, sizes: TileSizes) -> bool:
     """Whether a launch on the whole operands is already a tile."""
-    m, n, k, batch, _, _ = _matmul_dimensions(call)
+    m, n, k, batch, _, _ = matmul_dimensions(call)
     if batch or len(call.tensor_types()[1].get_shape()) > 2:
         return False
     if sizes.pad_small:
@@ -105,7 +133,7 @@ def matmul_is_one_tile(call: KernelCall, sizes: TileSizes) -> bool:
     return m <= sizes.m and n <= sizes.n and k <= sizes.k
 
 
-def _matmul_dimensions(
+def matmul_dimensions(
     call: KernelCall,
 ) -> tuple[int, int, int, tuple[int, ...], bool, bool]:
     """m, n, k, batch of the result, and how the operands are read."""
@@ -124,7 +152,7 @@ def emit_matmul(
     call: KernelCall, operands: Sequence[SSAValue], sizes: TileSizes, emitter: Emitter
 ) -> SSAValue:
     """Loops over batch, M and N; K as first, mid, last."""
-    m, n, k, batch, lhs_transposed, rhs_transposed = _matmul_dimensions(call)
+    m, n, k, batch, lhs_transposed, rhs_transposed = matmul_dimensions(call)
     (tile_m, full_m), (tile_n, full_n), (tile_k, full_k) = (
         sizes.fit(size, tile) for size, tile in ((m, sizes.m), (n, sizes.n), (k, sizes.k))
     )
@@ -143,7 +171,6 @@ def emit_matmul(
     if rhs_transposed:
         marks["transpose_rhs"] = UnitAttr()
     element = call.result.element_type
-    tile_type = tensor_type((tile_m, tile_n), element)
     count = full_k // tile_k
 
     def tile_of(
@@ -158,39 +185,53 @@ def emit_matmul(
             source, [*leading, rows, columns], [*(1 for _ in leading), *shape], shape
         )
 
-    def body(indices: list[Offset], row: SSAValue, column: SSAValue, carried: SSAValue) -> SSAValue:
+    def body(
+        indices: list[Offset],
+        rows: tuple[SSAValue, int],
+        columns: tuple[SSAValue, int],
+        carried: SSAValue,
+    ) -> SSAValue:
+        (row, height), (column, width) = rows, columns
+
         def step(part: str, offset: Offset, index: int) -> SSAValue:
             a = (
-                tile_of(lhs, indices, offset, row, (tile_k, tile_m))
+                tile_of(lhs, indices, offset, row, (tile_k, height))
                 if lhs_transposed
-                else tile_of(lhs, indices, row, offset, (tile_m, tile_k))
+                else tile_of(lhs, indices, row, offset, (height, tile_k))
             )
             b = (
-                tile_of(rhs, indices, column, offset, (tile_n, tile_k))
+                tile_of(rhs, indices, column, offset, (width, tile_k))
                 if rhs_transposed
-                else tile_of(rhs, indices, offset, column, (tile_k, tile_n))
+                else tile_of(rhs, indices, offset, column, (tile_k, width))
             )
             inputs = [a, b]
             if initial is not None and part in ("first", "only"):
-                inputs.append(tile_of(initial, indices, row, column, (tile_m, tile_n)))
+                inputs.append(tile_of(initial, indices, row, column, (height, width)))
             symbol = call.symbol if part == "only" else f"npu_uk_matmul_acc_{part}"
-            return emitter.launch(symbol, inputs, tile_type, marks)
+            return emitter.launch(symbol, inputs, tensor_type((height, width), element), marks)
 
         if count == 1:
             value = step("only", emitter.constant(0), 0)
         else:
             value = _chain(emitter, count, tile_k, sizes.limit, step)
         return emitter.insert(
-            value, carried, [*indices, row, column], [*(1 for _ in batch), tile_m, tile_n]
+            value, carried, [*indices, row, column], [*(1 for _ in batch), height, width]
         )
 
-    def planes(indices: list[Offset], carried: SSAValue) -> SSAValue:
-        def columns(row: SSAValue, acc: SSAValue) -> SSAValue:
-            return emitter.loop(
-                0, full_n, tile_n, acc, lambda column, a: body(indices, row, column, a), "n"
-            )
+    down, across = (full_m, tile_m, "m"), (full_n, tile_n, "n")
 
-        return emitter.loop(0, full_m, tile_m, carried, columns, "m")
+    def planes(indices: list[Offset], carried: SSAValue) -> SSAValue:
+        outer, inner = (across, down) if sizes.columns_outside else (down, across)
+
+        def inside(place: SSAValue, length: int, acc: SSAValue) -> SSAValue:
+            def at(other: SSAValue, extent: int, acc: SSAValue) -> SSAValue:
+                blocks = ((place, length), (other, extent))
+                rows, columns = blocks[::-1] if sizes.columns_outside else blocks
+                return body(indices, rows, columns, acc)
+
+            return _over_blocks(emitter, inner[0], inner[1], acc, at, inner[2])
+
+        return _over_blocks(emitter, outer[0], outer[1], carried, inside, outer[2])
 
     value = _batch_loops(emitter, batch, emitter.empty((*batch, full_m, full_n), element), planes)
     shape = (*batch, m, n)

@@ -84,7 +84,7 @@ class TileNPUKernelToSchedule(ModulePass):
         call = call_of(kernel)
         if call is None or _is_empty(call):
             return
-        sizes = self._sizes(call, manifest)
+        sizes = self.sizes(call, manifest)
         operands = list(kernel.operands)
         value: SSAValue | None = None
         kind = call.family.kind
@@ -99,14 +99,17 @@ class TileNPUKernelToSchedule(ModulePass):
             if window is not None:
                 value = emit_window(window, call, operands, emitter)
         else:
-            # Kernels of a manifest find tensors tile by tile, a batch never sharing a tile.
-            rows = call.result.get_shape()[-2:-1]
-            mergeable = manifest is None or not rows or rows[0] % sizes.m == 0
-            value = _emit_parallel(call, operands, sizes, emitter, mergeable)
+            value = _emit_parallel(call, operands, sizes, emitter, self.merges(call, manifest))
         if value is not None:
             emitter.finish(kernel, value)
 
-    def _sizes(self, call: KernelCall, manifest: Manifest | None) -> TileSizes:
+    def merges(self, call: KernelCall, manifest: Manifest | None) -> bool:
+        """Whether leading dimensions may become rows. Kernels of a manifest find tensors tile by
+        tile, a batch never sharing a tile."""
+        rows = call.result.get_shape()[-2:-1]
+        return manifest is None or not rows or rows[0] % self.sizes(call, manifest).m == 0
+
+    def sizes(self, call: KernelCall, manifest: Manifest | None) -> TileSizes:
         """Tile sizes of the kernel's entry in the manifest, or the pass's own."""
         shape = self.tile
         if manifest is not None and (entry := manifest.find(call.symbol)) is not None:

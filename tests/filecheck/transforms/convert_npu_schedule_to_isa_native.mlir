@@ -1,6 +1,6 @@
 // RUN: tilewright opt --split-input-file %s -p "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0}" | filecheck %s
 
-// Every address role is bound to its tile: A at 0 and 1024, B at 2048 and 3072, C at 4096. The
+// Kernels of a manifest joined as its documents do it. Every address role is bound to its tile: A at 0 and 1024, B at 2048 and 3072, C at 4096. The
 // first launch of the chain stores nothing.
 
 // CHECK-LABEL: @chain
@@ -37,26 +37,13 @@ func.func @chain(%a: tensor<32x64xf8E4M3FN>, %b: tensor<64x32xf8E4M3FN>) -> tens
 
 // -----
 
-// Loops are walked, and results land in place: the second tile of the sum is at 8192 + 2048.
+// A value between two kernels has a region of its own.
 
-// CHECK-LABEL: @loop
-// CHECK:         npu_isa.buffer "temp2" at 8192 size 4096
-// CHECK:         npu_isa.native_inst "lui" {rd = 3, imm = 2}
-// CHECK-NEXT:    npu_isa.native_inst "addi" {rd = 3, rs1 = 3, imm = 0}
-// CHECK:         npu_isa.native_inst "lui" {rd = 3, imm = 3}
-// CHECK-NEXT:    npu_isa.native_inst "addi" {rd = 3, rs1 = 3, imm = -2048}
-// CHECK-NOT:     scf.for
-func.func @loop(%a: tensor<64x32xbf16>, %b: tensor<64x32xbf16>) -> tensor<64x32xbf16> {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %init = tensor.empty() : tensor<64x32xbf16>
-  %r = scf.for %i = %c0 to %c64 step %c32 iter_args(%acc = %init) -> (tensor<64x32xbf16>) {
-    %x = tensor.extract_slice %a[%i, 0] [32, 32] [1, 1] : tensor<64x32xbf16> to tensor<32x32xbf16>
-    %y = tensor.extract_slice %b[%i, 0] [32, 32] [1, 1] : tensor<64x32xbf16> to tensor<32x32xbf16>
-    %s = npu_schedule.ukernel_launch "npu_uk_elementwise_add"(%x, %y) : tensor<32x32xbf16>, tensor<32x32xbf16> -> tensor<32x32xbf16>
-    %n = tensor.insert_slice %s into %acc[%i, 0] [32, 32] [1, 1] : tensor<32x32xbf16> into tensor<64x32xbf16>
-    scf.yield %n : tensor<64x32xbf16>
-  }
-  return %r : tensor<64x32xbf16>
+// CHECK-LABEL: @between
+// CHECK:         npu_isa.buffer "temp2" at 4096 size 2048 {layout = "bf16_split_halves", role = "temporary"}
+// CHECK-NEXT:    npu_isa.buffer "temp3" at 6144 size 2048 {layout = "bf16_split_halves", role = "output"}
+func.func @between(%a: tensor<32x32xbf16>, %b: tensor<32x32xbf16>) -> tensor<32x32xbf16> {
+  %s = npu_schedule.ukernel_launch "npu_uk_elementwise_add"(%a, %b) : tensor<32x32xbf16>, tensor<32x32xbf16> -> tensor<32x32xbf16>
+  %r = npu_schedule.ukernel_launch "npu_uk_silu"(%s) : tensor<32x32xbf16> -> tensor<32x32xbf16>
+  return %r : tensor<32x32xbf16>
 }

@@ -25,6 +25,9 @@ FAMILY = Family(
     },
     dialects={"npu_isa": f"{_HERE}.dialect.npu_isa:NPUIsa"},
     passes={
+        "tile-npu-kernel-for-atlas": (
+            f"{_HERE}.passes.tile_npu_kernel_for_atlas:TileNPUKernelForAtlas"
+        ),
         "convert-npu-schedule-to-isa": (
             f"{_HERE}.passes.convert_npu_schedule_to_isa:ConvertNPUScheduleToISA"
         ),

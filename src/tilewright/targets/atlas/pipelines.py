@@ -16,16 +16,21 @@ PIPELINES: dict[str, list[str]] = {
         "cse",
         "npu-verify-ukernel-symbols",
     ],
-    # The same down to real machine instructions of the first Atlas machine.
-    "atlas-v0-native": [
-        "unwrap-iree",
-        "canonicalize",
-        "convert-linalg-to-npu-kernel",
-        "tile-npu-kernel-to-schedule{kernel-manifest=atlas-v0}",
-        "convert-npu-kernel-to-schedule",
-        "canonicalize",
-        "convert-npu-schedule-to-isa{kernel-manifest=atlas-v0 memory-plan=auto}",
-    ],
+    # The same down to scheduled code, by the code generator of models and kernels.
+    **{
+        f"{target}-native": [
+            "unwrap-iree",
+            "canonicalize",
+            "convert-linalg-to-npu-kernel",
+            "npu-verify-ukernel-symbols",
+            f"tile-npu-kernel-for-atlas{{target={target}}}",
+            "convert-npu-kernel-to-schedule",
+            "canonicalize",
+            "cse",
+            f"convert-npu-schedule-to-isa{{target={target}}}",
+        ]
+        for target in ("atlas-v0", "atlas-v1")
+    },
     # The same down to the abstract instruction stream, with planned addresses.
     "atlas-abstract": [
         "unwrap-iree",

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from random_loops import ANY_GAIN, random_loop
 
-from tilewright.targets.atlas.codegen import modulo_emit, modulo_schedule, straight_loop
+from tilewright.targets.atlas.codegen import loop_shifting, shifted_loop, straight_loop
 from tilewright.targets.atlas.codegen.check_shift import wrong_shift
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
-from tilewright.targets.atlas.codegen.modulo_emit import Choice
+from tilewright.targets.atlas.codegen.shifted_loop import Choice
 from tilewright.targets.atlas.codegen.virtual import Code
 from tilewright.targets.atlas.program import Instruction
 
@@ -31,7 +31,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list:
         rows.append((arguments, found))
         return found or "the next one"
 
-    monkeypatch.setattr(modulo_emit, "wrong_shift", noted)
+    monkeypatch.setattr(shifted_loop, "wrong_shift", noted)
     monkeypatch.setattr(straight_loop, "overlapped", lambda *_: None)
     return rows
 
@@ -87,7 +87,7 @@ def test_shifted_loops_are_right_and_broken_ones_are_found(profile, seed, judged
 @pytest.mark.parametrize("seed", range(4))
 def test_a_cut_that_forgets_a_pointer_step_is_found(where, seed, judged, monkeypatch):
     """The step is missing before the piece is scheduled: what comes out is consistent in itself."""
-    cut, forgotten = modulo_schedule._Cutter.cut, []
+    cut, forgotten = loop_shifting._Cutter.cut, []
 
     def forgetful(self, chosen):
         shift = cut(self, chosen)
@@ -99,11 +99,11 @@ def test_a_cut_that_forgets_a_pointer_step_is_found(where, seed, judged, monkeyp
                 rows = [*code.ops[:k], *code.ops[k + 1 :]]
                 less.ops = [replace(row, order=n) for n, row in enumerate(rows)]
                 forgotten.append(shift)
-                monkeypatch.setattr(modulo_emit, "interleaved", lambda kernel, *_: kernel)
+                monkeypatch.setattr(shifted_loop, "interleaved", lambda kernel, *_: kernel)
                 return replace(shift, **{where: less})
         return shift
 
-    monkeypatch.setattr(modulo_schedule._Cutter, "cut", forgetful)
+    monkeypatch.setattr(loop_shifting._Cutter, "cut", forgetful)
     random_loop("atlas-v1", seed, 5).compile(gain=ANY_GAIN)
     assert forgotten and len(judged) == len(forgotten)
     assert all(found for _, found in judged)
@@ -133,7 +133,7 @@ def test_a_wrong_shift_is_not_taken(monkeypatch):
     routine = random_loop("atlas-v1", 3, 6)
     routine.compile(gain=ANY_GAIN)
     assert routine.intervals[0].stages == 2
-    monkeypatch.setattr(modulo_emit, "wrong_shift", lambda *_: "an address")
+    monkeypatch.setattr(shifted_loop, "wrong_shift", lambda *_: "an address")
     routine = random_loop("atlas-v1", 3, 6)
     routine.compile(gain=ANY_GAIN)
     assert routine.intervals[0].stages == 1

@@ -18,7 +18,7 @@ from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting
 from tilewright.targets.atlas.codegen.virtual import Code, Op
 
 if TYPE_CHECKING:
-    from tilewright.targets.atlas.codegen.modulo_emit import Choice
+    from tilewright.targets.atlas.codegen.shifted_loop import Choice
 
 BRANCH = 2  # ticks of the counter and the branch at the end of a pass
 

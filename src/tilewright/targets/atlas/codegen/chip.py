@@ -9,13 +9,13 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.nest import (
-    ROUND,
+    LAYER,
     Affine,
-    Park,
     Pieces,
     Read,
-    Slot,
-    Unpark,
+    Reload,
+    Spill,
+    SpillSlot,
     Value,
     Variable,
     Write,
@@ -24,9 +24,9 @@ from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.virtual import (
     CHANGING,
-    MEETING,
     REGISTER_BYTES,
     RESIDENT,
+    WAW,
     Code,
     Place,
     Register,
@@ -96,7 +96,7 @@ class Chip:
         self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
         # Pointers that follow loop variables; those of results may lag behind.
         self.bases: dict[tuple[tuple[tuple[Variable, int], ...], bool], Register] = {}
-        self.slots: dict[Slot, int] = {}
+        self.slots: dict[SpillSlot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
 
     def pooled(self, index: int) -> int:
@@ -138,12 +138,12 @@ class Chip:
         code.source = write.source
         tiles.store(tile, self.resident(write.offset, write.changing), write.bytes)
 
-    def park(self, code: Code, tiles: Tiles, values: dict, s: Park | Unpark) -> None:
+    def park(self, code: Code, tiles: Tiles, values: dict, s: Spill | Reload) -> None:
         """Tiles that wait in VMEM."""
         code.source = s.source
         if s.slot not in self.slots:
             self.slots[s.slot] = self.allocate(s.slot.bytes, source=s.source)
-        if isinstance(s, Park):
+        if isinstance(s, Spill):
             tiles.store(values[s.value], self.slots[s.slot])
         else:
             values[s.result] = tiles.load(self.slots[s.slot], s.result.dtype)
@@ -157,17 +157,17 @@ class Chip:
         if (terms, result) not in self.bases:
             pointer = self.routine.pointer(0)
             self.bases[terms, result] = pointer
-            if any(variable is ROUND for variable, _ in terms):
-                self.routine.by_round.add(pointer)
+            if any(variable is LAYER for variable, _ in terms):
+                self.routine.by_layer.add(pointer)
         return self.bases[terms, result]
 
-    def dram(self, offset: Affine, meeting: bool = False, result: bool = False) -> int | Place:
-        """An address in DRAM; meeting: of a result that may be written over others; result: of
+    def dram(self, offset: Affine, ordered: bool = False, result: bool = False) -> int | Place:
+        """An address in DRAM; ordered: of a result that may be written over others; result: of
         one that leaves late in other iterations."""
-        if not offset.terms and not meeting:
+        if not offset.terms and not ordered:
             return offset.constant
         base = self.base(offset.terms, result)
-        return Place(base, f"{MEETING if meeting else 'dram'} {id(base)}", offset.constant)
+        return Place(base, f"{WAW if ordered else 'dram'} {id(base)}", offset.constant)
 
     def step_bases(self, code: Code, variable: Variable, times: int = 1) -> None:
         """Move every pointer that follows the variable by one step."""

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
+from tilewright.targets.atlas.codegen.loop_distribution import distributed, ranges
 from tilewright.targets.atlas.codegen.lower_nest import (
     SHARES,
     Area,
@@ -21,7 +22,6 @@ from tilewright.targets.atlas.codegen.lower_nest import (
 from tilewright.targets.atlas.codegen.nest import Read
 from tilewright.targets.atlas.codegen.padding import without_padding
 from tilewright.targets.atlas.codegen.routine import Routine
-from tilewright.targets.atlas.codegen.stages import ranges, stages
 from tilewright.targets.atlas.codegen.tables import Table, made_on_chip
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program, joined
@@ -200,7 +200,7 @@ def lowered(
             statements, tables, area = made_on_chip(statements, data, profile, area)
             read = [place for s in statements for place in ranges(s, Read)]
             data = [row for row in data if _is_read(row, read)]
-        parts, used = stages(statements, end)
+        parts, used = distributed(statements, end)
         end += used
         for part in parts:
             pool = ConstantPool(end)

@@ -15,11 +15,10 @@ from typing import Any
 from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind
 
-MAX_NODES = 120
-WORK = 4.0  # deterministic time of the solver, the same on every machine
 TENSOR_REGISTERS = 64
 SLOTS = 2
 CHANNELS = 8
@@ -42,15 +41,15 @@ class Exact:
         return self.finish == self.bound
 
 
-def solve(code: Code, finish: int, hint: list[int], work: float = WORK) -> Exact | None:
+def solve(code: Code, finish: int, hint: list[int]) -> Exact | None:
     """Look for a schedule that finishes before `finish`; None where the code is too long or
     repeats transfers."""
     if any(op.site is not None for op in code.ops):
         return None
     nodes = build(code)
-    if not 0 < len(nodes) <= MAX_NODES:
+    if not 0 < len(nodes) <= TUNING.solver_instructions:
         return None
-    return _Model(code, nodes, finish, hint).solve(work)
+    return _Model(code, nodes, finish, hint).solve(TUNING.solver_work)
 
 
 def _making(node: Node) -> int:

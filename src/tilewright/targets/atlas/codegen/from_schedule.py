@@ -31,17 +31,17 @@ from tilewright.dialects.xdsl_api import (
     tensor,
 )
 from tilewright.targets.atlas.codegen.nest import (
-    ROUND,
+    LAYER,
     Affine,
     Carried,
     Compute,
     For,
-    Park,
     Pieces,
     Read,
-    Slot,
+    Reload,
+    Spill,
+    SpillSlot,
     Statement,
-    Unpark,
     Value,
     Variable,
     Write,
@@ -160,7 +160,7 @@ class _Reader:
             sizes[-2] = 1
         constant, terms = placed.base, dict[Variable, int]()
         if placed.rounds:
-            terms[ROUND] = 1
+            terms[LAYER] = 1
         for offset, size, stride, unit in zip(static, sizes, strides, units, strict=True):
             if size not in (1, unit):
                 raise error_at(op, "TW1462", f"a slice of {size} elements is not a tile")
@@ -273,9 +273,9 @@ class _Reader:
                 del self.accumulators[slot]
                 self._compute(BODIES["matmul_pop"], (chained,), result, family, op)
         elif "tilewright.park" in op.attributes:
-            place = Slot({"fp8": 1024, "bf16": 2048}[result.dtype], lasting=True)
-            self.rows.append(Park(inputs[0], place, _line(op)))
-            self.rows.append(Unpark(result, place, _line(op)))
+            place = SpillSlot({"fp8": 1024, "bf16": 2048}[result.dtype], lasting=True)
+            self.rows.append(Spill(inputs[0], place, _line(op)))
+            self.rows.append(Reload(result, place, _line(op)))
         elif family == "matmul_acc_first":
             self.accumulators[slot] = Value("acc")
             body = launch_body(family, values)

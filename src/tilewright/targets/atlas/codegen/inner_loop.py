@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.targets.atlas.codegen.chip import Chip, Run
-from tilewright.targets.atlas.codegen.meeting import meeting
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
+from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
-    Park,
     Pieces,
     Read,
-    Unpark,
+    Reload,
+    Spill,
     Value,
     Variable,
     Write,
@@ -22,18 +21,11 @@ from tilewright.targets.atlas.codegen.nest import (
 )
 from tilewright.targets.atlas.codegen.routine import Loop
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site
+from tilewright.targets.atlas.codegen.waw_dependences import waw_dependent
 from tilewright.targets.atlas.isa import Kind
 from tilewright.tile.bodies import BODIES
-
-LONG = 300  # statements of a body; shorter ones save a scalar register
-DEFERRED = 2  # stores of an iteration that may still run in the next
-WASTE = 0.012  # share of a loop's transfers that is worth a second copy of its body
-DRAINS = 20  # times the longest operation that such loads take at least
-LAST_OPS = 900  # longest body for that
-AROUND_OPS = 2000  # and for a last iteration that loads ahead for the loop around
-EXPOSED = 0.03  # share of a loop's time in which its first loads would keep everything waiting
-SPARE = 16 * 1024  # VMEM left for tiles that wait between uses
 
 
 @dataclass
@@ -60,9 +52,9 @@ class InnerLoop:
         self.fixed, self.moving = chip.runs(fixed, apart=True), chip.runs(moving, apart=True)
         self.where = {id(r): run for run in [*self.fixed, *self.moving] for r in run.reads}
         self.writes = [s for s in loop.body if isinstance(s, Write) and not s.on_chip]
-        self.meeting = meeting(self.writes, self.variable)
+        self.ordered = waw_dependent(self.writes, self.variable)
         # Results of long bodies may leave when the next iteration is well under way.
-        self.lags = len(loop.body) > LONG
+        self.lags = len(loop.body) > TUNING.lagging_body
         self.places: dict[int, int | Place] = {}  # run -> where its bytes are
         self.spread: set[int] = set()  # reads of rows that lie there as whole tiles
         self.constants: dict[float, Tile] = {}
@@ -145,7 +137,7 @@ class InnerLoop:
         ahead = {id(read) for region in regions for read in region.reads}
         others = [run for run in self.fixed if not any(id(read) in ahead for read in run.reads)]
         rest = sum(r.bytes for r in [*others, *self.moving, *self.moving, *self.writes])
-        if self.at.top + 2 * half + rest + SPARE > self.at.ceiling:
+        if self.at.top + 2 * half + rest + TUNING.spill_bytes > self.at.ceiling:
             return None
         return _Ahead(self, regions, half)
 
@@ -172,7 +164,7 @@ class InnerLoop:
         for write in reversed(self.writes):
             pieces = _pieces(write)
             long = any(count > limit for _, count in pieces)
-            if long or id(write) in self.meeting or number + len(pieces) > DEFERRED:
+            if long or id(write) in self.ordered or number + len(pieces) > TUNING.deferred_stores:
                 continue
             buffer = self.at.allocate(write.bytes, source=write.source)
             sites[id(write)] = []
@@ -188,13 +180,15 @@ class InnerLoop:
         """Whether the engine would be busy for long with loads of the last iteration that nobody
         reads, so that this iteration is worth code of its own."""
         trips, ticks = self.variable.trips, self.at.profile.dma.ticks
-        if trips < 3 or not self.moving or len(body.ops) > LAST_OPS:
+        if trips < 3 or not self.moving or len(body.ops) > TUNING.last_body_ops:
             return False
         loads = sum(ticks(run.bytes) for run in self.moving)
         stores = sum(ticks(write.bytes) for write in self.writes)
         # After the loop the machine drains before the last iteration starts.
         drain = max(timing.latency for timing in self.at.profile.timing.values())
-        much = loads > max(DRAINS * drain, WASTE * trips * (loads + stores))
+        much = loads > max(
+            TUNING.wasted_drains * drain, TUNING.wasted_loads * trips * (loads + stores)
+        )
         return much and lower_bound(body).cause == "DMA"
 
     def _leaves_memory(self) -> bool:
@@ -219,10 +213,10 @@ class InnerLoop:
         around comes to this loop again; nothing if that is not worth code of its own."""
         if self.outer is None or self.outer.variable.trips < 2 or self.variable.trips < 2:
             return {}
-        if any(run.pieces for run in self.moving) or len(body.ops) > AROUND_OPS:
+        if any(run.pieces for run in self.moving) or len(body.ops) > TUNING.around_body_ops:
             return {}
         loads = sum(self.at.profile.dma.ticks(run.bytes) for run in self.moving)
-        if loads < EXPOSED * self.variable.trips * lower_bound(body).ticks:
+        if loads < TUNING.exposed_loads * self.variable.trips * lower_bound(body).ticks:
             return {}
         if any(self._lowest(run, self.outer.variable) < 0 for run in self.moving):
             return {}
@@ -251,7 +245,7 @@ class InnerLoop:
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
-            elif isinstance(s, Park | Unpark):
+            elif isinstance(s, Spill | Reload):
                 self.at.park(code, tiles, values, s)
             elif isinstance(s, Write) and s.on_chip:
                 self.at.store_resident(code, tiles, values[s.value], s)
@@ -289,7 +283,7 @@ class InnerLoop:
             for at, count in _pieces(write):
                 # The pointer that the iterations before have moved.
                 target = self.at.dram(
-                    write.offset.shifted(at), id(write) in self.meeting, bool(sites) and self.lags
+                    write.offset.shifted(at), id(write) in self.ordered, bool(sites) and self.lags
                 )
                 code.dma_store(target, buffer + at, count)
             return

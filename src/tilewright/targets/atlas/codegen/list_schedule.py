@@ -16,15 +16,13 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import Constants
 from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
-from tilewright.targets.atlas.codegen.places import HOARD, Places
+from tilewright.targets.atlas.codegen.register_allocation import RegisterAllocator
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
 
 FAR = 1 << 62
-HASTE = 12  # ticks before the engine is free in which the next transfer is made ready
-SPARE_CHANNELS = 3  # left to others by transfers that nothing here waits for
-WINDOW = 96  # instructions looked at for each issue, the first in program order
 # Tensor registers left free by work that runs further ahead than so many instructions.
 RESERVES = ((0, 0), (16, 128), (16, 32), (16, 0), (32, 0), (64, 0))
 
@@ -61,7 +59,7 @@ class Schedule:
     finish: int
     dma_busy: int
     dispatched: list[tuple[Node, int, int]]
-    places: Places
+    places: RegisterAllocator
 
 
 def schedule(
@@ -131,7 +129,9 @@ class _Scheduler:
         self.dma_busy = 0
         self.channel_of: dict[int, int] = {}
         self.free_channels = list(setting.channels)
-        self.places = Places([[r for r, *_ in n.rows] for n in self.nodes], setting.carried)
+        self.places = RegisterAllocator(
+            [[r for r, *_ in n.rows] for n in self.nodes], setting.carried
+        )
         self.work_left = sum(not _is_closing_wait(node) for node in self.nodes)
         self.addresses: dict[Register, int] = {}
         self.address_free: dict[Register, int] = {}
@@ -151,7 +151,7 @@ class _Scheduler:
         heapq.heapify(later_on)
         left = len(self.nodes)
         while left:
-            while later_on and len(ready) < WINDOW:
+            while later_on and len(ready) < TUNING.window_instructions:
                 ready.append(self.nodes[heapq.heappop(later_on)[1]])
             self.places.release(self.tick)
             chosen, soonest = self._choose(ready)
@@ -223,8 +223,8 @@ class _Scheduler:
         if timing.unit == "DMA":
             if self.setting.idle:
                 # No hurry while the engine is busy: something more urgent may come up.
-                tick = max(tick, self.dma_last - HASTE)
-            spare = SPARE_CHANNELS if self._is_prefetch(node) else 0
+                tick = max(tick, self.dma_last - TUNING.transfer_haste)
+            spare = TUNING.spare_channels if self._is_prefetch(node) else 0
             room = len(self.free_channels) > spare and self.constants.can_hold()
             return tick if room else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
@@ -268,7 +268,7 @@ class _Scheduler:
                 return False  # one after the other, or all wait for a last register
             others = [n for n, _ in later.before if self.dispatch[n.index] < 0]
             ready = all(n.unit == "SCALAR" for n in others)
-            spare = SPARE_CHANNELS if self._is_prefetch(later) else 0
+            spare = TUNING.spare_channels if self._is_prefetch(later) else 0
             free = len(self.free_channels) > spare
             if not ready or self.earliest[later.index] > self.tick or not free:
                 return False
@@ -286,7 +286,7 @@ class _Scheduler:
         if ahead <= 0:
             return 0
         reserve = self.reserve if ahead > self.near else 0
-        return max(reserve, HOARD if load else 0)
+        return max(reserve, TUNING.result_registers if load else 0)
 
     def _clear_of_readers(self, register: Register, node: Node, first: int, count: int) -> int:
         """After every access of the same parts in flight, reads included."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from tilewright.targets.atlas.codegen.graph import Node
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
-from tilewright.targets.atlas.codegen.modulo_schedule import aged, moving
+from tilewright.targets.atlas.codegen.loop_shifting import aged, moving
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Range, Register
 from tilewright.targets.atlas.isa import Kind
 
 LATER = 1 << 10  # turn of the next iteration
-ADDRESSES = 16  # ticks from one transfer to the next, in which its addresses are made
 
 
 @dataclass(eq=False, slots=True)
@@ -97,7 +97,7 @@ class _Builder:
         op, timing = node.op, self.profile.timing_of(node.op.opcode)
         if op.opcode.timing == "dma_transfer":
             ticks = self.profile.dma.ticks(op.bytes)
-            return Step(node, index, tick, max(ticks, ADDRESSES), ticks)
+            return Step(node, index, tick, max(ticks, TUNING.transfer_addresses), ticks)
         step = Step(node, index, tick, timing.interval, timing.latency)
         made = [r for r, _, _, _, writes in node.rows if writes and not r.carried]
         readers = (row for later, _ in node.after for row in later.rows)
@@ -189,7 +189,7 @@ def _is_active(step: Step) -> bool:
 
 
 def _meet(a: Step, b: Step, ranges: tuple[Range, ...], others: tuple[Range, ...]) -> str | None:
-    """Whether two accesses meet, in "vmem" or "dram"."""
+    """Whether two accesses overlap, in "vmem" or "dram"."""
     found = None
     channels = a.node.op.opcode.has_channel, b.node.op.opcode.has_channel
     for x in ranges:

@@ -13,14 +13,13 @@ from typing import Any
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.chip import Area, Chip, ConstantPool, VmemExceeded
 from tilewright.targets.atlas.codegen.inner_loop import InnerLoop, Outer
-from tilewright.targets.atlas.codegen.meeting import meeting
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
-    Park,
     Read,
+    Reload,
+    Spill,
     Statement,
-    Unpark,
     Value,
     Variable,
     Write,
@@ -30,24 +29,27 @@ from tilewright.targets.atlas.codegen.nest import (
     unrolled,
     without_idle_slots,
 )
-from tilewright.targets.atlas.codegen.residency import ROOM, WAITING, lasting_slots, resident
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
+from tilewright.targets.atlas.codegen.spilling import lasting_slots, with_spills
 from tilewright.targets.atlas.codegen.tables import Table, make_tables
 from tilewright.targets.atlas.codegen.tiles import Tile
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import (
     REGISTER_BYTES,
     WINDOW,
     Code,
     OutOfReach,
 )
+from tilewright.targets.atlas.codegen.waw_dependences import waw_dependent
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.bodies import BODIES
 
-STRAIGHT = 1500  # instructions up to which everything is written out
-BODY = 3000  # longest loop body
-FEW = 8192  # bytes; up to here straight code loads register by register
-SHARES = (1, 4, 16, STRAIGHT)  # how much shorter bodies may get where VMEM is small
-KEPT = 24  # tensor registers that loaded tiles may keep in straight code
+SHARES = (
+    1,
+    4,
+    16,
+    TUNING.straight_instructions,
+)  # how much shorter bodies may get where VMEM is small
 
 
 def lower(
@@ -100,7 +102,11 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
         elif statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
             around = size_of(statements)
-            short = whole * share <= STRAIGHT if top else around * share <= BODY
+            short = (
+                whole * share <= TUNING.straight_instructions
+                if top
+                else around * share <= TUNING.body_instructions
+            )
             statement.unroll = not inner_stays and short
 
 
@@ -109,8 +115,9 @@ class _Lowering(Chip):
 
     def run(self, statements: list[Statement], tables: dict[int, Table]) -> Routine:
         # Where loading takes the vector unit's time, tiles wait in registers as long as they can.
-        waiting = ROOM if self.profile.timing["tensor_load"].unit == "VPU" else WAITING
-        statements = resident(unrolled(statements), ROOM, waiting)
+        on_vector = self.profile.timing["tensor_load"].unit == "VPU"
+        waiting = TUNING.live_registers if on_vector else TUNING.waiting_registers
+        statements = with_spills(unrolled(statements), TUNING.live_registers, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)
         self._sequence(statements, [], self.routine.items)
@@ -180,10 +187,10 @@ class _Lowering(Chip):
         registers = sum(run.bytes for run in runs) // REGISTER_BYTES
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
         loaded: dict[Any, Tile] = {}
-        keeps = on_vector and registers <= KEPT
+        keeps = on_vector and registers <= TUNING.kept_registers
         writes = [s for s in statements if isinstance(s, Write) and not s.on_chip]
         last_write = writes[-1] if writes else None
-        met = meeting(writes, None)
+        ordered = waw_dependent(writes, None)
         started: set[int] = set()
         for s in statements:
             if isinstance(s, Read) and s.on_chip:
@@ -195,7 +202,7 @@ class _Lowering(Chip):
                     code.source = s.source
                     if run.blank:
                         self.clear(code, run.buffer, run.bytes)
-                    cut = run is runs[-1] or total <= FEW
+                    cut = run is runs[-1] or total <= TUNING.few_bytes
                     self.load(code, run, run.buffer, piece=REGISTER_BYTES if cut else 0)
                 key = (id(run), s.offset.constant, s.row)
                 if keeps and key in loaded:
@@ -206,7 +213,7 @@ class _Lowering(Chip):
             elif isinstance(s, Compute):
                 code.source = s.source
                 emit_compute(tiles, s, values)
-            elif isinstance(s, Park | Unpark):
+            elif isinstance(s, Spill | Reload):
                 self.park(code, tiles, values, s)
             elif isinstance(s, Write) and s.on_chip:
                 self.store_resident(code, tiles, values[s.value], s)
@@ -219,7 +226,7 @@ class _Lowering(Chip):
                 piece = REGISTER_BYTES if s is last_write else s.bytes
                 pieces = s.pieces or tuple((at, piece) for at in range(0, s.bytes, piece))
                 for at, count in pieces:
-                    target = self.dram(s.offset.shifted(at), id(s) in met)
+                    target = self.dram(s.offset.shifted(at), id(s) in ordered)
                     code.dma_store(target, buffer + at, count)
         return code
 

@@ -17,28 +17,23 @@ from tilewright.targets.atlas.codegen.check_overlap import wrong_access
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting
 from tilewright.targets.atlas.codegen.loop_addresses import Addresses, addresses
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step, loop_graph
+from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.modulo_pack import can_pack
 from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
 from tilewright.targets.atlas.codegen.modulo_registers import assign
-from tilewright.targets.atlas.codegen.modulo_scalars import AHEAD, NoRoom, Row, Scalars
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.modulo_table import meet
+from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
+from tilewright.targets.atlas.codegen.modulo_scalars import NoRoom, Row, Scalars
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind, Operand
 from tilewright.targets.atlas.program import Instruction
 
-CHANNELS = 4  # for transfers of one iteration; each keeps scalar registers until its wait
-HEAD = 40  # ticks at the start for scalar instructions
 STEPS = (0, 0.5, 1, 1.5, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24, 30, 40, 55)  # percent over the bound
 USUAL = (Way(0, False), Way(400, True), Way(0, True), Way(400, False), Way(1600, True))
 PACKED = tuple(
     Way(400, aligned, True, early) for early in (False, True) for aligned in (True, False)
 )
-WORK = 100_000  # ticks tried for one loop, in all
 FEWEST_TRIPS = 3
-ATTEMPTS = 12  # with longer times in slots
-MAX_STEPS = 3000  # longer bodies stay as they are
-PATIENCE = 600  # ticks by which a wait comes later than its transfer should take
 
 
 @dataclass
@@ -80,7 +75,7 @@ def overlapped(
     if found is None or trips < FEWEST_TRIPS:
         return None
     graph = loop_graph(body, plain)
-    if len(graph.steps) > MAX_STEPS:
+    if len(graph.steps) > TUNING.modulo_steps:
         return None
     intervals = [int(bound * (1 + percent / 100)) + 1 for percent in STEPS]
     intervals = [interval for interval in intervals if interval < limit]
@@ -102,7 +97,7 @@ class _Search:
     trips: int
 
     def run(self, intervals: list[int], ways: tuple[Way, ...]) -> Overlapped | None:
-        self.graph.work = WORK
+        self.graph.work = TUNING.modulo_work
         best, low, high = None, 0, len(intervals)
         while low < high:  # from the longest down: most that fails, fails there
             middle = (low + high) // 2 if best is not None else high - 1
@@ -125,7 +120,7 @@ class _Search:
             placement = self._placed(interval, way)
             if placement is None:
                 continue
-            channels = self.setting.channels[-CHANNELS:]
+            channels = self.setting.channels[-TUNING.modulo_channels :]
             loop = _Assembly(placement, self.found, self.setting, channels).loop()
             if loop is not None and loop.stages <= self.trips and self._is_right(loop):
                 loops.append(loop)
@@ -140,7 +135,7 @@ class _Search:
     def _placed(self, interval: int, way: Way) -> Placement | None:
         """The steps at their ticks; slots that turn out too short are tried longer."""
         usual = None
-        for _ in range(ATTEMPTS):
+        for _ in range(TUNING.modulo_attempts):
             placement = Placement(self.graph, interval, way, usual)
             before = dict(placement.usual)
             if placement.run():
@@ -210,7 +205,7 @@ class _Assembly:
     def _rotate(self) -> bool:
         """Let the iteration start so that a pass ends with idle ticks."""
         at, issue = self.placement.at, self.placement.issue
-        first = HEAD - min(at.values())
+        first = TUNING.modulo_head - min(at.values())
         for shift in range(first, first + self.interval):
             ticks = range(self.interval - self.closing - shift, self.interval - shift)
             if all(issue.is_free(tick) for tick in ticks):
@@ -234,7 +229,7 @@ class _Assembly:
         for wait in sorted(steps, key=lambda s: self._flight(s)):
             span = self._flight(wait)
             for channel, others in self.taken.items():
-                if not any(meet(span, other, self.interval) for other in others):
+                if not any(overlaps(span, other, self.interval) for other in others):
                     others.append(span)
                     self.channel[wait] = self.channel[self._transfer(wait)] = channel
                     break
@@ -260,7 +255,13 @@ class _Assembly:
             others = self.taken[self.channel[step]]
             others.remove((start, now))
             free = [now + (other - now) % self.interval - 1 for other, _ in others]
-            latest = min(now + PATIENCE, start + self.interval - AHEAD, end, *ends, *free)
+            latest = min(
+                now + TUNING.wait_patience,
+                start + self.interval - TUNING.pointer_ahead,
+                end,
+                *ends,
+                *free,
+            )
             tick = next((t for t in range(latest, at[step], -1) if issue.is_free(t)), None)
             if tick is not None:
                 issue.drop(at[step])

@@ -10,13 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.codegen.modulo_place import Placement
-
-AHEAD = 4  # steps of a unit that may change places
 
 
 def can_pack(graph: LoopGraph) -> bool:
@@ -67,7 +66,9 @@ class _Products:
     def run(self) -> bool:
         while any(self.queues.values()):
             for unit in sorted(self.queues, key=lambda u: self.done[u]):
-                found = [(self._tick(s), k) for k, s in enumerate(self.queues[unit][:AHEAD])]
+                found = [
+                    (self._tick(s), k) for k, s in enumerate(self.queues[unit][: TUNING.pack_ahead])
+                ]
                 ready = [(tick, k) for tick, k in found if tick is not None]
                 if ready:
                     tick, k = min(ready)

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 
 from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
 from tilewright.targets.atlas.codegen.modulo_pack import pack_products, place_loads
-from tilewright.targets.atlas.codegen.modulo_table import Issue, Line, meet
+from tilewright.targets.atlas.codegen.modulo_reservation_table import (
+    IssueReservations,
+    UnitReservations,
+    overlaps,
+)
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind, Opcode
-
-TIGHT = 0.6  # share of the interval from which a unit's idle ticks are kept in useful lengths
-PATIENCE = 300  # ticks a value waits for a slot that others use already
-LONGER = 1.02  # times a slot was taken in vain, for the next attempt
-LEAD = 400  # ticks by which weights may come before their product
-TRIES = 400  # ticks at which a step is tried before its loads
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ class Placement:
             self.order = sorted(graph.steps, key=lambda s: (s.node.op.order, s.index))
         self.behind = 0  # ticks by which steps come later than in the plain schedule
         self.distances = graph.distances
-        self.issue = Issue(interval)
-        self.lines: dict[str, Line] = {}
+        self.issue = IssueReservations(interval)
+        self.lines: dict[str, UnitReservations] = {}
         self.grain: dict[str, int] = {}
         self.at: dict[Step, int] = {}
         # Readers of each tensor register, and who is in which slot from when to when.
@@ -83,9 +82,11 @@ class Placement:
             if step.unit != "DECODE":
                 lengths[step.unit].append(step.busy)
         for unit, ticks in lengths.items():
-            self.lines[unit] = Line(self.interval)
+            self.lines[unit] = UnitReservations(self.interval)
             usual = max(sorted(set(ticks)), key=ticks.count)
-            tight = sum(ticks) >= TIGHT * self.interval and (unit != "DMA" or self.way.packed)
+            tight = sum(ticks) >= TUNING.tight_share * self.interval and (
+                unit != "DMA" or self.way.packed
+            )
             self.grain[unit] = usual if aligned and tight else 0
 
     def _slot_times(self) -> dict[Register, int]:
@@ -113,7 +114,7 @@ class Placement:
                 self.short = {}
                 if not self._place(step):
                     for register, length in self.short.items():
-                        self.usual[register] = min(int(length * LONGER), self.interval)
+                        self.usual[register] = min(int(length * TUNING.slot_growth), self.interval)
                     return False
         return True
 
@@ -163,7 +164,7 @@ class Placement:
         tick = max(floor, self._first(step))
         latest = self.latest(step, tick)
         limit = min(latest, tick + self.interval)
-        for _ in range(TRIES):
+        for _ in range(TUNING.step_tries):
             found = self._find(step, tick, limit)
             if found is None or self.graph.work < 0:
                 return False
@@ -234,7 +235,9 @@ class Placement:
         return True
 
     def _last(self, step: Step, tick: int) -> int | None:
-        return self.last(step, tick, max(self._first(step), tick - max(LEAD, self.way.lead)))
+        return self.last(
+            step, tick, max(self._first(step), tick - max(TUNING.weight_lead, self.way.lead))
+        )
 
     def last(self, step: Step, tick: int, limit: int) -> int | None:
         """The last tick from `limit` to `tick` at which the step itself can be."""
@@ -348,7 +351,7 @@ class Placement:
         ready = {slot: self._ready(register, slot, span) for slot in self._by_use(register)}
         # Rather wait a little than take a slot away from values that stay longer.
         first = next(iter(ready.values()))
-        if first <= tick + PATIENCE:
+        if first <= tick + TUNING.slot_patience:
             return first
         return min(ready.values())
 
@@ -362,7 +365,7 @@ class Placement:
         ends = [
             span[0] + max(1, (self.span[o][1] - span[0]) % self.interval)
             for o in self.others[register.kind, register.unit, slot]
-            if meet(span, self.span[o], self.interval)
+            if overlaps(span, self.span[o], self.interval)
         ]
         return min(ends, default=span[0])
 
@@ -370,7 +373,9 @@ class Placement:
         if span[1] - span[0] > self.interval:
             return False
         others = self.others[register.kind, register.unit, slot]
-        return not any(meet(span, self.span[o], self.interval) for o in others if o is not register)
+        return not any(
+            overlaps(span, self.span[o], self.interval) for o in others if o is not register
+        )
 
     def _occupy(self, register: Register, step: Step, tick: int) -> None:
         end = tick + self._hold(step, register)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from tilewright.targets.atlas.codegen.modulo_place import Placement
-from tilewright.targets.atlas.codegen.modulo_table import meet
+from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import Kind
 
@@ -75,7 +75,7 @@ def _fill(
             parts = range(place, place + register.size)
             if register.size == 2 and (place % 2 or place + 1 not in arcs):
                 continue
-            if any(meet(span, arc, interval) for p in parts for arc in arcs[p]):
+            if any(overlaps(span, arc, interval) for p in parts for arc in arcs[p]):
                 continue
             idle = min(_idle(span[0], arcs[p], interval) for p in parts)
             # Singles go beside other singles, so that pairs stay whole.

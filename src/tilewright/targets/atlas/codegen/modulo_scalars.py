@@ -14,13 +14,12 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.loop_addresses import Addresses, Move, Sum, Term
 from tilewright.targets.atlas.codegen.loop_graph import Step
 from tilewright.targets.atlas.codegen.modulo_place import Placement
-from tilewright.targets.atlas.codegen.modulo_table import meet
+from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Op, Register
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.program import Instruction
 
-AHEAD = 120  # ticks before its first use from which a pointer must have stopped moving
-REACH = 100  # ticks before its use within which a value is computed
 HELPER = -1  # stands for a second register in a computation
 
 
@@ -113,9 +112,9 @@ class Scalars:
             for term in value.terms
             if term.pointer is pointer
         ]
-        first = min(ticks, default=0) + interval - 1 - AHEAD
+        first = min(ticks, default=0) + interval - 1 - TUNING.pointer_ahead
         tick = min(first, max(at.values()))  # not after everything else
-        if tick < AHEAD:
+        if tick < TUNING.pointer_ahead:
             raise NoRoom
         while not self.issue.is_free(tick):
             tick -= 1
@@ -190,7 +189,7 @@ class Scalars:
         wait = max(waits, key=lambda s: s.node.op.order)
         stage = at[start] // self.interval
         base = stage * self.interval
-        after = max(at[wait], at[start] - REACH)
+        after = max(at[wait], at[start] - TUNING.scalar_reach)
         rows, _ = self._make(value, self.pointers[site.dram], at[start] - base, after - base, stage)
         for row in rows:
             row.source = start.node.op.source
@@ -233,7 +232,7 @@ class Scalars:
             return False
         own = (held.start, held.end)
         others = [arc for arc in self.arcs[held.place] if arc != own]
-        if any(meet((held.start, end), arc, self.interval) for arc in others):
+        if any(overlaps((held.start, end), arc, self.interval) for arc in others):
             return False
         self.arcs[held.place] = [*others, (held.start, end)]
         held.end = end
@@ -242,12 +241,12 @@ class Scalars:
     def _new(self, value: Sum, tick: int, end: int, stage: int) -> tuple[int, _Held]:
         """Compute a value just before a tick of its pass, in a register that is free."""
         order = sorted(self.arcs, key=lambda r: (self._idle(r, tick), r))
-        earliest = tick - REACH if stage else max(-1, tick - REACH)
+        earliest = tick - TUNING.scalar_reach if stage else max(-1, tick - TUNING.scalar_reach)
         rows, start = self._make(value, HELPER - 1, tick, earliest, stage)
         if end - start > self.interval:
             raise NoRoom
         for place in order:
-            if any(meet((start, end), arc, self.interval) for arc in self.arcs[place]):
+            if any(overlaps((start, end), arc, self.interval) for arc in self.arcs[place]):
                 continue
             self.arcs[place].append((start, end))
             for row in rows:
@@ -290,7 +289,7 @@ class Scalars:
         if any(HELPER in i.operands for i in code):
             span = (ticks[0], ticks[-1] + 1)
             for place, arcs in self.arcs.items():
-                if not any(meet(span, arc, self.interval) for arc in arcs):
+                if not any(overlaps(span, arc, self.interval) for arc in arcs):
                     arcs.append(span)
                     code = [_renamed(i, HELPER, place) for i in code]
                     break

@@ -50,7 +50,7 @@ class Variable:
 
 # The bytes by which tensors of this round lie behind those of the first, when a program carries
 # its kernels out several times. No loop of a kernel steps it.
-ROUND = Variable(1, "round")
+LAYER = Variable(1, "round")
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +90,7 @@ class Write:
 
 
 @dataclass(eq=False, slots=True)
-class Slot:
+class SpillSlot:
     """A place in VMEM for a tile that waits there between two uses."""
 
     bytes: int
@@ -98,20 +98,20 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Park:
+class Spill:
     """Put a tile into a slot."""
 
     value: Value
-    slot: Slot
+    slot: SpillSlot
     source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Unpark:
+class Reload:
     """Take a tile from a slot; it stays there too."""
 
     result: Value
-    slot: Slot
+    slot: SpillSlot
     source: str = ""
 
 
@@ -155,7 +155,7 @@ class For:
     carried: tuple[Carried, ...] = ()
 
 
-Statement = Read | Write | Park | Unpark | Compute | For
+Statement = Read | Write | Spill | Reload | Compute | For
 
 
 def unrolled(statements: list[Statement]) -> list[Statement]:
@@ -168,7 +168,7 @@ class _Copy:
     """How statements are rewritten: loop variables with a value, tiles and slots of their own."""
 
     values: dict[Value, Value] = field(default_factory=dict)
-    slots: dict[Slot, Slot] = field(default_factory=dict)
+    slots: dict[SpillSlot, SpillSlot] = field(default_factory=dict)
     indices: dict[Variable, int] = field(default_factory=dict)
 
     def used(self, value: Value) -> Value:
@@ -221,18 +221,18 @@ class _Unroller:
         )
         return For(loop.variable, body, False, carried)
 
-    def _simple(self, s: Read | Write | Park | Unpark | Compute, copy: _Copy) -> Statement:
+    def _simple(self, s: Read | Write | Spill | Reload | Compute, copy: _Copy) -> Statement:
         if isinstance(s, Read):
             place = copy.place(s.offset)
             return replace(s, result=copy.defined(s.result), offset=place)
         if isinstance(s, Write):
             return replace(s, value=copy.used(s.value), offset=copy.place(s.offset))
-        if isinstance(s, Park):
+        if isinstance(s, Spill):
             if copy.indices:
-                copy.slots[s.slot] = Slot(s.slot.bytes)
-            return Park(copy.used(s.value), copy.slots.get(s.slot, s.slot), s.source)
-        if isinstance(s, Unpark):
-            return Unpark(copy.defined(s.result), copy.slots.get(s.slot, s.slot), s.source)
+                copy.slots[s.slot] = SpillSlot(s.slot.bytes)
+            return Spill(copy.used(s.value), copy.slots.get(s.slot, s.slot), s.source)
+        if isinstance(s, Reload):
+            return Reload(copy.defined(s.result), copy.slots.get(s.slot, s.slot), s.source)
         inputs = tuple(copy.used(v) for v in s.inputs)
         results = tuple(copy.defined(v) for v in s.results)
         return Compute(s.body, inputs, results, s.options, s.source, s.local)
@@ -270,11 +270,11 @@ def emit_compute(tiles: Tiles, statement: Compute, known: dict[Value, Any]) -> N
 
 def without_idle_slots(statements: list[Statement]) -> list[Statement]:
     """The statements without tiles put into VMEM that nobody takes out again."""
-    wanted: set[Slot] = set()
+    wanted: set[SpillSlot] = set()
 
     def look(rows: list[Statement]) -> None:
         for s in rows:
-            if isinstance(s, Unpark):
+            if isinstance(s, Reload):
                 wanted.add(s.slot)
             elif isinstance(s, For):
                 look(s.body)
@@ -284,7 +284,7 @@ def without_idle_slots(statements: list[Statement]) -> list[Statement]:
         for s in rows:
             if isinstance(s, For):
                 result.append(For(s.variable, keep(s.body), s.unroll, s.carried))
-            elif not isinstance(s, Park) or s.slot in wanted:
+            elif not isinstance(s, Spill) or s.slot in wanted:
                 result.append(s)
         return result
 

@@ -13,15 +13,14 @@ from dataclasses import replace
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
-    Park,
     Read,
+    Spill,
     Statement,
     Value,
     Write,
 )
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.profile import Profile
-
-MOST = 0.75  # of a tile that is worth transfers of its own where the rest has to be cleared
 
 
 def without_padding(statements: list[Statement], profile: Profile) -> list[Statement]:
@@ -38,7 +37,7 @@ def _rewritten(statements: list[Statement], mixed: set[Value], slow: bool) -> li
             s = replace(s, body=_rewritten(s.body, mixed, slow))
         elif isinstance(s, Read) and s.pieces is not None and not s.row:
             blank = s.result in mixed
-            much = sum(count for _, count in s.pieces) > MOST * s.bytes
+            much = sum(count for _, count in s.pieces) > TUNING.padded_share * s.bytes
             all_of_it = not slow or (blank and much)
             s = replace(s, pieces=None) if all_of_it else replace(s, blank=blank)
         elif isinstance(s, Write) and s.pieces is not None and not slow:
@@ -58,7 +57,7 @@ def _mixed(statements: list[Statement]) -> set[Value]:
                 users.setdefault(value, []).extend(s.results)
         elif isinstance(s, Compute):
             found.update(s.inputs)
-        elif isinstance(s, Park) or (isinstance(s, Write) and (s.pieces is None or s.on_chip)):
+        elif isinstance(s, Spill) or (isinstance(s, Write) and (s.pieces is None or s.on_chip)):
             found.add(s.value)
         elif isinstance(s, For):
             found.update(v for c in s.carried for v in (c.initial, c.next))

@@ -17,8 +17,8 @@ from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_emit import GAIN
 from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
 from tilewright.targets.atlas.profile import Profile
@@ -26,9 +26,8 @@ from tilewright.targets.atlas.program import Instruction, Program
 
 FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
-ROUND_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
+LAYER_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
 TILES = 64  # tensor registers
-WORKING = 14  # scalar registers a loop body has for addresses and rare constants
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Routine:
     profile: Profile
     items: list[Code | Loop] = field(default_factory=list)
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
-    by_round: set[Register] = field(default_factory=set)  # pointers that start ROUND bytes further
+    by_layer: set[Register] = field(default_factory=set)  # pointers that start LAYER bytes further
     carried: list[Register] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
@@ -75,7 +74,7 @@ class Routine:
         self,
         source: str = "<kernel>",
         pipelining: bool = True,
-        gain: float = GAIN,
+        gain: float | None = None,
         exact: bool = False,
     ) -> Program:
         """The program; with `pipelining`, loops overlap their iterations where that brings the
@@ -85,7 +84,8 @@ class Routine:
         it finishes earlier, and `least` is the fewest cycles any order of them takes.
         """
         self.intervals, self.least = [], None
-        return _Compiler(self, gain if pipelining else None, exact).run(source)
+        wanted = TUNING.worthwhile_interval if gain is None else gain
+        return _Compiler(self, wanted if pipelining else None, exact).run(source)
 
 
 class _Compiler:
@@ -121,15 +121,15 @@ class _Compiler:
         self.pointers = {r: places.pop(0) for r in pointers}
         self.counters = [places.pop(0) for _ in range(depth)]
         self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
-        turning = [p for r, p in self.pointers.items() if r in self.routine.by_round]
+        turning = [p for r, p in self.pointers.items() if r in self.routine.by_layer]
         for place in turning[:1]:
-            self.writer.add(Instruction.of("lw", place, ROUND_WORD, 0))
+            self.writer.add(Instruction.of("lw", place, LAYER_WORD, 0))
             for row in fill(self.profile.timing_of(BY_MNEMONIC["lw"]).latency + 1):
                 self.writer.add(row)
         for place in turning[1:]:
             self.writer.add(Instruction.of("addi", place, turning[0], 0))
         for register, place in self.pointers.items():
-            if register in self.routine.by_round:
+            if register in self.routine.by_layer:
                 continue
             for row in load_constant(place, self.routine.pointers[register]):
                 self.writer.add(row)
@@ -217,7 +217,7 @@ class _Compiler:
             uses[(Kind.X, size)] += 1 << 20
         fresh = Constants(reserved=self.constants.reserved)
         free = [r for r in range(1, 32) if r not in fresh.reserved]
-        keep = max(len(lasting), len(free) - WORKING)
+        keep = max(len(lasting), len(free) - TUNING.working_scalars)
         pinned = set()
         for (kind, value), _ in sorted(uses.items(), key=lambda item: (-item[1], item[0][1])):
             if kind is Kind.E:

@@ -14,20 +14,15 @@ from dataclasses import dataclass
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
+from tilewright.targets.atlas.codegen.initiation_interval import initiation_interval
 from tilewright.targets.atlas.codegen.list_schedule import Issue, Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.loop_graph import doubled
-from tilewright.targets.atlas.codegen.modulo_emit import Choice, best_shift
+from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, overlapped
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.shifted_loop import Choice, best_shift
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Register
 from tilewright.targets.atlas.program import Instruction
-
-ENOUGH = 1.04  # times the bound; beyond, other ways are tried as well
-LONG = 600  # instructions of a body that is left plain where it is close to the bound
-CLOSE = 1.09  # times the bound
-DOUBLED_OPS = 500  # longest body for that
-DOUBLED_TRIPS = 6
 
 
 @dataclass(frozen=True)
@@ -76,17 +71,23 @@ def straight_loop(
     where the interval gets this much shorter; None: never.
     """
     result = schedule(body, setting(body, {}))
-    period, bound = loop_period(body, result), lower_bound(body)
+    period, bound = initiation_interval(body, result), lower_bound(body)
     plain = max(period, bound.ticks)  # the period leaves out repeated transfers
     loop, together, shift = None, 1, None
-    if gain is not None and (len(body.ops) <= LONG or plain > CLOSE * bound.ticks):
+    if gain is not None and (
+        len(body.ops) <= TUNING.plain_body or plain > TUNING.plain_close * bound.ticks
+    ):
         loop = _overlapped(body, result, trips, setting, plain * gain, plain)
         best = loop.interval if loop else plain
-        if best > ENOUGH * bound.ticks and len(body.ops) <= DOUBLED_OPS and trips >= DOUBLED_TRIPS:
+        if (
+            best > TUNING.enough * bound.ticks
+            and len(body.ops) <= TUNING.doubled_ops
+            and trips >= TUNING.doubled_trips
+        ):
             twice = _doubled(body, trips, setting, 2 * best * gain, 2 * plain)
             loop, together = (twice, 2) if twice else (loop, 1)
         best = loop.interval / together if loop else math.inf
-        if best > ENOUGH * bound.ticks:
+        if best > TUNING.enough * bound.ticks:
             shift = best_shift(body, result, trips, carried, setting, gain, best)
         if shift is not None:
             loop, together = None, 1

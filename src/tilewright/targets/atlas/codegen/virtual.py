@@ -19,7 +19,7 @@ WINDOW = 4096 * ROW
 ALL = 1 << 40  # more bytes than any buffer has
 RESIDENT = "resident"  # how names of tensors that stay in VMEM start
 CHANGING = f"{RESIDENT} changing"  # and of those that the same program reads and writes
-MEETING = "dram meeting"  # and of places in DRAM that are written more than once
+WAW = "dram ordered"  # and of places in DRAM that are written more than once
 
 
 class OutOfReach(ValueError):
@@ -82,9 +82,9 @@ class Range:
     stride: int = 0
 
     def overlaps(self, other: Range) -> bool:
-        for kind in (CHANGING, MEETING):
+        for kind in (CHANGING, WAW):
             if self.space.startswith(kind) and other.space.startswith(kind):
-                return self._may_meet(other)
+                return self._may_overlap(other)
         if self.turn != other.turn and self.moving and other.moving:
             # What one iteration calls this buffer may be another buffer of the next.
             apart = ("dram", RESIDENT)
@@ -96,7 +96,7 @@ class Range:
             and other.start < self.start + self.bytes
         )
 
-    def _may_meet(self, other: Range) -> bool:
+    def _may_overlap(self, other: Range) -> bool:
         """The same where bytes are written again: what is not known to be apart may be the same bytes."""
         if self.space != other.space:
             return True
@@ -145,7 +145,7 @@ class Op:
 class Place:
     """Bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
 
-    Places of different buffers never overlap; places of one buffer overlap by their offsets.
+    RegisterAllocator of different buffers never overlap; places of one buffer overlap by their offsets.
     The name of a DRAM buffer starts with "dram", that of a tensor in VMEM with RESIDENT.
     """
 

@@ -19,11 +19,11 @@ from tilewright.targets.atlas.artifact.atlas_artifact import (
     compiled_parts,
 )
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
+from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
 from tilewright.targets.atlas.model.calls import Call, Tensor, content_codes
 from tilewright.targets.atlas.model.host import Parts
+from tilewright.targets.atlas.model.layer_loops import Folded
 from tilewright.targets.atlas.model.link import Linked, link
-from tilewright.targets.atlas.model.placement import Places
-from tilewright.targets.atlas.model.rounds import Folded
 from tilewright.targets.atlas.model.values import host_graph, value_graph
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.compiled_model import CompiledModel
@@ -34,7 +34,7 @@ def assemble(
     model: Imported,
     parts: Parts,
     folded: Folded,
-    places: Places,
+    places: BufferAssignment,
     made: list[PlacedKernel],
     profile: Profile,
     instruction_memory: int,
@@ -48,7 +48,7 @@ def assemble(
             runs.append(part)
             continue
         order = link(
-            folded.calls, made, folded.repeats, places, profile,
+            folded.calls, made, folded.layer_loops, places, profile,
             part.first, part.end, linked, instruction_memory,
         )  # fmt: skip
         runs.append((tuple(order), part.inputs, part.outputs))
@@ -66,7 +66,7 @@ def assemble(
             segments=linked.segments,
             regions=regions,
             steps=steps,
-            loops=[LayerLoop(r.count, r.first, r.end, r.names) for r in folded.repeats],
+            loops=[LayerLoop(r.count, r.first, r.end, r.names) for r in folded.layer_loops],
             entries=entries,
             weights=weights,
             graph=value_graph(parts, folded),
@@ -85,12 +85,12 @@ def assemble(
 
 
 def _regions(
-    folded: Folded, places: Places, made: list[PlacedKernel]
+    folded: Folded, places: BufferAssignment, made: list[PlacedKernel]
 ) -> tuple[dict[str, Region], dict[str, np.ndarray]]:
     """The place of every tensor, and the bytes of those that have a content."""
     regions: dict[str, Region] = {}
     weights: dict[str, np.ndarray] = {}
-    rounds = {t: (r, n) for n, r in enumerate(folded.repeats) for t in r.weights}
+    rounds = {t: (r, n) for n, r in enumerate(folded.layer_loops) for t in r.weights}
     count = len(folded.calls)
     for tensor in dict.fromkeys(t for call in folded.calls for t in call.tensors.values()):
         life, stay = places.lives[tensor], places.stays.get(tensor)
@@ -126,7 +126,7 @@ def _regions(
     return regions, weights
 
 
-def on_chip_name(tensor: Tensor, places: Places) -> str:
+def on_chip_name(tensor: Tensor, places: BufferAssignment) -> str:
     """The name of a tensor's place in VMEM; one that is in DRAM too has two places."""
     return tensor.name if places.stays[tensor].whole else f"{tensor.name}@vmem"
 
@@ -138,7 +138,7 @@ def _packed(tensors: list[Tensor]) -> np.ndarray:
     return rows[0] if len(rows) == 1 else np.stack(rows).reshape(-1)
 
 
-def _step(call: Call, index: int, linked: Linked, places: Places) -> Step:
+def _step(call: Call, index: int, linked: Linked, places: BufferAssignment) -> Step:
     segment, first, end = linked.spans[index]
     operands = {}
     for parameter, tensor in call.tensors.items():
@@ -153,11 +153,11 @@ def _step(call: Call, index: int, linked: Linked, places: Places) -> Step:
     )  # fmt: skip
 
 
-def _listing(folded: Folded, places: Places) -> str:
+def _listing(folded: Folded, places: BufferAssignment) -> str:
     """The calls as text, one per line, with the place of every tensor."""
     rows = []
     for index, call in enumerate(folded.calls):
-        for repeat in folded.repeats:
+        for repeat in folded.layer_loops:
             if repeat.first == index:
                 rows.append(f"rounds {repeat.count} {{  // {', '.join(repeat.names)}")
 
@@ -167,14 +167,14 @@ def _listing(folded: Folded, places: Places) -> str:
             space = "dram" if stay is None else "vmem" if stay.whole else "vmem+dram"
             return f"%{tensor.name} : {shape}x{tensor.layout.dtype} {tensor.layout.order} {space}"
 
-        inside = any(r.first <= index < r.end for r in folded.repeats)
+        inside = any(r.first <= index < r.end for r in folded.layer_loops)
         operands = ", ".join(f"{p} = {shown(t)}" for p, t in call.operands.items())
         options = json.dumps(call.all_options(), default=str)
         rows.append(
             f"{'  ' if inside else ''}{shown(call.output)} = {call.kernel}({operands}) {options}"
             f"  // {call.name}"
         )
-        rows += ["}" for repeat in folded.repeats if repeat.end == index + 1]
+        rows += ["}" for repeat in folded.layer_loops if repeat.end == index + 1]
     return "\n".join(rows) + "\n"
 
 

@@ -21,7 +21,7 @@ LARGEST = 448.0
 
 
 @dataclass(eq=False)
-class Magnitude:
+class RangeObserver:
     """The largest absolute value of a tensor, seen in calibration.
 
     Tensors of layers that share code share their magnitude, so that constants in the code agree.
@@ -30,7 +30,7 @@ class Magnitude:
     value: SSAValue
     function: Callable[[np.ndarray], np.ndarray] | None = None  # of what is observed, applied first
     amax: float = 0.0
-    peers: list[Magnitude] = field(default_factory=list)
+    peers: list[RangeObserver] = field(default_factory=list)
     fixed: bool = False  # the numbers are fp8 as they are: multiples of 1
 
     def observe(self, array: np.ndarray) -> None:
@@ -53,12 +53,12 @@ class Magnitude:
         return power_of_two(self.largest / TARGET)
 
 
-_reads: list[Magnitude] | None = None  # magnitudes read while somebody wants to know
+_reads: list[RangeObserver] | None = None  # observers read while somebody wants to know
 
 
-def share_magnitude(magnitudes: Iterable[Magnitude]) -> None:
-    """Let these, and all they shared with before, have the largest of their magnitudes."""
-    every = dict.fromkeys(peer for m in magnitudes for peer in (m, *m.peers) if not peer.fixed)
+def share_range(observers: Iterable[RangeObserver]) -> None:
+    """Let these, and all they shared with before, observe the largest of their ranges."""
+    every = dict.fromkeys(peer for m in observers for peer in (m, *m.peers) if not peer.fixed)
     for magnitude in every:
         magnitude.peers = list(every)
 
@@ -87,7 +87,7 @@ class Tensor:
         None  # of weights and constants, once scales are known
     )
     value: SSAValue | None = None  # what it holds a form of
-    scale: Magnitude | None = None  # of fp8 tensors
+    scale: RangeObserver | None = None  # of fp8 tensors
     # What the numbers in it say about the value, where that is more than a factor of `scale`.
     undo: Callable[[np.ndarray], np.ndarray] | None = None
 
@@ -111,16 +111,16 @@ class Call:
     operands: dict[str, Tensor]
     output: Tensor
     options: dict[str, Any] = field(default_factory=dict)
-    late: dict[str, Callable[[], float]] = field(default_factory=dict)  # numbers of scales
+    deferred: dict[str, Callable[[], float]] = field(default_factory=dict)  # numbers of scales
     sources: tuple[str, ...] = ()
     macs: int = 0
     value: SSAValue | None = None  # the model's value the output stands for
-    noted: tuple[Magnitude, ...] = ()  # more that rounds have to agree about
+    noted: tuple[RangeObserver, ...] = ()  # more that rounds have to agree about
 
     def all_options(self) -> dict[str, Any]:
-        return {**self.options, **{name: number() for name, number in self.late.items()}}
+        return {**self.options, **{name: number() for name, number in self.deferred.items()}}
 
-    def magnitudes(self) -> list[Magnitude]:
+    def observers(self) -> list[RangeObserver]:
         """What the numbers in the code are made from, and the scale of the result."""
         global _reads
         _reads = []

@@ -25,12 +25,12 @@ from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_accuracy
 from tilewright.targets.atlas.model.assemble import assemble
 from tilewright.targets.atlas.model.bounds import bound_of
+from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
 from tilewright.targets.atlas.model.fitting import fit
 from tilewright.targets.atlas.model.host import Parts, split_parts
 from tilewright.targets.atlas.model.kernels_products import mark_products
+from tilewright.targets.atlas.model.layer_loops import Folded
 from tilewright.targets.atlas.model.lowering import Lowering
-from tilewright.targets.atlas.model.placement import Places
-from tilewright.targets.atlas.model.rounds import Folded
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.checking import require
 from tilewright.targets.compiled_model import CompiledModel
@@ -69,7 +69,7 @@ def compile_model(
     with phase("calibrate"):
         meanings_of_inputs = meanings_of(graph)
         samples = list(calibration) or [example_inputs(simple, options.seed, meanings_of_inputs)]
-        calibrate(simple, lowered.magnitudes, samples)
+        calibrate(simple, lowered.observers, samples)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
         folded = parts.fold(options.rounds)
@@ -119,8 +119,8 @@ def _refuse_host(parts: Parts) -> None:
 
 def _generate(
     folded: Folded, parts: Parts, profile: Profile, options: CompileOptions, progress: Progress
-) -> tuple[Places, list[PlacedKernel]]:
-    """Places and code."""
+) -> tuple[BufferAssignment, list[PlacedKernel]]:
+    """Buffer assignment and code."""
     mark_products(folded.calls, profile)
     places, made = fit(folded, parts, profile, options.fuse)
     finished = []

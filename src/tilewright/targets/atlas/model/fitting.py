@@ -1,4 +1,4 @@
-"""Places and code together: which tensors stay in VMEM is tried until every kernel has its room.
+"""Buffer assignment and code together: which tensors stay in VMEM is tried until every kernel has its room.
 
 How much VMEM a kernel uses is known only when it is lowered. A kernel that lacks some asks for
 more, and fewer tensors stay around it. Where its area no longer grows, its loop bodies may be shorter;
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel
+from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.targets.atlas.model.layer_loops import Folded, can_be_copied
 from tilewright.targets.atlas.model.link import Generator
-from tilewright.targets.atlas.model.placement import Places, place, starved
-from tilewright.targets.atlas.model.residence import Demands
-from tilewright.targets.atlas.model.rounds import Folded, can_be_copied
+from tilewright.targets.atlas.model.residency import Demands
 from tilewright.targets.atlas.profile import Profile
 
 LEAST = 4096  # bytes that a kernel asks for at least
@@ -31,14 +31,14 @@ NO_ADDRESSES = ("TW1406", "TW1408")  # the memory planner found none
 
 def fit(
     folded: Folded, parts: Parts, profile: Profile, fuse: bool
-) -> tuple[Places, list[LoweredKernel]]:
-    """Places at which all calls can be lowered, and the lowered calls."""
+) -> tuple[BufferAssignment, list[LoweredKernel]]:
+    """A buffer assignment at which all calls can be lowered, and the lowered calls."""
     staged: set[Tensor] = set()
     search = _Search(folded, profile)
     while True:
         try:
             places = place(
-                folded.calls, folded.repeats, profile, fuse, parts.borders(), search.demands
+                folded.calls, folded.layer_loops, profile, fuse, parts.borders(), search.demands
             )
         except TilewrightError as error:
             if error.code not in NO_ADDRESSES or not fuse:
@@ -74,9 +74,9 @@ class _Search:
     areas: dict[int, list[int]] = field(default_factory=dict)  # call -> sizes of its areas
 
     def __post_init__(self) -> None:
-        self.generator = Generator(self.profile, self.folded.calls, self.folded.repeats)
+        self.generator = Generator(self.profile, self.folded.calls, self.folded.layer_loops)
 
-    def ask(self, index: int, lack: int, places: Places) -> None:
+    def ask(self, index: int, lack: int, places: BufferAssignment) -> None:
         """The next step for a call that lacks so many bytes."""
         area = places.areas[index]
         seen = self.areas.setdefault(index, [])
@@ -122,7 +122,7 @@ def _stage(folded: Folded, parts: Parts, index: int) -> Tensor:
     copy = Call(f"{source.name} to VMEM", "copy", {"x": source}, out, options)
     call.operands = {p: out if t is source else t for p, t in call.operands.items()}
     folded.calls.insert(index, copy)
-    for repeat in folded.repeats:
+    for repeat in folded.layer_loops:
         repeat.first += repeat.first > index
         repeat.end += repeat.end > index
     parts.spans = [(first + (first > index), end + (end > index)) for first, end in parts.spans]

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
-from tilewright.targets.atlas.model.calls import Magnitude, Tensor, Unsupported, power_of_two
+from tilewright.targets.atlas.model.calls import RangeObserver, Tensor, Unsupported, power_of_two
 from tilewright.targets.atlas.model.matching import Linear, padded
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
@@ -44,7 +44,7 @@ class Heads:
     def __init__(self, lowering: Lowering) -> None:
         self.at = lowering
 
-    def merged(self, value: SSAValue) -> tuple[Tensor, Magnitude, int] | None:
+    def merged(self, value: SSAValue) -> tuple[Tensor, RangeObserver, int] | None:
         """Attention's result if the value is its heads side by side: (heads, scale, head width)."""
         graph = self.at.graph
         reshape = graph.node_of(value, "reshape")

@@ -29,9 +29,9 @@ from tilewright.dialects.xdsl_api import (
 from tilewright.model.capture import Graph, Node, dtype_of, shape_of
 from tilewright.targets.artifact import HostPart, Port
 from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
 from tilewright.targets.atlas.model.lowering import HostValue, Lowered
 from tilewright.targets.atlas.model.partition import DeviceWork, HostWork, partition
-from tilewright.targets.atlas.model.rounds import Folded, fold_rounds
 from tilewright.tile.masks import LOWEST
 
 IMAGES = {
@@ -80,7 +80,7 @@ class Parts:
     def fold(self, rounds: bool) -> Folded:
         """All calls, with identical layers of each part written once."""
         rows = [row.calls for row in self.rows if isinstance(row, DeviceWork)]
-        result = fold_rounds(rows, self.lowered.outputs.values(), rounds)
+        result = fold_layers(rows, self.lowered.outputs.values(), rounds)
         self.spans: list[tuple[int, int]] = list(result.spans)
         self.renamed = result.renamed
         return result

@@ -82,8 +82,8 @@ class Images:
         x = self.image(value)
         assert x.scale is not None
         copied = Layer("combine", (value,), value, (), layer.first)
-        late = {"first": x.scale.scale}
-        return self._call(copied, "bf16", f"{x.name} to bf16", {"a": x}, late)
+        deferred = {"first": x.scale.scale}
+        return self._call(copied, "bf16", f"{x.name} to bf16", {"a": x}, deferred)
 
     def _emit(self, layer: Layer, dtype: str) -> Tensor:
         if layer.kind == "conv":
@@ -99,7 +99,7 @@ class Images:
         dtype: str,
         name: str,
         operands: dict[str, Tensor],
-        late: dict[str, Any],
+        deferred: dict[str, Any],
         macs: int = 0,
         **more: Any,
     ) -> Tensor:
@@ -111,7 +111,7 @@ class Images:
             self.lowering.unique(label), layout, "activation", value=layer.result, **more
         )  # fmt: skip
         return self.lowering.call(
-            name, kernel, operands, out, layer.nodes, macs, late, **options
+            name, kernel, operands, out, layer.nodes, macs, deferred, **options
         )  # fmt: skip
 
     def _convolution(self, layer: Layer, dtype: str) -> Tensor:
@@ -158,12 +158,12 @@ class Images:
             operands["bias"] = lowering.weight(
                 f"{name}.bias", layouts["bias"], lambda: bias * share()
             )
-        late = {}
+        deferred = {}
         if target is not None and not early:
-            late["factor"] = lambda: 1.0 / target.scale()
+            deferred["factor"] = lambda: 1.0 / target.scale()
         image = self.plan.images[layer.result]
         macs = (image.batch or 1) * image.height * image.width * weight.size
-        return self._call(layer, dtype, name, operands, late, macs, scale=target)
+        return self._call(layer, dtype, name, operands, deferred, macs, scale=target)
 
     def _combination(self, layer: Layer, dtype: str) -> Tensor:
         parts = [self.image(value) for value in layer.inputs]
@@ -173,16 +173,16 @@ class Images:
         def share() -> float:
             return 1.0 / target.scale() if target is not None else 1.0
 
-        late = {}
+        deferred = {}
         for name, part in zip(("first", "second"), parts, strict=False):
             scale = part.scale
             assert scale is not None
-            late[name] = lambda scale=scale: scale.scale() * (share() if early else 1.0)
+            deferred[name] = lambda scale=scale: scale.scale() * (share() if early else 1.0)
         if target is not None and not early:
-            late["factor"] = share
+            deferred["factor"] = share
         operands: dict[str, Tensor] = dict(zip(("a", "b"), parts, strict=False))
         name = layer.node.layer or layer.node.family.removeprefix("elementwise_")
-        return self._call(layer, dtype, name, operands, late, scale=target)
+        return self._call(layer, dtype, name, operands, deferred, scale=target)
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -198,10 +198,10 @@ class Images:
         scale = x.scale
         assert scale is not None
         target = self.lowering.magnitude(value) if dtype == "fp8" else None
-        late = {
+        deferred = {
             "factor": lambda: scale.scale() / (target.scale() if target is not None else 1.0)
         }  # fmt: skip
-        return self._gather(x, "mean", dtype, value, nodes, late, scale=target)
+        return self._gather(x, "mean", dtype, value, nodes, deferred, scale=target)
 
     def flattened(self, value: SSAValue, weight: np.ndarray) -> tuple[Tensor, np.ndarray] | None:
         """All pixels of images side by side, if that is what a product's operand is, and the
@@ -261,7 +261,7 @@ class Images:
         dtype: str,
         value: SSAValue,
         nodes: tuple[Node, ...],
-        late: dict[str, Any],
+        deferred: dict[str, Any],
         **more: Any,
     ) -> Tensor:
         image = x.layout.arrangement
@@ -271,6 +271,6 @@ class Images:
         out = self.lowering.activation(name, shape, dtype, value=value, **more)
         label = nodes[0].layer or kind
         return self.lowering.call(
-            label, "gather", {"x": x}, out, nodes, 0, late,
+            label, "gather", {"x": x}, out, nodes, 0, deferred,
             image=written(image), kind=kind, out=dtype,
         )  # fmt: skip

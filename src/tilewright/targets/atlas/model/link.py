@@ -26,11 +26,11 @@ from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.lower_nest import SHARES
-from tilewright.targets.atlas.codegen.routine import ROUND_WORD
+from tilewright.targets.atlas.codegen.routine import LAYER_WORD
+from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.kernels import build
-from tilewright.targets.atlas.model.placement import PAGE, Places
-from tilewright.targets.atlas.model.rounds import Repeat
+from tilewright.targets.atlas.model.layer_loops import LayerLoop
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.tile.backend import STEPS
@@ -59,17 +59,17 @@ class Generator:
 
     profile: Profile
     calls: Sequence[Call]
-    repeats: Sequence[Repeat]
+    layer_loops: Sequence[LayerLoop]
     traces: dict[tuple[int, int], Tracer] = field(default_factory=dict)
 
     def lower(
-        self, places: Places, short: Collection[int] = ()
+        self, places: BufferAssignment, short: Collection[int] = ()
     ) -> tuple[list[LoweredKernel], dict[int, int]]:
         """Every call at its place, and bytes of VMEM that calls lack for good code.
 
         short: calls whose loop bodies may be short.
         """
-        turning = {t for repeat in self.repeats for t in repeat.weights}
+        turning = {t for repeat in self.layer_loops for t in repeat.weights}
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
             kernel = build(call.kernel, call.all_options())
@@ -116,7 +116,7 @@ class Generator:
         raise least
 
 
-def _placed(tensor: Tensor, places: Places, call: int, turning: bool) -> Placed:
+def _placed(tensor: Tensor, places: BufferAssignment, call: int, turning: bool) -> Placed:
     if not places.on_chip(tensor, call):
         return Placed(tensor.layout, places.dram[tensor], rounds=turning)
     stay = places.stays[tensor]
@@ -127,8 +127,8 @@ def _placed(tensor: Tensor, places: Places, call: int, turning: bool) -> Placed:
 def link(
     calls: Sequence[Call],
     made: Sequence[PlacedKernel],
-    repeats: Sequence[Repeat],
-    places: Places,
+    layer_loops: Sequence[LayerLoop],
+    places: BufferAssignment,
     profile: Profile,
     first: int,
     end: int,
@@ -148,12 +148,12 @@ def link(
     at = first
     block: list[_Piece] = []
     while at < end:
-        repeat = next((r for r in repeats if r.first == at), None)
+        repeat = next((r for r in layer_loops if r.first == at), None)
         if repeat is None:
             block.append(_Piece(at, _settled(made[at].program, profile)))
             at += 1
             continue
-        number = list(repeats).index(repeat)
+        number = list(layer_loops).index(repeat)
         stride = places.stride[number]
         body = [
             _Piece(k, _settled(made[k].program, profile)) for k in range(repeat.first, repeat.end)
@@ -234,18 +234,18 @@ def _rows(rows: list[Instruction]) -> Program:
 
 
 def _reset(profile: Profile) -> Program:
-    return _rows([Instruction.of("sw", 0, ROUND_WORD, 0), *fill(4)])
+    return _rows([Instruction.of("sw", 0, LAYER_WORD, 0), *fill(4)])
 
 
 def _next_round(stride: int, profile: Profile) -> Program:
     """Move on to the weights of the next round."""
     return _rows(
         [
-            Instruction.of("lw", 1, ROUND_WORD, 0),
+            Instruction.of("lw", 1, LAYER_WORD, 0),
             *load_constant(2, stride),
             *fill(4),
             Instruction.of("add", 1, 1, 2),
-            Instruction.of("sw", 1, ROUND_WORD, 0),
+            Instruction.of("sw", 1, LAYER_WORD, 0),
             *fill(4),
         ]
     )

@@ -7,7 +7,7 @@ segment to segment. What that word may hold is part of the model, so lint is tol
 from __future__ import annotations
 
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
-from tilewright.targets.atlas.codegen.routine import ROUND_WORD
+from tilewright.targets.atlas.codegen.routine import LAYER_WORD
 from tilewright.targets.atlas.lint import STEP_LIMIT, Report, lint
 from tilewright.targets.atlas.lint.values import Form, Symbol, Value
 
@@ -51,5 +51,5 @@ def _words(model: AtlasArtifact, segment: int) -> dict[int, Value]:
             for region in regions:
                 if region.count > 1:
                     turns = Symbol(0, region.count - 1)
-                    return {ROUND_WORD: Form(0, ((turns, region.stride),))}
+                    return {LAYER_WORD: Form(0, ((turns, region.stride),))}
     return {}

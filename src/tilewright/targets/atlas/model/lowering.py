@@ -21,7 +21,7 @@ from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.targets.atlas.model.calls import (
     Call,
-    Magnitude,
+    RangeObserver,
     Tensor,
     Unsupported,
     channel_scales,
@@ -68,7 +68,7 @@ class Lowered:
     inputs: list[HostValue] = field(default_factory=list)
     outputs: dict[SSAValue, Tensor] = field(default_factory=dict)  # device results by value
     host: dict[Node, str] = field(default_factory=dict)  # with the reason
-    magnitudes: list[Magnitude] = field(default_factory=list)
+    observers: list[RangeObserver] = field(default_factory=list)
 
 
 class Lowering:
@@ -235,9 +235,9 @@ class Lowering:
 
     def magnitude(
         self, value: SSAValue, function: Callable[[np.ndarray], np.ndarray] | None = None
-    ) -> Magnitude:
-        found = Magnitude(value, function)
-        self.result.magnitudes.append(found)
+    ) -> RangeObserver:
+        found = RangeObserver(value, function)
+        self.result.observers.append(found)
         return found
 
     def weight(self, name: str, layout: Layout, content: Callable[[], np.ndarray]) -> Tensor:
@@ -251,14 +251,14 @@ class Lowering:
         output: Tensor,
         nodes: tuple[Node, ...],
         macs: int = 0,
-        late: dict[str, Callable[[], float]] | None = None,
-        noted: tuple[Magnitude, ...] = (),
+        deferred: dict[str, Callable[[], float]] | None = None,
+        noted: tuple[RangeObserver, ...] = (),
         **options: Any,
     ) -> Tensor:
         sources = tuple(dict.fromkeys(_source(node) for node in nodes))
         value = nodes[-1].result if nodes else output.value
         made = Call(
-            name, kernel, operands, output, options, late or {}, sources, macs, value, noted
+            name, kernel, operands, output, options, deferred or {}, sources, macs, value, noted
         )
         self.result.calls.append(made)
         return output
@@ -370,7 +370,7 @@ class Lowering:
 
     def _given_fp8(self, value: SSAValue, shape: tuple[int, int, int]) -> Tensor:
         """An input or constant of fp8 numbers, as it is."""
-        array, scale = self.graph.constants.get(value), Magnitude(value, fixed=True)
+        array, scale = self.graph.constants.get(value), RangeObserver(value, fixed=True)
         name, layout = self.unique(self.hint(value)), Layout(shape, "fp8")
         if array is not None:
             numbers = np.asarray(array, np.float32).reshape(shape)
@@ -407,9 +407,9 @@ class Lowering:
         x = self.bf16(value)
         scale = self.magnitude(value)
         out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
-        late = {"factor": lambda: 1.0 / scale.scale()}
+        deferred = {"factor": lambda: 1.0 / scale.scale()}
         return self.call(
-            f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, late
+            f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, deferred
         )
 
     # --- element by element -------------------------------------------------------------------

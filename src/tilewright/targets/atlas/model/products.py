@@ -75,15 +75,15 @@ class Products:
         out = self.at.activation(
             self.at.hint(value), (batch, rows, columns), dtype, value=value, scale=target
         )
-        late = {}
+        deferred = {}
         if target is not None and not early:
-            late["factor"] = lambda: 1.0 / target.scale()
+            deferred["factor"] = lambda: 1.0 / target.scale()
         nodes = linear.nodes
         if residual is not None:
             nodes = (*nodes, self.at.graph.definition[value])
         macs = batch * rows * weight.size
         return self.at.call(
-            linear.name, "linear", operands, out, nodes, macs, late,
+            linear.name, "linear", operands, out, nodes, macs, deferred,
             out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
             activation=linear.activation, heads=heads, **options,
         )  # fmt: skip
@@ -107,9 +107,9 @@ class Products:
             x, scale = self.at.bf16(linear.x), a.scale
             assert scale is not None
             out = self.at.activation(f"{a.name}.low", a.layout.shape, "fp8", value=linear.x)
-            late = {"factor": lambda: 1.0 / scale.scale()}
+            deferred = {"factor": lambda: 1.0 / scale.scale()}
             operands = {"x": x, "high": a}
-            return self.at.call(f"{a.name} residue", "residue", operands, out, (), 0, late)
+            return self.at.call(f"{a.name} residue", "residue", operands, out, (), 0, deferred)
 
         return {**found, "a_low": self.at.remembered((linear.x, "low"), make)}
 
@@ -211,9 +211,9 @@ class Products:
             x, scale = self.at.bf16(value), self.at.magnitude(value)
             name, shape = f"{self.at.hint(value)}.fp8", self.at.canonical(shape_of(value))
             out = self.at.activation(name, shape, "fp8", value=value, scale=scale)
-            late = {"factor": lambda: 1.0 / scale.scale()}
+            deferred = {"factor": lambda: 1.0 / scale.scale()}
             name = f"{x.name} to fp8"
-            return self.at.call(name, "quantise", {"x": x}, out, (), 0, late, edges=True)
+            return self.at.call(name, "quantise", {"x": x}, out, (), 0, deferred, edges=True)
 
         return self.at.remembered((value, "fp8", "edges"), make)
 
@@ -250,9 +250,9 @@ class Products:
             out = self.at.activation(
                 self.at.hint(node.result), shape, "fp8", value=node.result, scale=scale
             )
-            late = {"factor": lambda: 1.0 / scale.scale()}
+            deferred = {"factor": lambda: 1.0 / scale.scale()}
             return self.at.call(
-                node.layer or kind + "_norm", "norm", operands, out, (node,), 0, late,
+                node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
                 kind=kind, epsilon=epsilon, out="fp8",
             )  # fmt: skip
         for role in ("weight", "bias"):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from tilewright.dialects.locations import error_at
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass, func
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.passes.generate_code import generate_code
+from tilewright.targets.atlas.passes.join_kernels import join_kernels
 from tilewright.targets.atlas.passes.lower_abstract import lower_launch
-from tilewright.targets.atlas.passes.lower_native import Machine, lower_function
+from tilewright.targets.atlas.profile import load_profile
 from tilewright.transforms.kernel_manifest import load_manifest
 from tilewright.transforms.launches import call_of_launch
 
@@ -18,40 +20,44 @@ from tilewright.transforms.launches import call_of_launch
 class ConvertNPUScheduleToISA(ModulePass):
     """Turn launches into npu_isa instructions.
 
-    Without a manifest each launch becomes the abstract sequence: operands are loaded, computed
-    on, and the result stored; loops stay, and so do launches of families that run on the host. With a manifest each launch becomes the real
-    instructions of its kernel, loops are walked, every address role is bound to the tile it
-    reads or writes and materialised with lui and addi.
+    With a target, functions go through the code generator and come out as the program that models
+    and kernels of the tile language would be: scheduled code, tensors at their places in DRAM.
+    Without one, each launch becomes the abstract sequence: operands are loaded, computed on, and the
+    result stored; loops stay, and so do launches of families that run on the host. With a manifest,
+    launches on single tiles become the instruction lists of its kernels, one after the other.
 
     before: %t = npu_schedule.ukernel_launch "npu_uk_matmul"(%a, %b)
-    after:  npu_isa.dma_load rd=0, base=0, size=1024, flag=0 ...           (abstract)
-            npu_isa.native_inst "lui" {rd = 1, imm = 0} ...                (kernel-manifest)
+    after:  npu_isa.dma_load rd=0, base=0, size=1024, flag=0 ...                     (abstract)
+            npu_isa.buffer "a" at 0 …; npu_isa.native_inst "lui" {rd = 1, imm = 0} … (target, manifest)
     """
 
     name = "convert-npu-schedule-to-isa"
 
+    target: str | None = field(
+        default=None, metadata={"meaning": "generate code for this profile (a name, or a file)"}
+    )
     kernel_manifest: str | None = field(
-        default=None, metadata={"meaning": "lower to this manifest's kernels (a file, or atlas-v0)"}
-    )
-    dram_base: int = field(default=0, metadata={"meaning": "first DRAM byte for buffers"})
-    dram_size: int = field(default=1 << 20, metadata={"meaning": "bytes of DRAM there are"})
-    memory_plan: Literal["none", "first-fit", "best-fit", "exact", "auto"] = field(
-        default="none",
-        metadata={"meaning": "how buffers share DRAM; none: every one its own bytes"},
-    )
-    max_instructions: int = field(
-        default=1_000_000, metadata={"meaning": "longest program a function may become"}
+        default=None, metadata={"meaning": "join this manifest's kernels (a file, or atlas-v0)"}
     )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.kernel_manifest is None:
+        if self.target is not None and self.kernel_manifest is not None:
+            raise TilewrightError(
+                "TW1303",
+                "convert-npu-schedule-to-isa: target and kernel-manifest exclude each other",
+                hint="give target to compile, kernel-manifest to join kernels of a manifest",
+            )
+        functions = [f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration]
+        if self.target is not None:
+            profile = load_profile(self.target)
+            for function in functions:
+                generate_code(function, profile)
+        elif self.kernel_manifest is not None:
+            manifest = load_manifest(self.kernel_manifest)
+            for function in functions:
+                join_kernels(function, manifest)
+        else:
             _lower_abstract(op)
-            return
-        manifest = load_manifest(self.kernel_manifest)
-        machine = Machine(self.dram_base, self.dram_size, self.max_instructions, self.memory_plan)
-        for function in [f for f in op.walk() if isinstance(f, func.FuncOp)]:
-            if not function.is_declaration:
-                lower_function(function, manifest, machine)
 
 
 def _lower_abstract(module: ModuleOp) -> None:

@@ -10,6 +10,7 @@ import json
 
 from tilewright.dialects.locations import error_at
 from tilewright.dialects.xdsl_api import (
+    DenseIntOrFPElementsAttr,
     ModuleOp,
     Operation,
     StringAttr,
@@ -19,6 +20,9 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.dialect.npu_isa import BufferOp, Instruction, NativeInstOp
+from tilewright.targets.atlas.disassembler import disassemble
+from tilewright.targets.atlas.program import Data
+from tilewright.targets.atlas.text_isa import parse_text_isa
 
 # What only describes data: places, constants and slices.
 _DATA = (
@@ -82,6 +86,17 @@ def _line(op: Operation) -> str | None:
     )
 
 
+def assembly(module: ModuleOp, name: str | None = None) -> str:
+    """The program as assembly, with the bytes that its constants have before it runs."""
+    program = parse_text_isa(text_program(module, name))
+    for function in _functions(module, name):
+        for op in function.body.block.ops:
+            data = _buffer_json(op).get("data") if isinstance(op, BufferOp) else None
+            if isinstance(op, BufferOp) and data is not None:
+                program.data.append(Data("dram", op.address.value.data, bytes.fromhex(str(data))))
+    return disassemble(program)
+
+
 def memory_map_json(module: ModuleOp, name: str | None = None) -> str:
     """The buffers of each function, in order of address."""
     result = {}
@@ -93,6 +108,9 @@ def memory_map_json(module: ModuleOp, name: str | None = None) -> str:
 
 def _buffer_json(op: BufferOp) -> dict[str, object]:
     texts = {k: v.data for k, v in op.attributes.items() if isinstance(v, StringAttr)}
+    value = op.attributes.get("value")
+    if isinstance(value, DenseIntOrFPElementsAttr):  # bytes that have to be there before the run
+        texts["data"] = bytes(int(n) & 0xFF for n in value.get_values()).hex()
     return {
         "name": op.buffer.data,
         "address": op.address.value.data,

@@ -9,7 +9,7 @@ round starts from if nobody needs its first content once the loop overwrites it,
 otherwise.
 
 Three steps, each its own function: `_repetitions` proposes, `_wiring` says whether the rounds are
-the same code (and touches nothing), `_Folder._fold` rewrites. `check_rounds` follows the values
+the same code (and touches nothing), `_Folder._fold` rewrites. `check_layer_loops` follows the values
 through the result.
 """
 
@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.targets.atlas.model.calls import Call, Tensor, share_magnitude
+from tilewright.targets.atlas.model.calls import Call, Tensor, share_range
 from tilewright.tile.layouts import Layout
 
 COPY_RANKS = (2, 3, 4)  # tensors the copy kernel takes
 
 
 @dataclass
-class Repeat:
+class LayerLoop:
     """Calls `first` to `end` (exclusive) of a program run `count` times."""
 
     count: int
@@ -40,12 +40,12 @@ class Folded:
     """A program with its repetitions."""
 
     calls: list[Call] = field(default_factory=list)
-    repeats: list[Repeat] = field(default_factory=list)
+    layer_loops: list[LayerLoop] = field(default_factory=list)
     renamed: dict[Tensor, Tensor] = field(default_factory=dict)  # where tensors of rounds are
     spans: list[tuple[int, int]] = field(default_factory=list)  # calls of each part
 
 
-def fold_rounds(
+def fold_layers(
     parts: Sequence[Sequence[Call]], outputs: Iterable[Tensor] = (), rounds: bool = True
 ) -> Folded:
     """The calls of all parts, with every run of identical layers in a part written once.
@@ -80,9 +80,9 @@ def _signature(call: Call) -> tuple:
     return (
         call.kernel,
         repr(sorted(call.options.items(), key=str)),
-        tuple(sorted(call.late)),
+        tuple(sorted(call.deferred)),
         shapes,
-        len(call.magnitudes()),
+        len(call.observers()),
     )
 
 
@@ -261,8 +261,8 @@ class _Folder:
                 operands[parameter] = inner.get(tensor, tensor)
             body.append(replace(call, operands=operands, output=inner[call.output]))
         self.result.calls += body
-        self.result.repeats.append(
-            Repeat(
+        self.result.layer_loops.append(
+            LayerLoop(
                 repetition.count,
                 first,
                 first + repetition.period,
@@ -337,8 +337,8 @@ class _Folder:
 
 def _share_numbers(group: Sequence[Call]) -> None:
     """Rounds share the numbers in their code, so they share what these are made from."""
-    for magnitudes in zip(*(call.magnitudes() for call in group), strict=True):
-        share_magnitude(magnitudes)
+    for observers in zip(*(call.observers() for call in group), strict=True):
+        share_range(observers)
 
 
 def _layer(calls: Sequence[Call]) -> str:

@@ -15,15 +15,15 @@ from tilewright.planning.buffers import Buffer
 from tilewright.planning.plan import plan
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.residence import (
+from tilewright.targets.atlas.model.layer_loops import LayerLoop
+from tilewright.targets.atlas.model.residency import (
     Demands,
-    Stay,
+    ResidencyInterval,
     base_room,
     choose,
     rounded,
     staged_bytes,
 )
-from tilewright.targets.atlas.model.rounds import Repeat
 from tilewright.targets.atlas.profile import Profile
 
 KIB = 1024
@@ -33,7 +33,7 @@ WORD = 1024  # VMEM kept for the rounds' offset
 
 
 @dataclass
-class Life:
+class LiveRange:
     """Calls between which a tensor's content matters, inclusive, and how often it moves."""
 
     first: int
@@ -42,7 +42,7 @@ class Life:
 
 
 @dataclass
-class Places:
+class BufferAssignment:
     """Addresses of everything."""
 
     vmem: dict[Tensor, int] = field(default_factory=dict)
@@ -50,8 +50,8 @@ class Places:
     areas: list[Area] = field(default_factory=list)  # VMEM for each call to work in
     stride: dict[int, int] = field(default_factory=dict)  # repeat number -> bytes between rounds
     dram_end: int = 0
-    lives: dict[Tensor, Life] = field(default_factory=dict)
-    stays: dict[Tensor, Stay] = field(default_factory=dict)
+    lives: dict[Tensor, LiveRange] = field(default_factory=dict)
+    stays: dict[Tensor, ResidencyInterval] = field(default_factory=dict)
 
     def on_chip(self, tensor: Tensor, call: int) -> bool:
         """Whether a call finds the tensor in VMEM."""
@@ -59,19 +59,19 @@ class Places:
         return stay is not None and stay.first <= call <= stay.until
 
 
-def lives_of(calls: Sequence[Call], repeats: Sequence[Repeat]) -> dict[Tensor, Life]:
+def live_ranges(calls: Sequence[Call], layer_loops: Sequence[LayerLoop]) -> dict[Tensor, LiveRange]:
     """The lifetime of every tensor that is not a weight."""
-    lives: dict[Tensor, Life] = {}
+    lives: dict[Tensor, LiveRange] = {}
     for index, call in enumerate(calls):
         for parameter, tensor in call.tensors.items():
-            life = lives.setdefault(tensor, Life(index, index))
+            life = lives.setdefault(tensor, LiveRange(index, index))
             life.last = index
             life.reads += parameter != "out"
             if tensor.kind == "input":
                 life.first = 0
             if tensor.kind == "output":
                 life.last = len(calls) - 1
-    for repeat in repeats:
+    for repeat in layer_loops:
         for tensor, life in lives.items():
             inside = life.first < repeat.end and life.last >= repeat.first
             crosses = life.first < repeat.first or life.last >= repeat.end
@@ -82,7 +82,7 @@ def lives_of(calls: Sequence[Call], repeats: Sequence[Repeat]) -> dict[Tensor, L
     return lives
 
 
-def _carried(tensor: Tensor, calls: Sequence[Call], repeat: Repeat) -> bool:
+def _carried(tensor: Tensor, calls: Sequence[Call], repeat: LayerLoop) -> bool:
     """Whether a round leaves the tensor to the next one."""
     body = range(repeat.first, repeat.end)
     writes = [k for k in body if calls[k].output is tensor]
@@ -92,19 +92,19 @@ def _carried(tensor: Tensor, calls: Sequence[Call], repeat: Repeat) -> bool:
 
 def place(
     calls: Sequence[Call],
-    repeats: Sequence[Repeat],
+    layer_loops: Sequence[LayerLoop],
     profile: Profile,
     fuse: bool = True,
     borders: Sequence[int] = (),
     demands: Demands | None = None,
-) -> Places:
+) -> BufferAssignment:
     """Addresses for all tensors of a program.
 
     borders: calls before which the host takes over; nothing stays in VMEM across. demands: what
     calls are known to need beyond the estimate.
     """
     demands = demands or Demands()
-    places = Places(lives=lives_of(calls, repeats))
+    places = BufferAssignment(lives=live_ranges(calls, layer_loops))
     capacity = profile.vmem_bytes - WORD - demands.slack
     found = _candidates(calls, places.lives, borders) if fuse else {}
     stays = choose(calls, found, capacity, demands)
@@ -119,11 +119,11 @@ def place(
         places.stays[stay.tensor] = stay
     for k in range(len(calls)):
         places.areas.append(_widest(k, planned.offsets[f"work{k}"] + WORD, places, profile))
-    _place_dram(calls, repeats, places, profile)
+    _place_dram(calls, layer_loops, places, profile)
     return places
 
 
-def starved(calls: Sequence[Call], places: Places, profile: Profile) -> list[int]:
+def starved(calls: Sequence[Call], places: BufferAssignment, profile: Profile) -> list[int]:
     """Calls that fetch their whole left operand again for every panel of weights, because it is
     not in VMEM, although it would fit."""
     found = []
@@ -139,7 +139,7 @@ def starved(calls: Sequence[Call], places: Places, profile: Profile) -> list[int
 
 
 def _candidates(
-    calls: Sequence[Call], lives: dict[Tensor, Life], borders: Sequence[int]
+    calls: Sequence[Call], lives: dict[Tensor, LiveRange], borders: Sequence[int]
 ) -> dict[Tensor, tuple[int, list[int]]]:
     """Results that could stay in VMEM: the call that makes each, the calls that read it."""
     found = {}
@@ -155,7 +155,7 @@ def _candidates(
 
 
 def _room(
-    index: int, call: Call, stays: Sequence[Stay], capacity: int, more: dict[int, int]
+    index: int, call: Call, stays: Sequence[ResidencyInterval], capacity: int, more: dict[int, int]
 ) -> int:
     """VMEM a call gets at least for itself."""
     here = {s.tensor for s in stays if s.first <= index <= s.until}
@@ -165,7 +165,7 @@ def _room(
     return max(1024, min(need, capacity - held) // 1024 * 1024)
 
 
-def _widest(index: int, start: int, places: Places, profile: Profile) -> Area:
+def _widest(index: int, start: int, places: BufferAssignment, profile: Profile) -> Area:
     """All of the gap around a call's work area."""
     low, high = WORD, profile.vmem_bytes
     for tensor, address in places.vmem.items():
@@ -180,7 +180,10 @@ def _widest(index: int, start: int, places: Places, profile: Profile) -> Area:
 
 
 def _place_dram(
-    calls: Sequence[Call], repeats: Sequence[Repeat], places: Places, profile: Profile
+    calls: Sequence[Call],
+    layer_loops: Sequence[LayerLoop],
+    places: BufferAssignment,
+    profile: Profile,
 ) -> None:
     """Weights one after the other, those of rounds round by round; activations share memory."""
     end = 0
@@ -189,7 +192,7 @@ def _place_dram(
         places.dram[tensor] = at
         return at + -(-tensor.layout.bytes // PAGE) * PAGE
 
-    turning = {t for repeat in repeats for t in repeat.weights}
+    turning = {t for repeat in layer_loops for t in repeat.weights}
     fixed = dict.fromkeys(
         t
         for call in calls
@@ -198,7 +201,7 @@ def _place_dram(
     )
     for tensor in fixed:
         end = put(tensor, end)
-    for number, repeat in enumerate(repeats):
+    for number, repeat in enumerate(layer_loops):
         start = end
         for tensor in repeat.weights:
             end = put(tensor, end)

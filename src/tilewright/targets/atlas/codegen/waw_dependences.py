@@ -7,19 +7,19 @@ from itertools import combinations
 from tilewright.targets.atlas.codegen.nest import Variable, Write
 
 
-def meeting(writes: list[Write], loop: Variable | None) -> set[int]:
+def waw_dependent(writes: list[Write], loop: Variable | None) -> set[int]:
     """Writes (by id) of a straight piece, or of the body of a loop, whose bytes another one of
     them may write as well. Variables of loops around are the same for all."""
     found: set[int] = set()
     if loop is None and len({write.offset.terms for write in writes}) < 2:
         return found  # one pointer: their offsets tell
     for a, b in combinations(writes, 2):
-        if _may_meet(a, b, loop):
+        if _may_overlap(a, b, loop):
             found |= {id(a), id(b)}
     return found
 
 
-def _may_meet(a: Write, b: Write, loop: Variable | None) -> bool:
+def _may_overlap(a: Write, b: Write, loop: Variable | None) -> bool:
     """Whether bytes of a in one iteration may be bytes of b in the same or another one."""
     apart = a.offset.constant - b.offset.constant
     if a.offset.terms == b.offset.terms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.targets.atlas.codegen.modulo_table import Line, meet
+from tilewright.targets.atlas.codegen.modulo_reservation_table import UnitReservations, overlaps
 
 INTERVAL = 60
 SPAN = st.tuples(st.integers(-100, 200), st.integers(1, 40))
@@ -19,12 +19,12 @@ def ticks(start: int, length: int) -> set[int]:
 def test_spans_meet_where_they_share_a_tick(a: tuple[int, int], b: tuple[int, int]) -> None:
     (start, length), (other, size) = a, b
     shared = bool(ticks(start, length) & ticks(other, size))
-    assert meet((start, start + length), (other, other + size), INTERVAL) == shared
+    assert overlaps((start, start + length), (other, other + size), INTERVAL) == shared
 
 
-def filled(wanted: list[tuple[int, int]]) -> tuple[Line, set[int]]:
+def filled(wanted: list[tuple[int, int]]) -> tuple[UnitReservations, set[int]]:
     """A line with those of the spans that fit, and the ticks they take."""
-    line, taken = Line(INTERVAL), set[int]()
+    line, taken = UnitReservations(INTERVAL), set[int]()
     for start, length in wanted:
         if not ticks(start, length) & taken:
             line.take(start, length)

@@ -26,7 +26,7 @@ EFFORT = 4.0  # deterministic time of the solver
 
 
 @dataclass(frozen=True)
-class Stay:
+class ResidencyInterval:
     """A tensor in VMEM from the call that makes it up to call `until`."""
 
     tensor: Tensor
@@ -53,7 +53,7 @@ def choose(
     candidates: Mapping[Tensor, tuple[int, list[int]]],
     capacity: int,
     demands: Demands,
-) -> list[Stay]:
+) -> list[ResidencyInterval]:
     """The stays that save most DRAM traffic.
 
     candidates: tensor -> (call that makes it, calls that read it).
@@ -105,7 +105,9 @@ def choose(
     for (tensor, count), variable in options.items():
         if solver.value(variable):
             first, readers = candidates[tensor]
-            stays.append(Stay(tensor, first, readers[count - 1], count == len(readers)))
+            stays.append(
+                ResidencyInterval(tensor, first, readers[count - 1], count == len(readers))
+            )
     return stays
 
 

@@ -19,42 +19,43 @@ from itertools import count
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
-    Park,
     Read,
-    Slot,
+    Reload,
+    Spill,
+    SpillSlot,
     Statement,
-    Unpark,
     Value,
     Write,
 )
-
-ROOM = 28  # tensor registers a piece may fill with tiles that are still needed
-WAITING = 16  # of these, with computed tiles that are needed only much later
-LATER = 12  # statements until then
+from tilewright.targets.atlas.codegen.tuning import TUNING
 
 WEIGHT = {"bf16": 2, "fp8": 1}
 BYTES = {"bf16": 2048, "fp8": 1024}
 
-Simple = Read | Write | Park | Unpark | Compute
+Simple = Read | Write | Spill | Reload | Compute
 
 
-def resident(
-    statements: list[Statement], room: int = ROOM, waiting: int = WAITING
+def with_spills(
+    statements: list[Statement],
+    room: int | None = None,
+    waiting: int | None = None,
 ) -> list[Statement]:
     """The statements with tiles placed; computed tiles that wait long fill at most `waiting` of
     the `room` registers."""
+    room = TUNING.live_registers if room is None else room
+    waiting = TUNING.waiting_registers if waiting is None else waiting
     return _Placement(statements, room, waiting).sequence(statements, [])
 
 
-def lasting_slots(statements: list[Statement]) -> list[Slot]:
+def lasting_slots(statements: list[Statement]) -> list[SpillSlot]:
     """Slots that keep their tile from one piece to another, in order of appearance."""
-    found: dict[Slot, None] = {}
+    found: dict[SpillSlot, None] = {}
 
     def look(rows: list[Statement]) -> None:
         for s in rows:
             if isinstance(s, For):
                 look(s.body)
-            elif isinstance(s, Park | Unpark) and s.slot.lasting:
+            elif isinstance(s, Spill | Reload) and s.slot.lasting:
                 found[s.slot] = None
 
     look(statements)
@@ -67,7 +68,7 @@ class _Placement:
     room: int
     waiting: int
     # How to fetch a tile that is not in a register.
-    origin: dict[Value, Read | Slot | Compute] = field(default_factory=dict)
+    origin: dict[Value, Read | SpillSlot | Compute] = field(default_factory=dict)
     escaping: set[Value] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -106,7 +107,9 @@ class _Placement:
         for value in handed_on:
             use(value)
 
-    def sequence(self, rows: list[Statement], carried: list[tuple[Value, Slot]]) -> list[Statement]:
+    def sequence(
+        self, rows: list[Statement], carried: list[tuple[Value, SpillSlot]]
+    ) -> list[Statement]:
         """The rows, followed by storing `carried` values into their slots."""
         result: list[Statement] = []
         piece: list[Simple] = []
@@ -114,7 +117,7 @@ class _Placement:
             if not isinstance(s, For):
                 piece.append(s)
                 continue
-            slots = [Slot(BYTES[c.inside.dtype], lasting=True) for c in s.carried]
+            slots = [SpillSlot(BYTES[c.inside.dtype], lasting=True) for c in s.carried]
             starts = [(c.initial, slot) for c, slot in zip(s.carried, slots, strict=True)]
             result += _Piece(self, piece, starts).rows()
             piece = []
@@ -122,7 +125,7 @@ class _Placement:
         result += _Piece(self, piece, carried).rows()
         return result
 
-    def _loop(self, loop: For, slots: list[Slot]) -> For:
+    def _loop(self, loop: For, slots: list[SpillSlot]) -> For:
         ends = []
         for c, slot in zip(loop.carried, slots, strict=True):
             self.origin[c.inside] = self.origin[c.result] = slot
@@ -130,15 +133,15 @@ class _Placement:
                 ends.append((c.next, slot))
         return For(loop.variable, self.sequence(loop.body, ends), loop.unroll)
 
-    def slot_for(self, value: Value) -> Slot:
-        return Slot(BYTES[value.dtype], lasting=value in self.escaping)
+    def slot_for(self, value: Value) -> SpillSlot:
+        return SpillSlot(BYTES[value.dtype], lasting=value in self.escaping)
 
 
 class _Piece:
     """One straight piece."""
 
     def __init__(
-        self, placement: _Placement, rows: list[Simple], stored: list[tuple[Value, Slot]]
+        self, placement: _Placement, rows: list[Simple], stored: list[tuple[Value, SpillSlot]]
     ) -> None:
         self.at, self.source, self.stored = placement, rows, stored
         self.out: list[Statement] = []
@@ -155,7 +158,7 @@ class _Piece:
 
     def rows(self) -> list[Statement]:
         for index, s in enumerate(self.source):
-            if isinstance(s, Read | Unpark) and not _is_changing(s):  # fetched when used
+            if isinstance(s, Read | Reload) and not _is_changing(s):  # fetched when used
                 self.at.origin[s.result] = s if isinstance(s, Read) else s.slot
                 continue
             if isinstance(s, Compute) and not s.inputs:  # made anew where it is used
@@ -172,13 +175,13 @@ class _Piece:
         last = len(self.source)
         names = [self._fetch(value, tuple(v for v, _ in self.stored)) for value, _ in self.stored]
         for name, (_, slot) in zip(names, self.stored, strict=True):
-            self.out.append(Park(name, slot, self.line))
+            self.out.append(Spill(name, slot, self.line))
         self._forget_used(tuple(v for v, _ in self.stored), last)
         return self.out
 
     def _define(self, value: Value) -> None:
         if value in self.at.escaping and value.dtype in BYTES:
-            self._park(value, value)
+            self._spill(value, value)
         if self.uses.get(value):
             self.held[value] = value
 
@@ -195,7 +198,7 @@ class _Piece:
         elif isinstance(origin, Compute):
             self.out.append(replace(origin, results=(name,)))
         else:
-            self.out.append(Unpark(name, origin, self.line))
+            self.out.append(Reload(name, origin, self.line))
         self.held[value] = name
         return name
 
@@ -225,7 +228,9 @@ class _Piece:
         late = [
             v
             for v in self.held
-            if v.dtype in BYTES and v not in self.at.origin and self.uses[v][-1] > index + LATER
+            if v.dtype in BYTES
+            and v not in self.at.origin
+            and self.uses[v][-1] > index + TUNING.waiting_statements
         ]
         late.sort(key=lambda v: self.uses[v][-1])
         while sum(WEIGHT[v.dtype] for v in late) > self.at.waiting:
@@ -233,13 +238,13 @@ class _Piece:
 
     def _give_up(self, value: Value) -> None:
         if value not in self.at.origin:
-            self._park(value, self.held[value])
+            self._spill(value, self.held[value])
         del self.held[value]
 
-    def _park(self, value: Value, name: Value) -> None:
+    def _spill(self, value: Value, name: Value) -> None:
         slot = self.at.slot_for(value)
         self.at.origin[value] = slot
-        self.out.append(Park(name, slot, self.line))
+        self.out.append(Spill(name, slot, self.line))
 
 
 def _is_changing(s: Simple) -> bool:
@@ -249,16 +254,16 @@ def _is_changing(s: Simple) -> bool:
 def _inputs(s: Simple) -> tuple[Value, ...]:
     if isinstance(s, Compute):
         return s.inputs
-    return (s.value,) if isinstance(s, Write | Park) else ()
+    return (s.value,) if isinstance(s, Write | Spill) else ()
 
 
 def _results(s: Simple) -> tuple[Value, ...]:
     if isinstance(s, Compute):
         return s.results
-    return (s.result,) if isinstance(s, Read | Unpark) else ()
+    return (s.result,) if isinstance(s, Read | Reload) else ()
 
 
 def _with_inputs(s: Simple, inputs: tuple[Value, ...]) -> Statement:
     if isinstance(s, Compute):
         return replace(s, inputs=inputs)
-    return replace(s, value=inputs[0]) if isinstance(s, Write | Park) else s
+    return replace(s, value=inputs[0]) if isinstance(s, Write | Spill) else s

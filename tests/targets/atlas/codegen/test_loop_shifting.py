@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_loops import ANY_GAIN, OUT, STATE, TILE, random_loop
 
-from tilewright.targets.atlas.codegen import modulo_emit, modulo_schedule, straight_loop
+from tilewright.targets.atlas.codegen import loop_shifting, shifted_loop, straight_loop
+from tilewright.targets.atlas.codegen.initiation_interval import initiation_interval
 from tilewright.targets.atlas.codegen.list_schedule import Setting, schedule
 from tilewright.targets.atlas.codegen.loop_graph import loop_graph
+from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.modulo_loop import is_sound
 from tilewright.targets.atlas.codegen.modulo_pack import can_pack
 from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
-from tilewright.targets.atlas.codegen.modulo_schedule import lower_bound
-from tilewright.targets.atlas.codegen.period import loop_period
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.virtual import Code, Place
@@ -52,14 +52,14 @@ def test_shifted_loops_give_what_plain_loops_give(
     profile: str, seed: int, trips: int, which: int
 ) -> None:
     plain, _ = results(random_loop(profile, seed, trips), "", pipelining=False)
-    shifts = modulo_schedule.shifts
+    shifts = loop_shifting.shifts
 
     def one_shift(body, schedule, free):
         found = list(shifts(body, schedule, free))
         yield from found[which % len(found) :][:1] if found else []
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(modulo_emit, "shifts", one_shift)
+        patch.setattr(shifted_loop, "shifts", one_shift)
         patch.setattr(straight_loop, "overlapped", lambda *_: None)
         for policy in POLICIES:
             routine = random_loop(profile, seed, trips)
@@ -295,12 +295,12 @@ def test_prefetches_wait_for_readers_of_the_iteration_before(profile: str) -> No
     """The buffer filled for the next iteration is the one the iteration before reads."""
     routine = random_loop(profile, 3, 4)
     body = body_of(routine.items[1])
-    moved = modulo_schedule.moving(body)
+    moved = loop_shifting.moving(body)
     load = next(op for op in body.ops if op.opcode.effect == "dma.load")
     read = next(op for op in body.ops if op.opcode.memory == "tensor load")
-    there, here = modulo_schedule.aged(load, 1, moved), modulo_schedule.aged(read, 1, moved)
+    there, here = loop_shifting.aged(load, 1, moved), loop_shifting.aged(read, 1, moved)
     assert not there[0].overlaps(here[0])  # of one iteration: two buffers
-    next_one, this_one = modulo_schedule.aged(load, 1, moved), modulo_schedule.aged(read, 0, moved)
+    next_one, this_one = loop_shifting.aged(load, 1, moved), loop_shifting.aged(read, 0, moved)
     assert next_one[0].overlaps(this_one[0])
     assert not next_one[1].overlaps(this_one[0])  # DRAM is another memory
 
@@ -310,4 +310,4 @@ def test_plain_period_is_never_below_the_bound_of_its_units() -> None:
     body = body_of(routine.items[0])
     pointers = {r: 31 - k for k, r in enumerate(routine.pointers)}
     result = schedule(body, Setting(pointers=pointers))
-    assert loop_period(body, result) >= lower_bound(body).ticks
+    assert initiation_interval(body, result) >= lower_bound(body).ticks

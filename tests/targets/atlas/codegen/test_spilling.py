@@ -7,16 +7,16 @@ from tilewright.targets.atlas.codegen.nest import (
     Carried,
     Compute,
     For,
-    Park,
     Read,
+    Reload,
+    Spill,
     Statement,
-    Unpark,
     Value,
     Variable,
     Write,
     unrolled,
 )
-from tilewright.targets.atlas.codegen.residency import lasting_slots, resident
+from tilewright.targets.atlas.codegen.spilling import lasting_slots, with_spills
 
 
 def body(t, *tiles):
@@ -36,9 +36,9 @@ def run(rows: list[Statement], registers: dict, slots: dict, written: list) -> N
     for s in rows:
         if isinstance(s, Read):
             registers[s.result] = f"dram{s.offset.constant // 2048}"
-        elif isinstance(s, Unpark):
+        elif isinstance(s, Reload):
             registers[s.result] = slots[s.slot]
-        elif isinstance(s, Park):
+        elif isinstance(s, Spill):
             slots[s.slot] = registers[s.value]
         elif isinstance(s, Compute):
             text = ",".join(registers[v] for v in s.inputs)
@@ -52,7 +52,7 @@ def run(rows: list[Statement], registers: dict, slots: dict, written: list) -> N
 
 def outcome(rows: list[Statement], room: int = 36) -> list[str]:
     written: list[str] = []
-    run(resident(rows, room), {}, {}, written)
+    run(with_spills(rows, room), {}, {}, written)
     return written
 
 
@@ -60,8 +60,8 @@ def test_few_tiles_stay_in_registers() -> None:
     a, b = read(0), read(1)
     total = compute(a.result, b.result)
     rows: list[Statement] = [a, b, total, Write(total.results[0], Affine(), 2048)]
-    placed = resident(rows)
-    assert not any(isinstance(s, Park | Unpark) for s in placed)
+    placed = with_spills(rows)
+    assert not any(isinstance(s, Spill | Reload) for s in placed)
     assert outcome(rows) == ["(dram0,dram1)"]
 
 
@@ -71,8 +71,8 @@ def test_what_is_needed_last_waits_in_vmem() -> None:
     made = [compute(r.result) for r in reads]
     writes = [Write(m.results[0], Affine(), 2048) for m in made]
     rows: list[Statement] = [*reads, *made, *writes]
-    placed = resident(rows, room=8)
-    assert sum(isinstance(s, Park) for s in placed) == 6
+    placed = with_spills(rows, room=8)
+    assert sum(isinstance(s, Spill) for s in placed) == 6
     assert outcome(rows, room=8) == [f"(dram{k})" for k in range(10)]
     assert not lasting_slots(placed)
 
@@ -84,9 +84,9 @@ def test_computed_tiles_that_wait_long_leave_registers() -> None:
     between = [compute(reads[0].result) for _ in range(40)]
     writes = [Write(m.results[0], Affine(), 2048) for m in (*made, between[-1])]
     rows: list[Statement] = [*reads, *made, *between, *writes]
-    for waiting, parked in ((28, 0), (8, 6), (0, 10)):
-        placed = resident(rows, waiting=waiting)
-        assert sum(isinstance(s, Park) for s in placed) == parked
+    for waiting, spilled in ((28, 0), (8, 6), (0, 10)):
+        placed = with_spills(rows, waiting=waiting)
+        assert sum(isinstance(s, Spill) for s in placed) == spilled
         written: list[str] = []
         run(placed, {}, {}, written)
         assert written == outcome(rows)
@@ -101,7 +101,7 @@ def test_tiles_from_dram_are_read_again() -> None:
     early = compute(first.result)
     rows: list[Statement] = [first, early, *others, *made, last]
     rows += [Write(v.results[0], Affine(), 2048) for v in (early, last)]
-    placed = resident(rows, room=6)
+    placed = with_spills(rows, room=6)
     assert sum(isinstance(s, Read) and s.offset.constant == 0 for s in placed) == 2
     assert outcome(rows, room=6) == ["(dram0)", "(dram0,(dram1),(dram2))"]
 
@@ -114,7 +114,7 @@ def test_tiles_of_other_pieces_come_from_memory() -> None:
     loop = For(Variable(2), [inside, Write(inside.results[0], Affine(), 2048)], False)
     rows: list[Statement] = [source, made, loop, Write(made.results[0], Affine(), 2048)]
     assert outcome(rows) == ["((dram0),dram0)"] * 2 + ["(dram0)"]
-    assert len(lasting_slots(resident(rows))) == 1
+    assert len(lasting_slots(with_spills(rows))) == 1
 
 
 def _carrying(trips: int, unroll: bool) -> list[Statement]:

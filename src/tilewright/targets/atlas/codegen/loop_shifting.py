@@ -18,12 +18,10 @@ from dataclasses import dataclass, replace
 from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Range, Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
-MAX_OPS = 1500  # longer bodies stay as they are
-SHIFTS = 32  # places at which a body is tried to be cut
-EARLY = 0.03  # share of a half's work that may have run long before the rest of it
 REGISTERS = 64
 
 
@@ -182,13 +180,13 @@ def _registers(op: Op, writes: bool) -> list[Register]:
 def shifts(code: Code, plain: Schedule, free: int) -> Iterator[Shift]:
     """Ways to cut the body, the most promising first; `free` tensor registers can be given to
     values that cross."""
-    if len(code.ops) > MAX_OPS or not _is_movable(code):
+    if len(code.ops) > TUNING.shifted_ops or not _is_movable(code):
         return
     cutter = _Cutter(code, plain)
     end = max(1, plain.finish)
     found: dict[frozenset[int], float] = {}
-    for k in range(1, SHIFTS):
-        tick, place = end * k // SHIFTS, len(code.ops) * k // SHIFTS
+    for k in range(1, TUNING.shift_cuts):
+        tick, place = end * k // TUNING.shift_cuts, len(code.ops) * k // TUNING.shift_cuts
         by_time = {i for i, t in enumerate(cutter.ticks) if t < tick}
         by_order = set(range(place))
         for wanted in (by_time, by_order):
@@ -389,7 +387,7 @@ class _Cutter:
     def _span(self, part: list[int]) -> int:
         """Ticks a half took in the plain schedule, but for the few operations that nothing held
         back and that ran long before the others."""
-        early = EARLY * sum(self.ends[k] - self.ticks[k] for k in part)
+        early = TUNING.early_share * sum(self.ends[k] - self.ticks[k] for k in part)
         start = 0
         for k in sorted(part, key=lambda k: self.ticks[k]):
             early -= self.ends[k] - self.ticks[k]

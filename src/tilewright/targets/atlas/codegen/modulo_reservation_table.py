@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 
 
-def meet(a: tuple[int, int], b: tuple[int, int], interval: int) -> bool:
+def overlaps(a: tuple[int, int], b: tuple[int, int], interval: int) -> bool:
     """Whether two spans [start, end) overlap when both repeat every `interval` ticks."""
     (a0, a1), (b0, b1) = a, b
     return (b0 - a0) % interval < a1 - a0 or (a0 - b0) % interval < b1 - b0
 
 
-class Line:
+class UnitReservations:
     """What a unit does in each tick of an interval; spans never overlap."""
 
     def __init__(self, interval: int) -> None:
@@ -87,7 +87,7 @@ class Line:
         return None
 
 
-class Issue:
+class IssueReservations:
     """Ticks of an interval in which decode is taken."""
 
     def __init__(self, interval: int) -> None:

@@ -1,4 +1,4 @@
-"""Tile programs that read what they have written: cut into programs that run one after the other.
+"""Loop distribution: tile programs that read what they wrote become several, one after the other.
 
 before: loop that writes t; loop that reads t
 after:  [loop that writes t], [loop that reads t]
@@ -17,11 +17,11 @@ from tilewright.targets.atlas.codegen.nest import (
     Affine,
     Compute,
     For,
-    Park,
     Read,
-    Slot,
+    Reload,
+    Spill,
+    SpillSlot,
     Statement,
-    Unpark,
     Value,
     Write,
 )
@@ -29,7 +29,7 @@ from tilewright.targets.atlas.codegen.nest import (
 BYTES = {"bf16": 2048, "fp8": 1024}
 
 
-def stages(statements: list[Statement], scratch: int) -> tuple[list[list[Statement]], int]:
+def distributed(statements: list[Statement], scratch: int) -> tuple[list[list[Statement]], int]:
     """The stages of a tile program, and the bytes of DRAM from `scratch` on that they use."""
     cut: list[list[Statement]] = [[]]
     written: list[tuple[int, int]] = []
@@ -76,8 +76,8 @@ class _Crossing:
     """Values and slots that are filled in one stage and used in a later one."""
 
     scratch: int
-    made: dict[Value | Slot, int] = field(default_factory=dict)  # stage
-    moved: dict[Value | Slot, int] = field(default_factory=dict)  # DRAM address
+    made: dict[Value | SpillSlot, int] = field(default_factory=dict)  # stage
+    moved: dict[Value | SpillSlot, int] = field(default_factory=dict)  # DRAM address
     reads: dict[Value, Read] = field(default_factory=dict)
     bytes: int = 0
 
@@ -92,7 +92,7 @@ class _Crossing:
             if isinstance(s, Read) and id(s) in outermost and not s.changing:
                 self.reads[s.result] = s
 
-    def _move(self, what: Value | Slot) -> None:
+    def _move(self, what: Value | SpillSlot) -> None:
         if what in self.moved:
             return
         if isinstance(what, Value) and what.dtype not in BYTES:
@@ -101,7 +101,7 @@ class _Crossing:
                 "a sum of products is continued after reading what was written in between",
                 hint="read it before the sum begins",
             )
-        size = what.bytes if isinstance(what, Slot) else BYTES[what.dtype]
+        size = what.bytes if isinstance(what, SpillSlot) else BYTES[what.dtype]
         self.moved[what] = self.scratch + self.bytes
         self.bytes += size
 
@@ -130,37 +130,37 @@ class _Crossing:
             s = _renamed(s, names)
             if isinstance(s, For):
                 result.append(replace(s, body=self._rows(s.body, number, names)))
-            elif isinstance(s, Unpark) and self.made.get(s.slot, number) != number:
+            elif isinstance(s, Reload) and self.made.get(s.slot, number) != number:
                 size = s.slot.bytes
                 result.append(Read(s.result, Affine(self.moved[s.slot]), size, s.source))
             else:
                 result.append(s)
             for what in _made(s):
                 if what in self.moved and self.made[what] == number:
-                    value = s.value if isinstance(s, Park) else what
+                    value = s.value if isinstance(s, Spill) else what
                     assert isinstance(value, Value)
                     result.append(Write(value, Affine(self.moved[what]), BYTES[value.dtype]))
         return result
 
 
-def _used(s: Statement) -> list[Value | Slot]:
+def _used(s: Statement) -> list[Value | SpillSlot]:
     if isinstance(s, Compute):
         return list(s.inputs)
-    if isinstance(s, Write | Park):
+    if isinstance(s, Write | Spill):
         return [s.value]
-    if isinstance(s, Unpark):
+    if isinstance(s, Reload):
         return [s.slot]
     if isinstance(s, For):
         return [v for c in s.carried for v in (c.initial, c.next)]
     return []
 
 
-def _made(s: Statement) -> list[Value | Slot]:
+def _made(s: Statement) -> list[Value | SpillSlot]:
     if isinstance(s, Compute):
         return list(s.results)
-    if isinstance(s, Read | Unpark):
+    if isinstance(s, Read | Reload):
         return [s.result]
-    if isinstance(s, Park):
+    if isinstance(s, Spill):
         return [s.slot]
     if isinstance(s, For):
         return [c.result for c in s.carried]
@@ -173,7 +173,7 @@ def _renamed(s: Statement, names: dict[Value, Value]) -> Statement:
 
     if isinstance(s, Compute):
         return replace(s, inputs=tuple(new(v) for v in s.inputs))
-    if isinstance(s, Write | Park):
+    if isinstance(s, Write | Spill):
         return replace(s, value=new(s.value))
     if isinstance(s, For):
         carried = tuple(replace(c, initial=new(c.initial), next=new(c.next)) for c in s.carried)

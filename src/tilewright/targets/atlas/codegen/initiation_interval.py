@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
-from tilewright.targets.atlas.codegen.modulo_schedule import aged, moving
+from tilewright.targets.atlas.codegen.loop_shifting import aged, moving
 from tilewright.targets.atlas.codegen.virtual import Code
 from tilewright.targets.atlas.isa import Kind
 
 BEHIND = 2  # ticks of the counter and the branch, which come before the last instructions
 
 
-def loop_period(code: Code, result: Schedule) -> int:
+def initiation_interval(code: Code, result: Schedule) -> int:
     """Ticks after which the same piece may start again."""
     first_unit: dict[str, int] = {}
     free_unit: dict[str, int] = {}

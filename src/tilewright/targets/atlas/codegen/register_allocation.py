@@ -8,19 +8,18 @@ from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import Kind
 
 PAIRS = 32
-HOARD = 8  # tensor registers kept free for results while loads run ahead
 FAR = 1 << 62
 
 
 @dataclass(slots=True)
-class _Life:
+class _LiveRange:
     physical: int
     left: int  # accesses to come
     last: int = 0  # completion of the accesses so far
     holders: list[tuple[int, int, int]] = field(default_factory=list)  # (node, low, high) parts
 
 
-class Places:
+class RegisterAllocator:
     """Which physical place each live virtual register has.
 
     A tensor register is free again when all its accesses have completed. Weight slots and
@@ -39,7 +38,7 @@ class Places:
                 if register not in self.left and register.kind is not Kind.M:
                     self.queue.setdefault((register.kind, register.unit), []).append(register)
                 self.left[register] = self.left.get(register, 0) + 1
-        self.lives: dict[Register, _Life] = {}
+        self.lives: dict[Register, _LiveRange] = {}
         taken = {p // 2 for p in carried.values()} | {
             (p + r.size - 1) // 2 for r, p in carried.items()
         }
@@ -48,7 +47,7 @@ class Places:
         self.slots = {key: [0, 1] for key in self.queue}
         self.leaving: list[tuple[int, Register]] = []
         for register, physical in carried.items():
-            self.lives[register] = _Life(physical, FAR)
+            self.lives[register] = _LiveRange(physical, FAR)
 
     def is_open(self, register: Register) -> bool:
         return register in self.lives
@@ -85,7 +84,7 @@ class Places:
             if register.kind is Kind.X:
                 continue
             if register not in self.lives:
-                self.lives[register] = _Life(self._take(register), self.left[register])
+                self.lives[register] = _LiveRange(self._take(register), self.left[register])
             life = self.lives[register]
             life.left -= 1
             life.last = max(life.last, done)

@@ -9,18 +9,13 @@ from itertools import islice
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.check_shift import wrong_shift
+from tilewright.targets.atlas.codegen.initiation_interval import initiation_interval
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
-from tilewright.targets.atlas.codegen.modulo_schedule import Shift, interleaved, lower_bound, shifts
-from tilewright.targets.atlas.codegen.period import loop_period
+from tilewright.targets.atlas.codegen.loop_shifting import Shift, interleaved, lower_bound, shifts
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Register
 
-GAIN = 0.97  # an interval this much shorter is worth the longer program
-NEAR = 1.01  # close enough to the bound to stop looking
 FEWEST_TRIPS = 3  # the kernel must run at least twice
-OPS_TRIED = 4000  # instructions scheduled in search of the best shift
-MOST_TRIED = 8
-WORKING = 20  # tensor registers that stay free for values within the kernel
-SPARE = 8  # of these, not counted on when the halves are put side by side
 REGISTERS = 64
 
 
@@ -40,7 +35,7 @@ def best_shift(
     trips: int,
     carried: dict[Register, int],
     setting: Callable[[Code, dict[Register, int]], Setting],
-    gain: float = GAIN,
+    gain: float,
     below: float = math.inf,
 ) -> Choice | None:
     """The fastest shift found; None where none takes less than `gain` times the plain interval
@@ -52,13 +47,13 @@ def best_shift(
     used += used % 2
     bound = lower_bound(body).ticks
     # The period leaves out repeated transfers; the engine may take longer than all else.
-    period = max(loop_period(body, plain), bound)
+    period = max(initiation_interval(body, plain), bound)
     limit = min(period * gain, below)
     best = None
     if trips < FEWEST_TRIPS or limit <= bound:
         return None
-    tries = max(2, min(MOST_TRIED, OPS_TRIED // max(1, len(body.ops))))
-    found = shifts(body, plain, REGISTERS - WORKING - used)
+    tries = max(2, min(TUNING.shifts_tried, TUNING.shift_ops_tried // max(1, len(body.ops))))
+    found = shifts(body, plain, REGISTERS - TUNING.shift_registers - used)
     for shift, more, code in islice(_side_by_side(found, used), tries):
         choice = _scheduled(shift, code, more, limit, setting)
         if choice is None:
@@ -68,7 +63,7 @@ def best_shift(
             choice, body, trips, setting(body, {})
         ):
             best, limit = choice, choice.interval
-        if limit <= bound * NEAR:
+        if limit <= bound * TUNING.near_bound:
             break
     return best
 
@@ -84,7 +79,7 @@ def _side_by_side(
         for register in shift.crossing:  # pairs first, so they stay aligned
             more[register] = place
             place += register.size
-        free = REGISTERS - place - SPARE
+        free = REGISTERS - place - TUNING.shift_spare_registers
         code = interleaved(shift.kernel, len(shift.rest.ops), free, set(more))
         if code is not None:
             yield shift, more, code
@@ -104,7 +99,7 @@ def _scheduled(
     try:
         # With less running ahead the halves would hardly overlap.
         kernel = schedule(code, setting(code, more), tries=1)
-        interval = loop_period(code, kernel)
+        interval = initiation_interval(code, kernel)
         if interval >= limit:
             return None
         first = schedule(shift.first, setting(shift.first, more))

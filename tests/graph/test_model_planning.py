@@ -1,0 +1,224 @@
+"""Live ranges, residency, layer folding and linking on programs small enough to work out by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
+from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, live_ranges, place
+from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.layer_loops import LayerLoop, fold_layers
+from tilewright.targets.atlas.model.link import Linked, link
+from tilewright.targets.atlas.model.residency import (
+    Demands,
+    base_room,
+    choose,
+    staged_bytes,
+)
+from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.atlas.program import Instruction, Program
+from tilewright.tile.layouts import Layout
+
+V1 = load_profile("atlas-v1")
+KIB = 1024
+
+
+def tensor(name: str, kind: str = "activation", rows: int = 32) -> Tensor:
+    """A tensor of 2 KiB for every 32 rows."""
+    return Tensor(name, Layout((rows, 32), "bf16"), kind)  # type: ignore[arg-type]
+
+
+def pointwise(x: Tensor, out: Tensor, name: str = "") -> Call:
+    return Call(name or out.name, "pointwise", {"x": x}, out)
+
+
+def chain(*tensors: Tensor) -> list[Call]:
+    return [pointwise(a, b) for a, b in pairwise(tensors)]
+
+
+# --- live ranges ------------------------------------------------------------------------------
+
+
+def test_live_from_the_write_to_the_last_read() -> None:
+    x, a, b, y = tensor("x", "input"), tensor("a"), tensor("b"), tensor("y", "output")
+    calls = [pointwise(x, a), pointwise(a, b), Call("y", "pointwise", {"x": b, "z": a}, y)]
+    found = {t.name: (r.first, r.last, r.reads) for t, r in live_ranges(calls, []).items()}
+    assert found == {"x": (0, 0, 1), "a": (0, 2, 2), "b": (1, 2, 1), "y": (2, 2, 0)}
+
+
+def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
+    x, a, y = tensor("x", "input"), tensor("a"), tensor("y", "output")
+    late = tensor("late", "input")
+    calls = [pointwise(x, y), pointwise(x, a), pointwise(late, a)]
+    found = live_ranges(calls, [])
+    assert (found[late].first, found[y].last) == (0, 2)
+
+
+def test_what_crosses_a_layer_loop_lives_through_all_of_it() -> None:
+    x, h, a, b = tensor("x", "input"), tensor("h"), tensor("a"), tensor("b")
+    # h is carried: each iteration reads it first and writes it last; a is made and used inside.
+    calls = [pointwise(x, h), pointwise(h, a), pointwise(a, b), pointwise(b, h)]
+    inside = live_ranges(calls, [LayerLoop(4, 1, 4)])
+    assert (inside[h].first, inside[h].last) == (0, 3)
+    assert (inside[a].first, inside[a].last) == (1, 2)
+    without = live_ranges(calls[1:], [])
+    assert (without[b].first, without[b].last) == (1, 2)
+
+
+# --- residency --------------------------------------------------------------------------------
+
+
+def across(*kept: Tensor) -> tuple[list[Call], dict[Tensor, tuple[int, list[int]]]]:
+    """Tensors that are made by the first call and read by the last; one call lies between."""
+    x, a, b, y = tensor("x", "input"), tensor("a"), tensor("b"), tensor("y", "output")
+    operands = {f"x{k}": t for k, t in enumerate(kept)}
+    calls = [pointwise(x, a), pointwise(a, b), Call("use", "pointwise", operands, y)]
+    return calls, {t: (0, [2]) for t in kept}
+
+
+def test_the_tensor_that_saves_most_stays() -> None:
+    small, large = tensor("small", rows=32), tensor("large", rows=64)  # 2 and 4 KiB
+    calls, candidates = across(small, large)
+    between = base_room(calls[1]) + sum(
+        staged_bytes(calls[1], p, t) for p, t in calls[1].tensors.items()
+    )
+
+    def kept(spare: int) -> set[Tensor]:
+        # Only the call between decides: the others have the room of what they would stage.
+        demands = Demands(more={1: V1.vmem_bytes - between - spare})
+        return {s.tensor for s in choose(calls, candidates, V1.vmem_bytes, demands)}
+
+    assert kept(6 * KIB) == {small, large}
+    assert kept(5 * KIB) == {large}
+    assert kept(3 * KIB) == {small}
+    assert kept(1 * KIB) == set()
+
+
+def test_a_stay_covers_its_readers() -> None:
+    kept = tensor("kept")
+    calls, candidates = across(kept)
+    (stay,) = choose(calls, candidates, V1.vmem_bytes, Demands())
+    assert (stay.first, stay.until, stay.whole) == (0, 2, True)
+    assert not choose(calls, candidates, V1.vmem_bytes, Demands(alone={1}))
+
+
+def test_tensors_that_live_together_have_places_apart() -> None:
+    x, y = tensor("x", "input"), tensor("y", "output")
+    between = [tensor(f"t{k}") for k in range(4)]
+    calls = chain(x, *between, y)
+    places = place(calls, [], V1)
+    spans = [
+        (places.vmem[t], places.vmem[t] + t.layout.bytes, places.stays[t]) for t in places.vmem
+    ]
+    for k, (low, high, stay) in enumerate(spans):
+        for other_low, other_high, other in spans[:k]:
+            if stay.first <= other.until and other.first <= stay.until:
+                assert high <= other_low or other_high <= low
+    for call, area in enumerate(places.areas):
+        for low, high, stay in spans:
+            if stay.first <= call <= stay.until:
+                assert high <= area.start or area.end <= low
+
+
+# --- layer folding ----------------------------------------------------------------------------
+
+
+def layers(count: int) -> tuple[list[Call], Tensor]:
+    """Layers of a product and what follows it, with weights of their own; the last result."""
+    at = tensor("x", "input")
+    calls = []
+    for k in range(count):
+        weight, inside, out = tensor(f"w{k}", "weight"), tensor(f"p{k}"), tensor(f"h{k}")
+        calls.append(Call(f"layer{k}.product", "linear", {"a": at, "w": weight}, inside))
+        calls.append(pointwise(inside, out, f"layer{k}.relu"))
+        at = out
+    return calls, at
+
+
+def test_identical_layers_become_one_with_stacked_weights() -> None:
+    calls, last = layers(3)
+    weights = [call.operands["w"] for call in calls[::2]]
+    folded = fold_layers([calls], [last])
+    (loop,) = folded.layer_loops
+    assert loop.count == 3 and loop.end - loop.first == 2
+    (stacked,) = loop.weights.values()
+    assert [t.name for t in stacked] == [w.name for w in weights]
+    product, follows = folded.calls[loop.first : loop.end]
+    assert product.operands["a"] is follows.output  # what an iteration leaves to the next
+    assert follows.operands["x"] is product.output
+
+
+def test_layers_that_differ_stay_apart() -> None:
+    calls, last = layers(3)
+    calls[3].options["activation"] = "gelu"
+    assert not fold_layers([calls], [last]).layer_loops
+    calls, last = layers(3)
+    assert not fold_layers([calls], [last], rounds=False).layer_loops
+
+
+def test_a_result_that_is_read_later_is_no_variable_of_the_loop() -> None:
+    calls, last = layers(3)
+    kept = calls[1].output
+    calls.append(Call("sum", "pointwise", {"x": last, "z": kept}, tensor("y", "output")))
+    folded = fold_layers([calls], [calls[-1].output])
+    # The first layer's result has to survive, so it is not part of a loop that overwrites it.
+    assert all(loop.count < 3 for loop in folded.layer_loops)
+
+
+# --- linking ----------------------------------------------------------------------------------
+
+
+def code(length: int) -> PlacedKernel:
+    rows = [Instruction.of("addi", 1, 0, k % 100) for k in range(length)]
+    return PlacedKernel(Program.from_instructions(rows), None, {}, [], None)  # type: ignore[arg-type]
+
+
+def linked(made: list[PlacedKernel], loops: list[LayerLoop], limit: int) -> Linked:
+    calls = [pointwise(tensor("a"), tensor("b"), f"call{k}") for k in range(len(made))]
+    into = Linked()
+    places = BufferAssignment(stride=dict.fromkeys(range(len(loops)), 4096))
+    link(calls, made, loops, places, V1, 0, len(made), into, limit)
+    return into
+
+
+def test_calls_follow_each_other_in_one_segment() -> None:
+    made = [code(10), code(20)]
+    into = linked(made, [], 32768)
+    assert into.order == [0] and len(into.segments) == 1
+    (first, second) = into.spans
+    assert first[:2] == (0, 0) and second[1] == first[2]
+    assert into.spans[1][2] == len(into.segments[0])
+    have = into.segments[0]
+    start = second[1]
+    assert [have[start + k].operands for k in range(20)] == [
+        row.operands for row in made[1].program
+    ]
+
+
+def test_a_segment_ends_where_instruction_memory_does() -> None:
+    made = [code(10), code(20), code(5)]
+    settled = [n[2] - n[1] for n in linked(made, [], 32768).spans]
+    into = linked(made, [], settled[0] + settled[1])
+    assert into.order == [0, 1]
+    assert [segment for segment, _, _ in into.spans] == [0, 0, 1]
+    assert all(len(s) <= settled[0] + settled[1] for s in into.segments)
+
+
+def test_a_layer_loop_is_a_loop_or_segments_in_turn() -> None:
+    made = [code(10), code(20)]
+    loop = LayerLoop(3, 0, 2, weights={tensor("w", "weight"): []})
+    inside = linked(made, [loop], 32768)
+    assert inside.order == [0]
+    assert any(row.opcode.is_transfer for row in inside.segments[0])
+    settled = [end - start for _, start, end in inside.spans]
+    apart = linked(made, [loop], max(settled))
+    body = apart.order[1:]
+    assert body[: len(body) // 3] * 3 == body  # the order of segments counts the iterations
+
+
+def test_a_call_longer_than_instruction_memory_is_named() -> None:
+    with pytest.raises(TilewrightError, match="call1 takes"):
+        linked([code(1), code(500)], [], 300)

@@ -227,15 +227,17 @@ def _data_predecessors(
     for root, buffer in enumerate(graph.buffers):
         runs = _written_runs(graph, root, writers[root], writes)
         starts = [run[0] for run in runs]
+        known: dict[Span, set[int]] = {}  # many tasks read the same part
         for reader in readers[root]:
             if len(writers[root]) == 1 and runs[0][:2] == (0, buffer.bytes):
                 before[reader].add(writers[root][0])
             else:
                 for span in reads[reader]:
                     if span.root == root:
-                        before[reader] |= _writers_of(
-                            graph, graph.tasks[reader], span, runs, starts
-                        )
+                        if span not in known:
+                            task = graph.tasks[reader]
+                            known[span] = _writers_of(graph, task, span, runs, starts)
+                        before[reader] |= known[span]
     for index, found in enumerate(before):
         if index in found:
             raise TilewrightError(

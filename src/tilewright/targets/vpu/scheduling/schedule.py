@@ -162,7 +162,8 @@ def _fastest(
         if best.makespan <= bound.best or len(problem.tasks) > most:
             break
     assert best is not None
-    if best.assignment.changed:
+    work = sum(task.cycles for task in problem.tasks)
+    if best.assignment.changed and best.makespan > work:  # the serial one takes all of it
         serial = realise(problem, serial_plan(problem), bound)
         if serial.makespan < best.makespan:
             best = serial

@@ -1,15 +1,19 @@
 // The Python face: plain lists in, plain lists out; every index is checked before it is used.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
+#include <string>
 #include <tuple>
 
 #include "barriers.hpp"
 #include "edges.hpp"
+#include "memory.hpp"
 
 namespace nb = nanobind;
 using namespace tilewright::vpu;
@@ -34,6 +38,13 @@ std::vector<Range> ranges(const Rows& rows, int spaces) {
     found.push_back({space, address, bytes, count, stride});
   }
   return found;
+}
+
+Fit fit_of(const std::string& name) {
+  if (name == "earliest") return Fit::earliest;
+  if (name == "best") return Fit::best;
+  if (name == "first") return Fit::first;
+  throw std::invalid_argument("no such fit: " + name);
 }
 
 }  // namespace
@@ -88,4 +99,28 @@ NB_MODULE(_vpu, module) {
       nb::arg("ends"), nb::arg("edges"), nb::arg("pool"), nb::arg("side"), nb::arg("consecutive"),
       nb::arg("rounds"), nb::arg("merging_round"),
       "(barriers as (producers, consumers), physical ids, reduced edges, changed), or None.");
+  nb::class_<Window>(module, "Window")
+      .def_ro("address", &Window::address)
+      .def_ro("available", &Window::available)
+      .def_ro("victims", &Window::victims)
+      .def_ro("cost", &Window::cost);
+  nb::class_<TileMemory>(module, "TileMemory", "The CMX of one tile; scheduling/tile_memory.py says what it does.")
+      .def(nb::init<std::int64_t>(), nb::arg("capacity"))
+      .def_ro("free_bytes", &TileMemory::free_bytes)
+      .def(
+          "find",
+          [](const TileMemory& memory, std::int64_t size, std::int64_t align, std::int64_t ready,
+             const std::string& fit, bool downwards, const std::optional<TileMemory::Victim>& victim) {
+            if (size <= 0 || align <= 0) throw std::invalid_argument("a buffer without bytes or alignment");
+            return memory.find(size, align, ready, fit_of(fit), downwards, victim ? &*victim : nullptr);
+          },
+          nb::arg("size"), nb::arg("align"), nb::arg("ready"), nb::arg("fit"), nb::arg("downwards") = false,
+          nb::arg("victim") = nb::none())
+      .def("take", &TileMemory::take, nb::arg("owner"), nb::arg("address"), nb::arg("size"))
+      .def("release", &TileMemory::release, nb::arg("address"), nb::arg("since"), nb::arg("horizon"))
+      .def("hand_over", &TileMemory::hand_over, nb::arg("address"), nb::arg("owner"), nb::arg("size"),
+           nb::arg("since"))
+      .def("settle", &TileMemory::settle, nb::arg("placeholder"), nb::arg("since"))
+      .def("gaps", &TileMemory::gaps)
+      .def("largest_free", &TileMemory::largest_free);
 }

@@ -10,6 +10,7 @@ from tilewright.targets.vpu import address_edges as edges
 from tilewright.targets.vpu.barriers import assign
 from tilewright.targets.vpu.barriers.signals import Limits
 from tilewright.targets.vpu.machine import Storage
+from tilewright.targets.vpu.scheduling import tile_memory
 from tilewright.targets.vpu.task_list import Range
 
 pytest.importorskip("tilewright.targets.vpu._vpu")
@@ -75,3 +76,46 @@ def test_barriers() -> None:
         changed += plain.changed
         assert fast == plain
     assert refused > 20 and changed > 20
+
+
+@pytest.mark.parametrize("fit", ["earliest", "best", "first"])
+def test_tile_memory(fit: str) -> None:
+    """Buffers come, go, hand over and push each other out; both memories say the same."""
+    generator = random.Random(7)
+    for _ in range(40):
+        fast, plain = tile_memory.native.TileMemory(4096), tile_memory.PlainTileMemory(4096)
+        alive: dict[int, tuple[int, int]] = {}
+        leaves = {n: (generator.randint(0, 90), generator.random()) for n in range(80)}
+        for owner in range(80):
+            size, align = generator.randint(1, 900), generator.choice((1, 16, 64))
+            downwards = generator.random() < 0.5
+            stays = {n for n in alive if generator.random() < 0.3}
+            for victim in (None, lambda n, s=stays, found=leaves: None if n in s else found[n]):
+                found = [
+                    memory.find(size, align, owner, fit, downwards, victim)
+                    for memory in (fast, plain)
+                ]
+                seen = [w and (w.address, w.available, tuple(w.victims), w.cost) for w in found]
+                assert seen[0] == seen[1]
+                if found[1] is not None:
+                    break
+            window = found[1]
+            if window is None:
+                continue
+            for other in window.victims:
+                for memory in (fast, plain):
+                    memory.release(alive[other][0], owner, owner - 5)
+                del alive[other]
+            for memory in (fast, plain):
+                memory.take(owner, window.address, size)
+            alive[owner] = (window.address, size)
+            if generator.random() < 0.3:
+                source = generator.choice(list(alive))
+                address, size = alive.pop(source)
+                alive[1000 + owner] = (address, (size + 1) // 2)
+                leaves[1000 + owner] = (owner, 0.5)
+                for memory in (fast, plain):
+                    memory.hand_over(address, 1000 + owner, (size + 1) // 2, 1 << 60)
+                    memory.settle(1 << 60, owner)
+            assert fast.gaps() == plain.gaps() and fast.free_bytes == plain.free_bytes
+            assert fast.largest_free() == plain.largest_free()

@@ -121,11 +121,7 @@ def _spans(graph: TileGraph, roots: dict[str, int]) -> dict[str, Span]:
     spans = {
         buffer.id: Span(number, 0, buffer.bytes) for number, buffer in enumerate(graph.buffers)
     }
-    total = 0
-    for buffer in graph.buffers:
-        total += buffer.bytes
-    if total > DDR_BYTES:
-        raise TilewrightError("TW7022", f"the buffers have {total} bytes together, DDR {DDR_BYTES}")
+    _check_ddr(graph)
     for view in graph.views:
         if view.id in spans:
             raise TilewrightError("TW7022", f"two buffers or views are called {view.id!r}")
@@ -144,6 +140,24 @@ def _spans(graph: TileGraph, roots: dict[str, int]) -> dict[str, Span]:
             )
         spans[view.id] = span
     return spans
+
+
+def _check_ddr(graph: TileGraph) -> None:
+    """Tensors, and buffers that are loaded or stored by themselves, have to fit into DDR."""
+    sizes = {buffer.id: buffer.bytes for buffer in graph.buffers}
+    roots = {view.id: view.of for view in graph.views}
+    moved: set[str] = set()
+    for task in graph.tasks:
+        if (task.source or task.sink) and not task.outside:
+            moved.update(roots.get(name, name) for name in (*task.reads, *task.writes))
+    total = sum(tensor.bytes for tensor in graph.tensors)
+    total += sum(size for name, size in sizes.items() if name in moved)
+    if total > DDR_BYTES:
+        raise TilewrightError(
+            "TW7022",
+            f"what is loaded and stored has {total} bytes together, DDR {DDR_BYTES}",
+            hint=f"{total - DDR_BYTES} bytes less would fit",
+        )
 
 
 def _span(spans: dict[str, Span], name: str, task: Task) -> Span:

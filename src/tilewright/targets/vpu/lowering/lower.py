@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.vpu.garbage import no_cycle_collection
 from tilewright.targets.vpu.lowering import images, movement
 from tilewright.targets.vpu.lowering.attention import attention, attention_steps, heads_of
 from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip
@@ -73,6 +74,7 @@ class Lowered:
     regions: list[Region]
 
 
+@no_cycle_collection()
 def lower(network: Network, machine: Machine, options: LoweringOptions | None = None) -> Lowered:
     """The tile graph of a network."""
     options = options or LoweringOptions()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.garbage import no_cycle_collection
@@ -20,6 +20,7 @@ from tilewright.targets.vpu.lowering.linear import (
     may_accumulate,
 )
 from tilewright.targets.vpu.lowering.network import Call, Network
+from tilewright.targets.vpu.lowering.padding import with_masks
 from tilewright.targets.vpu.lowering.regions import (
     ELEMENTS,
     ROWS,
@@ -63,6 +64,7 @@ class LoweringOptions:
     fused: bool = True
     groups: int | None = None  # of rows, per region
     attention: str | None = None  # path
+    valid: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of padded inputs, per axis
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ def lower(network: Network, machine: Machine, options: LoweringOptions | None = 
     """The tile graph of a network."""
     options = options or LoweringOptions()
     network = _with_path(network, options.attention)
+    if options.valid:
+        network = with_masks(network, options.valid).network
     chip = Chip(machine, network.values)
     users: dict[str, list[tuple[Call, str]]] = {}
     for call in network.calls:

@@ -285,6 +285,18 @@ def neutral(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     return x if number == nothing[family] else None
 
 
+def opposite(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
+    """x * -1 or x / -1, which is -x in every bit"""
+    found = literal_operand(op)
+    if found is None or not reads_plainly(op):
+        return None
+    x, number, left = found
+    divided = family_name(op) == "elementwise_div"
+    if number != -1 or (divided and left) or x.type != op.result.type:
+        return None
+    return BuilderBefore(op).unary("elementwise_neg", x)
+
+
 def negation(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     """-(-x)"""
     inner = maker(op.operands[0], "elementwise_neg")
@@ -337,7 +349,8 @@ _BY_FAMILY: dict[str, list[Rule]] = {
     "elementwise_neg": [negation],
     "select": [select],
     **{f"reduction_{n}": [reduction] for n in ("sum", "max", "min", "prod", "mean")},
-    **{f"elementwise_{n}": [neutral] for n in ("mul", "div", "add", "sub", "max", "min", "pow")},
+    **{f"elementwise_{n}": [neutral, opposite] for n in ("mul", "div")},
+    **{f"elementwise_{n}": [neutral] for n in ("add", "sub", "max", "min", "pow")},
 }
 
 

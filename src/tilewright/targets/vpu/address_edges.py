@@ -8,11 +8,18 @@ is ever left out because of modelled times.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tilewright.targets.vpu.task_list import Range
 
+try:
+    from tilewright.targets.vpu import _vpu as native  # pyright: ignore
+except ImportError:  # a source tree without its native parts
+    native = None
+
 RAW, WAR, WAW = "RAW", "WAR", "WAW"
+_KINDS = (RAW, WAR, WAW)
+_LARGEST = 1 << 60  # addresses that the native map can hold
 _RANK = {RAW: 0, WAR: 1, WAW: 2}
 
 
@@ -81,12 +88,34 @@ class _IntervalMap:
         self.readers.insert(index, readers)
 
 
-def address_edges(
-    accesses: Sequence[tuple[Iterable[Range], Iterable[Range]]],
-) -> list[list[tuple[int, str]]]:
+Accesses = Sequence[tuple[Sequence[Range], Sequence[Range]]]
+Edges = list[list[tuple[int, str]]]
+
+
+def address_edges(accesses: Accesses) -> Edges:
     """Per task its (earlier task, kind) edges, sorted; tasks are (reads, writes) in order."""
+    spaces: dict[str, int] = {}
+
+    def rows(ranges: Sequence[Range]) -> list[tuple[int, int, int, int, int]]:
+        return [
+            (spaces.setdefault(r.space, len(spaces)), r.address, r.bytes, r.count, r.stride)
+            for r in ranges
+        ]
+
+    def small(ranges: Sequence[Range]) -> bool:
+        return all(r.address >= 0 and r.bytes > 0 and r.end < _LARGEST for r in ranges)
+
+    if native is None or not all(small(r) and small(w) for r, w in accesses):
+        return plain_address_edges(accesses)
+    plain = [(rows(reads), rows(writes)) for reads, writes in accesses]
+    found = native.address_edges(plain, len(spaces))
+    return [[(other, _KINDS[kind]) for other, kind in edges] for edges in found]
+
+
+def plain_address_edges(accesses: Accesses) -> Edges:
+    """The same in Python, for source trees without native parts and to compare with."""
     memory: dict[str, _IntervalMap] = {}
-    result: list[list[tuple[int, str]]] = []
+    result: Edges = []
     for task, (reads, writes) in enumerate(accesses):
         found: dict[int, str] = {}
         for item in reads:

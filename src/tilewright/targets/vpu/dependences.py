@@ -121,11 +121,7 @@ def _spans(graph: TileGraph, roots: dict[str, int]) -> dict[str, Span]:
     spans = {
         buffer.id: Span(number, 0, buffer.bytes) for number, buffer in enumerate(graph.buffers)
     }
-    total = 0
-    for buffer in graph.buffers:
-        total += buffer.bytes
-    if total > DDR_BYTES:
-        raise TilewrightError("TW7022", f"the buffers have {total} bytes together, DDR {DDR_BYTES}")
+    _check_ddr(graph)
     for view in graph.views:
         if view.id in spans:
             raise TilewrightError("TW7022", f"two buffers or views are called {view.id!r}")
@@ -144,6 +140,24 @@ def _spans(graph: TileGraph, roots: dict[str, int]) -> dict[str, Span]:
             )
         spans[view.id] = span
     return spans
+
+
+def _check_ddr(graph: TileGraph) -> None:
+    """Tensors, and buffers that are loaded or stored by themselves, have to fit into DDR."""
+    sizes = {buffer.id: buffer.bytes for buffer in graph.buffers}
+    roots = {view.id: view.of for view in graph.views}
+    moved: set[str] = set()
+    for task in graph.tasks:
+        if (task.source or task.sink) and not task.outside:
+            moved.update(roots.get(name, name) for name in (*task.reads, *task.writes))
+    total = sum(tensor.bytes for tensor in graph.tensors)
+    total += sum(size for name, size in sizes.items() if name in moved)
+    if total > DDR_BYTES:
+        raise TilewrightError(
+            "TW7022",
+            f"what is loaded and stored has {total} bytes together, DDR {DDR_BYTES}",
+            hint=f"{total - DDR_BYTES} bytes less would fit",
+        )
 
 
 def _span(spans: dict[str, Span], name: str, task: Task) -> Span:
@@ -227,15 +241,17 @@ def _data_predecessors(
     for root, buffer in enumerate(graph.buffers):
         runs = _written_runs(graph, root, writers[root], writes)
         starts = [run[0] for run in runs]
+        known: dict[Span, set[int]] = {}  # many tasks read the same part
         for reader in readers[root]:
             if len(writers[root]) == 1 and runs[0][:2] == (0, buffer.bytes):
                 before[reader].add(writers[root][0])
             else:
                 for span in reads[reader]:
                     if span.root == root:
-                        before[reader] |= _writers_of(
-                            graph, graph.tasks[reader], span, runs, starts
-                        )
+                        if span not in known:
+                            task = graph.tasks[reader]
+                            known[span] = _writers_of(graph, task, span, runs, starts)
+                        before[reader] |= known[span]
     for index, found in enumerate(before):
         if index in found:
             raise TilewrightError(

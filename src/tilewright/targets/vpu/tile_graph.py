@@ -14,6 +14,7 @@ from tilewright.targets.vpu.machine import Machine
 
 DMA, DPU, SHAVE = "dma", "dpu", "shave"
 ENGINES = (DMA, DPU, SHAVE)
+NO_STREAM = -1  # of a task that belongs to all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +134,6 @@ class TileGraph:
     views: list[View] = field(default_factory=list)
     after: list[tuple[str, str]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
-    streamed: bool = False  # program order is one that memory was planned for: try it first
+    # Per task the stream it belongs to, if memory was planned for this program order. Streams are
+    # pieces of work that go the same way one after the other; the scheduler may interleave them.
+    streams: list[int] = field(default_factory=list)

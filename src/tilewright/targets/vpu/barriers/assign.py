@@ -8,14 +8,21 @@ order in which the schedule starts its tasks, so no cycle can arise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from tilewright.targets.vpu.barriers.signals import Limits, Signal, signals
 from tilewright.targets.vpu.queue_order import QueueClocks
+from tilewright.targets.vpu.tile_graph import ENGINES
+
+try:
+    from tilewright.targets.vpu import _vpu as native  # pyright: ignore
+except ImportError:  # a source tree without its native parts
+    native = None
 
 _ROUNDS = 12
+_LARGEST = (1 << 31) - 1  # of slots that native code can count
 _MERGING_ROUND = 3  # from here on barriers are merged wherever possible, which adds no edges
 
 
@@ -43,28 +50,60 @@ class Assignment:
 
 def assign(
     entries: Entries, edges: Sequence[Sequence[int]], pool: int, limits: Limits
-) -> list[Assignment]:
+) -> Iterator[Assignment]:
     """Ways to keep the edges of a schedule within a pool of barriers; none if it is too small.
 
     The first way keeps every edge by itself. If it has to change something, groups of tasks with
-    one barrier between them may be faster, so both are returned.
+    one barrier between them may be faster and are the second way.
     """
-    found = _by_edges(entries, edges, pool, limits)
-    result = [found] if found is not None else []
+    found = by_edges(entries, edges, pool, limits)
+    grouped = None
+    if found is not None:
+        yield found
     if pool >= 2 and (found is None or found.changed):
         grouped = _in_groups(entries, edges, limits)
         if grouped is not None:
-            result.append(grouped)
-    if not result:
+            yield grouped
+    if found is None and grouped is None:
         row = _one_row(entries, pool)
         if row is not None:
-            result.append(row)
-    return result
+            yield row
 
 
-def _by_edges(
+def by_edges(
     entries: Entries, edges: Sequence[Sequence[int]], pool: int, limits: Limits
 ) -> Assignment | None:
+    """Every edge by itself, with merges and added order where the pool is too small."""
+    if native is None or max([pool, limits.side, *entries.slots]) > _LARGEST:
+        return plain_by_edges(entries, edges, pool, limits)
+    numbers = {engine: number for number, engine in enumerate(ENGINES)}
+    consecutive = []
+    if limits.storage is not None:
+        consecutive = [limits.storage.consecutive(engine) for engine in ENGINES]
+    found = native.assign_by_edges(
+        entries.queues,
+        entries.engines_behind,
+        entries.slots,
+        [numbers[engine] for engine in entries.engines],
+        entries.starts,
+        entries.ends,
+        edges,
+        pool,
+        limits.side,
+        consecutive,
+        _ROUNDS,
+        _MERGING_ROUND,
+    )
+    if found is None:
+        return None
+    made, physical, reduced, changed = found
+    return Assignment([Signal(p, c) for p, c in made], physical, reduced, changed)
+
+
+def plain_by_edges(
+    entries: Entries, edges: Sequence[Sequence[int]], pool: int, limits: Limits
+) -> Assignment | None:
+    """The same in Python, for source trees without native parts and to compare with."""
     wanted = [set(found) for found in edges]
     changed = False
     for number in range(_ROUNDS):

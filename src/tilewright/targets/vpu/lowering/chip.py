@@ -22,6 +22,7 @@ from tilewright.targets.vpu.operations.numbers import DTYPES
 from tilewright.targets.vpu.operations.table import OPERATIONS, operation
 from tilewright.targets.vpu.tile_graph import (
     DMA,
+    NO_STREAM,
     Buffer,
     Operation,
     Outside,
@@ -110,6 +111,9 @@ class Chip:
     copies: dict[tuple[str, int], list[Block]] = field(default_factory=dict)  # loaded, per tile
     stored: set[str] = field(default_factory=set)  # buffers whose content is in DDR
     steps: list[tuple[str, int]] = field(default_factory=list)  # call, its first task
+    several: bool = False  # whether groups of rows share CMX while a region is lowered
+    stream: int = NO_STREAM  # the group of rows that is being lowered
+    streams: list[int] = field(default_factory=list)  # per task
     column_blocks: dict[str, int] = field(default_factory=dict)  # width; EXACT: as computed
     targets: dict[str, tuple[str, range, range]] = field(default_factory=dict)  # by operand
     row_blocks: tuple[tuple[range, int], ...] = ()  # of the group that is being lowered
@@ -269,7 +273,7 @@ class Chip:
         found: dict[int, Operand] = {}
         missing = []
         for tile in tiles:
-            block = self._present(name, rows, columns, tile)
+            block = self.present(name, rows, columns, tile)
             if block is None:
                 missing.append(tile)
             else:
@@ -309,11 +313,15 @@ class Chip:
             value = self.values[name]
             self._store_parts(name, range(value.rows), range(value.width))
 
+    def bytes_of(self, block: Block) -> int:
+        return self._sizes[block.buffer]
+
     def forget(self, name: str) -> None:
         """A value that is in DDR is fetched from there again."""
         self.blocks.pop(name, None)
 
-    def _present(self, name: str, rows: range, columns: range, tile: int) -> Block | None:
+    def present(self, name: str, rows: range, columns: range, tile: int) -> Block | None:
+        """A block on a tile that holds a part of a value, where engines can read it."""
         for block in (*self.blocks.get(name, ()), *self.copies.get((name, tile), ())):
             if block.tile == tile and block.holds(rows, columns):
                 shift = (columns.start - block.columns.start) * DTYPES[block.dtype].itemsize
@@ -389,6 +397,7 @@ class Chip:
                 hint="the smallest tile does not fit; a machine with more CMX would take it",
             )
         self.tasks.append(task)
+        self.streams.append(self.stream)
 
     def _root(self, name: str) -> str:
         view = self._views_by_name.get(name)
@@ -404,7 +413,7 @@ class Chip:
             self.tasks,
             list(self.views.values()),
             tensors=tensors,
-            streamed=True,
+            streams=self.streams,
         )
 
     def operations(self) -> dict[str, Operation]:

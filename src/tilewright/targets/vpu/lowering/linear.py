@@ -22,6 +22,8 @@ from tilewright.targets.vpu.tile_graph import Outside
 
 _TABLE = 16  # bytes per output channel
 _LONGEST_SUM = 131_071
+_FEW_CHANNELS = 32  # below, the DPU waits for its activations
+_RESIDUAL = 1 << 16  # bytes that a transfer of residuals should have
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +172,14 @@ def chunk_views(
     return weights, table
 
 
+def chunk_bytes(chip: Chip) -> int:
+    """Bytes of a chunk: several have to be on a tile at once, for each group of rows."""
+    return chip.machine.cmx_bytes * (7 if chip.several else 14) // 100
+
+
 def chunk_columns(chip: Chip, columns: int, channel_bytes: int, parts: int = 1) -> int:
     """Output channels of a chunk: small enough for several to be on a tile, even in size."""
-    budget = chip.machine.cmx_bytes * 14 // 100
+    budget = chunk_bytes(chip)
     most = max(CHANNELS, budget // (channel_bytes + _TABLE) // CHANNELS * CHANNELS)
     count = max(-(-columns // most), min(parts, -(-columns // CHANNELS)))
     return padded(-(-columns // count))
@@ -187,9 +194,15 @@ def _dividing(step: int, block: int) -> int:
     return CHANNELS * next(n for n in range(most, 0, -1) if units % n == 0)
 
 
-def inner_depth(chip: Chip, inner: int, size: int) -> int:
-    """How much of the inner axis 16 channels may have: all of it, unless CMX is too small."""
+def inner_depth(chip: Chip, inner: int, size: int, whole: bool = False) -> int:
+    """How much of the inner axis a chunk may have: all of it, unless too few channels would fit.
+
+    A DPU that works on few channels at a time reads its activations too often. `whole` splits
+    only what CMX cannot hold.
+    """
     most = chip.machine.cmx_bytes // 4 // (CHANNELS * size)
+    if not whole:
+        most = max(CHANNELS, chunk_bytes(chip) // (_FEW_CHANNELS * size))
     if inner <= most:
         return inner
     parts = -(-inner // most)
@@ -209,8 +222,9 @@ def linear_steps(chip: Chip, call: Call, group: Group) -> Iterator[int]:
     if x.dtype == "i8" and inner > _LONGEST_SUM:
         raise TilewrightError("TW7070", f"a sum of {inner} products of i8 may leave i32")
     tiles = chip.machine.tiles if group.by_columns else 1
-    depth = inner_depth(chip, inner, weight.size)
-    if call.attributes.get("transposed") and depth < inner:
+    transposed = bool(call.attributes.get("transposed"))
+    depth = inner_depth(chip, inner, weight.size, transposed)
+    if transposed and depth < inner:
         raise TilewrightError(
             "TW7080", f"{call.name}: a transposed product of {inner} terms does not fit into CMX"
         )
@@ -290,13 +304,26 @@ def _product(
     inputs.append(table)
     named.append("table")
     if "residual" in call.operands:
-        inputs.append(chip.fetch(call.operands["residual"], rows, columns, tile))
+        inputs.append(_residual(chip, call.operands["residual"], rows, columns, tile))
         named.append("residual")
         cycles += costs.elementwise_cycles(chip.machine, len(rows) * len(columns))
     target = chip.target(result.name, rows, columns, tile)
     chip.task("matmul", inputs, [target], cycles, tile, operands=tuple(named), summed=whole,
               **activation(call, result))  # fmt: skip
     return None
+
+
+def _residual(chip: Chip, name: str, rows: range, columns: range, tile: int) -> Operand:
+    """A part of what is added to a product; it comes with its neighbours, in longer transfers."""
+    value = chip.values[name]
+    least = _RESIDUAL // (len(rows) * value.size)
+    if len(columns) < least and not chip.present(name, rows, columns, tile):
+        unit = least // len(columns) * len(columns)
+        first = columns.start // unit * unit
+        around = range(first, min(value.width, first + unit))
+        if around.stop >= columns.stop:
+            chip.fetch(name, rows, around, tile)
+    return chip.fetch(name, rows, columns, tile)
 
 
 def exchanged(
@@ -339,7 +366,9 @@ def may_accumulate(chip: Chip, call: Call, rows: int) -> bool:
     """Whether a product can take its operand block by block, its sums waiting in CMX."""
     if call.family != "linear" or call.attributes.get("transposed"):
         return False
-    columns = chip.values[call.operands["weight"]].shape[0]
+    columns, inner = chip.values[call.operands["weight"]].shape
+    if columns * 4 > inner * chip.values[call.operands["x"]].size:
+        return False  # the operand takes less room than the sums
     return rows * columns * 4 * 10 <= chip.machine.cmx_bytes * 3
 
 
@@ -353,7 +382,7 @@ def accumulated_steps(chip: Chip, call: Call, group: Group, step: int) -> Iterat
     columns, inner = weight.shape
     if x.dtype == "i8" and inner > _LONGEST_SUM:
         raise TilewrightError("TW7070", f"a sum of {inner} products of i8 may leave i32")
-    budget = chip.machine.cmx_bytes * 14 // 100
+    budget = chunk_bytes(chip)
     most = max(CHANNELS, budget // (step * weight.size) // CHANNELS * CHANNELS)
     packed = pack(chip, call, steps(range(columns), min(columns, most)), step)
     if "residual" in call.operands:  # not needed for long; the sums take its room

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.vpu.garbage import no_cycle_collection
 from tilewright.targets.vpu.lowering import images, movement
 from tilewright.targets.vpu.lowering.attention import attention, attention_steps, heads_of
 from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip
@@ -19,6 +20,7 @@ from tilewright.targets.vpu.lowering.linear import (
     may_accumulate,
 )
 from tilewright.targets.vpu.lowering.network import Call, Network
+from tilewright.targets.vpu.lowering.padding import with_masks
 from tilewright.targets.vpu.lowering.regions import (
     ELEMENTS,
     ROWS,
@@ -30,6 +32,9 @@ from tilewright.targets.vpu.lowering.regions import (
 )
 from tilewright.targets.vpu.lowering.rows import element_call, rope, row_call
 from tilewright.targets.vpu.machine import Machine
+from tilewright.targets.vpu.tile_graph import NO_STREAM
+
+_SMALL = 7  # percent of CMX that a block may take which waits for the next region
 
 RowLowering = Callable[[Chip, Call, Group], None]
 WholeLowering = Callable[[Chip, Call], None]
@@ -59,6 +64,7 @@ class LoweringOptions:
     fused: bool = True
     groups: int | None = None  # of rows, per region
     attention: str | None = None  # path
+    valid: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of padded inputs, per axis
 
 
 @dataclass(slots=True)
@@ -70,10 +76,13 @@ class Lowered:
     regions: list[Region]
 
 
+@no_cycle_collection()
 def lower(network: Network, machine: Machine, options: LoweringOptions | None = None) -> Lowered:
     """The tile graph of a network."""
     options = options or LoweringOptions()
     network = _with_path(network, options.attention)
+    if options.valid:
+        network = with_masks(network, options.valid).network
     chip = Chip(machine, network.values)
     users: dict[str, list[tuple[Call, str]]] = {}
     for call in network.calls:
@@ -82,9 +91,9 @@ def lower(network: Network, machine: Machine, options: LoweringOptions | None = 
     found = regions(network, machine, options.fused, options.groups)
     for name in network.inputs:
         chip.home(name)
-    for region in found:
+    for region, following in zip(found, [*found[1:], None], strict=True):
         resolved(network, machine, region)
-        _region(chip, network, region, users, options.fused)
+        _region(chip, network, region, following, users, options.fused)
     for name in network.outputs:
         chip.flush(name)
     final = [call for region in found for call in region.calls]
@@ -107,6 +116,7 @@ def _region(
     chip: Chip,
     network: Network,
     region: Region,
+    following: Region | None,
     users: dict[str, list[tuple[Call, str]]],
     fused: bool,
 ) -> None:
@@ -120,30 +130,48 @@ def _region(
             _leave(chip, region.calls)
         return
     made = groups(chip.machine, region.rows, region.count)
+    chip.several = len(made) > 1
     _blocks(chip, network, region, users, made)
-    for group in made:
+    for number, group in enumerate(made):
         chip.row_blocks = () if group.by_columns else group.blocks
+        chip.stream = number if chip.several else NO_STREAM
         for chain in column_chains(chip, region.calls, group):
             if len(chain) > 1:
                 _chain(chip, chain, group)
                 continue
             chip.steps.append((chain[0].result, len(chip.tasks)))
             ROW_LOWERINGS[chain[0].family](chip, chain[0], group)
-        if len(made) > 1:
-            _hand_on(chip, region, users)
+        if chip.several:
+            _hand_on(chip, region, following, users)
     chip.row_blocks = ()
+    chip.stream, chip.several = NO_STREAM, False
     if not fused:
         _leave(chip, region.calls)
 
 
-def _hand_on(chip: Chip, region: Region, users: dict[str, list[tuple[Call, str]]]) -> None:
-    """What a group leaves for later regions waits in DDR: the next groups need the room."""
+def _hand_on(
+    chip: Chip, region: Region, following: Region | None, users: dict[str, list[tuple[Call, str]]]
+) -> None:
+    """What a group leaves for later regions waits in DDR: the other groups need the room.
+
+    Small blocks that only the group's next region takes, row by row, stay where they are.
+    """
     inside = {call.result for call in region.calls}
+    behind: set[str] = set()
+    if following is not None and (following.rows, following.count) == (region.rows, region.count):
+        behind = {call.result for call in following.calls}
     for name in sorted(inside):
-        later = any(call.result not in inside for call, _ in users.get(name, ()))
-        if later or name not in users:
-            chip.flush(name)
-            chip.forget(name)
+        later = [(call, role) for call, role in users.get(name, ()) if call.result not in inside]
+        if not later and name in users:
+            continue
+        stays = bool(later) and all(
+            call.result in behind and role not in ("k", "v") for call, role in later
+        )
+        largest = max((chip.bytes_of(block) for block in chip.blocks.get(name, ())), default=0)
+        if stays and largest <= chip.machine.cmx_bytes * _SMALL // 100:
+            continue
+        chip.flush(name)
+        chip.forget(name)
 
 
 def column_chains(chip: Chip, calls: Sequence[Call], group: Group) -> list[list[Call]]:

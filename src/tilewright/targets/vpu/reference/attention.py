@@ -48,6 +48,9 @@ def attention(
     factor = options.get("scale")
     factor = 1 / np.sqrt(width) if factor is None else factor
     seen = visible(q.shape[0], k.shape[0], options)
+    valid = slice(options.get("valid_keys") or k.shape[0])  # the rest is not even multiplied by 0
+    seen, k, v = seen[:, valid], k[valid], v[:, valid]
+    mask = None if mask is None else mask[:, valid]
     parts = []
     for head in range(heads):
         group = head // (heads // groups)

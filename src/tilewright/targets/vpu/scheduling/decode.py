@@ -194,10 +194,8 @@ class _Decoder(Residency):
         if self.handed is not None and self.handed[0] == task:
             _, source, target = self.handed
             self.handed = None
-            segments = self.memories[self.tile_of[target]].segments
-            for segment in segments:  # the rest of a larger input is free when the task ends
-                if segment.owner < 0 and segment.since == NEVER:
-                    segment.since = end
+            # The rest of a larger input is free when the task ends.
+            self.memories[self.tile_of[target]].settle(NEVER, end)
             self.address[source] = None
         for root in problem.write_roots[task]:
             self.writers_left[root] -= 1

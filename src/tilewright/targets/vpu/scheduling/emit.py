@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.address_edges import address_edges
 from tilewright.targets.vpu.dependences import Problem
-from tilewright.targets.vpu.machine import Machine, dpu_queue
+from tilewright.targets.vpu.machine import DDR_BYTES, Machine, dpu_queue
 from tilewright.targets.vpu.scheduling.plan import RELOAD, TASK, WRITE, Plan, Step
 from tilewright.targets.vpu.task_list import DDR, ListTask, Range
 from tilewright.targets.vpu.tile_graph import DMA, DPU, Outside, Span
@@ -101,6 +102,12 @@ def _ddr_places(
     def place(size: int) -> int:
         nonlocal at
         address, at = at, -(-(at + size) // _DDR_ALIGN) * _DDR_ALIGN
+        if at > DDR_BYTES:
+            raise TilewrightError(
+                "TW7022",
+                f"tensors and copies of buffers need more than the {DDR_BYTES} bytes of DDR",
+                hint="more CMX would need fewer copies",
+            )
         return address
 
     tensors = {tensor.id: (place(tensor.bytes), tensor.bytes) for tensor in problem.graph.tensors}

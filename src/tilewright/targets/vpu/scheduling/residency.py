@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tilewright.targets.vpu.dependences import Problem
 from tilewright.targets.vpu.scheduling.plan import RELOAD, WRITE, Policy, Step
-from tilewright.targets.vpu.scheduling.tile_memory import TileMemory, Window
+from tilewright.targets.vpu.scheduling.tile_memory import Window, tile_memory
 from tilewright.targets.vpu.scheduling.timeline import Timeline, earliest_together
 from tilewright.targets.vpu.tile_graph import DMA, DPU
 
@@ -34,7 +34,7 @@ class Residency:
         machine = graph.machine
         self.tasks = graph.tasks
         self.tile_of = [buffer.tile for buffer in graph.buffers]
-        self.memories = [TileMemory(machine.cmx_bytes) for _ in range(machine.tiles)]
+        self.memories = [tile_memory(machine.cmx_bytes) for _ in range(machine.tiles)]
         self.ports = [Timeline() for _ in range(machine.dma_ports)]
         self.dpus = [[Timeline() for _ in range(machine.dpus)] for _ in range(machine.tiles)]
         self.shaves = [[Timeline() for _ in range(machine.shaves)] for _ in range(machine.tiles)]
@@ -300,14 +300,7 @@ class Residency:
 
     def _fits_in_turn(self, roots: list[int], tile: int) -> bool:
         own = [root for root in roots if self.tile_of[root] == tile]
-        memory = self.memories[tile]
-        gaps = []
-        for segment in memory.segments:
-            if segment.owner < 0:
-                if gaps and gaps[-1][1] == segment.address:
-                    gaps[-1][1] = segment.end
-                else:
-                    gaps.append([segment.address, segment.end])
+        gaps = [list(gap) for gap in self.memories[tile].gaps()]
         for root in own:
             align, size = self.problem.aligns[root], self.problem.sizes[root]
             for gap in gaps:

@@ -10,6 +10,7 @@ from tilewright.targets.vpu.barriers.assign import Assignment, Entries, assign
 from tilewright.targets.vpu.barriers.signals import Limits
 from tilewright.targets.vpu.bounds import Bounds, bounds
 from tilewright.targets.vpu.dependences import Problem, analyse
+from tilewright.targets.vpu.garbage import no_cycle_collection
 from tilewright.targets.vpu.scheduling.emit import PORT_ORDER, Draft, draft
 from tilewright.targets.vpu.scheduling.plan import TASK, Plan
 from tilewright.targets.vpu.scheduling.search import LARGE, plans, serial_plan
@@ -45,6 +46,7 @@ def schedule(graph: TileGraph, in_place: bool = True, exact: bool = False) -> Sc
     return best
 
 
+@no_cycle_collection()
 def portfolio(
     graph: TileGraph,
     in_place: bool = True,
@@ -127,13 +129,8 @@ def _synchronised(made: Draft, bound: Bounds) -> Schedule:
     edges = [[other for other, _ in found] for found in made.edges]
     limits = Limits(machine.side_slots, machine.storage)
     ways = assign(entries, edges, machine.barriers, limits)
-    if not ways:
-        raise TilewrightError(
-            "TW7042",
-            f"the tasks cannot be kept in order with {machine.barriers} barrier: some task both "
-            "waits and posts, which needs 2",
-            hint="give the machine at least 2 barriers",
-        )
+    planned = max(entries.ends, default=0)
+    enough = planned + planned // 50 if len(made.items) > LARGE else 0
     best: Schedule | None = None
     for way in ways:
         tasks = _task_list(made, way)
@@ -143,7 +140,15 @@ def _synchronised(made: Draft, bound: Bounds) -> Schedule:
         if best is None or run.makespan < best.makespan:
             proven = run.makespan <= bound.best
             best = Schedule(made.problem, made, way, tasks, run, bound, proven)
-    assert best is not None
+        if best.makespan <= enough:
+            break
+    if best is None:
+        raise TilewrightError(
+            "TW7042",
+            f"the tasks cannot be kept in order with {machine.barriers} barrier: some task both "
+            "waits and posts, which needs 2",
+            hint="give the machine at least 2 barriers",
+        )
     return best
 
 
@@ -162,7 +167,8 @@ def _fastest(
         if best.makespan <= bound.best or len(problem.tasks) > most:
             break
     assert best is not None
-    if best.assignment.changed:
+    work = sum(task.cycles for task in problem.tasks)
+    if best.assignment.changed and best.makespan > work:  # the serial one takes all of it
         serial = realise(problem, serial_plan(problem), bound)
         if serial.makespan < best.makespan:
             best = serial

@@ -14,6 +14,7 @@ from tilewright.targets.vpu.scheduling import orders
 from tilewright.targets.vpu.scheduling.decode import decode
 from tilewright.targets.vpu.scheduling.plan import RELOAD, WRITE, Plan, Policy
 from tilewright.targets.vpu.scheduling.residency import NoRoom
+from tilewright.targets.vpu.scheduling.streams import interleaved
 
 POLICIES = (
     Policy(),
@@ -45,8 +46,8 @@ def plans(
     small = len(problem.tasks) <= (LARGE if budget is None else budget // 10)
     last_error: NoRoom | None = None
     close = bound.best if small else bound.best + bound.best // 100
-    if not small and problem.graph.streamed:
-        order = orders.demand_order(problem, orders.program_order(problem))
+    if not small and problem.graph.streams:
+        order = orders.demand_order(problem, interleaved(problem))
         for policy in _STREAMED[: 1 if len(problem.tasks) > _HUGE else None]:
             with suppress(NoRoom):
                 found.add(decode(problem, order, policy), order, policy)

@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+try:
+    from tilewright.targets.vpu import _vpu as native  # pyright: ignore
+except ImportError:  # a source tree without its native parts
+    native = None
 
 FREE = -1
 
@@ -37,7 +43,12 @@ class Window:
     cost: float
 
 
-class TileMemory:
+def tile_memory(capacity: int) -> Any:
+    """The memory of a tile: native, or in Python where there are no native parts."""
+    return PlainTileMemory(capacity) if native is None else native.TileMemory(capacity)
+
+
+class PlainTileMemory:
     """First, best or earliest fit over segments; windows with and without victims."""
 
     def __init__(self, capacity: int) -> None:
@@ -179,13 +190,27 @@ class TileMemory:
             segments.insert(index + 1, Segment(address + size, rest, FREE, since))
             self.free_bytes += rest
 
+    def settle(self, placeholder: int, since: int) -> None:
+        """Say since when the space is free that was handed over with a placeholder."""
+        for segment in self.segments:
+            if segment.owner == FREE and segment.since == placeholder:
+                segment.since = since
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """(first, end) of free bytes, adjacent segments joined."""
+        found: list[tuple[int, int]] = []
+        for segment in self.segments:
+            if segment.owner != FREE:
+                continue
+            if found and found[-1][1] == segment.address:
+                found[-1] = (found[-1][0], segment.end)
+            else:
+                found.append((segment.address, segment.end))
+        return found
+
     def largest_free(self) -> int:
         """The longest run of free bytes."""
-        best = run = 0
-        for segment in self.segments:
-            run = run + segment.size if segment.owner == FREE else 0
-            best = max(best, run)
-        return best
+        return max((end - first for first, end in self.gaps()), default=0)
 
     def _index(self, address: int) -> int:
         """The segment that holds an address."""

@@ -220,7 +220,9 @@ class SmolVLA(nn.Module):
         valid = self._valid(token_valid, len(images))
         length = x.shape[1]
         is_state = torch.arange(length) == length - 1
-        mask = (is_state[:, None] | ~is_state[None, :])[None] & valid[:, None, :] & valid[:, :, None]
+        mask = (
+            (is_state[:, None] | ~is_state[None, :])[None] & valid[:, None, :] & valid[:, :, None]
+        )
         table = rotary(valid.cumsum(1) - 1)
         keys, values = [], []
         for number, (layer, reader) in enumerate(zip(self.text, self.expert, strict=True)):

@@ -81,8 +81,14 @@ def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def _unary(name: str, function: Any, torch: str, jax: str, onnx: Any) -> None:
-    _define(name, lambda r, a, o: r.bf16(function(r.bf16(a[0]))), torch, jax, onnx)
+def _unary(name: str, function: Any, torch: str, jax: str, onnx: Any, inner: Any = None) -> None:
+    """function(x), or x * function(inner(x)) where the machine rounds what is inside."""
+
+    def meaning(r: Rounding, a: Sequence[Array], o: Options) -> Array:
+        x = r.bf16(a[0])
+        return r.bf16(function(x) if inner is None else x * function(r.bf16(inner(x))))
+
+    _define(name, meaning, torch, jax, onnx)
 
 
 def _chain(*kinds: str) -> Any:
@@ -98,8 +104,8 @@ def _chain(*kinds: str) -> Any:
     return text
 
 
-def _tanh_gelu(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+def _bend(x: Array) -> Array:
+    return np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
 _unary("relu", lambda x: np.maximum(x, 0), "F.relu({0})", "jax.nn.relu({0})", "Relu")
@@ -125,17 +131,19 @@ _unary(
 )
 _unary(
     "gelu",
-    lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    lambda bend: 0.5 * (1 + bend),
     "F.gelu({0})",
     "jax.nn.gelu({0}, approximate=False)",
     "Gelu",
+    inner=lambda x: _erf(x / math.sqrt(2)),
 )
 _unary(
     "gelu_tanh",
-    _tanh_gelu,
+    lambda bend: 0.5 * (1 + bend),
     'F.gelu({0}, approximate="tanh")',
     "jax.nn.gelu({0})",
     lambda a, o, out: node("Gelu", a, out, approximate="tanh"),
+    inner=_bend,
 )
 _unary(
     "leaky_relu",
@@ -153,10 +161,11 @@ _unary(
 )
 _unary(
     "hardswish",
-    lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    lambda gate: np.clip(gate / 6, 0, 1),
     "F.hardswish({0})",
     "jax.nn.hard_swish({0})",
     "HardSwish",
+    inner=lambda x: x + 3,
 )
 _unary("square", np.square, "{0} * {0}", "{0} * {0}", lambda a, o, out: node("Mul", a * 2, out))
 _unary(

@@ -197,6 +197,30 @@ def test_n14_dilation_and_reversal(window):
     assert got.reshape(out, out).tolist() == wanted
 
 
+def test_n14_batch_groups():
+    """Two groups of images, each with its own filters: honoured or refused, never ignored."""
+    text = function(
+        "%x: tensor<2x4x4x1xf32>",
+        "tensor<1x3x3x2xf32>",
+        """  %k = stablehlo.constant dense<[[[[1.0, 5.0]], [[2.0, 6.0]]], [[[3.0, 7.0]], [[4.0, 8.0]]]]> : tensor<2x2x1x2xf32>
+  %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {} {batch_group_count = 2 : i64, feature_group_count = 1 : i64} : (tensor<2x4x4x1xf32>, tensor<2x2x1x2xf32>) -> tensor<1x3x3x2xf32>
+  return %y : tensor<1x3x3x2xf32>""",
+    )
+    try:
+        made = compiled(text)
+    except TilewrightError as error:
+        assert error.location is not None and error.location.line == 3
+        return
+    x = np.arange(32, dtype=np.float32).reshape(2, 4, 4)
+    k = np.arange(1, 9, dtype=np.float32).reshape(2, 2, 2)  # filter, row, column
+    got = made.run([x])[0]
+    for f in (0, 1):
+        wanted = [
+            [float((x[f, i : i + 2, j : j + 2] * k[f]).sum()) for j in range(3)] for i in range(3)
+        ]
+        assert got[0, :, :, f].tolist() == wanted
+
+
 def test_n17_large_intermediates_are_planned():
     """Intermediates of 1 KB each: nothing on the stack, everything right."""
 

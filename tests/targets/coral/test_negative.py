@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from coral_models import Weights
@@ -10,6 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.frontend.model_language import Tensor, constant, model
 from tilewright.targets.coral.compile import compile_model
+from tilewright.targets.coral.machines import MACHINES
 from tilewright.targets.coral.toolchain import toolchain_missing
 
 pytestmark = pytest.mark.skipif(toolchain_missing() is not None, reason="no RISC-V toolchain")
@@ -268,6 +271,24 @@ def test_n19_overflow_is_a_report():
     assert error.value.code == "TW5030" and "80,000 bytes, constant of op_0_conv" in text
     assert "coral-highmem" in text and "50,480 more" in text  # how much is missing
     assert compile_model(network.imported(), "coral-highmem").verify(1).ok
+
+
+def test_n19_code_overflow_is_a_report():
+    """Too much code: by how much, and which functions are large."""
+    machine = replace(
+        MACHINES["coral"],
+        memories=(replace(MACHINES["coral"].code, size=1024), MACHINES["coral"].data),
+    )
+
+    @model
+    def network(x: Tensor["f32", 2, 6]) -> Tensor:
+        return (x.tanh() + x.sigmoid()).softmax()
+
+    with pytest.raises(TilewrightError) as error:
+        compile_model(network.imported(), machine)
+    text = str(error.value)
+    assert error.value.code == "TW5012" and "bytes more than the 1,024" in text
+    assert "op_0_elementwise: " in text and "bytes of code" in text and "highmem" in text
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f64", "ui32"])

@@ -281,7 +281,7 @@ def _rounded_down(importer: HLOImporter, x: Value, places: Any) -> Value:
     ratio = combined(importer, "elementwise_div", x, divisor)
     back = combined(importer, "elementwise_mul", ratio, divisor)
     below = importer.apply("elementwise_sub", ratio, 1, shape=extent(ratio))
-    rest = combined(importer, "elementwise_sub", x, back)
+    rest = importer.whole(combined(importer, "elementwise_sub", x, back))
     return importer.chosen(importer.matched(rest, "lt", 0), below, ratio)
 
 

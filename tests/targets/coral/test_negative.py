@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from coral_models import Weights
@@ -10,6 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.frontend.model_language import Tensor, constant, model
 from tilewright.targets.coral.compile import compile_model
+from tilewright.targets.coral.machines import MACHINES
 from tilewright.targets.coral.toolchain import toolchain_missing
 
 pytestmark = pytest.mark.skipif(toolchain_missing() is not None, reason="no RISC-V toolchain")
@@ -197,6 +200,30 @@ def test_n14_dilation_and_reversal(window):
     assert got.reshape(out, out).tolist() == wanted
 
 
+def test_n14_batch_groups():
+    """Two groups of images, each with its own filters: honoured or refused, never ignored."""
+    text = function(
+        "%x: tensor<2x4x4x1xf32>",
+        "tensor<1x3x3x2xf32>",
+        """  %k = stablehlo.constant dense<[[[[1.0, 5.0]], [[2.0, 6.0]]], [[[3.0, 7.0]], [[4.0, 8.0]]]]> : tensor<2x2x1x2xf32>
+  %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {} {batch_group_count = 2 : i64, feature_group_count = 1 : i64} : (tensor<2x4x4x1xf32>, tensor<2x2x1x2xf32>) -> tensor<1x3x3x2xf32>
+  return %y : tensor<1x3x3x2xf32>""",
+    )
+    try:
+        made = compiled(text)
+    except TilewrightError as error:
+        assert error.location is not None and error.location.line == 3
+        return
+    x = np.arange(32, dtype=np.float32).reshape(2, 4, 4)
+    k = np.arange(1, 9, dtype=np.float32).reshape(2, 2, 2)  # filter, row, column
+    got = made.run([x])[0]
+    for f in (0, 1):
+        wanted = [
+            [float((x[f, i : i + 2, j : j + 2] * k[f]).sum()) for j in range(3)] for i in range(3)
+        ]
+        assert got[0, :, :, f].tolist() == wanted
+
+
 def test_n17_large_intermediates_are_planned():
     """Intermediates of 1 KB each: nothing on the stack, everything right."""
 
@@ -244,6 +271,24 @@ def test_n19_overflow_is_a_report():
     assert error.value.code == "TW5030" and "80,000 bytes, constant of op_0_conv" in text
     assert "coral-highmem" in text and "50,480 more" in text  # how much is missing
     assert compile_model(network.imported(), "coral-highmem").verify(1).ok
+
+
+def test_n19_code_overflow_is_a_report():
+    """Too much code: by how much, and which functions are large."""
+    machine = replace(
+        MACHINES["coral"],
+        memories=(replace(MACHINES["coral"].code, size=1024), MACHINES["coral"].data),
+    )
+
+    @model
+    def network(x: Tensor["f32", 2, 6]) -> Tensor:
+        return (x.tanh() + x.sigmoid()).softmax()
+
+    with pytest.raises(TilewrightError) as error:
+        compile_model(network.imported(), machine)
+    text = str(error.value)
+    assert error.value.code == "TW5012" and "bytes more than the 1,024" in text
+    assert "op_0_elementwise: " in text and "bytes of code" in text and "highmem" in text
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f64", "ui32"])

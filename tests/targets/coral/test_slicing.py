@@ -171,3 +171,5 @@ def test_others_like_a_sample():
     assert all(sorted(other["i"]) == [1, 3, 4] for other in made)
     values = np.concatenate([other["x"] for other in made])
     assert values.dtype == np.float32 and 0.1 < np.abs(values - 5).max() < 1
+    first = with_others_like_it({"state": np.zeros(8, np.float32)}, 32, 0)
+    assert np.abs([other["state"] for other in first]).max() > 1

@@ -153,15 +153,16 @@ def with_others_like_it(
 ) -> list[Mapping[str, np.ndarray]]:
     """A single sample and random ones of its mean and spread: one alone says little of ranges.
 
-    The spread of a few numbers is uncertain, and is taken larger by twice that. Integers, which may
-    be indices, are the sample's own in another order.
+    The spread of a few numbers is uncertain, and is taken larger by twice that; numbers that are all
+    alike, such as the zeros of a first state, say nothing of it. Integers, which may be indices, are
+    the sample's own in another order.
     """
     random = np.random.default_rng(seed)
 
     def other(array: np.ndarray) -> np.ndarray:
         if array.dtype.kind == "f" and array.size and np.isfinite(array).all():
             mean, spread = (float(f(array, dtype=np.float64)) for f in (np.mean, np.std))
-            spread *= 1 + 2 / np.sqrt(2 * array.size)
+            spread = (spread or abs(mean) or 1.0) * (1 + 2 / np.sqrt(2 * array.size))
             return (mean + spread * random.standard_normal(array.shape)).astype(array.dtype)
         return random.permutation(array.reshape(-1)).reshape(array.shape)
 

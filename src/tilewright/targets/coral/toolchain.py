@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -186,7 +186,13 @@ def compile_c(
         sizes = [f"--defsym=__stack_size={stack}"]
         done = _run([*link, *sizes, *objects, "-o", "model.elf"], directory)
         if done.returncode:
-            raise _link_error(done.stderr, machine)
+            # Once more with all the room up to data memory, for the sizes of functions.
+            code = replace(machine.code, size=machine.data.base - machine.code.base)
+            roomy = replace(machine, memories=(code, *machine.memories[1:]))
+            (directory / "tcm.ld").write_text(linker_script(roomy, constants_in_code))
+            _run([*link, *sizes, *objects, "-o", "over.elf"], directory)
+            over = directory / "over.elf"
+            raise _link_error(done.stderr, machine, over.read_bytes() if over.exists() else b"")
         build = Build(
             (directory / "model.elf").read_bytes(), (directory / "model.map").read_text(), stack
         )
@@ -235,7 +241,17 @@ def _first_error(text: str) -> str:
     return text.strip()[:300] or "no message"
 
 
-def _link_error(text: str, machine: CoralMachine) -> TilewrightError:
+def _code_table(elf: bytes) -> str:
+    """The largest functions of a program, a line each."""
+    try:
+        symbols = parse_elf(elf, "over.elf").symbols.values()
+    except TilewrightError:
+        return ""
+    sizes = sorted(((s.size, s.name) for s in symbols if s.kind == "func"), reverse=True)
+    return "".join(f"\n          {name}: {size:,} bytes of code" for size, name in sizes[:12])
+
+
+def _link_error(text: str, machine: CoralMachine, elf: bytes = b"") -> TilewrightError:
     over = re.findall(
         r"section '([^']+)' will not fit in region '(\w+)': overflowed by (\d+) bytes", text
     )
@@ -244,10 +260,11 @@ def _link_error(text: str, machine: CoralMachine) -> TilewrightError:
     section, region, missing = max(over, key=lambda item: int(item[2]))
     memory = machine.code if region == "ITCM" else machine.data
     hint = "build for coral-highmem, with 1 MB of each" if not machine.high_memory else None
+    table = _code_table(elf) if region == "ITCM" else ""
     error = MemoryOverflow(
         "TW5012",
-        f"{section} does not fit {region} of {machine.name}: {missing} bytes more than the "
-        f"{memory.size} there are",
+        f"{section} does not fit {region} of {machine.name}: {int(missing):,} bytes more than the "
+        f"{memory.size:,} there are{table}",
         hint=hint,
     )
     error.memory, error.missing = region, int(missing)

@@ -10,11 +10,15 @@ their order.
 
 from __future__ import annotations
 
+import re
+from math import prod
+
 from tilewright.dialects.kernel_families import family_of
 from tilewright.dialects.kernel_syntax import parse_types, print_types, verify_call
 from tilewright.dialects.npu_kernel import Contraction, KernelCallOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
+    AttrSizedOperandSegments,
     Dialect,
     EffectInstance,
     IntegerAttr,
@@ -31,16 +35,20 @@ from tilewright.dialects.xdsl_api import (
     TensorType,
     TypeAttribute,
     VerifyException,
+    i8,
     i64,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 
-MEMORY_SPACES = ("vmem", "mxu0", "mxu1", "dram")
+MEMORY_SPACES = ("vmem", "mxu0", "mxu1", "dram", "cmx")
+_TILE_SPACE = re.compile(r"cmx\d+")  # the memory of one tile of several
 
 
 class LaunchEffects(MemoryEffect):
@@ -123,7 +131,8 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     space: StringAttr
 
     def verify(self) -> None:
-        if self.space.data not in MEMORY_SPACES:
+        space = self.space.data
+        if space not in MEMORY_SPACES and not _TILE_SPACE.fullmatch(space):
             raise VerifyException(
                 f'memory space "{self.space.data}" is not one of {", ".join(MEMORY_SPACES)}'
             )
@@ -196,12 +205,90 @@ class DmaStoreOp(IRDLOperation):
 
 @irdl_op_definition
 class WaitOp(IRDLOperation):
-    """Wait for one transfer to finish."""
+    """Wait for a transfer or a launch to finish before the next one is started."""
 
     name = "npu_schedule.wait"
 
     token = operand_def(TokenType())
     assembly_format = "$token attr-dict"
+
+
+def _bytes(buffer: Attribute) -> int:
+    """The size of a buffer of plain bytes."""
+    assert isinstance(buffer, BufferType)
+    if buffer.tile.element_type != i8:
+        raise VerifyException(f"bytes are counted in i8, the buffer holds {buffer.tile}")
+    return prod(buffer.tile.get_shape())
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """Part of a buffer of bytes: runs that begin `offset` behind its start, `stride` apart.
+
+    The type of the result says how many runs there are and how long one is.
+    """
+
+    name = "npu_schedule.view"
+
+    buffer = operand_def(BufferType)
+    offset = prop_def(IntegerAttr)
+    stride = prop_def(IntegerAttr)
+    result = result_def(BufferType)
+    assembly_format = (
+        "$buffer `at` $offset `stride` $stride attr-dict `:` type($buffer) `->` type($result)"
+    )
+
+    def verify_(self) -> None:
+        if self.buffer.type.space != self.result.type.space:  # type: ignore[attr-defined]
+            raise VerifyException("a view lies in the memory of its buffer")
+        size, part = _bytes(self.buffer.type), _bytes(self.result.type)
+        shape = self.result.type.tile.get_shape()  # type: ignore[attr-defined]
+        offset, stride = self.offset.value.data, self.stride.value.data
+        if len(shape) > 2 or offset < 0 or stride < 0:
+            raise VerifyException("a view has one run of bytes, or runs that follow each other")
+        end = offset + (part if len(shape) < 2 else (shape[0] - 1) * stride + shape[1])
+        if end > size:
+            raise VerifyException(f"the view ends at byte {end} of a buffer of {size}")
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Start copying bytes between buffers, to one place or the same to several."""
+
+    name = "npu_schedule.copy"
+
+    sources = var_operand_def(BufferType)
+    targets = var_operand_def(BufferType)
+    token = result_def(TokenType())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "`from` `(` $sources `)` `to` `(` $targets `)` attr-dict "
+        "`:` `(` type($sources) `)` `->` `(` type($targets) `)`"
+    )
+
+    def verify_(self) -> None:
+        sizes = {_bytes(v.type) for v in self.targets}
+        if not self.sources or not self.targets:
+            raise VerifyException("a copy has a source and a target")
+        if len(self.sources) == 1 and sizes != {_bytes(self.sources[0].type)}:
+            raise VerifyException("source and targets of a copy have the same size")
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """Start a kernel on buffers; what it writes is valid once its token has been waited for."""
+
+    name = "npu_schedule.launch"
+
+    symbol = prop_def(StringAttr)
+    inputs = var_operand_def(BufferType)
+    outputs = var_operand_def(BufferType)
+    token = result_def(TokenType())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$symbol `reads` `(` $inputs `)` `writes` `(` $outputs `)` attr-dict "
+        "`:` `(` type($inputs) `)` `->` `(` type($outputs) `)`"
+    )
 
 
 NPUSchedule = Dialect(
@@ -215,6 +302,9 @@ NPUSchedule = Dialect(
         DmaLoadOp,
         DmaStoreOp,
         WaitOp,
+        ViewOp,
+        CopyOp,
+        LaunchOp,
     ],
     [BufferType, TokenType],
 )

@@ -25,3 +25,24 @@ func.func @schedule(%a: tensor<32x32xbf16>) -> tensor<32x32xbf16> {
   npu_schedule.free %3 : !npu_schedule.buffer<tensor<32x32xbf16>, "vmem">
   return %5 : tensor<32x32xbf16>
 }
+
+// Buffers of bytes with addresses: views, copies to several places, launches on buffers.
+
+// CHECK-LABEL: @buffers
+// CHECK-NEXT:    %0 = npu_schedule.alloc {id = "x", address = 0 : i64} : !npu_schedule.buffer<tensor<256xi8>, "dram">
+// CHECK-NEXT:    %1 = npu_schedule.alloc {id = "a", address = 64 : i64} : !npu_schedule.buffer<tensor<64xi8>, "cmx0">
+// CHECK-NEXT:    %2 = npu_schedule.alloc {id = "b", address = 64 : i64} : !npu_schedule.buffer<tensor<64xi8>, "cmx1">
+// CHECK-NEXT:    %3 = npu_schedule.view %0 at 32 : i64 stride 64 : i64 : !npu_schedule.buffer<tensor<256xi8>, "dram"> -> !npu_schedule.buffer<tensor<2x32xi8>, "dram">
+// CHECK-NEXT:    %4 = npu_schedule.copy from(%3) to(%1, %2) : (!npu_schedule.buffer<tensor<2x32xi8>, "dram">) -> (!npu_schedule.buffer<tensor<64xi8>, "cmx0">, !npu_schedule.buffer<tensor<64xi8>, "cmx1">)
+// CHECK-NEXT:    npu_schedule.wait %4
+// CHECK-NEXT:    %5 = npu_schedule.launch "fill" reads() writes(%1) : () -> (!npu_schedule.buffer<tensor<64xi8>, "cmx0">)
+func.func @buffers() {
+  %0 = npu_schedule.alloc {id = "x", address = 0 : i64} : !npu_schedule.buffer<tensor<256xi8>, "dram">
+  %1 = npu_schedule.alloc {id = "a", address = 64 : i64} : !npu_schedule.buffer<tensor<64xi8>, "cmx0">
+  %2 = npu_schedule.alloc {id = "b", address = 64 : i64} : !npu_schedule.buffer<tensor<64xi8>, "cmx1">
+  %3 = npu_schedule.view %0 at 32 : i64 stride 64 : i64 : !npu_schedule.buffer<tensor<256xi8>, "dram"> -> !npu_schedule.buffer<tensor<2x32xi8>, "dram">
+  %4 = npu_schedule.copy from (%3) to (%1, %2) : (!npu_schedule.buffer<tensor<2x32xi8>, "dram">) -> (!npu_schedule.buffer<tensor<64xi8>, "cmx0">, !npu_schedule.buffer<tensor<64xi8>, "cmx1">)
+  npu_schedule.wait %4
+  %5 = npu_schedule.launch "fill" reads () writes (%1) : () -> (!npu_schedule.buffer<tensor<64xi8>, "cmx0">)
+  return
+}

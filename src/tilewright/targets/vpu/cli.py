@@ -30,6 +30,7 @@ def command() -> None:
 @click.option("--trace", metavar="FILE", help="Write a Perfetto trace; Chrome JSON for .json.")
 @click.option("--timeline", metavar="FILE.svg", help="Draw the queues over time.")
 @click.option("--memory-map", metavar="FILE.svg", help="Draw CMX addresses over time.")
+@click.option("--ir", metavar="FILE.mlir", help="Write the schedule as npu_schedule operations.")
 @click.option("--metrics", is_flag=True, help="Add efficiency, traffic and occupancy.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def schedule(
@@ -44,6 +45,7 @@ def schedule(
     trace: str | None,
     timeline: str | None,
     memory_map: str | None,
+    ir: str | None,
     metrics: bool,
     as_json: bool,
 ) -> int:
@@ -81,6 +83,11 @@ def schedule(
         pictures.write_timeline(made, timeline)
     if memory_map is not None:
         write_atomically(memory_map, pictures.memory_map(made).encode())
+    if ir is not None:
+        from tilewright.dialects.printing import print_module
+        from tilewright.targets.vpu.schedule_text import schedule_module
+
+        _write(ir, print_module(schedule_module(made)).encode())
     result = summary.summary(made)
     if metrics:
         result["metrics"] = summary.metrics(made)

@@ -60,7 +60,7 @@ def _distance(problem: Problem, queues: Sequence[Sequence[int]]) -> int:
     """How much DPU work a stream should be behind the one before it.
 
     SHAVE work should be spread evenly: of the distances at which the SHAVE work of the streams
-    meets itself least, the shortest.
+    meets itself little, the shortest, and the best nearby.
     """
     work = max(sum(_cycles(problem, t, DPU) for t in queue) for queue in queues)
     if len(queues) < 2 or not work:
@@ -79,10 +79,13 @@ def _distance(problem: Problem, queues: Sequence[Sequence[int]]) -> int:
     for first in range(len(queues)):
         for second in range(first + 1, len(queues)):
             pair = np.fft.irfft(spectra[first] * spectra[second].conj(), 2 * count)
-            smooth = np.convolve(pair[:count], np.ones(_SMOOTH) / _SMOOTH, "same")[:count]
-            met += smooth[np.minimum(distances * (second - first), count - 1)]
-    close = met.min() + (met.max() - met.min()) / 4
-    return width * int(np.argmax(met <= close))
+            wide = np.pad(pair[:count], _SMOOTH // 2, mode="edge")
+            smooth = np.convolve(wide, np.ones(_SMOOTH) / _SMOOTH, "valid")
+            steps = np.minimum(distances * (second - first), count - 1)
+            met += smooth[steps] / (count - steps)  # per window in which both are at work
+    close = met.min() + (met.max() - met.min()) / 8
+    place = int(np.argmax(met <= close))
+    return width * (place + int(np.argmin(met[place : place + place // 2 + 1])))
 
 
 def _cycles(problem: Problem, task: int, engine: str) -> int:

@@ -38,7 +38,7 @@ from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
 
-INSTRUCTION_MEMORY = 32768  # words
+WORD = 4  # bytes of an instruction
 
 
 @dataclass
@@ -133,9 +133,13 @@ def link(
     first: int,
     end: int,
     into: Linked,
-    limit: int = INSTRUCTION_MEMORY,
+    limit: int | None = None,
 ) -> list[int]:
-    """Add the code of calls `first` to `end`; the segments it became, in the order they run."""
+    """Add the code of calls `first` to `end`; the segments it became, in the order they run.
+
+    limit: instructions of a segment, by default all that instruction memory holds.
+    """
+    limit = profile.imem_bytes // WORD if limit is None else limit
     for index in range(first, end):
         count = len(_settled(made[index].program, profile))
         if count > limit:

@@ -17,9 +17,9 @@ from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import sums_bytes
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.tile.layouts import SIDE
 
 KIB = 1024
-SIDE = 32
 IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
 FILTERS, PIXELS = 384 * KIB, 32 * KIB  # of filters and of an image at a time, at least
 EFFORT = 4.0  # deterministic time of the solver

@@ -14,8 +14,8 @@ from typing import Any
 
 from tilewright.targets.atlas.model.work_images import IMAGE_WORK
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE
 
-SIDE = 32
 Shapes = Mapping[str, tuple[int, ...]]
 Options = Mapping[str, Any]
 

@@ -495,7 +495,7 @@ class _Replay:
             self.known[result] = self.known[initial]
 
     def _steps(self, op: scf.ForOp, trips: int, start: int, step: int) -> Any:
-        """The loop variable of each step; the last one is written out, since its tiles may be cut
+        """The loop variable of each step; the last one is unrolled, since its tiles may be cut
         off by the edge of a tensor."""
         variable = op.body.block.args[0]
         divided = any(isinstance(use.operation, arith.DivUIOp) for use in variable.uses)

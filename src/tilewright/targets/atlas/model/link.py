@@ -29,7 +29,7 @@ from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
 from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.kernels import build
+from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.layer_loops import LayerLoop
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.targets.atlas.model.bounds import terms_of
-from tilewright.targets.atlas.model.work import Work, work_of
+from tilewright.targets.atlas.model.kernel_records import work_of
+from tilewright.targets.atlas.model.work import Work
 from tilewright.targets.atlas.profile import Profile, load_profile
 
 KIB = 1024

@@ -12,8 +12,7 @@ from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.codegen.compile_kernel import Placement, compile_placed
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.machines import make_machine
-from tilewright.targets.atlas.model.kernels import build
-from tilewright.targets.atlas.model.references import REFERENCES
+from tilewright.targets.atlas.model.kernel_records import REFERENCES, build
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.layouts import Layout

@@ -11,7 +11,7 @@ from tilewright.targets.atlas.codegen.compile_kernel import Placement, compile_p
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.kernels import build
+from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.kernels_products import columns_together
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile

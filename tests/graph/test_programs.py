@@ -255,7 +255,7 @@ def test_dropped_waits_are_caught_by_lint():
 
 def test_a_reference_that_disagrees_is_named(monkeypatch):
     """The first step that is wrong is the one whose reference was changed."""
-    from tilewright.targets.atlas.model.references import REFERENCES
+    from tilewright.targets.atlas.model.kernel_records import REFERENCES
 
     model = compiled("decoder", "atlas-v1", True, True)
 

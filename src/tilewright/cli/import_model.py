@@ -21,7 +21,7 @@ IREE's dumps, with weights in the text or in a safetensors file of the same name
 StableHLO portable artifact, or package.module:factory, a function that returns a
 torch module or JAX function and example inputs. Operators become kernel intents; attention, norms and
 activations stay whole. What has no mapping is reported, and then nothing is
-written. The table shows which kernels it became and what is left to the host.
+written. The table shows which kernels it became and what falls back to the host.
 
 \b
   tilewright import model.onnx -o model.mlir

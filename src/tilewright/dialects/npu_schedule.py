@@ -155,7 +155,7 @@ def _check_tile(buffer: Attribute, tensor: Attribute) -> None:
 
 @irdl_op_definition
 class AllocOp(IRDLOperation):
-    """Reserve an on-chip buffer; memory planning gives it an address."""
+    """Reserve an on-chip buffer; memory planning gives it an `address`, in bytes."""
 
     name = "npu_schedule.alloc"
 
@@ -171,6 +171,34 @@ class FreeOp(IRDLOperation):
 
     buffer = operand_def(BufferType)
     assembly_format = "$buffer attr-dict `:` type($buffer)"
+
+
+@irdl_op_definition
+class ReadOp(IRDLOperation):
+    """The tile that a buffer holds."""
+
+    name = "npu_schedule.read"
+
+    buffer = operand_def(BufferType)
+    result = result_def(TensorType)
+    assembly_format = "$buffer attr-dict `:` type($buffer) `->` type($result)"
+
+    def verify_(self) -> None:
+        _check_tile(self.buffer.type, self.result.type)
+
+
+@irdl_op_definition
+class WriteOp(IRDLOperation):
+    """Put a tile into a buffer."""
+
+    name = "npu_schedule.write"
+
+    tile = operand_def(TensorType)
+    buffer = operand_def(BufferType)
+    assembly_format = "$tile `into` $buffer attr-dict `:` type($tile) `,` type($buffer)"
+
+    def verify_(self) -> None:
+        _check_tile(self.buffer.type, self.tile.type)
 
 
 @irdl_op_definition
@@ -299,6 +327,8 @@ NPUSchedule = Dialect(
         SoftmaxFragmentOp,
         AllocOp,
         FreeOp,
+        ReadOp,
+        WriteOp,
         DmaLoadOp,
         DmaStoreOp,
         WaitOp,

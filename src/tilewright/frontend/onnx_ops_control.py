@@ -46,7 +46,7 @@ def branch(low: Lowering, node: Node) -> list[Value]:
 
 @lowers("Loop")
 def loop(low: Lowering, node: Node) -> list[Value]:
-    """A loop written out: the number of iterations is known now."""
+    """A loop unrolled: the number of iterations is known now."""
     graph = node.get("body")
     count, condition = node.input(0), node.input(1)
     most = MOST_ITERATIONS + 1 if count is None else low.known_list(count, "the trip count")[0]
@@ -71,7 +71,7 @@ def loop(low: Lowering, node: Node) -> list[Value]:
 
 @lowers("Scan")
 def scan(low: Lowering, node: Node) -> list[Value]:
-    """A scan over a dimension, written out slice by slice."""
+    """A scan over a dimension, unrolled slice by slice."""
     from tilewright.frontend.onnx_ops_movement import reshaped, window
 
     graph = node.get("body")

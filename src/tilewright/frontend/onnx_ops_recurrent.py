@@ -1,4 +1,4 @@
-"""ONNX's recurrent layers, written out step by step: LSTM, GRU, RNN.
+"""ONNX's recurrent layers, unrolled step by step: LSTM, GRU, RNN.
 
 Products with the inputs of all steps are one product; a step multiplies the state before it only.
 Sequences that end early keep their state and give zeros from there on, in both directions.

@@ -185,6 +185,21 @@ def free(op: Operation, builder: Builder) -> Evaluate:
     return evaluate
 
 
+@operation("npu_schedule.read")
+def read(op: Operation, builder: Builder) -> Evaluate:
+    return lambda buffer: np.array(_contents(op, buffer))
+
+
+@operation("npu_schedule.write")
+def write(op: Operation, builder: Builder) -> Evaluate:
+    def evaluate(tile: Array, buffer: Buffer) -> tuple[()]:
+        _contents(op, buffer)
+        buffer.contents = np.array(tile)
+        return ()
+
+    return evaluate
+
+
 @operation("npu_schedule.dma_load")
 def dma_load(op: Operation, builder: Builder) -> Evaluate:
     def evaluate(source: Array, buffer: Buffer) -> Transfer:

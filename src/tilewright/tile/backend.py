@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.tile.tensors import Tensor
     from tilewright.tile.types import TensorSpec
 
-STEPS = 64  # steps written out one after the other; more of them become a loop
+STEPS = 64  # steps unrolled one after the other; more of them become a loop
 
 _active: list[Backend] = []
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.tile.bodies import BODIES, Body
 
-# Machine instructions of a body, about; loops are written out by them.
+# Machine instructions of a body, about; loops are unrolled by them.
 _COST = {
     "elementwise_log": 3,
     "elementwise_rsqrt": 3,

@@ -67,7 +67,7 @@ def steps(
 ) -> Iterator[Block]:
     """Blocks along a dimension that are added up or carried on, one after the other.
 
-    Up to 64 are written out in one body; more become a loop with 8 of them in its body. Where
+    Up to 64 are unrolled in one body; more become a loop with 8 of them in its body. Where
     VMEM is too small for that, fewer.
     unroll: True, False or a number of steps, to decide that yourself.
     """

@@ -108,7 +108,7 @@ class Recorder(Backend):
         self._index: dict[int, SSAValue] = {}
         self.loops = 0  # opened so far
         self._line: int | None = None
-        self.written_steps = 0  # the most steps written out
+        self.written_steps = 0  # the most steps unrolled
         self.read_back: set[str] = set()  # outputs that are read as well
 
     # --- the function -------------------------------------------------------------------

@@ -19,7 +19,18 @@ import numpy as np
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_families import kernel_call
 from tilewright.dialects.locations import error_at, location_of
-from tilewright.dialects.npu_schedule import MatmulTileOp, SoftmaxFragmentOp, UKernelLaunchOp
+from tilewright.dialects.npu_schedule import (
+    AllocOp,
+    DmaLoadOp,
+    DmaStoreOp,
+    FreeOp,
+    MatmulTileOp,
+    ReadOp,
+    SoftmaxFragmentOp,
+    UKernelLaunchOp,
+    WaitOp,
+    WriteOp,
+)
 from tilewright.dialects.xdsl_api import (
     Attribute,
     FloatAttr,
@@ -237,10 +248,23 @@ class _Replay:
             self._insert(op)
         elif isinstance(op, UKernelLaunchOp | MatmulTileOp | SoftmaxFragmentOp):
             self._launch(op)
+        elif isinstance(op, DmaLoadOp | ReadOp | WriteOp | DmaStoreOp):
+            self._transfer(op)
         elif isinstance(op, scf.ForOp):
             self._loop(op)
+        elif isinstance(op, AllocOp | FreeOp | WaitOp):
+            pass  # the code generator waits, and keeps tiles where it has room
         elif not isinstance(op, scf.YieldOp | func.ReturnOp | tensor.YieldOp):
             raise error_at(op, "TW1460", "has no place in a tile program")
+
+    def _transfer(self, op: DmaLoadOp | ReadOp | WriteOp | DmaStoreOp) -> None:
+        """What goes into a buffer is what comes out of it."""
+        if isinstance(op, DmaLoadOp):
+            self.known[op.buffer] = self.known.get(op.source)
+        elif isinstance(op, WriteOp):
+            self.known[op.buffer] = self.tiles(op, op.tile)
+        else:
+            self.known[op.result] = self.known.get(op.buffer)
 
     def _index(self, op: Any) -> None:
         a, b = self.known[op.lhs], self.known[op.rhs]
@@ -495,7 +519,7 @@ class _Replay:
             self.known[result] = self.known[initial]
 
     def _steps(self, op: scf.ForOp, trips: int, start: int, step: int) -> Any:
-        """The loop variable of each step; the last one is written out, since its tiles may be cut
+        """The loop variable of each step; the last one is unrolled, since its tiles may be cut
         off by the edge of a tensor."""
         variable = op.body.block.args[0]
         divided = any(isinstance(use.operation, arith.DivUIOp) for use in variable.uses)

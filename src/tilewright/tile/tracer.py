@@ -85,7 +85,7 @@ class Tracer(Recorder):
     def _loop(
         self, count: int, step: int, unroll: bool | int
     ) -> Iterator[list[tuple[int, SSAValue | None]]]:
-        """Groups of steps: written out, or the body of a loop of the program.
+        """Groups of steps: unrolled, or the body of a loop of the program.
 
         A step is a number, or a number beyond a loop variable that counts in units of `step`.
         """

@@ -21,6 +21,8 @@ _OWN: dict[str, str] = {
     "tile-npu-kernel-to-schedule": "tile_npu_kernel_to_schedule:TileNPUKernelToSchedule",
     "convert-npu-kernel-to-schedule": "convert_npu_kernel_to_schedule:ConvertNPUKernelToSchedule",
     "npu-verify-ukernel-symbols": "npu_verify_ukernel_symbols:VerifyUKernelSymbols",
+    "npu-insert-transfers": "npu_insert_transfers:InsertTransfers",
+    "npu-verify-buffers": "npu_verify_buffers:VerifyBuffers",
     "npu-coverage": "npu_coverage:NPUCoverage",
 }
 

@@ -58,7 +58,7 @@ class TileNPUKernelToSchedule(ModulePass):
         metadata={"meaning": "take tile shapes from this manifest (a file, or atlas-v0)"},
     )
     unroll_limit: int = field(
-        default=8, metadata={"meaning": "longest chain that is written out launch by launch"}
+        default=8, metadata={"meaning": "longest chain that is unrolled launch by launch"}
     )
     pad_small: bool = field(
         default=False, metadata={"meaning": "pad dimensions below the tile up to it"}

@@ -18,8 +18,8 @@ from functools import lru_cache
 import numpy as np
 
 from tilewright.reference import arithmetic as arith
+from tilewright.tile.layouts import SIDE
 
-SIDE = 32
 HUGE = np.float32(2.9e38)  # sums with numbers from here on are these numbers
 INFINITE = np.float32(np.inf)
 MEMORY = 1 << 16  # how many different arguments a function remembers

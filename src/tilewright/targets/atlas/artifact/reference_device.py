@@ -260,7 +260,7 @@ def compute(
 def references_of(artifact: AtlasArtifact) -> Mapping[str, Reference]:
     """The references of the kernels a program uses: those of whole models, and the library's own."""
     from tilewright.targets.atlas.model.kernel_model import PREFIX, kernel_references
-    from tilewright.targets.atlas.model.references import REFERENCES
+    from tilewright.targets.atlas.model.kernel_records import REFERENCES
 
     if artifact.references is not None:
         return artifact.references

@@ -43,7 +43,7 @@ class VmemExceeded(TilewrightError):
             "TW1454",
             f"needs {bytes / 2**20:.2f} MiB of VMEM, {profile.name} has "
             f"{profile.vmem_bytes / 2**20:.2f} MiB",
-            hint="this line's tiles take most of it: use smaller blocks, fewer steps written out "
+            hint="this line's tiles take most of it: use smaller blocks, fewer steps unrolled "
             "(unroll) or less depth",
         )
         self.source = source  # the line whose tiles take most

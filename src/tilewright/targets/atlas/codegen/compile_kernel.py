@@ -115,14 +115,14 @@ def compile_placed(
 ) -> PlacedKernel:
     """The program of a kernel on tensors at these places.
 
-    Steps are written out as far as VMEM has room for their tiles.
+    Steps are unrolled as far as VMEM has room for their tiles.
     """
     exceeded: VmemExceeded | None = None
     for limit in (STEPS, STEPS // 4, STEPS // 16, 1):
         try:
             tracer = trace(kernel, profile, layouts, limit)
         except TilewrightError:
-            # With fewer steps written out, variables may have to be states.
+            # With fewer steps unrolled, variables may have to be states.
             if exceeded is None:
                 raise
             raise exceeded from None

@@ -17,9 +17,9 @@ from tilewright.targets.atlas.codegen.graph import Node, build
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
-from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
-TENSOR_REGISTERS = 64
+TENSOR_REGISTERS = REGISTER_COUNT[Kind.M]
 SLOTS = 2
 CHANNELS = 8
 

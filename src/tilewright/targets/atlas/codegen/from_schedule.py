@@ -48,8 +48,8 @@ from tilewright.targets.atlas.codegen.nest import (
 )
 from tilewright.tile.bodies import BODIES
 from tilewright.tile.launches import cost, launch_body
+from tilewright.tile.layouts import SIDE
 
-SIDE = 32
 ROW = 32  # bytes of a row of a register
 DTYPES = {"f8E4M3FN": "fp8", "bf16": "bf16"}
 DYNAMIC = -(2**63)

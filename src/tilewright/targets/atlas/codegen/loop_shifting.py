@@ -22,7 +22,7 @@ from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Range, Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
-REGISTERS = 64
+REGISTERS = REGISTER_COUNT[Kind.M]
 
 
 @dataclass(frozen=True)

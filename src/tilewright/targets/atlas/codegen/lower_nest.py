@@ -1,6 +1,6 @@
 """From tile programs to routines: which loops stay, what sits in VMEM when, which bytes move.
 
-Inner loops are written out until a body is long enough to hide latencies. Around such a body,
+Inner loops are unrolled until a body is long enough to hide latencies. Around such a body,
 tiles that do not change with the loop are loaded once before it; tiles that do change are
 loaded one iteration ahead into the other half of a double buffer; results leave through
 buffers of their own while the next iteration computes.
@@ -90,7 +90,7 @@ def lower(
 
 
 def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) -> None:
-    """Decide which loops are written out: inner ones, as long as the body around stays short
+    """Decide which loops are unrolled: inner ones, as long as the body around stays short
     (a share of the usual length)."""
     for statement in statements:
         if not isinstance(statement, For):

@@ -11,9 +11,9 @@ from itertools import accumulate
 from tilewright.targets.atlas.codegen.modulo_place import Placement
 from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
 from tilewright.targets.atlas.codegen.virtual import Register
-from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
-REGISTERS = 64
+REGISTERS = REGISTER_COUNT[Kind.M]
 
 
 def lifetimes(placement: Placement) -> dict[Register, tuple[int, int]]:

@@ -159,7 +159,7 @@ Statement = Read | Write | Spill | Reload | Compute | For
 
 
 def unrolled(statements: list[Statement]) -> list[Statement]:
-    """The statements with every loop marked for unrolling written out."""
+    """The statements with every loop marked for unrolling written as its iterations."""
     return _Unroller().sequence(statements, _Copy())
 
 
@@ -247,7 +247,7 @@ def fresh_loops(statements: list[Statement]) -> list[Statement]:
 
 
 def size_of(statements: list[Statement]) -> int:
-    """A rough count of machine instructions when everything is written out."""
+    """A rough count of machine instructions when everything is unrolled."""
     total = 0
     for s in statements:
         if isinstance(s, For):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.targets.atlas.codegen.virtual import Register
-from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
-PAIRS = 32
+PAIRS = REGISTER_COUNT[Kind.M] // 2
 FAR = 1 << 62
 
 

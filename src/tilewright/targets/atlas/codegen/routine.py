@@ -20,14 +20,14 @@ from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, sc
 from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
-from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
+from tilewright.targets.atlas.isa import BY_MNEMONIC, REGISTER_COUNT, Kind
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 
 FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
 LAYER_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
-TILES = 64  # tensor registers
+TILES = REGISTER_COUNT[Kind.M]  # tensor registers
 
 
 @dataclass

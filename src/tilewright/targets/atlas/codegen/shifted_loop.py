@@ -14,9 +14,10 @@ from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, sc
 from tilewright.targets.atlas.codegen.loop_shifting import Shift, interleaved, lower_bound, shifts
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Register
+from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
 FEWEST_TRIPS = 3  # the kernel must run at least twice
-REGISTERS = 64
+REGISTERS = REGISTER_COUNT[Kind.M]
 
 
 @dataclass(frozen=True)

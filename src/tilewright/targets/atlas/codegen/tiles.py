@@ -21,7 +21,6 @@ from tilewright.targets.atlas.codegen.virtual import (
     shifted,
 )
 
-SIDE = 32
 LARGEST_FILL = 32767  # integers a fill instruction takes
 
 

@@ -18,7 +18,7 @@ from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import LOWEST, beyond, hiding
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
-TILES = 160  # tiles of scores under a causal mask that are written out for one head
+TILES = 160  # tiles of scores under a causal mask that are unrolled for one head
 FEW = 8  # tiles of keys that make a short loop body
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE
 
-SIDE = 32
 TILE = SIDE * SIDE  # bytes of an fp8 tile
 BODY = 1000  # products one loop body may hold
 SHORT = 300  # products in the body of a loop that streams A

@@ -18,7 +18,7 @@ from tilewright.tile.blocks import Block
 
 TILE = 1024  # bytes of an fp8 tile
 BODY = 850  # products (or other steps) of tiles in one loop body
-SHORT = 220  # steps of a body that may be written out twice
+SHORT = 220  # steps of a body that may be unrolled twice
 START = 600  # ticks before a body is under way, about
 
 
@@ -58,7 +58,7 @@ def period(image: Image) -> int:
 @dataclass(frozen=True)
 class Partition:
     """The tiles of a phase image: loops over blocks of `size` tiles, each doing one part (first
-    tile, tiles) of every block, up to tile `looped`; then `rest` blocks written out."""
+    tile, tiles) of every block, up to tile `looped`; then `rest` blocks unrolled."""
 
     size: int
     parts: list[tuple[int, int]]
@@ -67,7 +67,7 @@ class Partition:
 
     def bodies(self, steps: int) -> list[tuple[int, int]]:
         """(tiles, times its pixels are loaded) of every body with so many steps per tile. A loop
-        loads one block too many, unless its body is short enough to be written out once more."""
+        loads one block too many, unless its body is short enough to be unrolled once more."""
         trips = self.looped // self.size
         loops = [
             (tiles, trips + (trips > 1 and (trips < 3 or tiles * steps > SHORT)))

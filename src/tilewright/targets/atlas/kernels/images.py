@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
+from tilewright.tile.layouts import SIDE
 from tilewright.tile.types import TensorSpec, bf16, fp8
 
-SIDE = 32
 MANY = 24  # tiles of a phase image that is worth a loop
 LOWEST = -448.0  # the lowest fp8 number
 _FILLS = {"zero": 0x00, "lowest": 0xFE}

@@ -16,11 +16,11 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE
 
 U = 2.0**-8  # largest relative error of one rounding to bf16
 U8 = 2.0**-4  # and to fp8
 TINY = 1e-30
-SIDE = 32
 EPSILON = 1e-6
 LEAST = 1e-30
 

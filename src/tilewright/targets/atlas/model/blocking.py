@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE
 
 KIB = 1024
-SIDE = 32
 WHOLE = 800  # tiles of a left operand that are held on chip at a time
 GROUP = 4  # tiles of rows in one loop body, with sums on chip
 DEPTHS = (4, 3, 2)  # tiles of the contraction in one loop body, with sums on chip

@@ -40,7 +40,8 @@ from typing import Any
 
 from tilewright.planning.one_machine import two_machines
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Region, Step
-from tilewright.targets.atlas.model.work import Work, work_of
+from tilewright.targets.atlas.model.kernel_records import work_of
+from tilewright.targets.atlas.model.work import Work
 from tilewright.targets.atlas.profile import Profile
 
 ELEMENT_BYTES = {"fp8": 1, "bf16": 2}

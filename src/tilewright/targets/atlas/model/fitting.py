@@ -18,7 +18,7 @@ from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.host import Parts
-from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.targets.atlas.model.kernel_records import over_images
 from tilewright.targets.atlas.model.layer_loops import Folded, can_be_copied
 from tilewright.targets.atlas.model.link import Generator
 from tilewright.targets.atlas.model.residency import Demands
@@ -86,7 +86,7 @@ class _Search:
             self._refuse(index, lack, seen[-1])
         elif index not in self.short and grows:
             # Kernels over images choose their blocks for all of VMEM: they get it soon.
-            images = self.folded.calls[index].kernel in IMAGE_KERNELS
+            images = over_images(self.folded.calls[index].kernel)
             least = self.profile.vmem_bytes // 2 if images else LEAST
             self.demands.more[index] = self.demands.more.get(index, 0) + max(least, lack)
         elif index not in self.short:

@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.images import SIDE, Image, Window, beyond, needed_border, pair
-from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.targets.atlas.model.kernel_records import RECORDS
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 TRIES = 8  # passes over a graph until the phases of all sums agree
@@ -117,7 +117,7 @@ def _impossible(plan: ImagePlan) -> Iterator[tuple[Node, str]]:
     for layer in plan.layers.values():
         kernel, options = plan.options(layer)
         try:
-            IMAGE_KERNELS[kernel](options)
+            RECORDS[kernel].make(options)
         except TilewrightError as error:
             yield layer.node, error.message
 

@@ -18,7 +18,7 @@ from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.calls import Tensor
 from tilewright.targets.atlas.model.image_plan import Layer, mean_of, plan_images
-from tilewright.targets.atlas.model.kernels import build
+from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.kernels_images import gathered_columns
 from tilewright.tile.layouts import Layout
 

@@ -5,7 +5,7 @@ fp8, everything else is bf16. Scales of quantised operands are folded into `scal
 column of a product, so nothing is rescaled twice. Heads of attention are a leading dimension:
 H heads of queries, G of keys and values, each for H / G of queries.
 
-`build(name, options)` gives the kernel for a set of options; `TensorSpec`s carry the names of the
+`kernel_records.build(name, options)` gives the kernel for a set of options; `TensorSpec`s carry the names of the
 sizes, so a shape that does not fit is an error before anything is compiled.
 """
 
@@ -13,11 +13,8 @@ sizes, so a shape that does not fit is an error before anything is compiled.
 
 from __future__ import annotations
 
-import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import tilewright.tile as tw
@@ -29,11 +26,9 @@ from tilewright.targets.atlas.kernels.attention import (
     together_causal,
 )
 from tilewright.targets.atlas.model.blocking import GROUP
-from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
 from tilewright.targets.atlas.model.kernels_products import HIGH
-from tilewright.targets.atlas.model.kernels_rows import line_of, move, reduce
+from tilewright.targets.atlas.model.kernels_rows import line_of
 from tilewright.tile.blocks import Block, whole
-from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond, beyond_edges
 from tilewright.tile.types import TensorSpec
@@ -45,45 +40,6 @@ Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], Non
 LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
 BODY = 480  # products of tiles in one loop body, at most
 FINISHED = 4  # tiles of sums that leave in one step
-MAKERS: dict[str, Maker] = {}
-
-
-def maker(function: Maker) -> Maker:
-    MAKERS[function.__name__] = function
-    return function
-
-
-def build(name: str, options: Options) -> Kernel:
-    """The kernel `name` for these options (JSON values)."""
-    if name in IMAGE_KERNELS:
-        return _build_image_kernel(name, json.dumps(options, sort_keys=True))
-    return _build(name, tuple(sorted((k, _frozen(v)) for k, v in options.items())))
-
-
-@cache
-def _build_image_kernel(name: str, options: str) -> Kernel:
-    return IMAGE_KERNELS[name](json.loads(options))
-
-
-@cache
-def _build(name: str, options: tuple[tuple[str, Any], ...]) -> Kernel:
-    specs, body = MAKERS[name](dict(options))
-
-    def run(**tensors: Any) -> None:
-        body(tensors)
-
-    run.__name__ = name
-    run.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
-        [
-            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=spec)
-            for n, spec in specs.items()
-        ]
-    )
-    return Kernel(run)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def given(**specs: TensorSpec | None) -> dict[str, TensorSpec]:
@@ -94,7 +50,6 @@ def given(**specs: TensorSpec | None) -> dict[str, TensorSpec]:
 # --- rows -------------------------------------------------------------------------------------
 
 
-@maker
 def norm(o: Options):
     """rms or layer norm of each row, times `factor`; weight and bias are for later products to
     fold in, unless given as `weight` and `bias`."""
@@ -126,7 +81,6 @@ def norm(o: Options):
     return specs, body
 
 
-@maker
 def softmax(o: Options):
     """softmax of each row"""
 
@@ -138,10 +92,6 @@ def softmax(o: Options):
                 t["out"][b, m, :] = powers * tw.recip(tw.row_sum(powers))
 
     return given(x=tw.bf16["B", "M", "K"], out=tw.bf16["B", "M", "K"]), body
-
-
-maker(reduce)
-maker(move)
 
 
 # --- element by element -----------------------------------------------------------------------
@@ -185,7 +135,6 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 UNSAFE = ("div", "recip", "rsqrt", "log", "log2")
 
 
-@maker
 def pointwise(o: Options):
     """A chain of element-wise operations in one pass.
 
@@ -269,7 +218,6 @@ def _spread_value(x: Any, kind: str, batch: tuple[Any, Any, Any], m: Any, n: Any
     return line if form == "line" else tw.row_sum(line)
 
 
-@maker
 def copy(o: Options):
     """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
     sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
@@ -295,7 +243,6 @@ def copy(o: Options):
     return given(x=spec, out=spec), body
 
 
-@maker
 def quantise(o: Options):
     """fp8 of x * factor; edges: with zeros beyond its edges"""
     factor = o.get("factor", 1.0)
@@ -311,7 +258,6 @@ def quantise(o: Options):
     return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
 
 
-@maker
 def residue(o: Options):
     """fp8 of (x * factor - high) * 16: what rounding x * factor to the fp8 values `high` left out"""
     factor = o.get("factor", 1.0)
@@ -330,7 +276,6 @@ def residue(o: Options):
     return given(x=tw.bf16[full], high=tw.fp8[full], out=tw.fp8[full]), body
 
 
-@maker
 def split_heads(o: Options):
     """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` and `rope` as
     for project."""
@@ -389,7 +334,6 @@ def _row_blocks(rows: int, deep: int) -> int:
     return -(-tiles // blocks) * SIDE
 
 
-@maker
 def linear(o: Options):
     """activation(a @ w * scale + bias) * factor + residual.
 
@@ -475,7 +419,6 @@ def linear(o: Options):
     return specs, body
 
 
-@maker
 def product(o: Options):
     """a @ b * factor of two activations.
 
@@ -561,7 +504,6 @@ def _in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple
             yield column // size, [ready.pop(c) for c in group]
 
 
-@maker
 def gated(o: Options):
     """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8; together: so many columns of
     tiles of both side by side for every two tiles of rows."""
@@ -607,7 +549,6 @@ def gated(o: Options):
     return specs, body
 
 
-@maker
 def project(o: Options):
     """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`;
     together: so many heads side by side for every two tiles of rows.
@@ -692,7 +633,6 @@ def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
     return first + second
 
 
-@maker
 def attention(o: Options):
     """softmax(q @ kt + mask) @ v for every head, fp8.
 

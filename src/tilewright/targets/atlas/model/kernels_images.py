@@ -7,7 +7,7 @@ element. Options are JSON: images and windows as `targets/atlas/kernels/arrangem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -153,9 +153,11 @@ def combine(o: Options) -> Kernel:
     return kernel_of("combine", {**specs, "out": image_type(out_image)}, run)
 
 
-IMAGE_KERNELS: dict[str, Callable[[Options], Kernel]] = {
-    "conv2d": lambda o: convolved(o).kernel,
-    "pool": lambda o: pooled(o).kernel,
-    "gather": gather,
-    "combine": combine,
-}
+def conv2d(o: Options) -> Kernel:
+    """The kernel of a convolution."""
+    return convolved(o).kernel
+
+
+def pool(o: Options) -> Kernel:
+    """The kernel of a pooling."""
+    return pooled(o).kernel

@@ -29,7 +29,7 @@ from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
 from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.kernels import build
+from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.layer_loops import LayerLoop
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
@@ -38,7 +38,7 @@ from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
 
-INSTRUCTION_MEMORY = 32768  # words
+WORD = 4  # bytes of an instruction
 
 
 @dataclass
@@ -133,9 +133,13 @@ def link(
     first: int,
     end: int,
     into: Linked,
-    limit: int = INSTRUCTION_MEMORY,
+    limit: int | None = None,
 ) -> list[int]:
-    """Add the code of calls `first` to `end`; the segments it became, in the order they run."""
+    """Add the code of calls `first` to `end`; the segments it became, in the order they run.
+
+    limit: instructions of a segment, by default all that instruction memory holds.
+    """
+    limit = profile.imem_bytes // WORD if limit is None else limit
     for index in range(first, end):
         count = len(_settled(made[index].program, profile))
         if count > limit:

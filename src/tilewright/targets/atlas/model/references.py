@@ -18,7 +18,6 @@ import numpy as np
 from tilewright.reference import arithmetic as arith
 from tilewright.reference.matrix_products import SIDE, product
 from tilewright.targets.atlas.model.references_attention import Source, attention
-from tilewright.targets.atlas.model.references_images import IMAGE_REFERENCES
 from tilewright.targets.atlas.model.references_steps import (
     BINARY,
     COMBINE,
@@ -300,22 +299,3 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
             sources.append(Source(keys, values, mask))
         out[b, h] = fp8(profile, attention(profile, q[b, h], sources, options.get("mask")))
     return {"out": out}
-
-
-REFERENCES: dict[str, Reference] = {
-    "norm": norm,
-    "softmax": softmax,
-    "reduce": reduce,
-    "pointwise": pointwise,
-    "copy": copy,
-    "move": move,
-    "quantise": quantise,
-    "residue": residue,
-    "split_heads": split_heads,
-    "linear": linear,
-    "product": product_of_two,
-    "gated": gated,
-    "project": project,
-    "attention": attention_heads,
-    **IMAGE_REFERENCES,
-}

@@ -108,11 +108,3 @@ def combine(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes
         y = arith.add(y, times(bf16(profile, operands["b"]), o.get("second", 1.0)))
     y = times(_ACTIVATIONS[o["activation"]](y), o.get("factor", 1.0))
     return {"out": fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y}
-
-
-IMAGE_REFERENCES: dict[str, Callable[[Profile, Options, Operands], dict[str, Codes]]] = {
-    "conv2d": conv2d,
-    "pool": pool,
-    "gather": gather,
-    "combine": combine,
-}

@@ -16,10 +16,10 @@ from ortools.sat.python import cp_model
 from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import sums_bytes
 from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.kernels_images import IMAGE_KERNELS
+from tilewright.targets.atlas.model.kernel_records import over_images
+from tilewright.tile.layouts import SIDE
 
 KIB = 1024
-SIDE = 32
 IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
 FILTERS, PIXELS = 384 * KIB, 32 * KIB  # of filters and of an image at a time, at least
 EFFORT = 4.0  # deterministic time of the solver
@@ -129,7 +129,7 @@ def _tiles(size: int) -> int:
 
 def base_room(call: Call) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
-    if call.kernel in IMAGE_KERNELS:
+    if over_images(call.kernel):
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
         return min(filters, FILTERS) + IMAGES
     if "depth" in call.options:
@@ -159,7 +159,7 @@ def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
         return 0
     if layout.is_vector:
         return 4 * KIB
-    if call.kernel in IMAGE_KERNELS:
+    if over_images(call.kernel):
         return min(layout.bytes, PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):

@@ -8,14 +8,13 @@ result needs, not what a program does: nothing is loaded, spread, masked or comp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tilewright.targets.atlas.model.work_images import IMAGE_WORK
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.layouts import SIDE
 
-SIDE = 32
 Shapes = Mapping[str, tuple[int, ...]]
 Options = Mapping[str, Any]
 
@@ -41,15 +40,6 @@ class Work:
         return Work(*(getattr(self, f.name) * count for f in fields(Work)))
 
 
-def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> Work:
-    """The work of one call of a kernel on tensors of these shapes; none that is known of if the
-    kernel is not one of these, which leaves a bound a bound."""
-    if kernel in IMAGE_WORK:
-        return Work(**IMAGE_WORK[kernel](options, _Costs(profile).function))
-    counted = KERNELS.get(kernel)
-    return counted(_Costs(profile), options, shapes) if counted else Work()
-
-
 def _tiles(extent: int) -> float:
     return extent / SIDE
 
@@ -64,7 +54,7 @@ def _grid(shape: tuple[int, ...]) -> float:
     return math.prod(shape) / SIDE**2
 
 
-class _Costs:
+class Costs:
     """Instructions of element-wise functions."""
 
     def __init__(self, profile: Profile) -> None:
@@ -86,7 +76,7 @@ def _product(rows: int, deep: int, columns: int, batch: int = 1, sides: int = 1)
     return Work(products=products, sums=m * n, operand_tiles=k * min(m, n))
 
 
-def _norm(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def norm_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, width = shapes["x"]
     wide, blocks = _tiles(width), batch * _tiles(rows)
     layer = o["kind"] == "layer"
@@ -100,7 +90,7 @@ def _norm(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return Work(tiles=tiles, columns=columns, casts=casts, row_sums=1 + layer).times(blocks)
 
 
-def _softmax(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def softmax_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, width = shapes["x"]
     wide = _tiles(width)
     tiles = 2 * _joins(width) + 3 * wide
@@ -108,7 +98,7 @@ def _softmax(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return one.times(batch * _tiles(rows))
 
 
-def _reduce(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def reduce_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, width = shapes["x"]
     mean, total = o["kind"] == "mean", o["kind"] in ("sum", "mean")
     if o["along"] == "batch":
@@ -125,7 +115,7 @@ def _reduce(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return one.times(batch * _tiles(rows))
 
 
-def _pointwise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def pointwise_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     """Operations on what is not broadcast; what is needs computing only once."""
     full = {name for name, kind in o["inputs"] if kind == "full"}
     count = 0
@@ -140,28 +130,28 @@ def _pointwise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return Work(tiles=count, casts=int(o["out"] == "fp8")).times(tiles)
 
 
-def _copy(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def copy_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return Work()
 
 
-def _quantise(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def quantise_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     scaled = o.get("factor", 1.0) != 1.0
     return Work(tiles=int(scaled), casts=1).times(_grid(shapes["x"]))
 
 
-def _residue(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def residue_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     scaled = o.get("factor", 1.0) != 1.0
     return Work(tiles=2 + scaled, casts=1).times(_grid(shapes["x"]))
 
 
-def _split_heads(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def split_heads_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     tiles = _grid(shapes["out"])
     turned = tiles if o["out"] == "columns" else 0
     rotated = 3 * tiles if o.get("rope") else 0
-    return _quantise(costs, o, shapes) + Work(tiles=rotated, casts=turned)
+    return quantise_work(costs, o, shapes) + Work(tiles=rotated, casts=turned)
 
 
-def _linear(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def linear_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
     tiles = bool(o.get("scale")) + bool(o.get("bias")) + bool(o.get("residual"))
     tiles += o.get("factor", 1.0) != 1.0
@@ -176,7 +166,7 @@ def _linear(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return product + after
 
 
-def _product_of_two(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def product_of_two_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
     scaled = o.get("factor", 1.0) != 1.0
     after = Work(tiles=int(scaled), casts=int(o["out"] == "fp8")).times(_grid(shapes["out"]))
@@ -184,7 +174,7 @@ def _product_of_two(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return _product(rows, deep, columns, 1).times(batch) + after
 
 
-def _gated(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def gated_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
     side = bool(o.get("scale")) + bool(o.get("bias"))
     tiles = 2 * side + costs.function(o.get("activation", "silu")) + 1
@@ -192,7 +182,7 @@ def _gated(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return _product(rows, shapes["w_gate"][0], columns, batch, 2) + after
 
 
-def _project(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def project_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, deep = shapes["a"]
     heads, _, width = shapes["w"]
     tiles = bool(o.get("scale")) + bool(o.get("bias")) + (3 if o.get("rope") else 0)
@@ -201,7 +191,7 @@ def _project(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     return _product(rows, deep, width, batch, heads) + after
 
 
-def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
+def attention_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     """Keys that a query does not see are left out, for they change nothing."""
     batch, heads, rows, deep = shapes["q"]
     width, mask, groups = shapes["v"][-1], o.get("mask"), shapes["kt"][1]
@@ -228,21 +218,3 @@ def _attention(costs: _Costs, o: Options, shapes: Shapes) -> Work:
     # All queries of a group share its keys and values.
     shared = inner * min(looking * heads / groups, most) + most * min(looking, wide)
     return one.times(batch * heads) + Work(operand_tiles=shared * batch * groups)
-
-
-KERNELS: dict[str, Callable[[_Costs, Options, Shapes], Work]] = {
-    "norm": _norm,
-    "softmax": _softmax,
-    "reduce": _reduce,
-    "pointwise": _pointwise,
-    "copy": _copy,
-    "move": _copy,
-    "quantise": _quantise,
-    "residue": _residue,
-    "split_heads": _split_heads,
-    "linear": _linear,
-    "product": _product_of_two,
-    "gated": _gated,
-    "project": _project,
-    "attention": _attention,
-}

@@ -82,11 +82,3 @@ def combine(o: Options, function: Function) -> Counts:
     steps += _activation(o["activation"], function)
     tiles = _pixels(image) * _tiles(image.channels)
     return {"tiles": tiles * steps, "casts": tiles * (out.dtype == "fp8") * (steps > 0)}
-
-
-IMAGE_WORK: dict[str, Callable[[Options, Function], Counts]] = {
-    "conv2d": conv2d,
-    "pool": pool,
-    "gather": gather,
-    "combine": combine,
-}

@@ -158,7 +158,7 @@ class Layer(nn.Module):
         return rotate(self.k_proj(h).unflatten(-1, (-1, HEAD)), table)
 
     def keys_alone(self, h: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """The same where no attention follows: the other halves come from a product of their own."""
+        """The same as a result of its own: the other halves come from a product of their own."""
         groups = self.k_proj.out_features // HEAD
         halves = self.k_proj.weight.view(groups, 2, HEAD // 2, -1)
         other = torch.stack((-halves[:, 1], halves[:, 0]), 1).reshape(self.k_proj.weight.shape)
@@ -220,13 +220,14 @@ class SmolVLA(nn.Module):
         valid = self._valid(token_valid, len(images))
         length = x.shape[1]
         is_state = torch.arange(length) == length - 1
-        mask = (is_state[:, None] | ~is_state[None, :])[None] & valid[:, None, :] & valid[:, :, None]
+        mask = (
+            (is_state[:, None] | ~is_state[None, :])[None] & valid[:, None, :] & valid[:, :, None]
+        )
         table = rotary(valid.cumsum(1) - 1)
         keys, values = [], []
         for number, (layer, reader) in enumerate(zip(self.text, self.expert, strict=True)):
             h, last = layer.input_layernorm(x), number + 1 == len(self.text)
-            k = layer.keys_alone(h, table) if last else layer.keys(h, table)
-            v = layer.values(h)
+            k, v = layer.keys_alone(h, table), layer.values(h)
             if not last:
                 x = layer.finish(x, attend(layer.queries(h, table), k, v, mask))
             if reader.cross:

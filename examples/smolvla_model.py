@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -186,10 +187,10 @@ class SmolVLA(nn.Module):
         self.embed_tokens = nn.Embedding(sizes.vocabulary, sizes.text).to(torch.bfloat16)
         self.state_proj = nn.Linear(sizes.actions, sizes.text)
         heads = (sizes.heads, sizes.groups)
-        self.text = nn.ModuleList(
+        self.text: Any = nn.ModuleList(
             Layer(sizes.text, sizes.text_hidden, *heads) for _ in range(sizes.layers)
         )
-        self.expert = nn.ModuleList(
+        self.expert: Any = nn.ModuleList(
             Layer(sizes.expert, sizes.expert_hidden, *heads, cross=bool(number % 2))
             for number in range(sizes.layers)
         )

@@ -17,11 +17,12 @@ class KVCache:
     Rows are kept as the ports give them: what one entry point computed, the next one reads.
     """
 
-    def __init__(self, rows: Mapping[str, Port], capacity: int) -> None:
+    def __init__(self, rows: Mapping[str, Port], capacity: int, slots: int = 0) -> None:
+        """`slots` are handed out where an entry point has more of them than count."""
         self.capacity = capacity
         self.tokens: list[int] = []
         self.rows = {
-            name: np.zeros((capacity, *port.shape[2:]), PORT_TYPES[port.dtype])
+            name: np.zeros((max(capacity, slots), *port.shape[2:]), PORT_TYPES[port.dtype])
             for name, port in rows.items()
         }
 

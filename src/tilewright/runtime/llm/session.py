@@ -38,9 +38,10 @@ class _Referenced(Session):
     """A session whose device is the machine's references: the same quantised model in numpy."""
 
     def device(self) -> Device:
-        if self._device is None:
-            self._device = self.model.artifact.reference()
-        return self._device
+        found = self._device
+        if found is None:
+            found = self._device = self.model.artifact.reference()
+        return found
 
 
 class LanguageModel:
@@ -65,7 +66,8 @@ class LanguageModel:
             name: kind(model, machine, progress, max_cycles)
             for name, model in program.entries.items()
         }
-        self.cache = KVCache(self.contract.rows, self.contract.capacity)
+        most = max(v.past for v in (*self.contract.prefill, *self.contract.generate))
+        self.cache = KVCache(self.contract.rows, self.contract.capacity, most)
         self.prefix, self.cycles = prefix, 0
         if prefix is not None:
             self._check_prefix(prefix)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -158,7 +159,7 @@ class Layer(nn.Module):
         return rotate(self.k_proj(h).unflatten(-1, (-1, HEAD)), table)
 
     def keys_alone(self, h: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """The same where no attention follows: the other halves come from a product of their own."""
+        """The same as a result of its own: the other halves come from a product of their own."""
         groups = self.k_proj.out_features // HEAD
         halves = self.k_proj.weight.view(groups, 2, HEAD // 2, -1)
         other = torch.stack((-halves[:, 1], halves[:, 0]), 1).reshape(self.k_proj.weight.shape)
@@ -186,10 +187,10 @@ class SmolVLA(nn.Module):
         self.embed_tokens = nn.Embedding(sizes.vocabulary, sizes.text).to(torch.bfloat16)
         self.state_proj = nn.Linear(sizes.actions, sizes.text)
         heads = (sizes.heads, sizes.groups)
-        self.text = nn.ModuleList(
+        self.text: Any = nn.ModuleList(
             Layer(sizes.text, sizes.text_hidden, *heads) for _ in range(sizes.layers)
         )
-        self.expert = nn.ModuleList(
+        self.expert: Any = nn.ModuleList(
             Layer(sizes.expert, sizes.expert_hidden, *heads, cross=bool(number % 2))
             for number in range(sizes.layers)
         )
@@ -227,8 +228,7 @@ class SmolVLA(nn.Module):
         keys, values = [], []
         for number, (layer, reader) in enumerate(zip(self.text, self.expert, strict=True)):
             h, last = layer.input_layernorm(x), number + 1 == len(self.text)
-            k = layer.keys_alone(h, table) if last else layer.keys(h, table)
-            v = layer.values(h)
+            k, v = layer.keys_alone(h, table), layer.values(h)
             if not last:
                 x = layer.finish(x, attend(layer.queries(h, table), k, v, mask))
             if reader.cross:

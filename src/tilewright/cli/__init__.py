@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "run a compiled model"),
     "verify": ("verify", "check that a compiled model computes what it should"),
     "report": ("report", "write a page about a compiled model"),
+    "generate": ("generate", "let a compiled language model go on from a prompt"),
     "targets": ("targets", "list the machines to compile for"),
     "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),

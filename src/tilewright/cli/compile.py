@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import print_json
-from tilewright.cli.compile_entries import batch_sizes, compile_several, entry_models
+from tilewright.cli.compile_entries import (
+    batch_sizes,
+    compile_folder,
+    compile_several,
+    entry_models,
+)
 from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.decoder import Capacity
+from tilewright.frontend.decoder_folder import is_decoder_folder
 from tilewright.model.options import CompileOptions
 
 if TYPE_CHECKING:
@@ -36,6 +43,12 @@ kernel for runs on the host, and the summary says what and why.
   tilewright compile my_models:decoder -o decoder.twb --no-host --report decoder.html
   tilewright compile prefix=prefix.onnx denoise=denoise.onnx -o policy.twb \\
       --state keys=prefix.keys,denoise.keys
+
+A local Hugging Face folder (config.json, safetensors) of the Llama, Qwen or Gemma family
+becomes a language model of fixed shapes for `tilewright generate`: --prompt, --slots, --step.
+
+\b
+  tilewright compile SmolLM2-135M -o smollm2.twb --prompt 128 --slots 1024
 
 Several models as NAME=MODEL become one bundle with an entry point for each; weights they have
 in common are stored once, and --state names memory that one writes and another reads.
@@ -126,6 +139,28 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     help="Compile an ONNX model for several batch sizes: sizes for the first dimension of its "
     "inputs, one entry point each (batch_1, batch_8).",
 )
+@click.option(
+    "--prompt",
+    type=click.IntRange(1, 1 << 20),
+    default=None,
+    metavar="N",
+    help="Of a language model: tokens a prefill takes at once (default 128).",
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(2, 1 << 20),
+    multiple=True,
+    metavar="N",
+    help="Of a language model: tokens there is room for (default 1024). Repeatable, for variants "
+    "that are switched on the way.",
+)
+@click.option(
+    "--step",
+    type=click.IntRange(1, 64),
+    default=None,
+    metavar="N",
+    help="Of a language model: tokens a generate call takes (default 1); more to speculate.",
+)
 @click.option("--no-host", is_flag=True, help="Fail if any operation would run on the host.")
 @click.option(
     "--fuse/--no-fuse",
@@ -164,6 +199,9 @@ def command(
     scales: str,
     states: tuple[str, ...],
     batch: str | None,
+    prompt: int | None,
+    slots: tuple[int, ...],
+    step: int | None,
     no_host: bool,
     fuse: bool,
     accuracy: bool,
@@ -179,26 +217,32 @@ def command(
     numbers = batch_sizes(batch)
     if numbers is not None and (len(models) > 1 or states):
         raise click.UsageError("--batch is about one model without state")
-    if numbers is not None or entry_models(models) is not None:
+    options = CompileOptions(
+        fuse=fuse,
+        host=host,
+        no_host=no_host,
+        keep=keep,
+        scales=scales,
+        seed=calibrate_seed or 0,
+        accuracy=accuracy,
+        quantize=quantize,
+    )
+    named, folder = entry_models(models), is_decoder_folder(models[0])
+    if named is not None or folder or numbers is not None:
         refused = {"--emit": emit, "--dump-phases": dump_phases, "--report": page}
         for option, value in refused.items():
             if value is not None:
                 raise click.UsageError(f"{option} is about one model, not about entry points")
         if samples:
             raise click.UsageError("entry points are calibrated with random numbers here")
-        for one in (entry_models(models) or {"": models[0]}).values():
+        for one in (named or {"": models[0]}).values():
             _check_destinations(one, output, None, None)
-        options = CompileOptions(
-            fuse=fuse,
-            host=host,
-            no_host=no_host,
-            keep=keep,
-            scales=scales,
-            seed=calibrate_seed or 0,
-            accuracy=accuracy,
-            quantize=quantize,
-        )
-        return compile_several(models, states, output, target, options, sizes, as_json, numbers)
+        if named is not None or numbers is not None:
+            return compile_several(models, states, output, target, options, sizes, as_json, numbers)
+        capacity = Capacity(prompt or 128, slots or (1024,), step or 1)
+        return compile_folder(models[0], capacity, output, target, options, as_json)
+    if prompt is not None or slots or step is not None:
+        raise click.UsageError("--prompt, --slots and --step are about folders of language models")
     if states:
         raise click.UsageError("--state is about entry points: give models as NAME=MODEL")
     (model,) = models
@@ -212,16 +256,6 @@ def command(
     from tilewright.targets import registry
 
     machine = registry.find(target)
-    options = CompileOptions(
-        fuse=fuse,
-        host=host,
-        no_host=no_host,
-        keep=keep,
-        scales=scales,
-        seed=calibrate_seed or 0,
-        accuracy=accuracy,
-        quantize=quantize,
-    )
     began = time.perf_counter()
     with CompileProgress() as progress:
         progress("import", model)

@@ -13,6 +13,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.checking import ENTRY_NAME
 
 if TYPE_CHECKING:
+    from tilewright.frontend.decoder import Capacity
     from tilewright.model.options import CompileOptions
     from tilewright.targets.compiled_model import CompiledEntries
 
@@ -93,6 +94,31 @@ def compile_several(
         progress("write", output)
         save(program, output)
     found = entries_document(program, output, time.perf_counter() - began)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(entries_text(found))
+    return 0
+
+
+def compile_folder(
+    folder: str,
+    capacity: Capacity,
+    output: str,
+    target: str,
+    options: CompileOptions,
+    as_json: bool,
+) -> int:
+    """Compile the language model of a folder, write the bundle, say what it holds."""
+    from tilewright.cli.compile_progress import CompileProgress
+    from tilewright.compiling.decoders import compile_decoder
+
+    began = time.perf_counter()
+    with CompileProgress() as progress:
+        program = compile_decoder(folder, capacity, target, None, options, progress)
+        progress("write", output)
+        program.save(output)
+    found = entries_document(program.program, output, time.perf_counter() - began)
     if as_json:
         print_json(found)
     else:

@@ -47,6 +47,7 @@ from tilewright.dialects.xdsl_api import (
     TensorType,
     UnitAttr,
     arith,
+    bf16,
     f32,
     func,
     i1,
@@ -57,7 +58,7 @@ from tilewright.frontend.aten_builder import LAYER, identifier
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.reference import dtypes
 
-TYPES: dict[str, Attribute] = {"f32": f32, "i1": i1, "i64": i64}
+TYPES: dict[str, Attribute] = {"f32": f32, "bf16": bf16, "i1": i1, "i64": i64}
 Shape = Sequence[int]
 
 
@@ -236,7 +237,8 @@ class ModelBuilder:
     ) -> Value:
         """softmax(q k^T / sqrt(width)) v of [batch, tokens, heads, width], heads side by side.
 
-        k and v may have fewer heads, each read by several of q. mask: i1 [batch, tokens, keys].
+        k and v may have fewer heads, each read by several of q. mask: [batch, tokens, keys], i1
+        (what to read) or numbers to add to scores.
         """
         with self._at(name):
             batch, tokens, heads, _ = q.shape
@@ -247,7 +249,8 @@ class ModelBuilder:
             if causal:
                 attributes["causal"] = UnitAttr()
             if mask is not None:
-                attributes["mask_kind"] = StringAttr("bool")
+                boolean = tensor_type(mask.value).element_type == i1
+                attributes["mask_kind"] = StringAttr("bool" if boolean else "additive")
                 turned.append(self.reshape(mask, (mask.shape[0], 1, *mask.shape[1:])))
             width = v.shape[-1]
             shape = (batch, heads, tokens, width)
@@ -371,6 +374,10 @@ class ModelBuilder:
 
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
         return Value(self, self._intents.concat([part.value for part in parts], axis))
+
+    def slice(self, x: Value, offsets: Shape, sizes: Shape) -> Value:
+        """The block of these sizes that begins at the offsets."""
+        return Value(self, self._intents.slice(x.value, offsets, sizes, [1] * len(x.shape)))
 
     def embedding(self, indices: Value, rows: int, width: int, name: str) -> Value:
         """Rows of a table at i64 indices; the host looks them up."""

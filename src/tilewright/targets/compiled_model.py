@@ -67,6 +67,9 @@ class CompiledEntries:
     entries: dict[str, CompiledModel[Any]]
     state: dict[str, State] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<{self.name}: {', '.join(self.entries)}>"
+
     @property
     def family(self) -> str:
         return next(iter(self.entries.values())).artifact.family

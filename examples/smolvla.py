@@ -1,0 +1,200 @@
+"""SmolVLA from images, language and state to 50 actions, compiled, run, verified and reported.
+
+    python examples/smolvla.py --out out                          one camera, ten steps, seeded weights
+    python examples/smolvla.py --out out --cameras 3 --report
+    python examples/smolvla.py --out out --checkpoint FOLDER      published weights (safetensors)
+    python examples/smolvla.py --out out --small --layers 2 --steps 2
+
+Three entry points share one bundle: `vision` runs once per camera, `prefix` once, `denoise` once per step.
+Keys and values of the prefix, and the actions, are state: they stay between calls. Needs torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import tilewright as tw
+from smolvla_checkpoint import load_checkpoint
+from smolvla_model import Sizes, SmolVLA, seeded
+
+SMALL = Sizes(
+    vision_layers=1, layers=2, image=128, vision=128, vision_hidden=256, text=128, text_hidden=192,
+    expert=128, expert_hidden=160, heads=2, groups=1, vocabulary=512,
+)  # fmt: skip
+
+
+def inputs(model: SmolVLA, cameras: int, seed: int) -> dict[str, Any]:
+    """What a robot would give: images, language tokens of which 40 are valid, its state; and noise."""
+    sizes, generator = model.sizes, torch.Generator().manual_seed(seed)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    valid = torch.ones(1, sizes.language, dtype=torch.bool)
+    valid[:, 40:] = False
+    tokens = torch.randint(0, sizes.vocabulary, (1, sizes.language), generator=generator)
+    return {
+        "images": [drawn(1, 3, sizes.image, sizes.image) for _ in range(cameras)],
+        "tokens": tokens,
+        "token_valid": valid,
+        "state": drawn(1, sizes.actions),
+        "noise": drawn(1, sizes.chunk, sizes.actions),
+    }
+
+
+@torch.no_grad()
+def compile_policy(
+    model: SmolVLA, given: dict[str, Any], steps: int, target: str, keep: tuple[str, ...] = ()
+) -> tw.EntryPoints:
+    """The program; ranges of values come from one pass in float32."""
+    seen = [model.vision(image) for image in given["images"]]
+    language = (given["tokens"], given["token_valid"], given["state"])
+    keys, values = model.prefix(seen, *language)
+    length = torch.full((1, 1, 1), 1.0 / steps)
+    examples = {
+        "vision": (given["images"][0],),
+        "prefix": (seen, *language),
+        "denoise": (
+            given["noise"],
+            model.time_embedding(1.0),
+            length,
+            given["token_valid"],
+            keys,
+            values,
+        ),
+    }
+    state = {"actions": ["denoise.actions", "denoise.output"]}
+    for number in range(model.sizes.layers):
+        state[f"keys_{number}"] = [f"prefix.output_0_{number}", f"denoise.keys_{number}"]
+        state[f"values_{number}"] = [f"prefix.output_1_{number}", f"denoise.values_{number}"]
+    entries = {"vision": model.vision, "prefix": model.prefix, "denoise": model.denoise}
+    return tw.compile(entries, examples, target, state=state, keep=keep)
+
+
+def act(
+    program: tw.EntryPoints, model: SmolVLA, given: dict[str, Any], steps: int
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Actions by the compiled program, and the cycles of every part."""
+    cycles = dict.fromkeys(("vision", "prefix", "denoise"), 0)
+    seen = []
+    for image in given["images"]:
+        seen.append(program.vision(image))
+        cycles["vision"] += program["vision"].session.cycles
+    named = {f"images_{number}": tokens for number, tokens in enumerate(seen)}
+    rest = {name: given[name] for name in ("tokens", "token_valid", "state")}
+    program["prefix"](**named, **rest)
+    cycles["prefix"] = program["prefix"].session.cycles
+    program.state["actions"] = given["noise"].numpy()
+    for number in range(steps):
+        program["denoise"](
+            time=model.time_embedding(1.0 - number / steps),
+            step=torch.full((1, 1, 1), 1.0 / steps),
+            token_valid=given["token_valid"],
+        )
+        cycles["denoise"] += program["denoise"].session.cycles
+    return program.state["actions"], cycles
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out"), help="folder for the bundle and the reports"
+    )
+    parser.add_argument("--cameras", type=int, choices=(1, 2, 3), default=1)
+    parser.add_argument("--steps", type=int, default=10, help="Euler steps (default 10)")
+    parser.add_argument("--layers", type=int, help="layers of text model and expert")
+    parser.add_argument("--vision-layers", type=int, help="layers of the vision tower")
+    parser.add_argument(
+        "--small", action="store_true", help="a small network of the same form, for a try"
+    )
+    parser.add_argument("--checkpoint", type=Path, help="folder with published weights")
+    parser.add_argument("--target", default="atlas-v1")
+    parser.add_argument(
+        "--keep", action="append", default=[], help="layers to keep as precise as bf16"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--no-verify", action="store_true", help="only compile and run")
+    parser.add_argument(
+        "--report", action="store_true", help="also write a page for every entry point"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    given = parser.parse_args(arguments)
+    if given.steps < 1 or (given.layers or 2) < 2:
+        parser.error("there are at least one step and two layers")
+    warnings.simplefilter("ignore", FutureWarning)  # of torch.export
+    sizes = SMALL if given.small else Sizes()
+    sizes = replace(
+        sizes,
+        layers=given.layers or sizes.layers,
+        vision_layers=given.vision_layers or sizes.vision_layers,
+    )
+    model = SmolVLA(sizes)
+    model = (
+        load_checkpoint(model, given.checkpoint) if given.checkpoint else seeded(model, given.seed)
+    )
+    example = inputs(model, given.cameras, given.seed + 1)
+    given.out.mkdir(parents=True, exist_ok=True)
+
+    began = time.process_time()
+    program = compile_policy(model, example, given.steps, given.target, tuple(given.keep))
+    bundle = given.out / "smolvla.twb"
+    program.save(bundle)
+    compiled = time.process_time() - began
+    began = time.process_time()
+    actions, cycles = act(program, model, example, given.steps)
+    ran = time.process_time() - began
+    exact = model.act(
+        *(example[n] for n in ("images", "tokens", "token_valid", "state", "noise")), given.steps
+    )
+    np.save(given.out / "actions.npy", actions)
+    times = {"vision": given.cameras, "prefix": 1, "denoise": given.steps}
+    bounds = {n: program.program.entries[n].artifact.bound() for n in program}
+    bound = sum(times[n] * (b.cycles if b else 0) for n, b in bounds.items())
+    figures: dict[str, Any] = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "cameras": given.cameras,
+        "steps": given.steps,
+        "cosine": cosine(actions, exact.numpy()),
+        "cycles": {**cycles, "total": sum(cycles.values())},
+        "bound": bound,
+        "ratio": sum(cycles.values()) / bound if bound else None,
+        "host_share": {n: m.provenance["host_share"] for n, m in program.program.entries.items()},
+        "compile_seconds": compiled,
+        "run_seconds": ran,
+        "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "bundle_bytes": bundle.stat().st_size,
+    }
+    verified = True
+    if not given.no_verify:
+        found = program.verify(originals={})
+        verified = figures["verified"] = found.ok
+    if given.report:
+        program.report(given.out)
+    if given.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        for name, value in figures.items():
+            print(f"{name:<16} {value}")
+    return 0 if verified else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

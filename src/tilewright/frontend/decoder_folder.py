@@ -1,0 +1,69 @@
+"""Decoders in local Hugging Face folders: config.json and safetensors, nothing is downloaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.decoder import check_names
+from tilewright.frontend.decoder_config import DecoderConfig, read_config
+from tilewright.io.tensor_blob import read_tensors
+
+_INDEX, _WHOLE = "model.safetensors.index.json", "model.safetensors"
+EMBEDDING = "model.embed_tokens.weight"
+
+
+def is_decoder_folder(path: str | Path) -> bool:
+    """Whether this is a folder with a configuration in it."""
+    return (Path(path) / "config.json").is_file()
+
+
+def read_decoder(folder: str | Path) -> tuple[DecoderConfig, dict[str, np.ndarray]]:
+    """Configuration and weights; files are mapped, what does not fit is an error."""
+    config = read_config(folder)
+    weights: dict[str, np.ndarray] = {}
+    for file in _files(Path(folder)):
+        place = Location(str(file))
+        try:
+            raw = np.memmap(file, np.uint8, "r")
+        except (OSError, ValueError) as error:
+            raise TilewrightError("TW6401", f"cannot read the weights: {error}", place) from None
+        for name, array in read_tensors(raw, "the weights", place).items():
+            if name in weights:
+                raise TilewrightError("TW6403", f"{name} is in two files", place)
+            weights[name] = array
+    try:
+        check_names(config, weights)
+    except TilewrightError as error:
+        raise error.at(Location(str(folder))) from None
+    # A table is only looked up: its rows travel as bf16.
+    weights[EMBEDDING] = np.asarray(weights[EMBEDDING]).astype(ml_dtypes.bfloat16)
+    return config, weights
+
+
+def _files(folder: Path) -> list[Path]:
+    if (folder / _WHOLE).is_file():
+        return [folder / _WHOLE]
+    index = folder / _INDEX
+    place = Location(str(index))
+    if not index.is_file():
+        raise TilewrightError(
+            "TW6401",
+            f"the folder has neither {_WHOLE} nor {_INDEX}",
+            Location(str(folder)),
+            "weights are read from safetensors files only",
+        )
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if not all(isinstance(name, str) and Path(name).name == name for name in names):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise TilewrightError("TW6401", "the index of the weights is malformed", place) from None
+    missing = sorted(name for name in names if not (folder / name).is_file())
+    if missing:
+        raise TilewrightError("TW6401", f"the folder lacks {missing[0]}", place)
+    return [folder / name for name in sorted(names)]

@@ -1,0 +1,1 @@
+"""Language models of fixed shapes: prefill, generate, caches. Start reading at `session.py`."""

@@ -1,0 +1,87 @@
+"""Decoders built from folders against transformers' own, in float32. Needs torch and transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.frontend.decoder import decoder, head
+from tilewright.frontend.decoder_config import DecoderConfig
+from tilewright.frontend.decoder_folder import read_decoder
+from tilewright.reference.executor import Executor
+from tilewright.runtime.llm.alignment import inputs
+from tilewright.runtime.llm.contract import Variant
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+SIZES = {
+    "vocab_size": 70,
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+KINDS: list[tuple[str, dict[str, Any]]] = [
+    ("Llama", {}),
+    ("Llama", {"rope_scaling": LLAMA3, "rope_theta": 500000.0, "tie_word_embeddings": False}),
+    ("Llama", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
+    ("Qwen2", {}),
+    ("Qwen3", {}),
+    ("Gemma", {}),
+]
+
+
+def logits(config: DecoderConfig, weights: dict[str, np.ndarray], tokens: list[int]) -> np.ndarray:
+    """Of the last token, the prompt in two chunks."""
+    rows: dict[str, np.ndarray] = {}
+    hidden = np.zeros(0)
+    for first in (0, 5):
+        part, variant = tokens[first : first + 5], Variant("", 5, 8, 1)
+        model = decoder(config, weights, 5, 8, 1, 16)
+        sample = inputs(variant, part, first, "f32")
+        for spec in model.inputs:
+            if spec.name.startswith("past_"):
+                sample[spec.name] = np.zeros(spec.shape, np.float32)
+                if first:
+                    sample[spec.name][:, :first] = rows[spec.name.removeprefix("past_")]
+        names = [spec.name for spec in model.outputs]
+        found = Executor(model.module, model.weights).run(
+            [sample[spec.name] for spec in model.inputs], "main"
+        )
+        rows, hidden = dict(zip(names, found, strict=True)), found[names.index("hidden")]
+    last = head(config, weights, 1)
+    return Executor(last.module, last.weights).run([hidden], "main")[0][0, 0]
+
+
+@pytest.mark.filterwarnings("ignore")  # of importing transformers
+@pytest.mark.parametrize(("kind", "changed"), KINDS)
+def test_logits_are_those_of_transformers(
+    kind: str, changed: dict[str, Any], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    table = getattr(transformers, f"{kind}Config")(**{**SIZES, **changed})
+    theirs = getattr(transformers, f"{kind}ForCausalLM")(table).eval()
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            parameter.copy_(parameter + 0.1 * torch.randn(parameter.shape))
+            if "embed" in name:  # what bf16 keeps
+                parameter.copy_(parameter.to(torch.bfloat16).float())
+    theirs.save_pretrained(tmp_path)
+    config, weights = read_decoder(tmp_path)
+    tokens = [3, 1, 4, 1, 5, 9, 2, 6]
+    with torch.no_grad():
+        wanted = theirs(torch.tensor([tokens])).logits[0, -1].numpy()
+    np.testing.assert_allclose(logits(config, weights, tokens), wanted, rtol=2e-4, atol=2e-4)

@@ -36,8 +36,11 @@ UNCHANGED = (
     *("gather", "embedding", "scatter", "sort", "argsort", "argmax", "argmin"),
     *("compare", "select", "logical_and", "logical_or", "logical_not", "logical_xor"),
 )  # they move numbers, or compare them
+SUMS = ("reduction_sum", "reduction_mean", "cumsum", "layer_norm", "rms_norm", "softmax")
+PARTIAL = 3 * NARROW  # partial sums are rounded too, and they are larger than what they are made of
 WHOLE = ("elementwise_floor", "elementwise_ceil", "elementwise_round")
-NOISE, ROUNDING_NOISE = "noise", "rounding"  # names of the weights that disturb
+NOISE = "noise"  # names of the weights that disturb, with how they do
+SIZES = {"product": ROUNDING, "sum": PARTIAL, "step": NARROW}
 POOLS = 3  # of rounding noise for every shape: operations share them
 MARGIN = 8.0  # times what the noise does to 1 - cosine
 REST = 0.001
@@ -106,10 +109,11 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
                 continue
             shape = tuple(kind.get_shape())
             if index < products:
-                name = f"{NOISE}.{len(shapes)}"
+                name = f"{NOISE}.product.{len(shapes)}"
             else:
+                kind_of_noise = "sum" if node.family in SUMS else "step"
                 sizes = "x".join(map(str, shape))
-                name = f"{ROUNDING_NOISE}.{sizes}.{(number + index) % POOLS}"
+                name = f"{NOISE}.{kind_of_noise}.{sizes}.{(number + index) % POOLS}"
             shapes[name] = shape
             noise = arith.ConstantOp(DenseResourceAttr.from_params(name, kind), kind)
             builder = IntentBuilder([noise])
@@ -149,6 +153,6 @@ def _run(
     random = np.random.default_rng(seed)
     weights = dict(disturbed.weights)
     for name, shape in shapes.items():
-        size = np.float32(ROUNDING if name.startswith(NOISE) else NARROW)
+        size = np.float32(SIZES[name.split(".")[1]])
         weights[name] = 1 + size * random.standard_normal(shape, np.float32)
     return Executor(disturbed.module, weights).run(inputs)

@@ -26,7 +26,7 @@ def rolling(tokens: Sequence[int], start: int = 0, one: Callable[[int], int] = h
     return found
 
 
-@dataclass
+@dataclass(eq=False)
 class _Block:
     tokens: tuple[int, ...]
     rows: Rows

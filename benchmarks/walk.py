@@ -25,7 +25,7 @@ LIBRARIES = ("errors", "dialects", "io", "reference", "planning", "extensions", 
 
 def room_of(path: Path) -> str:
     """The folder of a file, two levels deeper for machines: targets/atlas/codegen."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts: tuple[str, ...] = path.relative_to(ROOT).with_suffix("").parts
     if parts[0] == "targets" and len(parts) > 2:
         return "/".join(parts[:3]) if len(parts) > 3 else "/".join(parts[:2])
     return parts[0]
@@ -75,7 +75,7 @@ class Walk:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--target", default="atlas-v1")
     parser.add_argument("--files", action="store_true", help="name every file")
     arguments = parser.parse_args()

@@ -86,7 +86,7 @@ def act(
     program: tw.EntryPoints, model: SmolVLA, given: dict[str, Any], steps: int
 ) -> tuple[np.ndarray, dict[str, int]]:
     """Actions by the compiled program, and the cycles of every part."""
-    cycles = dict.fromkeys(("vision", "prefix", "denoise"), 0)
+    cycles: dict[str, int] = dict.fromkeys(program, 0)
     seen = []
     for image in given["images"]:
         seen.append(program.vision(image))
@@ -161,9 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.process_time()
     actions, cycles = act(program, model, example, given.steps)
     ran = time.process_time() - began
-    exact = model.act(
-        *(example[n] for n in ("images", "tokens", "token_valid", "state", "noise")), given.steps
-    )
+    names = ("images", "tokens", "token_valid", "state", "noise")
+    exact = model.act(**{name: example[name] for name in names}, steps=given.steps)
     np.save(given.out / "actions.npy", actions)
     times = {"vision": given.cameras, "prefix": 1, "denoise": given.steps}
     bounds = {n: program.program.entries[n].artifact.bound() for n in program}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,12 @@ from tilewright.runtime.llm.alignment import inputs
 from tilewright.runtime.llm.contract import Variant
 
 torch = pytest.importorskip("torch")
+if find_spec("torchvision") is not None:
+    # transformers imports it, and a wheel for another build of torch lacks its operators.
+    _library = torch.library.Library("torchvision", "FRAGMENT")
+    for _name in ("nms", "qnms"):
+        with contextlib.suppress(RuntimeError):
+            _library.define(f"{_name}(Tensor dets, Tensor scores, float limit) -> Tensor")
 transformers = pytest.importorskip("transformers")
 
 SIZES = {

@@ -87,7 +87,7 @@ def command(
         raise click.UsageError("give --prompt or --prompt-ids")
     if prompt is not None and tokenizer is None:
         raise click.UsageError("--prompt needs --tokenizer, --prompt-ids does not")
-    words = None if tokenizer is None else read_tokenizer(tokenizer)
+    words: Any = None if tokenizer is None else read_tokenizer(tokenizer)
     tokens = _numbers(prompt_ids) if prompt_ids is not None else list(words.encode(prompt).ids)
     program = load_any(bundle)
     if not isinstance(program, CompiledEntries):

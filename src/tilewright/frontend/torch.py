@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,8 +63,9 @@ def import_method(
 ) -> Imported:
     """A method of a module as if it were its `forward`; parameters keep the names of the module."""
     owner = method.__self__
+    kind = type(owner)
     stand_in = copy.copy(owner)  # shares parameters and parts with the module
-    stand_in.forward = types.MethodType(method.__func__, stand_in)
+    stand_in.__class__ = type(kind.__name__, (kind,), {"forward": method.__func__})
     name = source or f"{type(owner).__qualname__}.{method.__name__}"
     return import_module(stand_in, args, kwargs, name)
 

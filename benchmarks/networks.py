@@ -1,0 +1,91 @@
+"""Whole networks: cycles against the bound, distance to float32, what compiling takes.
+
+    python benchmarks/networks.py --small               a small SmolVLA, in a minute
+    python benchmarks/networks.py                       SmolVLA with one camera and with three
+    python benchmarks/networks.py --write               also benchmarks/results/networks.md
+
+Every network runs in a process of its own, so that memory is its own; needs torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+CASES = {
+    "SmolVLA, 1 camera, 1 step": ["--cameras", "1", "--steps", "1"],
+    "SmolVLA, 3 cameras, 10 steps": ["--cameras", "3", "--steps", "10"],
+}
+SMALL = {"small SmolVLA, 2 cameras, 2 steps": ["--small", "--cameras", "2", "--steps", "2"]}
+HEADS = (
+    "network", "parameters", "cycles", "x bound", "exact", "cosine", "host", "compile s", "run s",
+    "peak MB", "bundle bytes",
+)  # fmt: skip
+
+
+def measure(options: list[str], folder: str) -> dict[str, Any]:
+    """The figures of one run of examples/smolvla.py."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/smolvla.py"), "--out", folder, "--json", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if not done.stdout.strip():
+        raise SystemExit(f"it ended with exit code {done.returncode} and without figures")
+    return json.loads(done.stdout)
+
+
+def row(name: str, found: dict[str, Any]) -> tuple[str, ...]:
+    share = max(found["host_share"].values())
+    return (
+        name,
+        f"{found['parameters']:,}",
+        f"{found['cycles']['total']:,}",
+        f"{found['ratio']:.3f}" if found["ratio"] else "-",
+        "yes" if found.get("verified") else "no",
+        f"{found['cosine']:.5f}",
+        f"{100 * share:.2f} %",
+        f"{found['compile_seconds']:.0f}",
+        f"{found['run_seconds']:.1f}",
+        f"{found['peak_megabytes']:,}",
+        f"{found['bundle_bytes']:,}",
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--small", action="store_true", help="a small network of the same form")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/networks.md")
+    given = parser.parse_args()
+    rows: list[tuple[str, ...]] = [HEADS, tuple("---" for _ in HEADS)]
+    exact = True
+    for name, options in (SMALL if given.small else CASES).items():
+        with tempfile.TemporaryDirectory() as folder:
+            found = measure(options, folder)
+        exact = exact and bool(found.get("verified"))
+        rows.append(row(name, found))
+        print(json.dumps({name: found}), flush=True)
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows) + "\n"
+    print(table)
+    if given.write:
+        command = " ".join(["python", "benchmarks/networks.py", *sys.argv[1:]])
+        text = (
+            f"# Whole networks\n\nMade by `{command}`. Seconds are processor time of compiling and of "
+            f"running all entry points; `exact` is against the quantised reference, `cosine` that of "
+            f"the actions with float32.\n\n{table}"
+        )
+        (ROOT / "benchmarks/results/networks.md").write_text(text, encoding="utf-8")
+    return 0 if exact else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

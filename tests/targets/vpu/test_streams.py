@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from vpu_networks import run_list
 
@@ -44,5 +46,5 @@ def test_the_second_stream_begins_before_the_first_ends() -> None:
         assert all(place[other] < place[task] for other in before)
     streams = [graph.streams[task] for task in order if graph.streams[task] >= 0]
     assert streams.index(1) < len(streams) - 1 - streams[::-1].index(0)
-    changes = sum(a != b for a, b in zip(streams, streams[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(streams))
     assert changes > len(streams) // 10

@@ -147,7 +147,7 @@ def test_what_cannot_be_masked_is_refused(family: str) -> None:
         y = net.call("rms_norm", made, {"x": x, "weight": gain}, epsilon=1e-5)
         valid = (1, 8, 8, 9)
     net.outputs = [y]
-    with pytest.raises(TilewrightError, match="TW7086"):
+    with pytest.raises(TilewrightError, match="TW7089"):
         with_masks(net, {"x": valid})
 
 

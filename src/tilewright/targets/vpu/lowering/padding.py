@@ -79,13 +79,13 @@ class _Masks:
 
     def declare(self, name: str, valid: Shape) -> None:
         if name not in self.network.inputs:
-            raise TilewrightError("TW7086", f"{name!r} is no input that could be padded")
+            raise TilewrightError("TW7089", f"{name!r} is no input that could be padded")
         shape = self.network.values[name].shape
         if len(valid) != len(shape) or any(
             not 1 <= v <= n for v, n in zip(valid, shape, strict=False)
         ):
             raise TilewrightError(
-                "TW7086",
+                "TW7089",
                 f"{name!r} has the shape {shape}, its valid part cannot be {valid}",
                 hint="give the valid extent of every axis, 1 or more",
             )
@@ -143,7 +143,7 @@ class _Masks:
 
 def _refused(call: Call, why: str) -> TilewrightError:
     return TilewrightError(
-        "TW7086", f"{call.name}: the VPU {why}", hint="give this axis its valid extent as its shape"
+        "TW7089", f"{call.name}: the VPU {why}", hint="give this axis its valid extent as its shape"
     )
 
 

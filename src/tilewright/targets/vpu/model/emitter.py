@@ -111,6 +111,20 @@ class Emitter:
             return self.constant(np.broadcast_to(value.data, whole))
         return self.emit("broadcast", {"x": name}, whole, value.dtype, _one(value.scale))
 
+    def along_rows(self, name: str, width: int) -> str:
+        """Repeat the one element of every row; times 1 changes no bit."""
+        own, value = self.shape(name), self.network.values[name]
+        if width == 1:
+            return name
+        if value.data is not None:
+            return self.constant(np.broadcast_to(value.data, (*own[:-1], width)))
+        ones = self.constant(np.ones((*(1,) * (len(own) - 1), width), np.float16))
+        whole = (*own[:-1], width)
+        operands = {"a": name, "b": ones}
+        return self.emit(
+            "binary", operands, whole, value.dtype, _one(value.scale), function="multiply"
+        )
+
 
 def _one(scale: Any) -> float | None:
     return None if scale is None else float(scale)

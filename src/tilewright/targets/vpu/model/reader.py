@@ -290,6 +290,9 @@ class _Reader(Emitter):
         if family == "unary" and attributes["function"] == "relu":
             family, attributes = "bound", {"low": 0.0, "high": _LARGEST}
         out = tuple(shape[d] for d in TO_LAST) if as_images else shape
+        if out and all(self.shape(name)[-1:] == (1,) for name in operands.values()):
+            role = next(iter(operands))  # nobody has whole rows: one operand is repeated along them
+            operands[role] = self.along_rows(operands[role], out[-1])
         made = self.emit(family, operands, out, dtype, scale, **attributes)
         (self.images if as_images else self.names)[node.result] = made
 

@@ -2,7 +2,7 @@
 
 Streams are groups of rows that take the same way through a network. In program order each stage
 is carried out for one after the other, and the DPUs wait wherever a stage is one of the SHAVEs.
-Here all streams advance together, by equal shares of DPU work, each some way behind the one
+Here all streams advance together, by equal shares of their DPU work, each some way behind the one
 before it, so that stages of different kinds meet.
 """
 
@@ -36,7 +36,9 @@ def _merged(problem: Problem, tasks: Sequence[int]) -> list[int]:
         queues.setdefault(problem.graph.streams[task], []).append(task)
     names = sorted(queues)
     behind = _distance(problem, [queues[name] for name in names])
-    clocks = {name: number * behind for number, name in enumerate(names)}
+    work = {name: max(1, sum(_cycles(problem, t, DPU) for t in queues[name])) for name in names}
+    most = max(work.values())
+    clocks = {name: float(number * behind) for number, name in enumerate(names)}
     heads = dict.fromkeys(names, 0)
     left = {task: 0 for task in tasks}  # dependences inside of this stretch
     for task in tasks:
@@ -48,8 +50,8 @@ def _merged(problem: Problem, tasks: Sequence[int]) -> list[int]:
         task = queues[name][heads[name]]
         heads[name] += 1
         order.append(task)
-        if problem.tasks[task].engine == DPU:
-            clocks[name] += problem.tasks[task].cycles
+        # Streams with less work go slower: what they have in common stays at the same distance.
+        clocks[name] += _cycles(problem, task, DPU) * most / work[name]
         for after in problem.successors[task]:
             if after in left:
                 left[after] -= 1
@@ -69,9 +71,11 @@ def _distance(problem: Problem, queues: Sequence[Sequence[int]]) -> int:
     count = work // width + 1
     shaves = np.zeros((len(queues), 2 * count))
     for number, queue in enumerate(queues):
+        own = max(1, sum(_cycles(problem, task, DPU) for task in queue))
         clock = 0
         for task in queue:
-            shaves[number, clock // width] += _cycles(problem, task, SHAVE)
+            place = clock * work // own // width
+            shaves[number, place] += _cycles(problem, task, SHAVE)
             clock += _cycles(problem, task, DPU)
     spectra = np.fft.rfft(shaves, axis=1)
     distances = np.arange(max(1, count // 2))

@@ -6,17 +6,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from kernel_generator import Spec, arrays_for, kernel_from, outputs_of, smaller
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen import lower_nest
 from tilewright.targets.atlas.codegen.compile_kernel import Placement, compile_placed
 from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.lower_nest import Area
+from tilewright.targets.atlas.codegen.tuning import tuned
 from tilewright.targets.atlas.kernels.check import canonical
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
@@ -66,7 +65,7 @@ def _check(spec: Spec) -> Outcome:
     if not kernel.outputs or not kernel.outputs[0].startswith("out"):
         return Outcome("refused", "nothing is written")
     arrays = arrays_for(spec, kernel)
-    kept = patch.multiple(lower_nest, STRAIGHT=1, BODY=200) if spec.loops else nullcontext()
+    kept = tuned(straight_instructions=1, body_instructions=200) if spec.loops else nullcontext()
     sizes: dict[str, Any] = {name: spec.sizes[name] for name in ("M", "N", "K")}
     if any("B" in kind.sizes for kind in kernel.specs.values()):
         sizes["B"] = spec.sizes["B"]

@@ -4,7 +4,6 @@ pointers, results that are written over."""
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ from ml_dtypes import bfloat16
 from test_stages import check
 
 import tilewright as tw
-from tilewright.targets.atlas.codegen import inner_loop, lower_nest
 from tilewright.targets.atlas.codegen.nest import Affine, Value, Variable, Write
+from tilewright.targets.atlas.codegen.tuning import tuned
 from tilewright.targets.atlas.codegen.waw_dependences import waw_dependent
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import kernel_of
@@ -25,7 +24,7 @@ SIDE = 32
 
 def check_loops(kernel: Any, *arrays: Any) -> Any:
     """The kernel is right with its loops as loops."""
-    with patch.object(lower_nest, "STRAIGHT", 0):
+    with tuned(straight_instructions=0):
         return check(kernel, *arrays)
 
 
@@ -60,7 +59,7 @@ def test_loops_that_only_repeat(trips: int) -> None:
         out[:, :] = total[:, :]
 
     kind = tw.bf16[SIDE, SIDE]
-    with patch.object(lower_nest, "BODY", 0):
+    with tuned(body_instructions=0):
         check_loops(kernel_of("repeated", {"x": kind, "out": kind}, body), normal(SIDE, SIDE))
 
 
@@ -74,7 +73,7 @@ def test_results_of_few_iterations(trips: int) -> None:
             for n in tw.grid(x.N):
                 out[m, n] = tw.tanh(x[m, n]) * tw.exp(x[m, n])
 
-    with patch.object(lower_nest, "BODY", 0):
+    with tuned(body_instructions=0):
         check_loops(nested, normal(3 * SIDE, trips * SIDE))
 
 
@@ -92,7 +91,7 @@ def test_sizes_of_transfers_stay_where_pointers_are_many() -> None:
     widths = [(4 + k) * SIDE for k in range(count)]
     specs = {f"x{k}": tw.bf16["M", width] for k, width in enumerate(widths)}
     kernel = kernel_of("pointers", {**specs, "out": tw.bf16["M", 128]}, body)
-    with patch.object(lower_nest, "BODY", 0):
+    with tuned(body_instructions=0):
         check_loops(kernel, *(normal(2 * SIDE, width) for width in widths))
 
 
@@ -116,7 +115,7 @@ def test_the_last_result_counts() -> None:
         np.asarray(check_loops(twice, normal(192, 100))[0], np.float32),
         normal(192, 100).astype(bfloat16).astype(np.float32),
     )
-    with patch.object(lower_nest, "BODY", 0):
+    with tuned(body_instructions=0):
         check_loops(around, normal(128, 128))
 
 
@@ -177,7 +176,7 @@ def test_last_iterations_of_their_own_write_where_they_should(outer: int) -> Non
                 out[m, Block(0, 1, 64)] = x[m, Block(0, 1, 96)] + x[m, Block(1, 1, 96)]
                 out[m, Block(1, 1, 64)] = x[m, Block(2, 1, 96)]
 
-    with patch.multiple(inner_loop, DRAINS=0, EXPOSED=0), patch.object(lower_nest, "BODY", 0):
+    with tuned(wasted_drains=0, exposed_loads=0, body_instructions=0):
         check_loops(narrow, normal(5 * SIDE, 96))
 
 

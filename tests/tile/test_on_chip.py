@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from test_stages import check
 
 import tilewright as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen import lower_nest
+from tilewright.targets.atlas.codegen.tuning import tuned
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import kernel_of
 
@@ -114,7 +113,7 @@ def test_random_dependences_between_iterations(trips: int, steps: Any, backwards
 
     kind = tw.bf16["M", 32]
     kernel = kernel_of("random_dependences", {"x": kind, "out": kind}, body)
-    with patch.object(lower_nest, "STRAIGHT", 0):  # loops stay loops
+    with tuned(straight_instructions=0):  # loops stay loops
         check(kernel, np.random.default_rng(trips).normal(size=(extent, SIDE)))
 
 

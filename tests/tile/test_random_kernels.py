@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-from tilewright.targets.atlas.codegen import lower_nest
+from tilewright.targets.atlas.codegen.tuning import tuned
 
 UNARY = (
     tw.exp, tw.tanh, tw.sin, tw.relu, tw.square, tw.abs, tw.sigmoid, tw.recip, tw.silu, tw.gelu,
@@ -135,7 +135,7 @@ def check(make: Any, seed: int, profile: str, loops: bool = False) -> None:
     else:
         shapes = [(m, n), (m, n), (m, n), (n, k), (n,), (m, 1)]
     arrays = [random.normal(size=shape) for shape in shapes]
-    kept = patch.multiple(lower_nest, STRAIGHT=1, BODY=1) if loops else nullcontext()
+    kept = tuned(straight_instructions=1, body_instructions=1) if loops else nullcontext()
     with kept:
         compiled = kernel.compile(*arrays, target=profile)
     results, wanted = compiled.run(*arrays), kernel.eager(*arrays, profile=profile)

@@ -20,6 +20,7 @@ from tilewright.targets.atlas.codegen.modulo_pack import can_pack
 from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Place
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
@@ -76,7 +77,7 @@ def test_overlapped_loops_give_what_plain_loops_give(
     plain, _ = results(random_loop(profile, seed, trips), "", pipelining=False)
     with pytest.MonkeyPatch.context() as patch:
         # Two iterations as one body always, or never.
-        patch.setattr(straight_loop, "ENOUGH", 0 if together == 2 else ANY_GAIN)
+        patch.setattr(TUNING, "enough", 0 if together == 2 else ANY_GAIN)
         patch.setattr(straight_loop, "best_shift", lambda *_: None)
         for policy in POLICIES:
             routine = random_loop(profile, seed, trips)
@@ -170,7 +171,7 @@ def test_what_is_needed_late_is_still_there(
     profile: str, reach: str, enough: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, _ = results(reaching_loop(profile, reach), "", pipelining=False)
-    monkeypatch.setattr(straight_loop, "ENOUGH", enough)
+    monkeypatch.setattr(TUNING, "enough", enough)
     for policy in POLICIES:
         assert results(reaching_loop(profile, reach), policy, gain=ANY_GAIN)[0] == plain
 

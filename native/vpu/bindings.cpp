@@ -56,8 +56,7 @@ NB_MODULE(_vpu, module) {
       [](const std::vector<std::pair<Rows, Rows>>& accesses, int spaces) {
         std::vector<Access> found;
         found.reserve(accesses.size());
-        for (const auto& [reads, writes] : accesses)
-          found.push_back({ranges(reads, spaces), ranges(writes, spaces)});
+        for (const auto& [reads, writes] : accesses) found.push_back({ranges(reads, spaces), ranges(writes, spaces)});
         nb::gil_scoped_release release;
         return address_edges(found, spaces);
       },
@@ -96,9 +95,8 @@ NB_MODULE(_vpu, module) {
         return result;
       },
       nb::arg("queues"), nb::arg("engines_behind"), nb::arg("slots"), nb::arg("engines"), nb::arg("starts"),
-      nb::arg("ends"), nb::arg("edges"), nb::arg("pool"), nb::arg("side"), nb::arg("consecutive"),
-      nb::arg("rounds"), nb::arg("merging_round"),
-      "(barriers as (producers, consumers), physical ids, reduced edges, changed), or None.");
+      nb::arg("ends"), nb::arg("edges"), nb::arg("pool"), nb::arg("side"), nb::arg("consecutive"), nb::arg("rounds"),
+      nb::arg("merging_round"), "(barriers as (producers, consumers), physical ids, reduced edges, changed), or None.");
   nb::class_<Window>(module, "Window")
       .def_ro("address", &Window::address)
       .def_ro("available", &Window::available)
@@ -118,8 +116,7 @@ NB_MODULE(_vpu, module) {
           nb::arg("victim") = nb::none())
       .def("take", &TileMemory::take, nb::arg("owner"), nb::arg("address"), nb::arg("size"))
       .def("release", &TileMemory::release, nb::arg("address"), nb::arg("since"), nb::arg("horizon"))
-      .def("hand_over", &TileMemory::hand_over, nb::arg("address"), nb::arg("owner"), nb::arg("size"),
-           nb::arg("since"))
+      .def("hand_over", &TileMemory::hand_over, nb::arg("address"), nb::arg("owner"), nb::arg("size"), nb::arg("since"))
       .def("settle", &TileMemory::settle, nb::arg("placeholder"), nb::arg("since"))
       .def("gaps", &TileMemory::gaps)
       .def("largest_free", &TileMemory::largest_free);

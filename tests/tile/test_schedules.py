@@ -273,6 +273,12 @@ B, F = "tensor<32x32xbf16>", "tensor<32x32xf32>"
             "TW1470",
             "2 functions",
         ),
+        (
+            "func.func @f(%x: bf16, %y: tensor<8xbf16>) -> tensor<8xbf16> {\n"
+            "  return %y : tensor<8xbf16>\n}",
+            "TW1466",
+            "tensors of fixed sizes",
+        ),
     ],
 )
 def test_what_has_no_tiles(text, code, words):

@@ -92,9 +92,12 @@ def _function(source: str | ModuleOp | func.FuncOp, name: str | None) -> func.Fu
 
 def schedule_kernel(function: func.FuncOp) -> Kernel:
     """The kernel of a function: its arguments in, its results out."""
+    last = function.body.blocks[0].last_op
+    if len(function.body.blocks) != 1 or not isinstance(last, func.ReturnOp):
+        raise error_at(
+            function, "TW1466", "a program is one block of operations that ends in func.return"
+        )
     block = function.body.block
-    last = block.last_op
-    assert isinstance(last, func.ReturnOp)
     inputs = [f"{value.name_hint or 'x'}_{i}" for i, value in enumerate(block.args)]
     inputs = [f"in_{n}" if n.startswith("out") else n for n in inputs]
     single = len(last.operands) == 1
@@ -120,6 +123,12 @@ def schedule_kernel(function: func.FuncOp) -> Kernel:
 
 
 def _spec(value: SSAValue, name: str, op: Operation) -> TensorSpec:
+    if not isinstance(value.type, TensorType) or not value.type.has_static_shape():
+        raise error_at(
+            op,
+            "TW1466",
+            f"{name} is {value.type}, a program takes and gives tensors of fixed sizes",
+        )
     shape = _shape(value)
     dtype = _dtype(op, value.type)
     if len(shape) == 1 and dtype == "fp8":

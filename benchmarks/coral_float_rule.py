@@ -17,8 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import jax  # pyright: ignore[reportMissingImports]
+import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/targets/coral"))

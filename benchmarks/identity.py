@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "examples"))
+sys.path.insert(0, str(HERE.parent))
 
-import networks  # noqa: E402
 import tilewright as tw  # noqa: E402
+from examples import networks  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.targets.atlas.encoding import encode  # noqa: E402
 from tilewright.targets.atlas.kernels.cases import CASES  # noqa: E402

@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "examples"))
+sys.path.insert(0, str(HERE.parent))
 
-import networks  # noqa: E402
 import tilewright as tw  # noqa: E402
+from examples import networks  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.frontend.imported import Imported  # noqa: E402
 

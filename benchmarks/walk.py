@@ -25,10 +25,10 @@ LIBRARIES = ("errors", "dialects", "io", "reference", "planning", "extensions", 
 
 def room_of(path: Path) -> str:
     """The folder of a file, two levels deeper for machines: targets/atlas/codegen."""
-    parts: tuple[str, ...] = path.relative_to(ROOT).with_suffix("").parts
-    if parts[0] == "targets" and len(parts) > 2:
-        return "/".join(parts[:3]) if len(parts) > 3 else "/".join(parts[:2])
-    return parts[0]
+    room, *inner = path.relative_to(ROOT).with_suffix("").parts
+    if room == "targets" and len(inner) > 1:
+        return "/".join((room, *inner[: 2 if len(inner) > 2 else 1]))
+    return room
 
 
 class Walk:
@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("--target", default="atlas-v1")
     parser.add_argument("--files", action="store_true", help="name every file")
     arguments = parser.parse_args()
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 
     class Layer(torch.nn.Module):
         def __init__(self) -> None:

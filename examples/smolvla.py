@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 import tilewright as tw
 from smolvla_checkpoint import load_checkpoint

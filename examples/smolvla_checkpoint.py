@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 from smolvla_model import SmolVLA
 from tilewright.errors import Location, TilewrightError

@@ -99,7 +99,7 @@ HALF_TABLES: dict[str, Spelled] = {
     "pairs of two tensors": lambda g, x, o, c, s: (
         pairwise(g, g.halves(x)[0], g.halves(o)[1], c, s),
     ),
-    "swapped in pairs": lambda g, x, o, c, s: (pairwise(g, *g.halves(x)[::-1], c, s),),
+    "swapped in pairs": lambda g, x, o, c, s: (pairwise(g, g.halves(x)[1], g.halves(x)[0], c, s),),
     "overlapping pairs": lambda g, x, o, c, s: (
         pairwise(g, g.part(x, 0, HALF), g.part(x, 3, HALF), c, s),
     ),

@@ -214,7 +214,7 @@ def command(
         raise click.UsageError("calibrate with files or with random numbers, not with both")
     if host and no_host:
         raise click.UsageError("--host asks for work on the host, --no-host forbids it")
-    numbers = batch_sizes(batch)
+    model, numbers = models[0], batch_sizes(batch)
     if numbers is not None and (len(models) > 1 or states):
         raise click.UsageError("--batch is about one model without state")
     options = CompileOptions(
@@ -227,7 +227,7 @@ def command(
         accuracy=accuracy,
         quantize=quantize,
     )
-    named, folder = entry_models(models), is_decoder_folder(models[0])
+    named, folder = entry_models(models), is_decoder_folder(model)
     if named is not None or folder or numbers is not None:
         refused = {"--emit": emit, "--dump-phases": dump_phases, "--report": page}
         for option, value in refused.items():
@@ -235,17 +235,16 @@ def command(
                 raise click.UsageError(f"{option} is about one model, not about entry points")
         if samples:
             raise click.UsageError("entry points are calibrated with random numbers here")
-        for one in (named or {"": models[0]}).values():
+        for one in (named or {"": model}).values():
             _check_destinations(one, output, None, None)
         if named is not None or numbers is not None:
             return compile_several(models, states, output, target, options, sizes, as_json, numbers)
         capacity = Capacity(prompt or 128, slots or (1024,), step or 1)
-        return compile_folder(models[0], capacity, output, target, options, as_json)
+        return compile_folder(model, capacity, output, target, options, as_json)
     if prompt is not None or slots or step is not None:
         raise click.UsageError("--prompt, --slots and --step are about folders of language models")
     if states:
         raise click.UsageError("--state is about entry points: give models as NAME=MODEL")
-    (model,) = models
     _check_destinations(model, output, dump_phases, page)
 
     from tilewright.cli.compile_progress import CompileProgress

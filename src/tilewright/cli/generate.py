@@ -143,7 +143,7 @@ def read_tokenizer(path: str) -> Any:
     """The tokenizer of a file or folder."""
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
     try:
-        from tokenizers import Tokenizer
+        from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise TilewrightError(
             "TW3168",

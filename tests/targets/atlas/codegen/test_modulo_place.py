@@ -50,8 +50,8 @@ def test_units_are_never_taken_twice_in_an_interval(name: str) -> None:
     assert placement is not None and set(placement.at) == set(placement.graph.steps)
     for one, other in combinations(placement.graph.steps, 2):
         if one.unit == other.unit != "DECODE":
-            spans = [(placement.at[s], placement.at[s] + s.busy) for s in (one, other)]
-            assert not overlaps(*spans, placement.interval)
+            first, second = ((placement.at[s], placement.at[s] + s.busy) for s in (one, other))
+            assert not overlaps(first, second, placement.interval)
     issued = [placement.at[s] % placement.interval for s in placement.graph.steps]
     assert len(issued) == len(set(issued))  # decode issues one instruction in a cycle
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from random_noise import WORST, limits_of
+from random_noise import AGAIN, WORST, limits_of
 from random_operations import Array
 from random_programs import RandomProgram
 from random_sources import compiled, framework_run, given_inputs, narrow
@@ -128,6 +128,8 @@ def _compare(
                 _wrong(program, source, sample, outcome, f"{name}: other integers")
             continue
         limit = limits[name]
+        if not limit.holds(result):
+            limit = limits_of(program, sample, AGAIN)[name]
         outcome.outputs += 1
         outcome.blunt += limit.blunt
         whole, worst = limit.judge(result)

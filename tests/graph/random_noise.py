@@ -16,6 +16,7 @@ from random_operations import Array, Rounding
 from random_programs import RandomProgram
 
 RUNS = 8
+AGAIN = 120  # before a result is called wrong: a few runs may all miss a knee that it is near to
 WHOLE, ALONE = 6.0, 7.0  # times the spread of an output, for its error as a whole; see `most`
 WORST = 20.0  # times the spread of an element, for the worst
 BF16, FP8 = 2.0**-9, 0.03
@@ -81,12 +82,12 @@ class Limit:
         return self.holds(moved)
 
 
-def limits_of(program: RandomProgram, sample: int) -> dict[str, Limit]:
+def limits_of(program: RandomProgram, sample: int, runs: int = RUNS) -> dict[str, Limit]:
     """Limits of all outputs on a sample."""
     exact = program.run(sample)
     names = [name for name in program.outputs if exact[name].dtype.kind == "f"]
     squares = {name: np.zeros(exact[name].shape) for name in names}
-    for number in range(RUNS):
+    for number in range(runs):
         noise = Noise(number)
         found = program.run(sample, noise)
         for name in names:  # what leaves the machine was bf16 at least once
@@ -94,8 +95,8 @@ def limits_of(program: RandomProgram, sample: int) -> dict[str, Limit]:
     limits = {}
     for name in names:
         least = (BF16 * np.abs(exact[name]).max(initial=0.0)) ** 2 * 1e-4 + 1e-30
-        whole = squares[name].mean() / RUNS + least
+        whole = squares[name].mean() / runs + least
         # Few runs say little about one element: the others have a say.
-        spread = (squares[name] + 2 * whole) / (RUNS + 2)
+        spread = (squares[name] + 2 * whole) / (runs + 2)
         limits[name] = Limit(exact[name], np.sqrt(spread), float(np.sqrt(whole)))
     return limits

@@ -239,6 +239,12 @@ func.func @main(%q: tensor<2x4xf32>, %k: tensor<3x4xf32>, %v: tensor<3x2xf32>) -
     np.testing.assert_allclose(execute(text, q, k, v)[0], wanted, rtol=1e-6)
 
 
+def test_convolution_of_no_images() -> None:
+    text = kernel("conv2d", "tensor<0x2x4x4xf32>;tensor<3x2x3x3xf32>", "tensor<0x3x2x2xf32>")
+    x, w = np.zeros((0, 2, 4, 4), np.float32), np.ones((3, 2, 3, 3), np.float32)
+    assert execute(text, x, w)[0].shape == (0, 3, 2, 2)
+
+
 def test_convolution_and_pooling_by_loops() -> None:
     random = np.random.default_rng(3)
     x = random.standard_normal((2, 4, 7, 6)).astype(np.float32)

@@ -117,11 +117,12 @@ def conv2d(call: Call) -> Array:
     view = _windows(x, kernel, call, 0)
     images, _, height, width = view.shape[:4]
     depth, filters = x.shape[1] // groups, w.shape[0] // groups
+    window = depth * kernel[0] * kernel[1]  # named: with empty images numpy cannot infer it
     parts = []
     for group in range(groups):
         source = view[:, group * depth : (group + 1) * depth].transpose(0, 2, 3, 1, 4, 5)
-        rows = source.reshape(images * height * width, -1)
-        columns = w[group * filters : (group + 1) * filters].reshape(filters, -1).T
+        rows = source.reshape(images * height * width, window)
+        columns = w[group * filters : (group + 1) * filters].reshape(filters, window).T
         product = multiply(rows, columns).reshape(images, height, width, filters)
         parts.append(product)
     result = np.concatenate(parts, axis=-1)

@@ -20,8 +20,13 @@ class Location:
     column: int = 0
 
     def __str__(self) -> str:
-        parts = [self.file] + [str(n) for n in (self.line, self.column) if n]
+        parts = [printable(self.file)] + [str(n) for n in (self.line, self.column) if n]
         return ":".join(parts)
+
+
+def printable(text: str) -> str:
+    """The text with what no encoding has, such as half of a character, written out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class TilewrightError(Exception):
@@ -40,11 +45,12 @@ class TilewrightError(Exception):
     ) -> None:
         if len(message) > LONGEST_MESSAGE:  # it quotes something endless
             message = f"{message[: LONGEST_MESSAGE - 100]} … {message[-90:]}"
+        message = printable(message)
         super().__init__(message)
         self.code = code
         self.message = message
         self.location = location
-        self.hint = hint
+        self.hint = None if hint is None else printable(hint)
 
     def at(self, location: Location) -> TilewrightError:
         """The same error at a place, unless it already has one."""

@@ -288,6 +288,9 @@ def _names(names: Sequence[str]) -> ArrayAttr[StringAttr]:
     return ArrayAttr([StringAttr(name) for name in names])
 
 
+MOST_LAYERS = 1 << 16  # that a text may ask for
+
+
 def _parse_name(parser: Parser):
     argument = parser.parse_optional_argument(expect_type=False)
     if argument is None:
@@ -299,6 +302,8 @@ def _parse_name(parser: Parser):
 def _parse_names(parser: Parser, count: int) -> list[str]:
     pattern = parser.parse_optional_str_literal()
     if pattern is not None:
+        if count > MOST_LAYERS:
+            parser.raise_error(f"{count} layers are more than the {MOST_LAYERS} that are read")
         return [pattern.replace("*", str(number), 1) for number in range(count)]
     return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
 

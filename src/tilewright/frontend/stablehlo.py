@@ -144,7 +144,7 @@ def import_stablehlo(
     functions = {
         op.properties["sym_name"].data: op  # type: ignore[attr-defined]
         for op in module.walk()
-        if op.name == "func.func"
+        if op.name == "func.func" and "sym_name" in op.properties
     }
     main = main_function(functions, source)
     check_operations(main, functions, source)

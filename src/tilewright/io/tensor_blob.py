@@ -73,6 +73,8 @@ def _tensor(name: str, entry: Any, data: np.ndarray, bad: Any) -> tuple[np.ndarr
         first, last = entry["data_offsets"]
         if any(type(n) is not int or n < 0 for n in (first, last, *shape)) or len(shape) > 32:
             raise ValueError
+        if not isinstance(shape, list):
+            raise ValueError
         dtype = _TYPES[kind]
     except (KeyError, TypeError, ValueError):
         raise bad(f"the entry of {name!r} is malformed") from None

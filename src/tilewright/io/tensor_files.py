@@ -280,6 +280,7 @@ def _safetensors(path: Path, part: str | None) -> np.ndarray:
             raise ValueError
         if (
             not isinstance(kind, str)
+            or not isinstance(shape, list)
             or len(shape) > MAX_RANK
             or math.prod(n or 1 for n in shape) >= 1 << 60
         ):

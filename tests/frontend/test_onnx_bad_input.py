@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from pathlib import Path
 
@@ -200,3 +201,18 @@ def test_a_split_with_other_outputs_than_it_says() -> None:
     error = refused(model(nodes, {"x": (FLOAT, [4, 6])}, ["y"]))
     assert error.code == "TW6009"
     assert "says 1 outputs and has 2" in error.message
+
+
+def test_long_vectors_do_not_fill_the_memory() -> None:
+    """ONNX follows values of vectors element by element; this one has two thousand million."""
+    nodes = [helper.make_node("Unsqueeze", ["x", "axes"], ["y"], "wide")]
+    axes = {"axes": np.array([0, 2], np.int64)}
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (1 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+    try:
+        imported = read_onnx(model(nodes, {"x": (TensorProto.FLOAT16, [1 << 31])}, ["y"], axes))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert "tensor<1x2147483648x1xf16>" in str(imported.module)

@@ -87,7 +87,7 @@ class Finding:
 
     subject: str
     seed: int
-    kind: str  # the exception, "hang" or "crash"
+    kind: str  # the exception, "hang", "memory" or "crash"
     text: str
     place: str = ""
     content: bytes = b""
@@ -242,10 +242,22 @@ class _Worker:
         self.process.start()
         other.close()
         self.used = 0.0  # processor time when it was last heard
+        self.held = 0  # bytes in memory when it was last heard
 
     def processor_time(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> int:
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * resource.getpagesize()
+
+    def is_full(self) -> bool:
+        """Whether its case has taken what no case may: under sanitizers no limit stops it."""
+        try:
+            return self.memory() - self.held > 2 * MEMORY
+        except OSError:
+            return False  # it has just ended, which its pipe will tell
 
     def is_stuck(self) -> bool:
         """Whether the alarm of its case has not reached it: it is in native code, or asleep."""
@@ -281,7 +293,7 @@ def run_cases(
             worker.heard = time.monotonic()
             if message[0] == "begin":
                 worker.current = (message[1], message[2])
-                worker.used = worker.processor_time()
+                worker.used, worker.held = worker.processor_time(), worker.memory()
             elif message[0] == "end":
                 _count(tallies[subjects[message[1]].name], *message[3:])
                 worker.current = None
@@ -295,12 +307,13 @@ def run_cases(
                     done += 1
                     running += _after_death(worker, subjects, tallies, folder, "crash")
         for worker in list(running):
-            if worker.current and worker.is_stuck():
+            kind = "memory" if worker.is_full() else "hang"
+            if worker.current and (kind == "memory" or worker.is_stuck()):
                 worker.process.kill()
                 worker.process.join()
                 running.remove(worker)
                 done += 1
-                running += _after_death(worker, subjects, tallies, folder, "hang")
+                running += _after_death(worker, subjects, tallies, folder, kind)
     return tallies
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto, ValueInfoProto
 
 OLDEST_OPSET = 13
+LONGEST_SHAPE = 1 << 20  # elements of a vector whose values ONNX may follow
 HELP_SHAPES = 'give them a size: shapes={"NAME": SIZE}, on the command line --shape NAME=SIZE'
 
 
@@ -116,7 +117,11 @@ def check(source: Source) -> None:
     onnx = onnx_package()
     _check_splits(source)
     try:
-        source.model = onnx.shape_inference.infer_shapes(source.model, data_prop=True)
+        model = onnx.shape_inference.infer_shapes(source.model)
+        # Values are followed element by element, so that long vectors would fill the memory.
+        if not _has_long_vectors(model.graph):
+            model = onnx.shape_inference.infer_shapes(source.model, data_prop=True)
+        source.model = model
     except Exception as error:  # several classes, none of them public
         text = str(error).strip().split("\n")[-1].rstrip(".")
         raise source.error("TW6009", f"the model is not valid ONNX: {text}") from None
@@ -131,6 +136,16 @@ def check(source: Source) -> None:
         if "external" in text.lower() or "should be stored" in text.lower():
             return  # missing files get an error of their own when the weights are read
         raise source.error("TW6009", f"the model is not valid ONNX: {text}") from None
+
+
+def _has_long_vectors(graph: Any) -> bool:
+    """Whether a vector is too long to be a shape that a model computes with."""
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        sizes = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+        if len(sizes) == 1 and sizes[0] > LONGEST_SHAPE:
+            return True
+    inner = (a.g for node in graph.node for a in node.attribute if a.HasField("g"))
+    return any(_has_long_vectors(graph) for graph in inner)
 
 
 def _check_splits(source: Source) -> None:

@@ -43,3 +43,10 @@ def test_layers_without_end():
     }"""
     with pytest.raises(TilewrightError, match="more than"):
         parse_text(text)
+
+
+@pytest.mark.parametrize("size", [f"{9 * 10**30}", "9" * 5000, f"{1 << 40}x{1 << 40}"])
+def test_shapes_beyond_every_integer(size: str):
+    text = f"func.func @f(%x: tensor<{size}xf32>) -> tensor<{size}xf32> {{\n  return %x : f32\n}}"
+    with pytest.raises(TilewrightError, match="a shape has at most 4611686018427387904 elements"):
+        parse_text(text)

@@ -8,10 +8,11 @@ else that reads literals repeats it.
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from xdsl.dialects.builtin import BytesAttr
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap
+from xdsl.utils.lexer import Span
 
 from tilewright.dialects.xdsl_api import (
     AnyFloat,
@@ -23,6 +24,7 @@ from tilewright.dialects.xdsl_api import (
 WRITTEN_OUT = 4096  # elements up to which a repeated number is written out, as in other literals
 DEEPEST_EXPRESSION = 100  # affine expressions are walked by functions that call themselves
 WIDEST_INTEGER = (1 << 24) - 1  # bits, as in MLIR
+LARGEST_SHAPE = 1 << 62  # elements, so that sizes stay 64-bit integers when they are padded
 
 
 class _LiteralElement(Parser._TensorLiteralElement):
@@ -53,6 +55,23 @@ class LiteralParser(Parser):
         if isinstance(found, IntegerType) and found.width.data > WIDEST_INTEGER:
             self.raise_error(f"integers have at most {WIDEST_INTEGER} bits", start)
         return found
+
+    def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
+        token = self._current_token.span
+        digits = token.text.lstrip("0")
+        if digits.isdecimal() and (len(digits) > 19 or int(digits) > LARGEST_SHAPE):
+            self._too_large(token)
+        return super().parse_shape_dimension(allow_dynamic)
+
+    def parse_dimension_list(self) -> list[int]:
+        start = self._current_token.span
+        found = super().parse_dimension_list()
+        if math.prod(size for size in found if size > 0) > LARGEST_SHAPE:
+            self._too_large(start)
+        return found
+
+    def _too_large(self, place: Span) -> NoReturn:
+        self.raise_error(f"a shape has at most {LARGEST_SHAPE} elements", place)
 
     def parse_affine_map(self) -> AffineMap:
         start = self._current_token.span

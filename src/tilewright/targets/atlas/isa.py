@@ -24,6 +24,8 @@ class Kind(Enum):
     ACC = "acc"  # accumulator of a matrix unit
     IMM = "imm"  # number
 
+    __hash__ = object.__hash__  # one object per kind; the default goes through the name
+
 
 REGISTER_COUNT = {Kind.X: 32, Kind.E: 32, Kind.M: 64, Kind.W: 2, Kind.ACC: 2}
 

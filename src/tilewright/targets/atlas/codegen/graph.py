@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tilewright.targets.atlas.codegen.hazards import Distances
-from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Register, Site
+from tilewright.targets.atlas.codegen.virtual import (
+    CHANGING,
+    WAW,
+    Code,
+    Op,
+    Part,
+    Range,
+    Register,
+    Site,
+)
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
 from tilewright.targets.atlas.profile import Profile
 
@@ -62,7 +73,7 @@ class _Builder:
         self.writer: dict[tuple[Register, int], Node] = {}
         self.readers: dict[tuple[Register, int], list[Node]] = defaultdict(list)
         # Memory accesses so far that later ones may depend on.
-        self.accesses: list[Node] = []
+        self.accesses = _Accesses(sum(len(op.ranges) for op in code.ops))
 
     def build(self) -> list[Node]:
         for op in self.code.ops:
@@ -124,7 +135,7 @@ class _Builder:
         if not node.op.ranges:
             return
         is_dma = node.op.opcode.timing == "dma_transfer"
-        for other in self.accesses:
+        for other in self.accesses.near(node):
             relation = _relation(other.op, node.op)
             if relation is None:
                 continue
@@ -139,7 +150,7 @@ class _Builder:
                 count = node.op.bytes if is_dma else 0
                 rule = self.distances.shared_vmem
                 self._edge(other, node, rule(other.op.opcode, node.op.opcode, count))
-        self.accesses.append(node)
+        self.accesses.add(node)
 
     def _wait_of(self, transfer: Node) -> Node:
         """The wait for a transfer, made when first needed."""
@@ -183,6 +194,56 @@ class _Builder:
             count = node.op.bytes if node.op.opcode.timing == "dma_transfer" else 0
             own = tail.get(node.index, self.distances.latency(node.op.opcode, count))
             node.path = max([own, *(d + later.path for later, d in node.after)])
+
+
+class _Accesses:
+    """Memory accesses in program order, as columns: which of them a new one may have to follow.
+
+    `near` leaves out pairs that plainly have nothing in common; `_relation` looks at the rest.
+    """
+
+    def __init__(self, ranges: int) -> None:
+        self.nodes: list[Node] = []
+        self.count = 0
+        self.spaces: dict[str, int] = {}
+        self.owner, self.space, self.start, self.end, self.turn = np.zeros((5, ranges), np.int64)
+        self.kind = np.zeros(ranges, np.int8)
+        self.matters, self.moving = np.zeros((2, ranges), np.bool_)
+
+    def add(self, node: Node) -> None:
+        for part in node.op.ranges:
+            at, self.count = self.count, self.count + 1
+            self.owner[at], self.space[at] = len(self.nodes), self._number(part.space)
+            self.start[at], self.end[at] = part.start, part.start + part.bytes
+            self.turn[at], self.moving[at] = part.turn, part.moving
+            self.kind[at] = _rewritten(part)
+            self.matters[at] = part.write or node.op.opcode.has_channel
+        self.nodes.append(node)
+
+    def near(self, node: Node) -> list[Node]:
+        """Those that may share bytes with this one, of which at least one writes or holds them."""
+        now = slice(self.count)
+        owners: set[int] = set()
+        for part in node.op.ranges:
+            found = self.space[now] == self._number(part.space)
+            found &= self.start[now] < part.start + part.bytes
+            found &= self.end[now] > part.start
+            if kind := _rewritten(part):
+                found |= self.kind[now] == kind
+            if part.moving:
+                found |= self.moving[now] & (self.turn[now] != part.turn)
+            if not part.write and not node.op.opcode.has_channel:
+                found &= self.matters[now]
+            owners.update(self.owner[now][found].tolist())
+        return [self.nodes[owner] for owner in sorted(owners)]
+
+    def _number(self, space: str) -> int:
+        return self.spaces.setdefault(space, len(self.spaces))
+
+
+def _rewritten(part: Range) -> int:
+    """Which kind of bytes that are written more than once these are, if any."""
+    return 1 if part.space.startswith(CHANGING) else 2 if part.space.startswith(WAW) else 0
 
 
 def _relation(a: Op, b: Op) -> str | None:

@@ -133,6 +133,7 @@ class _Scheduler:
             [[r for r, *_ in n.rows] for n in self.nodes], setting.carried
         )
         self.work_left = sum(not _is_closing_wait(node) for node in self.nodes)
+        self.ranks = [self._rank(node) for node in self.nodes]
         self.addresses: dict[Register, int] = {}
         self.address_free: dict[Register, int] = {}
         self.address_uses: dict[Register, int] = {}
@@ -182,13 +183,16 @@ class _Scheduler:
 
     def _choose(self, ready: list[Node]) -> tuple[Node | None, int]:
         """The best node that can issue now, and otherwise the tick to look again."""
-        best, best_key, soonest = None, None, FAR
+        best, best_key, soonest, now = None, (), FAR, self.tick
+        earliest, unit_free, ranks = self.earliest, self.unit_free, self.ranks
         for node in ready:
-            tick = self._feasible(node)
-            if tick <= self.tick:
-                key = self._rank(node)
-                if best_key is None or key > best_key:
-                    best, best_key = node, key
+            if best is not None and ranks[node.index] <= best_key:
+                continue
+            tick = max(earliest[node.index], unit_free.get(node.unit, 0))
+            if tick <= now or (not self.work_left and node.transfer is not None):
+                tick = self._feasible(node)
+            if tick <= now:
+                best, best_key = node, ranks[node.index]
             elif tick < soonest:
                 soonest = tick
         return best, soonest

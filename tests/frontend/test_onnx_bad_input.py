@@ -216,3 +216,42 @@ def test_long_vectors_do_not_fill_the_memory() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
     assert "tensor<1x2147483648x1xf16>" in str(imported.module)
+
+
+def test_attributes_of_another_kind() -> None:
+    """The inference of ONNX never ends on an Einsum without an equation."""
+    node = helper.make_node("Einsum", ["x"], ["y"], "sum", equation="ij->ji")
+    node.attribute[0].CopyFrom(helper.make_attribute("equation", ["a"]))
+    error = refused(model([node], {"x": (FLOAT, [4, 6])}, ["y"]))
+    assert error.code == "TW6009"
+    assert "Einsum sum has the attribute equation as strings, it is string" in error.message
+
+
+def test_negative_sizes_are_unknown_sizes() -> None:
+    nodes = [helper.make_node("Slice", ["x", "one", "seven", "zero", "two"], ["y"], "part")]
+    names = {"one": 1, "seven": 7, "zero": 0, "two": 2}
+    numbers = {name: np.array([value], np.int64) for name, value in names.items()}
+    made = model(nodes, {"x": (FLOAT, [-1, 8])}, ["y"], numbers)
+    assert "dimension 0 of the input x" in refused(made).message
+    assert "the size (-3, 8)" in refused(made, shapes={"x": (-3, 8)}).message
+    assert read_onnx(made, shapes={"x": (9, 8)}).outputs[0].shape == (3, 8)
+
+
+def test_constants_of_negative_size() -> None:
+    made = simple()
+    made.graph.initializer[0].dims[0] = -8
+    assert "the constant w has the shape [-8, 4]" in refused(made, shapes={"batch": 2}).message
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["", " ", "->", "i", "....", "ij,", "ij->ii", "ij->k", "i.j", "ij->i->j", "é", "ijk"],
+)
+def test_equations_that_are_none(equation: str) -> None:
+    node = helper.make_node("Einsum", ["x"], ["y"], "sum", equation=equation)
+    assert refused(model([node], {"x": (FLOAT, [4, 6])}, ["y"])).code == "TW6009"
+
+
+def test_einsum_with_repeated_letters_and_dots() -> None:
+    node = helper.make_node("Einsum", ["x"], ["y"], "sum", equation=" ...ii -> ...i ")
+    assert read_onnx(model([node], {"x": (FLOAT, [3, 5, 5])}, ["y"])).outputs[0].shape == (3, 5)

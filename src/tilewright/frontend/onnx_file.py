@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.frontend.onnx_rules import first_broken_rule, forget_negative_sizes
 from tilewright.frontend.onnx_values import ELEMENTS, TYPE_NAMES, Array, Constant, stored
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def load(source: str | Path | ModelProto) -> Source:
         from onnx import inliner
 
         loaded.model = inliner.inline_local_functions(loaded.model)
+    forget_negative_sizes(loaded.model.graph)
     return loaded
 
 
@@ -115,7 +117,9 @@ def _check_versions(onnx: Any, source: Source) -> None:
 def check(source: Source) -> None:
     """Complete the types that ONNX can infer, then refuse models that break its rules."""
     onnx = onnx_package()
-    _check_splits(source)
+    wrong = first_broken_rule(onnx, source.model)
+    if wrong is not None:
+        raise source.error("TW6009", f"the model is not valid ONNX: {wrong}")
     try:
         model = onnx.shape_inference.infer_shapes(source.model)
         # Values are followed element by element, so that long vectors would fill the memory.
@@ -146,21 +150,6 @@ def _has_long_vectors(graph: Any) -> bool:
             return True
     inner = (a.g for node in graph.node for a in node.attribute if a.HasField("g"))
     return any(_has_long_vectors(graph) for graph in inner)
-
-
-def _check_splits(source: Source) -> None:
-    """Every Split has the outputs it says: on others the inference of ONNX ends the process."""
-    graphs = [source.model.graph, *source.model.functions]
-    for graph in graphs:
-        for node in graph.node:
-            graphs += [a.g for a in node.attribute if a.HasField("g")]
-            said = [a.i for a in node.attribute if a.name == "num_outputs"]
-            if node.op_type == "Split" and said and said[0] != len(node.output):
-                raise source.error(
-                    "TW6009",
-                    f"the model is not valid ONNX: Split {node.name or node.output[0]} says "
-                    f"{said[0]} outputs and has {len(node.output)}",
-                )
 
 
 # ------------------------------------------------------------------------------------- weights
@@ -252,6 +241,9 @@ def bind_sizes(
     """
     graph = source.model.graph
     initialisers = {tensor.name for tensor in graph.initializer}
+    for name, given in shapes.items():
+        if any(size < 0 for size in ([given] if isinstance(given, int) else given)):
+            raise source.error("TW6005", f"shapes gives {name} the size {given}", HELP_SHAPES)
     used: set[str] = set()
     missing: list[str] = []
     for info in graph.input:

@@ -94,6 +94,8 @@ def _equation(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], lis
     if len(terms) != len(ranks):
         raise Problem("TW6009", f"equation {equation!r} does not fit {len(ranks)} operands")
     widths = [rank - len(t.replace("...", "")) for t, rank in zip(terms, ranks, strict=True)]
+    if any(w < 0 or (w and "..." not in t) for t, w in zip(terms, widths, strict=True)):
+        raise Problem("TW6009", f"equation {equation!r} does not fit operands of ranks {ranks}")
     extra = max((w for t, w in zip(terms, widths, strict=True) if "..." in t), default=0)
     dots = [f".{i}" for i in range(extra)]
 

@@ -36,6 +36,9 @@ class Constants:
     reserved: frozenset[int] = frozenset()  # scalar registers that are not ours
     pinned: frozenset[tuple[Kind, int]] = frozenset()  # registers that keep their constant
     clock: int = 0
+    # Looked up far more often than changed: where each constant is, what transfers hold.
+    _places: dict[tuple[Kind, int], int] | None = field(default=None, repr=False)
+    _holding: frozenset[tuple[Kind, int]] | None = field(default=None, repr=False)
 
     def entry(self) -> Constants:
         """What a loop body finds at the start of every iteration: the pinned constants only."""
@@ -47,6 +50,7 @@ class Constants:
         """Forget readers: the machine has drained, ticks start again."""
         self.busy.clear()
         self.held.clear()
+        self._holding = None
 
     # --- registers of transfers in flight ---
 
@@ -54,16 +58,21 @@ class Constants:
         """Keep the constants of a transfer until `release`, however long it takes."""
         keys = [self._holder(register) for register in registers]
         self.held[transfer] = [key for key in keys if key is not None and key != (Kind.X, 0)]
+        self._holding = None
 
     def release(self, transfer: int) -> None:
         self.held.pop(transfer, None)
+        self._holding = None
 
     def can_hold(self) -> bool:
         """Whether one more transfer leaves registers for other constants."""
         return not self.held or len(self._all_held()) + len(self.lent) + 3 <= self._own() - 4
 
-    def _all_held(self) -> set[tuple[Kind, int]]:
-        return {key for keys in self.held.values() for key in keys} - self.pinned
+    def _all_held(self) -> frozenset[tuple[Kind, int]]:
+        if self._holding is None:
+            held = frozenset(key for keys in self.held.values() for key in keys)
+            self._holding = held - self.pinned
+        return self._holding
 
     def next_step(
         self, wanted: list[Register], tick: int, soft: bool
@@ -80,6 +89,7 @@ class Constants:
             place, free = self._victim(kind, value, keep)
             if soft and (free > tick or self._wanted(kind, place)):
                 return None
+            self._places = None
             if kind is Kind.E:
                 self.e[place] = value
                 return Instruction.of("seli", place, value), max(tick, free)
@@ -117,6 +127,7 @@ class Constants:
         keep = {self._holder(register) for register in needed}
         place = next(p for p in self._spare(tick) if (Kind.X, p) not in keep)
         self.x.pop(place, None)
+        self._places = None
         self.lent.add(place)
         return place
 
@@ -147,29 +158,35 @@ class Constants:
         return key[1]
 
     def _holder(self, register: Register) -> tuple[Kind, int] | None:
-        file = self.x if register.kind is Kind.X else self.e
-        for place, value in file.items():
-            if value == register.constant:
-                return (register.kind, place)
-        return None
+        if self._places is None:
+            # The first register that has a value is the one to read.
+            files = ((Kind.X, self.x), (Kind.E, self.e))
+            self._places = {
+                (kind, value): place
+                for kind, file in files
+                for place, value in reversed(file.items())
+            }
+        assert register.constant is not None
+        place = self._places.get((register.kind, register.constant))
+        return None if place is None else (register.kind, place)
 
     def _victim(self, kind: Kind, value: int, keep: set) -> tuple[int, int]:
         """The register to overwrite: one nobody needs any more before one still wanted, the one
         free soonest among those; and the tick from which it may be overwritten."""
-        candidates = range(1, 32) if kind is Kind.X else range(32)
+        scalar = kind is Kind.X
+        own, other = (self.x, self.e) if scalar else (self.e, self.x)
         best = None
-        held = self._all_held()
-        for place in candidates:
+        held, pinned, wanted = self._all_held(), self.pinned, self.wanted
+        for place in range(1 if scalar else 0, 32):
+            if scalar and (place in self.reserved or place in self.lent):
+                continue
             key = (kind, place)
-            taken = place in self.reserved or place in self.lent
-            if key in keep or key in self.pinned or (kind is Kind.X and taken):
+            if key in keep or key in pinned:
                 continue
-            if kind is Kind.E and self.x.get(place) == value:
+            if other.get(place) == value:
                 continue  # the public model would drop the write
-            if kind is Kind.X and self.e.get(place) == value:
-                continue
-            free = self.busy.get(key, 0)
-            rank = (key in held, self._wanted(kind, place), free, self.used.get(key, 0), place)
+            needed = place in own and wanted.get((kind, own[place]), 0) > 0
+            rank = (key in held, needed, self.busy.get(key, 0), self.used.get(key, 0), place)
             if best is None or rank < best:
                 best = rank
         assert best is not None

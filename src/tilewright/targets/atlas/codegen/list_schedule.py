@@ -117,7 +117,9 @@ class _Scheduler:
         self.tick = 0
         self.issues: list[Issue] = []
         self.constants = setting.constants
-        self.constants.expect(r for node in self.nodes for r in _constants(node))
+        self.needed = [_constants(node) for node in self.nodes]
+        self.constants.expect(r for registers in self.needed for r in registers)
+        self.prefetches = [_is_prefetch(node) for node in self.nodes]
         self.unit_free: dict[str, int] = {}
         self.earliest = list(plan) if plan is not None else [0] * len(self.nodes)
         self.missing = [len(node.before) for node in self.nodes]
@@ -132,6 +134,7 @@ class _Scheduler:
         self.places = RegisterAllocator(
             [[r for r, *_ in n.rows] for n in self.nodes], setting.carried
         )
+        self.can_hold = True  # whether constants leave room for one more transfer now
         self.work_left = sum(not _is_closing_wait(node) for node in self.nodes)
         self.ranks = [self._rank(node) for node in self.nodes]
         self.addresses: dict[Register, int] = {}
@@ -184,6 +187,7 @@ class _Scheduler:
     def _choose(self, ready: list[Node]) -> tuple[Node | None, int]:
         """The best node that can issue now, and otherwise the tick to look again."""
         best, best_key, soonest, now = None, (), FAR, self.tick
+        self.can_hold = self.constants.can_hold()
         earliest, unit_free, ranks = self.earliest, self.unit_free, self.ranks
         for node in ready:
             if best is not None and ranks[node.index] <= best_key:
@@ -228,8 +232,8 @@ class _Scheduler:
             if self.setting.idle:
                 # No hurry while the engine is busy: something more urgent may come up.
                 tick = max(tick, self.dma_last - TUNING.transfer_haste)
-            spare = TUNING.spare_channels if self._is_prefetch(node) else 0
-            room = len(self.free_channels) > spare and self.constants.can_hold()
+            spare = TUNING.spare_channels if self.prefetches[node.index] else 0
+            room = len(self.free_channels) > spare and self.can_hold
             return tick if room else FAR
         if timing.unit == "SCALAR" and not self._address_wanted(node):
             return FAR
@@ -247,12 +251,6 @@ class _Scheduler:
         if opens and not self.places.has_room(opens, self._left_free(node)):
             return FAR
         return tick
-
-    def _is_prefetch(self, node: Node) -> bool:
-        """Whether the transfer is for a later piece: nothing here waits for its bytes."""
-        return node.op.opcode.effect == "dma.load" and all(
-            later.transfer is node and not later.after for later, _ in node.after
-        )
 
     def _last_missing(self, node: Node) -> bool:
         """Whether some instruction other than address arithmetic waits for this node only."""
@@ -272,7 +270,7 @@ class _Scheduler:
                 return False  # one after the other, or all wait for a last register
             others = [n for n, _ in later.before if self.dispatch[n.index] < 0]
             ready = all(n.unit == "SCALAR" for n in others)
-            spare = TUNING.spare_channels if self._is_prefetch(later) else 0
+            spare = TUNING.spare_channels if self.prefetches[later.index] else 0
             free = len(self.free_channels) > spare
             if not ready or self.earliest[later.index] > self.tick or not free:
                 return False
@@ -324,8 +322,7 @@ class _Scheduler:
 
         With `soft`, give up rather than take a register that was ever used.
         """
-        wanted = _constants(node)
-        step = self.constants.next_step(wanted, self.tick, soft)
+        step = self.constants.next_step(self.needed[node.index], self.tick, soft)
         if step is None:
             return False
         instruction, self.tick = step
@@ -367,7 +364,7 @@ class _Scheduler:
             for operand, value in zip(op.opcode.operands, op.operands, strict=True)
         )
         if timing.unit == "DMA" and op.site is None:
-            self.constants.hold(node.index, _constants(node))
+            self.constants.hold(node.index, self.needed[node.index])
         self.issues.append(Issue(tick, Instruction(op.opcode, operands), op.source))
         self.tick += 1
 
@@ -392,7 +389,7 @@ class _Scheduler:
             if register.kind is not Kind.X or register.carried:
                 continue
             if register not in self.addresses:
-                self.addresses[register] = self.constants.lend(self.tick, _constants(node))
+                self.addresses[register] = self.constants.lend(self.tick, self.needed[node.index])
                 self.address_free[register] = 0
             self.address_free[register] = max(self.address_free[register], done)
             self.address_uses[register] -= 1
@@ -411,6 +408,13 @@ class _Scheduler:
             known = self.setting.pointers if register.carried else self.addresses
             return known[register]
         return self.places.physical(register) + value.index
+
+
+def _is_prefetch(node: Node) -> bool:
+    """Whether the transfer is for a later piece: nothing here waits for its bytes."""
+    return node.op.opcode.effect == "dma.load" and all(
+        later.transfer is node and not later.after for later, _ in node.after
+    )
 
 
 def _is_closing_wait(node: Node) -> bool:

@@ -255,3 +255,13 @@ def test_equations_that_are_none(equation: str) -> None:
 def test_einsum_with_repeated_letters_and_dots() -> None:
     node = helper.make_node("Einsum", ["x"], ["y"], "sum", equation=" ...ii -> ...i ")
     assert read_onnx(model([node], {"x": (FLOAT, [3, 5, 5])}, ["y"])).outputs[0].shape == (3, 5)
+
+
+def test_dimensions_that_no_tensor_has() -> None:
+    """Each ended the process in the inference of ONNX."""
+    norm = helper.make_node("LayerNormalization", ["x", "w"], ["y", "mean"], axis=1 << 31)
+    gather = helper.make_node("GatherND", ["x", "w"], ["y"], batch_dims=-5)
+    for node in (norm, gather):
+        weights = {"w": np.ones(8, np.int64)}
+        error = refused(model([node], {"x": (FLOAT, [2, 8])}, ["y"], weights))
+        assert error.code == "TW6009" and " has " in error.message

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
+MOST_DIMENSIONS = 64
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
 
@@ -33,7 +34,10 @@ def first_broken_rule(onnx: Any, model: ModelProto) -> str | None:
         for node in graph.node:
             name = f"{node.op_type} {node.name or ', '.join(node.output)}".strip()
             wrong = (
-                _wrong_attribute(onnx, model, node) or _wrong_split(node) or _wrong_equation(node)
+                _wrong_attribute(onnx, model, node)
+                or _wrong_dimension(node)
+                or _wrong_split(node)
+                or _wrong_equation(node)
             )
             if wrong is not None:
                 return f"{name} {wrong}"
@@ -72,6 +76,15 @@ def _wrong_attribute(onnx: Any, model: ModelProto, node: NodeProto) -> str | Non
                 f"has the attribute {attribute.name} as {said.lower()}, "
                 f"it is {kinds.Name(int(known.type)).lower()}"
             )
+    return None
+
+
+def _wrong_dimension(node: NodeProto) -> str | None:
+    """A dimension that no tensor has."""
+    for attribute in node.attribute:
+        least = {"axis": -MOST_DIMENSIONS, "batch_dims": 0}.get(attribute.name)
+        if least is not None and not least <= attribute.i <= MOST_DIMENSIONS:
+            return f"has {attribute.name} = {attribute.i}"
     return None
 
 

@@ -17,6 +17,8 @@ from tilewright.targets.xdna.design import Call, Loop, Transfer, stream_order
 from tilewright.targets.xdna.events import simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, plan_gemm, run_gemm
 from tilewright.targets.xdna.host import host_buffers
+from tilewright.targets.xdna.mlir_emit import emit_mlir
+from tilewright.targets.xdna.mlir_parse import parse_design
 from tilewright.targets.xdna.numerics import bf16_bits, bf16_values, bfp16, narrow, shift_round
 from tilewright.targets.xdna.patterns import Pattern
 from tilewright.targets.xdna.problem import ROUNDINGS
@@ -262,3 +264,16 @@ def test_deeper_streams_are_legal_exact_and_not_slower(policy: str, dtype: str, 
     with pytest.raises(TilewrightError, match="TW8030") as caught:
         plan_gemm(400, 200, 300, **{**options, "policy": "wide_k"}, stream_depth=depth)
     assert "nearest legal: 2" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 8])
+def test_buffers_of_row_major_b_are_legal_exact_and_read_back(columns: int) -> None:
+    options: dict[str, Any] = {"tile": (16, 16, 16), "policy": "wide_k", "b_layout": "row"}
+    options |= {"columns": columns, "k_mt": 96}
+    design = plan_gemm(130, 290, 70, **options)
+    assert gemm_behind(design).stream_depth == 8  # of 12 steps that column-major B would hold
+    assert values_agree(design) and all(check.ok for check in check_design(design))
+    assert parse_design(emit_mlir(design)) == design
+    with pytest.raises(TilewrightError, match="TW8030") as caught:
+        plan_gemm(130, 290, 70, **options, stream_depth=9)
+    assert "nearest legal: 8" in (caught.value.hint or "")

@@ -68,8 +68,9 @@ def _tile(text: str | None) -> tuple[int, int, int] | None:
     "--stagger", is_flag=True, help="resident_b: columns change panels one after the other."
 )
 @click.option(
-    "--stream-depth", type=int, metavar="2..4",
-    help="resident_*: memory-tile buffers of the other operand; searched with the tile, else 2.",
+    "--stream-depth", type=int, metavar="2..8",
+    help="Memory-tile buffers: resident_*, of the other operand (to 4; searched with the tile, else"
+    " 2); wide_k, of row-major B (as many as an object of A lasts).",
 )  # fmt: skip
 @click.option("--shift", type=int, default=0, show_default=True, help="Shift of narrow outputs.")
 @click.option("--rounding", default="half_even", show_default=True, help="Of narrow outputs.")

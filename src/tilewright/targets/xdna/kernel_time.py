@@ -4,7 +4,7 @@ The kernel works on groups of 2 x 2 blocks of C: load four blocks into accumulat
 loop over k (two blocks of A, two of B, four multiplies), store the four blocks. The inner loop is
 modulo scheduled. Around it, loads of C have to finish before the first multiply on each
 accumulator, stores wait for the last one, and because C is read and written through one pointer,
-the next group's loads wait for this group's stores.
+the next group's loads of C wait for this group's stores; its loads of A and B do not.
 """
 
 from __future__ import annotations
@@ -193,8 +193,10 @@ def _overhead(
         for i in range(_ITERATIONS)
     )
     ready_after = core.load_latency + convert
-    start = 0
-    while True:  # the smallest start of the first iteration that lets the loads of C come in time
+    # The smallest start of the first iteration that lets the loads of C come in time. Loads of A
+    # and B wait for nothing: they may begin while the group before is still stored.
+    start = -max(first.values())
+    while True:
         taken = {start + time for time in loads}
         cycle, last_load, late = 0, 0, False
         for block in sorted(blocks, key=lambda b: first[b]):

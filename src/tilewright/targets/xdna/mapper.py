@@ -89,7 +89,7 @@ def _a_path(gemm: Gemm) -> tuple[list[Fifo], list[Link]]:
                 f"a_l3l2_{i}",
                 Tile(column, SHIM_ROW),
                 (memory,),
-                len(residency.slots) if residency else gemm.stream_depth,
+                len(residency.slots) if residency else gemm.a_depth,
                 ObjectType((per * m, wide), gemm.inputs),
                 from_stream=(arriving,) if arriving else (),
             )

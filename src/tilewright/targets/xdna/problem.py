@@ -28,7 +28,8 @@ ROUNDINGS = (
 )  # fmt: skip
 WEIGHT_BITS = {"i8": 8, "int4": 4, "ternary": 2, "bf16": 16}
 SLOTS = 4  # of a resident panel
-MAX_STREAM_DEPTH = 4  # deeper hardly helps
+MAX_STREAM_DEPTH = 4  # beside a resident panel; deeper hardly helps
+MAX_ROW_DEPTH = 8  # of row-major B: two channels of this many descriptors and C's fit one parity
 MAX_EXACT_K = 131071  # int8 products summed in int32 cannot wrap up to here
 LARGEST = 1 << 20
 MAX_ELEMENTS = 1 << 28  # of one operand: values and counts of larger ones are not followed
@@ -85,7 +86,8 @@ class Gemm:
     stack_bytes: int = 1024
     batch: int = 1  # output tiles of a core behind one set of tasks (resident policies)
     stagger: bool = False  # columns change their resident panels of B one after the other
-    stream_depth: int = 2  # memory-tile buffers of the operand that streams past a resident panel
+    stream_depth: int = 2  # memory-tile buffers of what streams past a resident panel, or of
+    # row-major B beside A's wider objects
     panel_room: int = 0  # K that the room of a resident panel is for, where other products share it
     panel_slots: int = SLOTS  # of a resident panel, at most
 
@@ -179,6 +181,16 @@ class Gemm:
         )
 
     @property
+    def row_streamed(self) -> bool:
+        """Whether B comes in objects of one step while those of A hold several."""
+        return self.policy == "wide_k" and self.b_layout == "row" and not self.packed
+
+    @property
+    def a_depth(self) -> int:
+        """Memory-tile buffers of A where it is not resident."""
+        return 2 if self.policy == "wide_k" else self.stream_depth
+
+    @property
     def c_memory_depth(self) -> int:
         return 2 if self.policy == "stock" else 1
 
@@ -187,7 +199,7 @@ class Gemm:
         """All memory tiles together."""
         a_object = self.rows_per_a * self.m * self.object_k * self.input_bytes
         b_object = self.weight_bytes(self.object_k_b * self.n)
-        a_many = b_many = self.stream_depth
+        a_many, b_many = self.a_depth, self.stream_depth
         if self.policy == "resident_a":
             a_many = max(sum(self.slots()), self.reserved)
         if self.policy == "resident_b":

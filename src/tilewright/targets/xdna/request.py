@@ -11,6 +11,7 @@ from tilewright.targets.xdna.problem import (
     LARGEST,
     MAX_ELEMENTS,
     MAX_EXACT_K,
+    MAX_ROW_DEPTH,
     MAX_STREAM_DEPTH,
     OUTPUTS,
     POLICIES,
@@ -107,13 +108,6 @@ def gemm_of(
             f"the {policy} policy does not synchronise by {synchronisation!r}",
             f"choices: {', '.join(allowed)}",
         )
-    stream_depth = 2 if stream_depth is None else stream_depth
-    deepest = MAX_STREAM_DEPTH if policy.startswith("resident") else 2
-    if not 2 <= stream_depth <= deepest:
-        raise refuse(
-            f"{policy} does not buffer objects of streamed operands {stream_depth} times",
-            f"nearest legal: {min(max(stream_depth, 2), deepest)} buffers",
-        )
     if rounding not in ROUNDINGS:
         raise refuse(f"there is no rounding {rounding!r}", f"roundings: {', '.join(ROUNDINGS)}")
     if zero_point not in ("sub", "rowsum"):
@@ -124,18 +118,43 @@ def gemm_of(
         b_layout=b_layout, c_layout=c_layout, c_depth=c_depth, k_mt=k_mt,
         synchronisation=synchronisation, shift=shift, rounding=rounding, saturate=saturate,
         zero_point=zero_point, numbers=numbers, wide_sum=wide_sum, pretiled=pretiled,
-        stagger=stagger, stream_depth=stream_depth,
-        stack_bytes=device.stack.stock if policy == "stock" else device.stack.other,
+        stagger=stagger, stack_bytes=device.stack.stock if policy == "stock" else device.stack.other,
     )  # fmt: skip
     if stagger and (policy != "resident_b" or synchronisation != "rolling"):
         raise refuse(
             "panels change one after the other only where each column has its own",
             "use resident_b with rolling synchronisation",
         )
+    gemm = with_streams(gemm, device, stream_depth)
     _check_size(gemm)
     _check_policy(gemm, device)
     _check_accumulators(gemm)
     return with_batch(gemm, device)
+
+
+def with_streams(gemm: Gemm, device: ArrayDevice, asked: int | None = None) -> Gemm:
+    """The buffers of streamed operands in the memory tiles: as asked, or as the layout of B needs.
+
+    Row-major B has objects of one step where those of A hold several. While an object of A crosses
+    DRAM, the cores live on the steps of B that are there already: so B gets as many buffers as hold
+    what column-major B would hold, if descriptors and memory have room for them.
+    """
+    if asked is not None:
+        deepest = MAX_STREAM_DEPTH if gemm.resident else MAX_ROW_DEPTH if gemm.row_streamed else 2
+        if not 2 <= asked <= deepest:
+            raise refuse(
+                f"{gemm.policy} does not buffer objects of streamed operands {asked} times",
+                f"nearest legal: {min(max(asked, 2), deepest)} buffers",
+            )
+        return replace(gemm, stream_depth=asked)
+    depth = 2
+    if gemm.row_streamed:
+        per_tile = device.tile["memory"].memory_bytes
+        beside = 2 * gemm.rows_per_a * gemm.m * gemm.object_k * gemm.input_bytes
+        beside += gemm.c_memory_depth * gemm.rows * gemm.m * gemm.n * gemm.output_bytes
+        room = (per_tile - beside) // (gemm.k * gemm.n * gemm.input_bytes)
+        depth = max(2, min(2 * gemm.object_k // gemm.k, MAX_ROW_DEPTH, room))
+    return replace(gemm, stream_depth=depth)
 
 
 def with_batch(gemm: Gemm, device: ArrayDevice) -> Gemm:

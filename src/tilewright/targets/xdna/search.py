@@ -30,7 +30,7 @@ from tilewright.targets.xdna.problem import (
     refuse,
     round_up,
 )
-from tilewright.targets.xdna.request import default_k_mt, gemm_of, with_batch
+from tilewright.targets.xdna.request import default_k_mt, gemm_of, with_batch, with_streams
 
 SIMULATED = 8  # best candidates by estimate that are simulated, besides the best of each policy
 KEPT = 500  # candidates kept: many share m and n, and the first ones may not fit
@@ -225,6 +225,8 @@ def _tiles(
                 if across % k:
                     continue
                 gemm = replace(fixed, k=k, k_mt=across)
+                if gemm.row_streamed:
+                    gemm = with_streams(gemm, device, options.get("stream_depth"))
                 if possible(gemm, device):
                     gemm = with_batch(gemm, device)
                     yield gemm

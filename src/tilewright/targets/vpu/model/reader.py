@@ -233,12 +233,19 @@ class _Reader(Emitter):
         out = (shape[0], shape[2], shape[3], shape[1]) if first else shape
         product = Product("convolution", x, np.ascontiguousarray(weight), out, attributes,
                           image=first)  # fmt: skip
-        if "bias" in node.inputs:
-            product.bias = self.data(node.inputs["bias"])
+        bias = node.inputs.get("bias")
+        late = bias is not None and bias not in self.graph.constants
+        if bias is not None and (not late or dtype_of(node.result) == "i32"):
+            product.bias = self.data(bias)
         if dtype_of(node.result) == "i32":
             self.products[node.result] = product
             return
-        self._keep(node, product, self.finish(product, node, None))
+        made = self.finish(product, node, None, "f32" if late else None)
+        if bias is not None and late:  # computed: added before the only rounding
+            row = self.reshape(self.plain(bias), (1, 1, 1, out[3]))
+            made = self.emit("binary", {"lhs": made, "rhs": row}, out, *self.format(node.result),
+                             function="add")  # fmt: skip
+        self._keep(node, product, made)
 
     def _keep(self, node: Node, product: Product, name: str) -> None:
         (self.images if product.image else self.names)[node.result] = name
@@ -252,9 +259,11 @@ class _Reader(Emitter):
         factor = np.broadcast_to(factor, product.weight.shape[0]).copy()
         self._keep(node, product, self.finish(product, node, factor))
 
-    def finish(self, product: Product, node: Node, factor: np.ndarray | None) -> str:
-        """The call of a product, with what comes behind its sums."""
-        dtype, scale = self.format(node.result)
+    def finish(
+        self, product: Product, node: Node, factor: np.ndarray | None, wide: str | None = None
+    ) -> str:
+        """The call of a product, with what comes behind its sums; `wide`: not yet rounded."""
+        dtype, scale = (wide, None) if wide else self.format(node.result)
         weight = product.weight
         if factor is None:
             weight = weight.astype(np.float16)

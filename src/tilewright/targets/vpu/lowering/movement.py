@@ -79,7 +79,9 @@ def _close_gaps(chip: Chip, call: Call) -> None:
     made = chip.blocks.setdefault(call.result, [])
     for number, rows in enumerate(steps(range(value.rows), min(most, max(even, unit)))):
         block = chip.make(value.name, rows, range(value.width), number % chip.machine.tiles)
-        chip.load(chip.part(value.name, rows, block.columns), [chip.view(block, rows, block.columns)])
+        chip.load(
+            chip.part(value.name, rows, block.columns), [chip.view(block, rows, block.columns)]
+        )
         first, stop = (n * value.width // result.width for n in (rows.start, rows.stop))
         made.append(
             replace(block, value=result.name, rows=range(first, stop),

@@ -129,11 +129,11 @@ def pool(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarra
             else:
                 result[rows, columns] += part
     if largest:
-        exact = result.astype(image.dtype)
-        if image.dtype == np.int8 and options.get("ratio", 1.0) != 1.0:
-            scaled = result.astype(np.float32) * np.float32(options["ratio"])
-            return [rounded(scaled, options["output"])]
-        return [exact]
+        ratio = options.get("ratio", 1.0)
+        scaled = result.astype(np.float32)
+        if ratio != 1.0:
+            scaled = scaled * np.float32(ratio)
+        return [rounded(scaled, options["output"])]
     if options.get("count_padding"):
         count[...] = kernel[0] * kernel[1]
     if options["function"] == "sum":

@@ -22,6 +22,7 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.checker.verify import verify
 from tilewright.targets.vpu.lowering.attention import PATHS, choose_path, heads_of
+from tilewright.targets.vpu.lowering.groups import groups
 from tilewright.targets.vpu.lowering.lower import Lowered, LoweringOptions, lower
 from tilewright.targets.vpu.lowering.network import Network
 from tilewright.targets.vpu.machine import Machine, preset
@@ -90,15 +91,18 @@ def compare_values(network: Network, lowered: Lowered, made: Schedule) -> None:
     for name, array in (held | inputs).items():
         place, size = made.tasks.ddr[name]
         ddr[place : place + size] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    start = time.perf_counter()
+    begun = time.process_time()
     wanted = run_network(lowered.network, inputs)
-    print(f"reference {seconds(start)}")
-    start = time.perf_counter()
+    plain = time.process_time() - begun
+    print(f"reference {plain:.1f} s of processor time", flush=True)
+    begun = time.process_time()
     outcome = run_values(made.tasks, None, lowered.chip.operations(), kernels(), ddr)
+    spent = time.process_time() - begun
+    print(f"values    {spent:.1f} s of processor time, {spent / plain:.2f} of the reference's")
     for name in network.outputs:
         place, size = made.tasks.ddr[lowered.chip.homes[name].tensor]
         same = outcome.ddr[place : place + size].tobytes() == wanted[name].tobytes()
-        print(f"values    {seconds(start)}, {name}: {'equal' if same else 'DIFFERENT'}")
+        print(f"values    {name}: {'equal' if same else 'DIFFERENT'}")
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,10 @@ def path_cells(machine: Machine, case: AttentionCase) -> tuple[list[str], int, t
         try:
             lowered = lower(network, machine, LoweringOptions(attention=path))
             made = portfolio(lowered.chip.graph(), budget=0)
-            rows = max(1, -(-case.queries // machine.tiles))
-            model = choose_path(machine, shape, rows, path).cycles
+            model = 0
+            for group in groups(machine, case.queries, lowered.regions[0].count):
+                rows = max(len(block) for block, _ in group.blocks)
+                model += choose_path(machine, shape, rows, path).cycles
             found[path] = simulate(made.tasks).makespan
             cells.append(f"{model} / {found[path]}")
         except TilewrightError as error:

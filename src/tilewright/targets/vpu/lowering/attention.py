@@ -114,44 +114,44 @@ def path_cycles(machine: Machine, shape: Heads, name: str, block: int, rows: int
     fit = _fitting(machine, shape, name, block, rows)
     parts = len(_parts(machine, shape, range(rows), fit))
     lines = -(-rows // parts) * shape.shared
+    count = parts
+    if name != DECOMPOSED:
+        passes = min(parts, -(-parts * _state_bytes(shape, lines) // _held(machine)))
+        count = -(-parts // passes)
     room = machine.cmx_bytes * _ALONE // 100
     moved = 2 * block * (shape.width + shape.value_width)
     own = path_bytes(shape, name, block, lines) - moved
-    slots = max(1, (room - min(parts, 2) * own) // moved)
-    beside = max(1, min(parts, (room - slots * moved) // own))
-    passes = 1
-    if name != DECOMPOSED:
-        passes = min(parts, -(-parts * _state_bytes(shape, lines) // _held(machine)))
-    loaded = engine = end = 0.0
-    ends: list[float] = []
+    halves = max(2, 2 * (room - min(parts, 2) * own) // moved)  # blocks of keys or of values
+    beside = max(1, min(parts, (room - halves // 2 * moved) // own))
+    ports = [0.0] * min(2, machine.dma_ports)
+    busy = end = 0.0
+    left: list[float] = []  # when keys and values of a block are no longer needed
     for _ in range(shape.groups):
         chain = 0.0
-        for piece in steps(range(keys), block) * passes:
-            if len(ends) >= slots:
-                loaded = max(loaded, ends[-slots])
-            loaded += _keys_cycles(machine, shape, len(piece))
+        for piece in steps(range(keys), block) * -(-parts // count):
+            there = []
+            for width in (shape.width, shape.value_width):
+                number = len(left) + len(there)
+                port = number % len(ports)
+                if number >= halves:
+                    ports[port] = max(ports[port], left[number - halves])
+                size = 2 * len(piece) * width
+                ports[port] += costs.dma_cycles(machine, costs.DRAM, costs.CMX, size)
+                there.append(ports[port])
             dpu, shave = _block_cycles(machine, shape, name, lines, len(piece))
             step = max(dpu, shave / machine.shaves)
-            begin = max(loaded, chain, engine)
-            count = -(-parts // passes)
-            engine = begin + count * step
+            busy = max(busy, there[0]) if not left else busy
+            begin = max(there[0], chain, busy)
+            busy += count * step
             chain = begin + max(count * max(step, (dpu + shave) / beside), dpu + shave)
-            ends.append(chain)
+            chain = max(chain, there[1] + dpu / 2)
+            left += [chain - shave - dpu / 2 if dpu else chain, chain]
         if name == FLASH:
             chain += costs.vector_cycles(machine, "normalise", lines * shape.value_width, 32)
         end = max(end, chain)
     if parts > 1 and not _next_keys_fit(machine, shape, name, block):
         end *= _CROWDED
     return int(end)
-
-
-def _keys_cycles(machine: Machine, shape: Heads, size: int) -> int:
-    """Keys and values of a block of one head, on all ports."""
-    each = [
-        costs.dma_cycles(machine, costs.DRAM, costs.CMX, 2 * size * width)
-        for width in (shape.width, shape.value_width)
-    ]
-    return max(each) if machine.dma_ports > 1 else sum(each)
 
 
 def _block_cycles(

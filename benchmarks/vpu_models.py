@@ -1,7 +1,7 @@
 """Models on the VPU: a Llama-style decoder, paths of attention, vertical fusion.
 
     benchmarks/vpu_models.py llama [--layers N] [--verify] [--values]
-    benchmarks/vpu_models.py attention [--longest N]
+    benchmarks/vpu_models.py attention [--lengths N ...] [--heads H --groups G --width E]
     benchmarks/vpu_models.py fusion
 
 `llama`: tasks, seconds, memory and overlap efficiency of one task list; `--values` runs it and
@@ -15,12 +15,14 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.checker.verify import verify
 from tilewright.targets.vpu.lowering.attention import PATHS, choose_path, heads_of
+from tilewright.targets.vpu.lowering.groups import groups
 from tilewright.targets.vpu.lowering.lower import Lowered, LoweringOptions, lower
 from tilewright.targets.vpu.lowering.network import Network
 from tilewright.targets.vpu.machine import Machine, preset
@@ -28,6 +30,7 @@ from tilewright.targets.vpu.models import Llama, llama, residual_block
 from tilewright.targets.vpu.operations.table import kernels
 from tilewright.targets.vpu.reference.executor import run_network
 from tilewright.targets.vpu.scheduling.schedule import Schedule, portfolio
+from tilewright.targets.vpu.simulator import simulate
 from tilewright.targets.vpu.task_list import DDR
 from tilewright.targets.vpu.values import run_values
 
@@ -88,41 +91,55 @@ def compare_values(network: Network, lowered: Lowered, made: Schedule) -> None:
     for name, array in (held | inputs).items():
         place, size = made.tasks.ddr[name]
         ddr[place : place + size] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    start = time.perf_counter()
+    begun = time.process_time()
     wanted = run_network(lowered.network, inputs)
-    print(f"reference {seconds(start)}")
-    start = time.perf_counter()
+    plain = time.process_time() - begun
+    print(f"reference {plain:.1f} s of processor time", flush=True)
+    begun = time.process_time()
     outcome = run_values(made.tasks, None, lowered.chip.operations(), kernels(), ddr)
+    spent = time.process_time() - begun
+    print(f"values    {spent:.1f} s of processor time, {spent / plain:.2f} of the reference's")
     for name in network.outputs:
         place, size = made.tasks.ddr[lowered.chip.homes[name].tensor]
         same = outcome.ddr[place : place + size].tobytes() == wanted[name].tobytes()
-        print(f"values    {seconds(start)}, {name}: {'equal' if same else 'DIFFERENT'}")
+        print(f"values    {name}: {'equal' if same else 'DIFFERENT'}")
 
 
-def attention_network(queries: int, keys: int, heads: int, groups: int, causal: bool) -> Network:
-    network = Network()
-    q = network.input("q", (queries, heads * 64), "f16")
-    k = network.input("k", (keys, groups * 64), "f16")
-    v = network.input("v", (groups * 64, keys), "f16")
-    y = network.value("y", (queries, heads * 64), "f16")
-    network.outputs = [
-        network.call("attention", y, {"q": q, "k": k, "v": v}, heads=heads, groups=groups,
-                     causal=causal)
-    ]  # fmt: skip
-    return network
+@dataclass(frozen=True)
+class AttentionCase:
+    """Shapes of one attention call."""
+
+    queries: int
+    keys: int
+    heads: int
+    groups: int
+    width: int
+
+    def network(self) -> Network:
+        network = Network()
+        q = network.input("q", (self.queries, self.heads * self.width), "f16")
+        k = network.input("k", (self.keys, self.groups * self.width), "f16")
+        v = network.input("v", (self.groups * self.width, self.keys), "f16")
+        y = network.value("y", (self.queries, self.heads * self.width), "f16")
+        network.outputs = [
+            network.call("attention", y, {"q": q, "k": k, "v": v}, heads=self.heads,
+                         groups=self.groups, causal=self.queries > 1)
+        ]  # fmt: skip
+        return network
 
 
 def run_attention(arguments: argparse.Namespace) -> None:
     machine = preset(arguments.target)
-    lengths = [
-        n for n in (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192) if n <= arguments.longest
-    ]
+    lengths = [n for n in arguments.lengths if n <= arguments.longest]
     worst = 0.0
     print("| queries | keys | " + " | ".join(PATHS) + " | chosen | over the best |")
     print("|---|---|" + "---|" * (len(PATHS) + 2))
     for length in lengths:
         for queries in dict.fromkeys((1, min(length, arguments.queries))):
-            cells, best, chosen = path_cells(machine, queries, length)
+            case = AttentionCase(
+                queries, length, arguments.heads, arguments.groups, arguments.width
+            )
+            cells, best, chosen = path_cells(machine, case)
             over = chosen[1] / best - 1
             worst = max(worst, over)
             row = " | ".join(cells)
@@ -132,19 +149,21 @@ def run_attention(arguments: argparse.Namespace) -> None:
     print(f"\nlargest distance of the chooser from the best: {100 * worst:.1f} %")
 
 
-def path_cells(machine: Machine, queries: int, keys: int) -> tuple[list[str], int, tuple[str, int]]:
-    """Per path "modelled / scheduled", the best scheduled, and what the chooser takes."""
+def path_cells(machine: Machine, case: AttentionCase) -> tuple[list[str], int, tuple[str, int]]:
+    """Per path "modelled / simulated", the best simulated, and what the chooser takes."""
     cells, found = [], {}
-    network = attention_network(queries, keys, 8, 2, causal=queries > 1)
+    network = case.network()
     shape = heads_of(network.values, network.calls[0])
     for path in PATHS:
         try:
             lowered = lower(network, machine, LoweringOptions(attention=path))
             made = portfolio(lowered.chip.graph(), budget=0)
-            rows = max(1, -(-queries // machine.tiles))
-            model = choose_path(machine, shape, rows, path).cycles
-            found[path] = made.makespan
-            cells.append(f"{model} / {made.makespan}")
+            model = 0
+            for group in groups(machine, case.queries, lowered.regions[0].count):
+                rows = max(len(block) for block, _ in group.blocks)
+                model += choose_path(machine, shape, rows, path).cycles
+            found[path] = simulate(made.tasks).makespan
+            cells.append(f"{model} / {found[path]}")
         except TilewrightError as error:
             cells.append(error.code)
     lowered = lower(network, machine)
@@ -195,6 +214,13 @@ def main() -> None:
     paths = commands.add_parser("attention", help="the three paths over lengths")
     paths.add_argument("--longest", type=int, default=8192)
     paths.add_argument("--queries", type=int, default=512)
+    paths.add_argument("--heads", type=int, default=8)
+    paths.add_argument("--groups", type=int, default=2, help="heads of keys and values")
+    paths.add_argument("--width", type=int, default=64, help="of a head")
+    paths.add_argument(
+        "--lengths", type=int, nargs="+",
+        default=[1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192],
+    )  # fmt: skip
     commands.add_parser("fusion", help="vertical fusion on and off")
     arguments = parser.parse_args()
     {"llama": run_llama, "attention": run_attention, "fusion": run_fusion}[arguments.command](

@@ -1,5 +1,6 @@
 // The Python face: plain lists in, plain lists out; every index is checked before it is used.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -14,6 +15,7 @@
 #include "barriers.hpp"
 #include "edges.hpp"
 #include "memory.hpp"
+#include "products.hpp"
 
 namespace nb = nanobind;
 using namespace tilewright::vpu;
@@ -23,7 +25,17 @@ using Rows = std::vector<Row>;
 using Assigned = std::tuple<std::vector<std::pair<std::vector<int>, std::vector<int>>>, std::vector<int>,
                             std::vector<std::vector<int>>, bool>;
 
+template <typename Element>
+using Matrix = nb::ndarray<Element, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
 namespace {
+
+// Rows, columns and inner axis of two operands and their sums.
+template <typename Left, typename Sums>
+void check_shapes(const Left& left, const Left& right, const Sums& sums) {
+  if (left.shape(1) != right.shape(1) || sums.shape(0) != left.shape(0) || sums.shape(1) != right.shape(0))
+    throw std::invalid_argument("operands and sums do not fit each other");
+}
 
 void check(int value, std::size_t count, const char* what) {
   if (value < 0 || static_cast<std::size_t>(value) >= count) throw std::out_of_range(what);
@@ -50,7 +62,25 @@ Fit fit_of(const std::string& name) {
 }  // namespace
 
 NB_MODULE(_vpu, module) {
-  module.doc() = "Inner loops of the VPU's scheduler.";
+  module.doc() = "Inner loops of the VPU's scheduler and of its products.";
+  module.def(
+      "whole_products",
+      [](Matrix<const std::int8_t> left, Matrix<const std::int8_t> right, Matrix<std::int32_t> sums) {
+        check_shapes(left, right, sums);
+        if (left.shape(1) > 131071) throw std::invalid_argument("a sum of i8 that may leave i32");
+        nb::gil_scoped_release release;
+        whole_products(left.data(), right.data(), sums.data(), left.shape(0), right.shape(0), left.shape(1));
+      },
+      nb::arg("left"), nb::arg("right"), nb::arg("sums"), "[M, K] times [N, K] of i8 into sums [M, N] of i32.");
+  module.def(
+      "ordered_products",
+      [](Matrix<const float> left, Matrix<const float> right, Matrix<float> sums) {
+        check_shapes(left, right, sums);
+        nb::gil_scoped_release release;
+        ordered_products(left.data(), right.data(), sums.data(), left.shape(0), right.shape(0), left.shape(1));
+      },
+      nb::arg("left"), nb::arg("right"), nb::arg("sums"),
+      "Adds [M, K] times [N, K] of f32 to sums [M, N], one rounding per k, in the order of k.");
   module.def(
       "address_edges",
       [](const std::vector<std::pair<Rows, Rows>>& accesses, int spaces) {

@@ -81,14 +81,15 @@ def test_convolution(machine, image, filters, more: dict, dtype: str) -> None:
 
 @pytest.mark.parametrize("function", ["max", "avg"])
 @pytest.mark.parametrize("dtype", ["i8", "f16"])
+@pytest.mark.parametrize("output", ["i8", "f16", "f32"])
 @pytest.mark.parametrize("kernel", [(3, 3), (7, 9)])
-def test_pooling(function: str, dtype: str, kernel) -> None:
+def test_pooling(function: str, dtype: str, output: str, kernel) -> None:
     network = Network()
     x = network.input("x", (1, 7, 9, 50), dtype, 0.05 if dtype == "i8" else None)
     padding = (1, 1, 1, 1) if kernel == (3, 3) else (0, 0, 0, 0)
     height = (7 + sum(padding[::2]) - kernel[0]) // 2 + 1
     width = (9 + sum(padding[1::2]) - kernel[1]) // 2 + 1
-    y = network.value("y", (1, height, width, 50), dtype, 0.05 if dtype == "i8" else None)
+    y = network.value("y", (1, height, width, 50), output, 0.07 if output == "i8" else None)
     network.outputs = [
         network.call("pool", y, {"x": x}, function=function, kernel=kernel, strides=(2, 2),
                      padding=padding)
@@ -177,6 +178,50 @@ def test_movement() -> None:
     network.outputs = [c, w, p]
     check(network, TINY)
     check(network, SIX, 1)
+
+
+@pytest.mark.parametrize(("first", "width"), [(64, 16), (64, 48), (24, 8), (32, 96), (40, 60)])
+def test_rows_that_lie_apart_take_another_shape(first: int, width: int) -> None:
+    """Heads of a joint product of queries, keys and values: a slice of columns, then a reshape."""
+    network = Network()
+    x = network.input("x", (1, 30, 192), "f16")
+    part = network.value("part", (1, 30, first), "f16")
+    network.call("slice", part, {"x": x}, offsets=(0, 0, 64), sizes=(1, 30, first))
+    rows = network.call("reshape", network.value("rows", (30, first), "f16"), {"x": part})
+    shape = (30 * first // width, width)
+    heads = network.call("reshape", network.value("heads", shape, "f16"), {"x": part})
+    twice = network.value("twice", shape, "f16")
+    network.call("binary", twice, {"a": heads, "b": heads}, function="add")
+    turned = network.value("turned", shape[::-1], "f16")
+    network.call("transpose", turned, {"x": heads}, permutation=(1, 0))
+    network.outputs = [rows, twice, turned]
+    check(network, SIX)
+
+
+@pytest.mark.parametrize(
+    ("lines", "width", "channels"), [(10, 14, 8), (5, 40, 35), (2, 70, 40), (13, 9, 16)]
+)
+def test_elements_of_an_image_stay_where_its_lines_are(
+    lines: int, width: int, channels: int
+) -> None:
+    """Blocks of lines are not blocks of 16 rows: element by element they stay as they are."""
+    rng = np.random.default_rng(lines)
+    network = Network()
+    shape = (1, lines, width, channels)
+    x = network.input("x", shape, "f16")
+    w = _weight(network, rng, "w", (channels, 3, 3, channels), "f16")
+    d = _weight(network, rng, "d", (channels, 3, 3, 1), "f16")
+    made, options = network.value, {"padding": (1, 1, 1, 1)}
+    a = network.call("convolution", made("a", shape, "f16"), {"x": x, "weight": w}, **options)
+    b = network.call("convolution", made("b", shape, "f16"), {"x": a, "weight": d},
+                     groups=channels, **options)  # fmt: skip
+    half = network.constant("half", np.full((1, 1, 1, 1), 0.5, np.float16))
+    c = network.call("binary", made("c", shape, "f16"), {"a": b, "b": half}, function="multiply")
+    e = network.call("unary", made("e", shape, "f16"), {"x": a}, function="silu")
+    f = network.call("binary", made("f", shape, "f16"), {"a": c, "b": e}, function="add")
+    s = network.call("softmax", made("s", shape, "f16"), {"x": f})
+    network.outputs = [c, f, s]
+    check(network, SIX)
 
 
 @pytest.mark.parametrize("fused", [True, False])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.dialects.intents import integers
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
@@ -56,7 +57,32 @@ def decoder() -> Imported:
     return net.build()
 
 
-@pytest.mark.parametrize("build", [perceptron, images, decoder])
+def joined() -> Imported:
+    """What is only moved or pooled before it is encoded; elements of images; three heads in one."""
+    net = ModelBuilder("joined", seed=6)
+    x = net.input("x", (1, 3, 20, 28))
+    a = net.conv2d(x, 8, 3, "first", stride=2, padding=1)
+    a = a + net.binary("elementwise_mul", a, 0.25)
+    h = net.conv2d(net.concat([a, net.relu(a)], 1), 12, 3, "second", padding=1)
+    h = net.conv2d(net.max_pool(net.relu(h), 2, 2), 8, 1, "third")
+    net.output("h", h)
+    rows = net.linear(net.reshape(h, (1, 8, 35)), 144, "qkv")
+    q, k, v = (net.heads(net.slice(rows, (0, 0, n), (1, 8, 48)), 3) for n in (0, 48, 96))
+    net.output("y", net.linear(net.attention(q, k, v), 20, "out"))
+    return net.build()
+
+
+def given_bias() -> Imported:
+    """A convolution whose bias is not a constant."""
+    net = ModelBuilder("given_bias", seed=7)
+    x, bias = net.input("x", (1, 6, 9, 11)), net.input("bias", (10,))
+    kernel = net.drawn("kernel", (10, 6, 3, 3), 0.2)
+    more = {"strides": integers([1, 1]), "padding": integers([1, 1, 1, 1])}
+    net.output("y", net.relu(net._call("conv2d", [x, kernel, bias], (1, 10, 9, 11), more)))
+    return net.build()
+
+
+@pytest.mark.parametrize("build", [perceptron, images, decoder, joined, given_bias])
 def test_models_run_and_verify(build: Callable[[], Imported], tmp_path: Path) -> None:
     model = build()
     program = tw.compile(model, target="vpu40")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from tilewright.targets.vpu import address_edges as edges
 from tilewright.targets.vpu.barriers import assign
 from tilewright.targets.vpu.barriers.signals import Limits
 from tilewright.targets.vpu.machine import Storage
+from tilewright.targets.vpu.operations import numbers
 from tilewright.targets.vpu.scheduling import tile_memory
 from tilewright.targets.vpu.task_list import Range
 
@@ -119,3 +121,39 @@ def test_tile_memory(fit: str) -> None:
                     memory.settle(1 << 60, owner)
             assert fast.gaps() == plain.gaps() and fast.free_bytes == plain.free_bytes
             assert fast.largest_free() == plain.largest_free()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (17, 300, 33), (40, 5, 700), (3, 131_071, 2)])
+def test_products(shape: tuple[int, int, int]) -> None:
+    """Exact sums of i8 at their limits; f16 sums in order, with infinities and numbers that vanish."""
+    rows, inner, columns = shape
+    rng = np.random.default_rng(rows)
+    first, second = (rng.integers(-128, 128, (n, inner), dtype=np.int8) for n in (rows, columns))
+    first[0], second[0] = -128, -128
+    wanted = first.astype(np.int64) @ second.astype(np.int64).T
+    assert np.array_equal(numbers.exact_products(first, second), wanted)
+    assert np.array_equal(numbers.plain_exact_products(first, second), wanted)
+    inner = min(inner, 400)
+    left, right = (
+        (rng.standard_normal((n, inner)) * 10.0 ** rng.integers(-7, 5, (n, inner))).astype(
+            np.float16
+        )
+        for n in (rows, columns)
+    )
+    start = rng.standard_normal((rows, columns)).astype(np.float32)
+    found, plain = start.copy(), start.copy()
+    numbers.add_products(found, left, right)
+    numbers.plain_add_products(plain, left.astype(np.float32), right.astype(np.float32))
+    assert np.array_equal(found, plain, equal_nan=True)
+    assert np.array_equal(np.signbit(found), np.signbit(plain)) or np.isnan(plain).any()
+
+
+def test_products_that_do_not_fit_are_refused() -> None:
+    from tilewright.targets.vpu import _vpu  # pyright: ignore
+
+    left, right = np.zeros((2, 3), np.float32), np.zeros((4, 5), np.float32)
+    with pytest.raises(ValueError, match="do not fit"):
+        _vpu.ordered_products(left, right, np.zeros((2, 4), np.float32))
+    with pytest.raises(ValueError, match="i32"):
+        long = np.zeros((1, 131_072), np.int8)
+        _vpu.whole_products(long, long, np.zeros((1, 1), np.int32))

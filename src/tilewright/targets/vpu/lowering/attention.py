@@ -27,6 +27,11 @@ from tilewright.targets.vpu.machine import Machine
 
 DECOMPOSED, FLASH, INCREMENTAL = "decomposed", "flash", "incremental"
 PATHS = (DECOMPOSED, FLASH, INCREMENTAL)
+_BOTH = 32  # lines from which on a part is split between the SHAVEs of a tile
+_STATE = 30  # percent of CMX for the state of chains that go through the keys together
+_QUERIES = 5  # percent of CMX for queries of a tile that come together
+_CROWDED = 1.15  # parts wait for each other's room where keys fill most of CMX
+_BESIDE, _ALONE = 45, 90  # percent of CMX for a part: two at a time, or one
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +105,53 @@ def path_engines(
 
 
 def path_cycles(machine: Machine, shape: Heads, name: str, block: int, rows: int) -> int:
-    """Modelled cycles of one tile's work on `rows` query rows of all heads, engines overlapping.
+    """Modelled cycles of one tile's work on `rows` query rows of all heads.
 
-    The busiest engine counts in full, the others only where a chain has to wait for them.
+    Blocks of keys come one after the other, as there is room for them; the parts of the rows that
+    fit beside each other share the engines, and every part goes from one to the next.
     """
     keys = shape.visible(range(max(0, shape.queries - rows), shape.queries))
-    transfers = 0
-    for part in steps(range(keys), block):
-        moved = 2 * len(part) * (shape.width + shape.value_width)
-        transfers += costs.dma_cycles(machine, costs.DRAM, costs.CMX, moved)
-    engines = path_engines(machine, shape, name, block, rows)
-    return max(*engines, -(-transfers * shape.groups // machine.dma_ports))
+    fit = _fitting(machine, shape, name, block, rows)
+    parts = len(_parts(machine, shape, range(rows), fit))
+    lines = -(-rows // parts) * shape.shared
+    count = parts
+    if name != DECOMPOSED:
+        passes = min(parts, -(-parts * _state_bytes(shape, lines) // _held(machine)))
+        count = -(-parts // passes)
+    room = machine.cmx_bytes * _ALONE // 100
+    moved = 2 * block * (shape.width + shape.value_width)
+    own = path_bytes(shape, name, block, lines) - moved
+    halves = max(2, 2 * (room - min(parts, 2) * own) // moved)  # blocks of keys or of values
+    beside = max(1, min(parts, (room - halves // 2 * moved) // own))
+    ports = [0.0] * min(2, machine.dma_ports)
+    busy = end = 0.0
+    left: list[float] = []  # when keys and values of a block are no longer needed
+    for _ in range(shape.groups):
+        chain = 0.0
+        for piece in steps(range(keys), block) * -(-parts // count):
+            there = []
+            for width in (shape.width, shape.value_width):
+                number = len(left) + len(there)
+                port = number % len(ports)
+                if number >= halves:
+                    ports[port] = max(ports[port], left[number - halves])
+                size = 2 * len(piece) * width
+                ports[port] += costs.dma_cycles(machine, costs.DRAM, costs.CMX, size)
+                there.append(ports[port])
+            dpu, shave = _block_cycles(machine, shape, name, lines, len(piece))
+            step = max(dpu, shave / machine.shaves)
+            busy = max(busy, there[0]) if not left else busy
+            begin = max(there[0], chain, busy)
+            busy += count * step
+            chain = begin + max(count * max(step, (dpu + shave) / beside), dpu + shave)
+            chain = max(chain, there[1] + dpu / 2)
+            left += [chain - shave - dpu / 2 if dpu else chain, chain]
+        if name == FLASH:
+            chain += costs.vector_cycles(machine, "normalise", lines * shape.value_width, 32)
+        end = max(end, chain)
+    if parts > 1 and not _next_keys_fit(machine, shape, name, block):
+        end *= _CROWDED
+    return int(end)
 
 
 def _block_cycles(
@@ -135,8 +176,23 @@ def path_bytes(shape: Heads, name: str, block: int, lines: int) -> int:
     scores = 4 * lines * block  # s and p
     if name == DECOMPOSED:
         return operands + scores + 2 * lines * shape.value_width
-    state = lines * (12 + 8 * shape.value_width)
-    return operands + state + (scores if name == FLASH else 0)
+    return operands + _state_bytes(shape, lines) + (scores if name == FLASH else 0)
+
+
+def _state_bytes(shape: Heads, lines: int) -> int:
+    return lines * (12 + 8 * shape.value_width)
+
+
+def _fitting(machine: Machine, shape: Heads, name: str, block: int, rows: int) -> int:
+    """Query rows of a part: the next keys fit beside two of them, else at least the second part."""
+    if _next_keys_fit(machine, shape, name, block):
+        return _lines(shape, name, block, rows, machine.cmx_bytes * _BESIDE // 100)
+    return max(1, _lines(shape, name, block, 2 * rows, machine.cmx_bytes * _ALONE // 100) // 2)
+
+
+def _next_keys_fit(machine: Machine, shape: Heads, name: str, block: int) -> bool:
+    """Whether there is room for the next block of keys while one is at work."""
+    return path_bytes(shape, name, block, shape.shared) <= machine.cmx_bytes * _BESIDE // 100
 
 
 @lru_cache(maxsize=4096)
@@ -211,20 +267,54 @@ def attention_steps(chip: Chip, call: Call, group: Group) -> Iterator[int]:
     most = max(len(rows) for rows, _ in group.blocks)
     path = choose_path(chip.machine, shape, most, call.attributes.get("path"))
     block = int(call.attributes.get("block") or path.block)
-    budget = chip.machine.cmx_bytes * 45 // 100
-    fit = _lines(shape, path.name, block, most, budget) or _lines(
-        shape, path.name, block, most, 2 * budget
-    )
+    fit = _fitting(chip.machine, shape, path.name, block, most)
     for head in range(shape.groups):
-        work = [
-            (part, tile)
-            for rows, tile in group.blocks
-            for part in pieces(rows, -(-len(rows) // max(1, fit)))
-        ]
-        for rows, tile in work:
-            for part in pieces(rows, chip.machine.shaves if len(rows) * shape.shared >= 32 else 1):
-                _attend(chip, call, shape, path.name, block, head, part, tile, group)
+        chains: list[list[Iterator[None]]] = [[]]  # each list goes through the keys together
+        held = dict.fromkeys((tile for _, tile in group.blocks), 0)  # bytes of state
+        for rows, tile in group.blocks:
+            if _next_keys_fit(chip.machine, shape, path.name, block):
+                _queries(chip, call.operands["q"], shape, head, rows, tile)
+            for part in _parts(chip.machine, shape, rows, fit):
+                state = _state_bytes(shape, len(part) * shape.shared)
+                if path.name == DECOMPOSED or held[tile] + state > _held(chip.machine):
+                    chains.append([])
+                    held = dict.fromkeys(held, 0)
+                held[tile] += state
+                chains[-1].append(
+                    _attend(chip, call, shape, path.name, block, head, part, tile, group)
+                )
+        for together in chains:
+            _in_step(together)
         yield (head + 1) * shape.shared * shape.width
+
+
+def _parts(machine: Machine, shape: Heads, rows: range, fit: int) -> list[range]:
+    """Query rows of one tile in parts that fit, for all of its SHAVEs."""
+    return [
+        half
+        for part in pieces(rows, -(-len(rows) // fit))
+        for half in pieces(part, machine.shaves if len(part) * shape.shared >= _BOTH else 1)
+    ]
+
+
+def _queries(chip: Chip, name: str, shape: Heads, head: int, rows: range, tile: int) -> None:
+    """Queries of all parts of a tile in one transfer, if they are in DDR and take little room."""
+    span = shape.shared * shape.width
+    if len(rows) * span * chip.values[name].size <= chip.machine.cmx_bytes * _QUERIES // 100:
+        chip.fetch(name, rows, range(head * span, (head + 1) * span), tile)
+
+
+def _held(machine: Machine) -> int:
+    return machine.cmx_bytes * _STATE // 100
+
+
+def _in_step(chains: list[Iterator[None]]) -> None:
+    """Chains side by side, block of keys by block: keys are there for all, and leave for good."""
+    while chains:
+        chains = [chain for chain in chains if next(chain, _END) is not _END]
+
+
+_END = object()
 
 
 def _attend(
@@ -237,7 +327,8 @@ def _attend(
     rows: range,
     tile: int,
     group: Group,
-) -> None:
+) -> Iterator[None]:
+    """The tasks of some query rows, block of keys by block."""
     q, result = chip.values[call.operands["q"]], chip.values[call.result]
     lines = len(rows) * shape.shared
     span = shape.shared * shape.width
@@ -252,7 +343,7 @@ def _attend(
     if path == DECOMPOSED:
         tasks.decomposed()
     else:
-        tasks.chain(block, path == FLASH)
+        yield from tasks.chain(block, path == FLASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +425,7 @@ class _Attend:
             return {}
         return {"factor": 1.0 / self.unit}
 
-    def chain(self, block: int, on_dpu: bool) -> None:
+    def chain(self, block: int, on_dpu: bool) -> Iterator[None]:
         """State (m, l, o) threaded through blocks of keys."""
         chip, machine, shape, tile = self.chip, self.chip.machine, self.shape, self.tile
         lines, width = self.lines, shape.value_width
@@ -343,6 +434,8 @@ class _Attend:
         own = shape.visible(self.rows)
         blocks = [keys for keys in steps(range(limit), block) if keys.start < own]
         for number, keys in enumerate(blocks):
+            if number:
+                yield
             k, v = self.operands(keys)
             more, options = self.mask(keys)
             options["factor"] = shape.factor

@@ -7,10 +7,12 @@ columns are dealt out instead.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.targets.vpu.lowering.chip import CHANNELS, Chip
+from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip
 from tilewright.targets.vpu.machine import Machine
 
 _SMALL = 4096  # elements: below, a task is not split between SHAVEs
@@ -84,26 +86,55 @@ def row_rectangles(chip: Chip, group: Group, width: int) -> list[Rectangle]:
     return found
 
 
-def element_rectangles(
-    chip: Chip, group: Group, name: str, width: int, limit: int
-) -> list[Rectangle]:
-    """Any parts of a value: as it lies on the tiles, else dealt out; at most `limit` elements."""
+def element_layout(chip: Chip, group: Group, name: str, columns: range) -> list[Rectangle]:
+    """Who computes which part of some columns: as a value lies on the tiles, else dealt out.
+
+    Its blocks are taken only if they make up all of the rows and columns.
+    """
     found = []
     for block in chip.blocks.get(name, ()):
         rows = range(max(block.rows.start, group.rows.start), min(block.rows.stop, group.rows.stop))
-        if len(rows):
+        within = columns.start <= block.columns.start and block.columns.stop <= columns.stop
+        if len(rows) and within:
             found.append(Rectangle(rows, block.columns, block.tile))
-    if not found and group.by_columns and width > len(group.rows):
-        parts = pieces(range(width), chip.machine.tiles, CHANNELS)
-        found = [Rectangle(group.rows, part, tile) for tile, part in enumerate(parts)]
-    if not found:
-        found = [Rectangle(rows, range(width), tile) for rows, tile in group.blocks]
+    if sum(len(r.rows) * len(r.columns) for r in found) == len(group.rows) * len(columns):
+        return found
+    if group.by_columns and len(columns) > len(group.rows):
+        parts = pieces(columns, chip.machine.tiles, CHANNELS)
+        return [Rectangle(group.rows, part, tile) for tile, part in enumerate(parts)]
+    return [Rectangle(rows, columns, tile) for rows, tile in group.blocks]
+
+
+def element_rectangles(
+    chip: Chip, layout: Sequence[Rectangle], limit: int, unit: int = CHANNELS
+) -> list[Rectangle]:
+    """The parts of a layout, at most `limit` elements each, for all SHAVEs of a tile.
+
+    Columns are cut at multiples of a unit.
+    """
     result = []
-    for part in found:
+    for part in layout:
         size = len(part.rows) * len(part.columns)
         wanted = max(-(-size // limit), chip.machine.shaves if size >= 2 * _SMALL else 1)
         for rows in pieces(part.rows, wanted):
             across = -(-wanted // len(part.rows))
-            for columns in pieces(part.columns, across, CHANNELS):
+            for columns in pieces(part.columns, across, unit):
                 result.append(Rectangle(rows, columns, part.tile))
     return result
+
+
+@contextmanager
+def laid_out(
+    chip: Chip, name: str, layout: Sequence[Rectangle], group: Group
+) -> Generator[None, None, None]:
+    """Blocks of a result as the parts that are computed of it, where these are not the group's.
+
+    A block has all rows of the group's block on its tile. Where an operand lies otherwise (an
+    image in lines, say), nobody would fill such a block.
+    """
+    before, own = chip.row_blocks, set(group.blocks)
+    if not group.by_columns and any((part.rows, part.tile) not in own for part in layout):
+        chip.row_blocks = tuple((part.rows, part.tile) for part in layout)
+        chip.column_blocks[name] = EXACT
+    yield
+    chip.row_blocks = before

@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
-from math import prod
+from math import gcd, prod
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu import costs
-from tilewright.targets.vpu.lowering.chip import Block, Chip, Home, Operand
+from tilewright.targets.vpu.lowering.chip import CHANNELS, Block, Chip, Home, Operand
 from tilewright.targets.vpu.lowering.groups import pieces, steps
 from tilewright.targets.vpu.lowering.network import Call
 from tilewright.targets.vpu.tile_graph import Outside
@@ -24,26 +25,27 @@ from tilewright.targets.vpu.tile_graph import Outside
 def _dense(chip: Chip, name: str) -> Home:
     """A value's place in DDR, all of it stored, rows behind each other."""
     chip.flush(name)
-    home, value = chip.home(name), chip.values[name]
-    if home.pitch != value.width:
-        raise AssertionError(f"{name} is a view and has to be copied first")
-    return home
+    assert _is_dense(chip, name), f"{name} is a view and has to be copied first"
+    return chip.home(name)
 
 
 def _is_dense(chip: Chip, name: str) -> bool:
-    found = chip.homes.get(name)
-    return found is None or found.pitch == chip.values[name].width
+    found, value = chip.homes.get(name), chip.values[name]
+    return found is None or found.pitch == value.width or value.rows == 1
 
 
 def reshape(chip: Chip, call: Call) -> None:
     """The same bytes under another shape."""
     name, result = call.operands["x"], chip.values[call.result]
-    if not _is_dense(chip, name):
-        value = chip.values[name]
-        strides = _strides(value.shape, chip.home(name).pitch)
-        affine(chip, call.result, chip.home(name), value.shape, strides)
-        return
     value = chip.values[name]
+    if not _is_dense(chip, name):
+        chip.flush(name)
+        if result.width == value.width:
+            home = chip.home(name)
+            chip.homes[call.result] = Home(home.tensor, home.offset, home.pitch)
+        else:
+            _close_gaps(chip, call)
+        return
     kept = []
     for block in chip.blocks.get(name, ()):
         first, stop = block.rows.start * value.width, block.rows.stop * value.width
@@ -62,6 +64,29 @@ def reshape(chip: Chip, call: Call) -> None:
         return
     home = _dense(chip, name)
     chip.homes[call.result] = Home(home.tensor, home.offset, result.width)
+
+
+def _close_gaps(chip: Chip, call: Call) -> None:
+    """Rows that lie apart in DDR, behind each other: their bytes then have any shape."""
+    value, result = chip.values[call.operands["x"]], chip.values[call.result]
+    if value.width % CHANNELS or result.width % CHANNELS:
+        home = chip.home(call.result)
+        _copy_part(chip, value.name, home.tensor, 0, value.width, 0, 1, last=True)
+        return
+    unit = result.width // gcd(value.width, result.width)  # rows that are whole rows of the result
+    most = max(1, chip.machine.cmx_bytes // 6 // (value.width * value.size * unit)) * unit
+    even = -(-value.rows // chip.machine.tiles // unit) * unit
+    made = chip.blocks.setdefault(call.result, [])
+    for number, rows in enumerate(steps(range(value.rows), min(most, max(even, unit)))):
+        block = chip.make(value.name, rows, range(value.width), number % chip.machine.tiles)
+        chip.load(
+            chip.part(value.name, rows, block.columns), [chip.view(block, rows, block.columns)]
+        )
+        first, stop = (n * value.width // result.width for n in (rows.start, rows.stop))
+        made.append(
+            replace(block, value=result.name, rows=range(first, stop),
+                    columns=range(result.width), pitch=result.width)
+        )  # fmt: skip
 
 
 def _strides(shape: tuple[int, ...], pitch: int) -> list[int]:

@@ -21,6 +21,7 @@ ELEMENTS = {"unary", "binary", "bound", "cast", "scale", "select", "silu_gate"}
 ROWS = {"softmax", "rms_norm", "layer_norm", "reduce"}
 ROW_LOCAL = ELEMENTS | ROWS | {"linear", "rope", "attention"}
 _COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+_KEYS = 55  # percent of CMX that keys and values of all groups of rows may take
 _HEADROOM = 5 / 4  # transfers come in bursts; plan for less than all of the ports
 
 
@@ -87,7 +88,9 @@ def _set_counts(
         rows = max(len(block) for group in made for block, _ in group.blocks)
         alike = {_signature(values, region): region for region in found}
         free = bool(count) or made[0].by_columns
-        if not free and not all(_fits(values, machine, r, rows) for r in alike.values()):
+        if not free and not all(
+            _fits(values, machine, region, rows, len(made)) for region in alike.values()
+        ):
             continue
         weights = {key: 0 for key in alike}
         for region in found:
@@ -166,7 +169,7 @@ def best_count(values: Mapping[str, Value], machine: Machine, region: Region) ->
             break
         last = len(made)
         rows = max(len(block) for group in made for block, _ in group.blocks)
-        if not _fits(values, machine, region, rows) and not made[0].by_columns:
+        if not _fits(values, machine, region, rows, len(made)) and not made[0].by_columns:
             continue
         time = modelled(values, machine, region, count)
         if best is None or time < best[0]:
@@ -176,10 +179,21 @@ def best_count(values: Mapping[str, Value], machine: Machine, region: Region) ->
     return best[1] if best is not None else last
 
 
-def _fits(values: Mapping[str, Value], machine: Machine, region: Region, rows: int) -> bool:
-    """Whether the operands of every call fit beside two chunks of weights."""
+def _fits(
+    values: Mapping[str, Value], machine: Machine, region: Region, rows: int, count: int
+) -> bool:
+    """Whether the operands of every call fit beside two chunks of weights.
+
+    Groups advance side by side, each with keys and values of its own.
+    """
     budget = machine.cmx_bytes * 85 // 100
     for call in region.calls:
+        if call.family == "attention" and count > 1:
+            shape = heads_of(values, call)
+            path = choose_path(machine, shape, rows, call.attributes.get("path"))
+            size = 2 * path.block * (shape.width + shape.value_width)
+            if count * size > machine.cmx_bytes * _KEYS // 100:
+                return False
         operands = [values[name] for name in (*call.operands.values(), call.result)]
         if call.family in ELEMENTS | {"attention", "rope"}:
             continue  # these split what they work on

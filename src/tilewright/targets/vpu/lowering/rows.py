@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import TilewrightError
@@ -11,9 +11,12 @@ from tilewright.targets.vpu.lowering.chip import Chip, Operand
 from tilewright.targets.vpu.lowering.groups import (
     Group,
     Rectangle,
+    element_layout,
     element_rectangles,
+    laid_out,
     pieces,
     row_rectangles,
+    steps,
 )
 from tilewright.targets.vpu.lowering.network import Call, Value
 from tilewright.targets.vpu.operations.numbers import DTYPES
@@ -101,45 +104,43 @@ def rope(chip: Chip, call: Call, group: Group, only: range | None = None) -> Non
     table = len(cos.shape) and cos.width
     options: dict[str, Any] = {"interleaved": bool(call.attributes.get("interleaved"))}
     options |= scales(chip, call)
-    for part in _heads(chip, group, x, width, 3):
-        if only is not None and not _within(part.columns, only):
-            continue
-        rows = part.rows if cos.rows > 1 else range(1)
-        operands = [chip.fetch(x.name, part.rows, part.columns, part.tile)]
-        for role in ("cos", "sin"):
-            operand = chip.fetch(call.operands[role], rows, range(table), part.tile)
-            operands.append(operand.shaped(len(rows), 1, table))
-        heads = len(part.columns) // width
-        operands[0] = operands[0].shaped(len(part.rows), heads, width)
-        target = chip.target(result.name, part.rows, part.columns, part.tile)
-        cycles = costs.vector_cycles(
-            chip.machine, "rope", len(part.rows) * len(part.columns), bits_of(x, result)
-        )
-        out = target.shaped(len(part.rows), heads, width)
-        chip.task("rope", operands, [out], cycles, part.tile, **options)
+    layout = _heads(chip, group, x, width, only or range(x.width))
+    with laid_out(chip, result.name, layout, group):
+        for part in _by_heads(chip, layout, width, _limit(chip, [x] * 3)):
+            rows = part.rows if cos.rows > 1 else range(1)
+            operands = [chip.fetch(x.name, part.rows, part.columns, part.tile)]
+            for role in ("cos", "sin"):
+                operand = chip.fetch(call.operands[role], rows, range(table), part.tile)
+                operands.append(operand.shaped(len(rows), 1, table))
+            heads = len(part.columns) // width
+            operands[0] = operands[0].shaped(len(part.rows), heads, width)
+            target = chip.target(result.name, part.rows, part.columns, part.tile)
+            cycles = costs.vector_cycles(
+                chip.machine, "rope", len(part.rows) * len(part.columns), bits_of(x, result)
+            )
+            out = target.shaped(len(part.rows), heads, width)
+            chip.task("rope", operands, [out], cycles, part.tile, **options)
 
 
-def _heads(chip: Chip, group: Group, x: Value, width: int, operands: int) -> list[Rectangle]:
+def _heads(chip: Chip, group: Group, x: Value, width: int, columns: range) -> list[Rectangle]:
     """Rectangles of whole heads: as x lies on the tiles if heads are whole there, else dealt out."""
-    limit = _limit(chip, [x] * operands)
-    parts = element_rectangles(chip, group, x.name, x.width, 1 << 60)
+    parts = element_layout(chip, group, x.name, columns)
     if any(part.columns.start % width or part.columns.stop % width for part in parts):
         if group.by_columns:
-            cut = pieces(range(x.width), chip.machine.tiles, width)
-            parts = [Rectangle(group.rows, part, tile) for tile, part in enumerate(cut)]
-        else:
-            parts = [Rectangle(rows, range(x.width), tile) for rows, tile in group.blocks]
-    found = []
-    for part in parts:
+            cut = pieces(columns, chip.machine.tiles, width)
+            return [Rectangle(group.rows, part, tile) for tile, part in enumerate(cut)]
+        return [Rectangle(rows, columns, tile) for rows, tile in group.blocks]
+    return parts
+
+
+def _by_heads(
+    chip: Chip, layout: Sequence[Rectangle], width: int, limit: int
+) -> Iterator[Rectangle]:
+    """Tasks of a layout: about `limit` elements, whole heads."""
+    for part in element_rectangles(chip, layout, 1 << 60, width):
         step = max(1, limit // len(part.rows) // width) * width
-        for start in range(part.columns.start, part.columns.stop, step):
-            columns = range(start, min(part.columns.stop, start + step))
-            found.append(Rectangle(part.rows, columns, part.tile))
-    return found
-
-
-def _within(columns: range, around: range) -> bool:
-    return around.start <= columns.start and columns.stop <= around.stop
+        for columns in steps(part.columns, step):
+            yield Rectangle(part.rows, columns, part.tile)
 
 
 def element_call(chip: Chip, call: Call, group: Group, only: range | None = None) -> None:
@@ -152,24 +153,22 @@ def element_call(chip: Chip, call: Call, group: Group, only: range | None = None
     options = dict(call.attributes) | scales(chip, call)
     lead = next((v for v in inputs if (v.rows, v.width) == (result.rows, result.width)), result)
     fast = on_dpu(call.family, call.attributes, inputs, result)
-    for part in element_rectangles(
-        chip, group, lead.name, result.width, _limit(chip, [*inputs, result])
-    ):
-        if only is not None and not _within(part.columns, only):
-            continue
-        operands = [_broadcast(chip, value, part) for value in inputs]
-        target = chip.target(result.name, part.rows, part.columns, part.tile)
-        elements = len(part.rows) * len(part.columns)
-        if fast:
-            cycles = costs.elementwise_cycles(chip.machine, elements)
-            ratios = _ratios(call, inputs, result)
-            chip.task("elementwise", operands, [target], cycles, part.tile,
-                      function=call.attributes["function"], **ratios)  # fmt: skip
-            continue
-        cycles = costs.vector_cycles(
-            chip.machine, _element_cost(call), elements, bits_of(*inputs, result)
-        )
-        chip.task(call.family, operands, [target], cycles, part.tile, **options)
+    layout = element_layout(chip, group, lead.name, only or range(result.width))
+    with laid_out(chip, result.name, layout, group):
+        for part in element_rectangles(chip, layout, _limit(chip, [*inputs, result])):
+            operands = [_broadcast(chip, value, part) for value in inputs]
+            target = chip.target(result.name, part.rows, part.columns, part.tile)
+            elements = len(part.rows) * len(part.columns)
+            if fast:
+                cycles = costs.elementwise_cycles(chip.machine, elements)
+                ratios = _ratios(call, inputs, result)
+                chip.task("elementwise", operands, [target], cycles, part.tile,
+                          function=call.attributes["function"], **ratios)  # fmt: skip
+                continue
+            cycles = costs.vector_cycles(
+                chip.machine, _element_cost(call), elements, bits_of(*inputs, result)
+            )
+            chip.task(call.family, operands, [target], cycles, part.tile, **options)
 
 
 def on_dpu(

@@ -28,6 +28,10 @@ class Emitter:
     def shape(self, name: str) -> Shape:
         return self.network.values[name].shape
 
+    def unit(self, name: str) -> float | None:
+        """What one step of an i8 value is worth."""
+        return _one(self.network.values[name].scale)
+
     def fresh(self, stem: str) -> str:
         self.count += 1
         return f"{stem}#{self.count}"

@@ -23,6 +23,7 @@ from tilewright.targets.vpu.model.emitter import TO_FIRST, TO_LAST, Emitter, sim
 from tilewright.targets.vpu.model.supports import (
     ATTENTION,
     BINARY,
+    MOVEMENT,
     POOLS,
     REDUCTIONS,
     ROWS,
@@ -98,7 +99,7 @@ class _Reader(Emitter):
             self.convert(node)
         self.label, taken = "output", set()
         for port, value in self.graph.outputs:
-            name = self.plain(value)
+            name = self.converted(self.plain(value), *self.format(value))
             if name in taken or name in network.inputs or network.values[name].data is not None:
                 own = network.values[name]
                 name = self.emit("cast", {"x": name}, own.shape, own.dtype, own.scale)  # type: ignore[arg-type]
@@ -145,6 +146,20 @@ class _Reader(Emitter):
         if found is None:
             raise TilewrightError("TW7086", f"{self.label}: an operand has to be constant")
         return found
+
+    def converted(self, name: str, dtype: str, scale: float | None) -> str:
+        """A value in another format."""
+        value = self.network.values[name]
+        if (value.dtype, self.unit(name)) == (dtype, scale):
+            return name
+        return self.emit("cast", {"x": name}, value.shape, dtype, scale)
+
+    def moved(self, node: Node, name: str) -> str:
+        """A value that was only moved, in the format of the result; f16 need not become f32."""
+        wanted = self.format(node.result)
+        if wanted[0] == "f32" and self.network.values[name].dtype == "f16":
+            return name
+        return self.converted(name, *wanted)
 
     def made(self, node: Node, family: str, operands: dict[str, str], **attributes: Any) -> str:
         dtype, scale = self.format(node.result)
@@ -233,12 +248,19 @@ class _Reader(Emitter):
         out = (shape[0], shape[2], shape[3], shape[1]) if first else shape
         product = Product("convolution", x, np.ascontiguousarray(weight), out, attributes,
                           image=first)  # fmt: skip
-        if "bias" in node.inputs:
-            product.bias = self.data(node.inputs["bias"])
+        bias = node.inputs.get("bias")
+        late = bias is not None and bias not in self.graph.constants
+        if bias is not None and (not late or dtype_of(node.result) == "i32"):
+            product.bias = self.data(bias)
         if dtype_of(node.result) == "i32":
             self.products[node.result] = product
             return
-        self._keep(node, product, self.finish(product, node, None))
+        made = self.finish(product, node, None, "f32" if late else None)
+        if bias is not None and late:  # computed: added before the only rounding
+            row = self.reshape(self.plain(bias), (1, 1, 1, out[3]))
+            made = self.emit("binary", {"lhs": made, "rhs": row}, out, *self.format(node.result),
+                             function="add")  # fmt: skip
+        self._keep(node, product, made)
 
     def _keep(self, node: Node, product: Product, name: str) -> None:
         (self.images if product.image else self.names)[node.result] = name
@@ -252,9 +274,11 @@ class _Reader(Emitter):
         factor = np.broadcast_to(factor, product.weight.shape[0]).copy()
         self._keep(node, product, self.finish(product, node, factor))
 
-    def finish(self, product: Product, node: Node, factor: np.ndarray | None) -> str:
-        """The call of a product, with what comes behind its sums."""
-        dtype, scale = self.format(node.result)
+    def finish(
+        self, product: Product, node: Node, factor: np.ndarray | None, wide: str | None = None
+    ) -> str:
+        """The call of a product, with what comes behind its sums; `wide`: not yet rounded."""
+        dtype, scale = (wide, None) if wide else self.format(node.result)
         weight = product.weight
         if factor is None:
             weight = weight.astype(np.float16)
@@ -464,29 +488,28 @@ class _Reader(Emitter):
 
     def movement(self, node: Node) -> None:
         family, call = node.family, node.call
+        if family == "concat":
+            self.concat(node)
+            return
+        if family not in MOVEMENT:
+            raise TilewrightError("TW7086", f"{self.label}: the VPU has no {family}")
+        x = self.plain(node.inputs["x"])
         if family == "reshape":
-            self.names[node.result] = self.reshape(
-                self.plain(node.inputs["x"]), self.rank(node.result)
-            )
+            made = self.reshape(x, self.rank(node.result))
         elif family == "transpose":
-            order = call.integers("permutation") or ()
-            self.names[node.result] = self.transpose(self.plain(node.inputs["x"]), order)
-        elif family == "slice":
-            self.made(
-                node, "slice", {"x": self.plain(node.inputs["x"])},
-                offsets=call.integers("offsets"), sizes=call.integers("sizes"),
+            made = self.transpose(x, call.integers("permutation") or ())
+        else:
+            made = self.emit(
+                "slice", {"x": x}, self.rank(node.result), self.network.values[x].dtype,
+                self.unit(x), offsets=call.integers("offsets"), sizes=call.integers("sizes"),
                 steps=call.integers("strides"),
             )  # fmt: skip
-        elif family == "concat":
-            self.concat(node)
-        else:
-            raise TilewrightError("TW7086", f"{self.label}: the VPU has no {family}")
+        self.names[node.result] = self.moved(node, made)
 
     def concat(self, node: Node) -> None:
         shape = self.rank(node.result)
         axis = node.call.axis(len(shape))
         parts = node.inputs["parts"]
-        dtype, scale = self.format(node.result)
         as_images = len(shape) == 4 and all(p in self.images and p not in self.names for p in parts)
         if as_images:
             operands = {f"part{n}": self.images[part] for n, part in enumerate(parts)}
@@ -494,7 +517,10 @@ class _Reader(Emitter):
         else:
             operands = {f"part{n}": self.plain(part) for n, part in enumerate(parts)}
             out = shape
-        made = self.emit("concat", operands, out, dtype, scale, axis=axis)
+        found = {(self.network.values[n].dtype, self.unit(n)) for n in operands.values()}
+        dtype, scale = found.pop() if len(found) == 1 else self.format(node.result)
+        operands = {role: self.converted(name, dtype, scale) for role, name in operands.items()}
+        made = self.moved(node, self.emit("concat", operands, out, dtype, scale, axis=axis))
         (self.images if as_images else self.names)[node.result] = made
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.targets.vpu.operations.numbers import (
+    add_products,
     check_i32,
     check_sum_length,
     exact_products,
@@ -30,10 +31,7 @@ def matmul(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndar
         exact = exact_products(first, second)
         return [_finish_i8(exact, named, options)]
     sums = _start(named, (first.shape[0], second.shape[0]))
-    left, right = to_f32(first), to_f32(second)
-    with np.errstate(all="ignore"):
-        for k in range(first.shape[1]):
-            sums += left[:, k, None] * right[None, :, k]
+    add_products(sums, first, second)
     return [_finish_f32(sums, named, options)]
 
 
@@ -58,10 +56,9 @@ def convolution(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np
                 flat = exact_products(part.reshape(-1, inner), weight)
                 sums[rows, columns] += flat.reshape(*part.shape[:2], channels)
                 continue
-            part, weight = to_f32(part), to_f32(weight)
-            with np.errstate(all="ignore"):
-                for c in range(inner):
-                    sums[rows, columns] += part[:, :, c, None] * weight[None, None, :, c]
+            own = np.ascontiguousarray(sums[rows, columns].reshape(-1, channels))
+            add_products(own, part.reshape(-1, inner), weight)
+            sums[rows, columns] = own.reshape(*part.shape[:2], channels)
     return [_finish_i8(sums, named, options) if whole else _finish_f32(sums, named, options)]
 
 
@@ -129,11 +126,11 @@ def pool(arrays: list[np.ndarray], options: Mapping[str, Any]) -> list[np.ndarra
             else:
                 result[rows, columns] += part
     if largest:
-        exact = result.astype(image.dtype)
-        if image.dtype == np.int8 and options.get("ratio", 1.0) != 1.0:
-            scaled = result.astype(np.float32) * np.float32(options["ratio"])
-            return [rounded(scaled, options["output"])]
-        return [exact]
+        ratio = options.get("ratio", 1.0)
+        scaled = result.astype(np.float32)
+        if ratio != 1.0:
+            scaled = scaled * np.float32(ratio)
+        return [rounded(scaled, options["output"])]
     if options.get("count_padding"):
         count[...] = kernel[0] * kernel[1]
     if options["function"] == "sum":

@@ -14,6 +14,11 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 
+try:
+    from tilewright.targets.vpu import _vpu as native  # pyright: ignore
+except ImportError:  # a source tree without its native parts
+    native = None
+
 DTYPES: dict[str, np.dtype] = {
     "i8": np.dtype(np.int8),
     "i32": np.dtype(np.int32),
@@ -21,6 +26,7 @@ DTYPES: dict[str, np.dtype] = {
     "f32": np.dtype(np.float32),
 }
 LANES = 32
+_LONGEST_SUM = 131_071  # products of i8 whose sum stays in i32
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -80,7 +86,7 @@ def table(function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
 
 def check_sum_length(length: int) -> None:
     """Sums of i8 products longer than this could leave i32."""
-    if length > 131071:
+    if length > _LONGEST_SUM:
         raise TilewrightError(
             "TW7070", f"a sum of {length} products of i8 may leave i32", hint="split the inner axis"
         )
@@ -91,11 +97,34 @@ _EXACT_TERMS = 1024  # products of i8 whose f32 sum is exact in any order: 2^14 
 
 def exact_products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """[M, K] times [N, K] of i8, exact, as doubles."""
+    if native is None or first.shape[1] > _LONGEST_SUM:
+        return plain_exact_products(first, second)
+    sums = np.empty((first.shape[0], second.shape[0]), np.int32)
+    native.whole_products(np.ascontiguousarray(first), np.ascontiguousarray(second), sums)
+    return sums.astype(np.float64)
+
+
+def plain_exact_products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     total = np.zeros((first.shape[0], second.shape[0]), np.float64)
     for start in range(0, first.shape[1], _EXACT_TERMS):
         part = slice(start, start + _EXACT_TERMS)
         total += to_f32(first[:, part]) @ to_f32(second[:, part]).T
     return total
+
+
+def add_products(sums: np.ndarray, first: np.ndarray, second: np.ndarray) -> None:
+    """Onto sums [M, N]: [M, K] times [N, K] of f16, in f32, k after k."""
+    left, right = np.ascontiguousarray(to_f32(first)), np.ascontiguousarray(to_f32(second))
+    if native is None or not sums.flags.c_contiguous:
+        plain_add_products(sums, left, right)
+    else:
+        native.ordered_products(left, right, sums)
+
+
+def plain_add_products(sums: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    with np.errstate(all="ignore"):
+        for k in range(left.shape[1]):
+            sums += left[:, k, None] * right[None, :, k]
 
 
 def check_i32(values: np.ndarray) -> np.ndarray:

@@ -36,7 +36,13 @@ from tilewright.targets.coral.machines import CoralMachine
 from tilewright.targets.coral.program import Program
 from tilewright.targets.coral.slicing import Slices, coarser, find_slices
 from tilewright.targets.coral.storage import Scratch, Storage, allocate
-from tilewright.targets.coral.streaming import Region, find_region
+from tilewright.targets.coral.streaming import (
+    BY_COLUMNS,
+    BY_ROWS,
+    Region,
+    faster,
+    find_region,
+)
 
 LARGEST_PART = 3  # of data memory, for the weights of one product where others are behind the bus
 LONGEST_RUN = 24  # groups that are tried as one region
@@ -135,9 +141,12 @@ def _in_fewer_parts(
     fits: Callable[[_Arrangement], bool],
 ) -> _Arrangement:
     """Parts as large as memory allows: kernels work on several rows at a time."""
-    for cut in [r for r in best.regions if isinstance(r, Slices)]:
+    if not fits(best):
+        return best
+    for cut in best.regions:
         others = [r for r in best.regions if r is not cut]
-        for other in coarser(program, groups, cut):
+        larger = coarser if isinstance(cut, Slices) else faster
+        for other in larger(program, groups, cut):
             if fits(tried := arranged([*others, other])):
                 best = tried
                 break
@@ -152,9 +161,12 @@ def _candidates(program: Program, groups: list[Group], taken: list[Run]) -> list
         for last in range(first + 1, min(len(groups), first + LONGEST_RUN)):
             if busy & set(range(first, last + 1)):
                 break
-            for find in (find_region, find_slices):
-                if (region := find(program, groups, first, last)) is not None:
-                    found.append(region)
+            ways = (
+                find_region(program, groups, first, last, BY_ROWS),
+                find_region(program, groups, first, last, BY_COLUMNS),
+                find_slices(program, groups, first, last),
+            )
+            found += [region for region in ways if region is not None]
     # The longest ones from each start keep the fewest whole values.
     longest: dict[tuple[type, int], Run] = {}
     ends: dict[tuple[type, int], Run] = {}

@@ -120,6 +120,8 @@ class _Rewriter:
             self.compose,
             self.sink,
             self.reduce_through,
+            self.rows_through,
+            self.whole_pool,
             self.fold,
             self.narrow_sum,
         )
@@ -219,10 +221,12 @@ class _Rewriter:
         return True
 
     def reduce_through(self, node: Node) -> bool:
-        """reduce(transpose(x)) reads x, when what is left keeps its order."""
+        """reduce(transpose(x)) reads x, when what is left keeps its order; so do unit reshapes."""
         if node.kind not in ("reduce", "q_mean"):
             return False
         mover = self.definitions.get(node.inputs[0])
+        if mover is not None and mover.kind == "reshape":
+            return self.reduce_units(node, mover.inputs[0])
         if mover is None or mover.kind != "transpose":
             return False
         order, axes = mover.attributes["permutation"], node.attributes["axes"]
@@ -234,6 +238,66 @@ class _Rewriter:
         node.attributes = {**node.attributes, "axes": tuple(gone)}
         self.changed = True
         return False
+
+    def reduce_units(self, node: Node, source: Value) -> bool:
+        """reduce(reshape(x)) of an image that only lost or gained dimensions of 1 reads x."""
+        x = node.inputs[0]
+        if (
+            len(source.shape) != 4
+            or len(x.shape) == 4
+            or squeezed(source.shape) != squeezed(x.shape)
+        ):
+            return False
+        where = _matching(x.shape, source.shape)
+        gone = {where[k] for k in node.attributes["axes"]} - {None}
+        axes = {k for k, n in enumerate(source.shape) if k in gone or (n == 1 and k in (1, 2))}
+        kept = tuple(n for k, n in enumerate(source.shape) if k not in axes)
+        if not gone or squeezed(kept) != squeezed(node.output.shape):
+            return False
+        made = Value(f"{node.output.name}_r", kept, node.output.dtype)
+        made.scale, made.zero = node.output.scale, node.output.zero
+        attributes = {**node.attributes, "axes": tuple(sorted(axes))}
+        self.keep(Node(node.kind, [source, *node.inputs[1:]], made, attributes, [], node.location))
+        self.uses[made] = 1
+        self.keep(Node("reshape", [made], node.output, {}, [], node.location))
+        self.changed = True
+        return True
+
+    def rows_through(self, node: Node) -> bool:
+        """A function of the last dimension reads what a reshape of the others was made of."""
+        if node.kind not in ("softmax", "layer_norm", "rms_norm"):
+            return False
+        mover = self.definitions.get(node.inputs[0])
+        if mover is None or mover.kind != "reshape" or node.inputs[0] in node.inputs[1:]:
+            return False
+        source = mover.inputs[0]
+        if len(source.shape) != 4 or source.shape[-1] != node.output.shape[-1]:
+            return False
+        made = Value(f"{node.output.name}_r", source.shape, node.output.dtype)
+        inputs = [source, *node.inputs[1:]]
+        self.keep(Node(node.kind, inputs, made, node.attributes, [], node.location))
+        self.uses[made] = 1
+        self.keep(Node("reshape", [made], node.output, {}, [], node.location))
+        self.changed = True
+        return True
+
+    def whole_pool(self, node: Node) -> bool:
+        """A pool whose only window is the image is a reduction, which needs no whole image."""
+        if node.kind != "pool" or any(node.attributes["padding"]):
+            return False
+        x, how = node.inputs[0], node.attributes["reduce"]
+        if tuple(node.attributes["kernel"]) != x.shape[1:3] or node.output.shape[1:3] != (1, 1):
+            return False
+        if x.dtype != node.output.dtype or any(n != 1 for n in node.attributes["dilations"]):
+            return False
+        made = Value(f"{node.output.name}_r", (x.shape[0], x.shape[3]), node.output.dtype)
+        made.scale, made.zero = node.output.scale, node.output.zero
+        attributes = {"reduce": "mean" if how == "avg" else how, "axes": (1, 2)}
+        self.keep(Node("reduce", [x], made, attributes, [], node.location))
+        self.uses[made] = 1
+        self.keep(Node("reshape", [made], node.output, {}, [], node.location))
+        self.changed = True
+        return True
 
     def fold(self, node: Node) -> bool:
         """A constant scale or shift per channel after a convolution goes into its weights."""

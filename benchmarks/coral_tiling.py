@@ -27,7 +27,7 @@ from tilewright.model.options import CompileOptions
 from tilewright.runtime.verify import verify
 
 ROOM = 30 * 1024  # data memory of the small machine without its stack
-FAMILIES = "time image rows heads chain joined pooled gated normed".split()
+FAMILIES = ("time", "image", "rows", "heads", "chain", "joined", "pooled", "gated", "normed")
 
 
 class Drawn:

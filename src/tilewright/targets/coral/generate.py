@@ -7,7 +7,7 @@ bus, weights stay there and come in layer by layer. What still does not fit fail
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
@@ -33,8 +33,10 @@ from tilewright.targets.coral.emitters import EMITTERS
 from tilewright.targets.coral.far_constants import split_products, stage_constants
 from tilewright.targets.coral.groups import Group, make_groups
 from tilewright.targets.coral.machines import CoralMachine
+from tilewright.targets.coral.optimise import larger_last
 from tilewright.targets.coral.program import Program
 from tilewright.targets.coral.slicing import Slices, coarser, find_slices
+from tilewright.targets.coral.slicing_rows import find_head_rows, more_head_rows
 from tilewright.targets.coral.storage import Scratch, Storage, allocate
 from tilewright.targets.coral.streaming import (
     BY_COLUMNS,
@@ -72,10 +74,21 @@ def generate(
     constants_in_code: bool = False,
 ) -> Generated:
     """C of a program for a machine."""
-    made = _generate(program, machine, fuse, vector, stack, constants_in_code, False)
-    if made is None:
-        program = split_products(program, machine.data.size // LARGEST_PART)
-        made = _generate(program, machine, fuse, vector, stack, constants_in_code, True)
+    failure: TilewrightError | None = None
+    for order in (lambda: program, lambda: larger_last(program)):
+        try:
+            made = _generate(order(), machine, fuse, vector, stack, constants_in_code, False)
+        except TilewrightError as error:
+            if error.code != "TW5030":
+                raise
+            failure = failure or error
+        else:
+            if made is not None:
+                return made
+    if failure is not None:
+        raise failure
+    program = split_products(program, machine.data.size // LARGEST_PART)
+    made = _generate(program, machine, fuse, vector, stack, constants_in_code, True)
     assert made is not None
     return made
 
@@ -145,12 +158,18 @@ def _in_fewer_parts(
         return best
     for cut in best.regions:
         others = [r for r in best.regions if r is not cut]
-        larger = coarser if isinstance(cut, Slices) else faster
-        for other in larger(program, groups, cut):
+        for other in _larger(program, groups, cut):
             if fits(tried := arranged([*others, other])):
                 best = tried
                 break
     return best
+
+
+def _larger(program: Program, groups: list[Group], run: Run) -> Sequence[Run]:
+    """The same groups with more in a step, the most first."""
+    if isinstance(run, Region):
+        return faster(program, groups, run)
+    return (more_head_rows if run.parts_of_head else coarser)(program, groups, run)
 
 
 def _candidates(program: Program, groups: list[Group], taken: list[Run]) -> list[Run]:
@@ -165,14 +184,16 @@ def _candidates(program: Program, groups: list[Group], taken: list[Run]) -> list
                 find_region(program, groups, first, last, BY_ROWS),
                 find_region(program, groups, first, last, BY_COLUMNS),
                 find_slices(program, groups, first, last),
+                find_head_rows(program, groups, first, last),
             )
             found += [region for region in ways if region is not None]
     # The longest ones from each start keep the fewest whole values.
-    longest: dict[tuple[type, int], Run] = {}
-    ends: dict[tuple[type, int], Run] = {}
+    longest: dict[tuple[type, bool, int], Run] = {}
+    ends: dict[tuple[type, bool, int], Run] = {}
     for region in found:
-        longest[type(region), region.first] = region
-        ends.setdefault((type(region), region.last), region)
+        way = (type(region), isinstance(region, Slices) and region.parts_of_head > 0)
+        longest[*way, region.first] = region
+        ends.setdefault((*way, region.last), region)
     return list({id(r): r for r in (*longest.values(), *ends.values())}.values())
 
 

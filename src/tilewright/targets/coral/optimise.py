@@ -8,6 +8,8 @@ after:  NHWC throughout; scale and shift in the weights; sums that read the narr
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilewright.targets.coral.evaluate import evaluate
@@ -66,6 +68,29 @@ def remove_dead(program: Program) -> None:
             kept.append(node)
             needed |= set(map(id, node.inputs))
     program.nodes[:] = reversed(kept)
+
+
+def larger_last(program: Program) -> Program:
+    """The same nodes in an order in which operands with less behind them are made first.
+
+    What a large value is made of then stands together, with nothing in between.
+    """
+    definitions = program.definitions()
+    behind: dict[Value, int] = {}  # the largest value that one depends on
+    for node in program.nodes:
+        behind[node.output] = max([node.output.bytes, *(behind.get(v, 0) for v in node.inputs)])
+    made: dict[Node, None] = {}
+    waiting = [definitions[v] for v in reversed(program.outputs) if v in definitions]
+    while waiting:
+        node = waiting[-1]
+        operands = [definitions[v] for v in dict.fromkeys(node.inputs) if v in definitions]
+        missing = [n for n in operands if n not in made]
+        if node in made or not missing:
+            waiting.pop()
+            made.setdefault(node)
+            continue
+        waiting.append(min(missing, key=lambda n: behind[n.output]))
+    return replace(program, nodes=list(made))
 
 
 def squeezed(shape: Shape) -> Shape:
@@ -163,7 +188,10 @@ class _Rewriter:
         return True
 
     def sink(self, node: Node) -> bool:
-        """elementwise(transpose(x)) -> transpose(elementwise(x)); the same for unit reshapes."""
+        """elementwise(transpose(x)) -> transpose(elementwise(x)); the same for unit reshapes.
+
+        Any reshape sinks where all other operands are reshaped alike or have one element.
+        """
         if not node.elementwise or len(node.output.shape) < 2:
             return False
         shape = node.output.shape
@@ -173,17 +201,26 @@ class _Rewriter:
             for v, access in zip(node.inputs, node.accesses, strict=True)
             if access == full and v.data is None
         ]
-        first = next(
-            (m for m in movers if m is not None and m.kind in ("transpose", "reshape")), None
-        )
-        if first is None or first.inputs[0].data is not None:
+        known = [m for m in movers if m is not None and m.kind in ("transpose", "reshape")]
+        if not known:
+            return False
+        # Of several shapes the one with the most dimensions, which is that of images.
+        first = max(known, key=lambda m: len(m.inputs[0].shape))
+        if first.inputs[0].data is not None:
             return False
         source = first.inputs[0]
         if first.kind == "reshape":
-            if squeezed(source.shape) != squeezed(shape) or not squeezed(shape):
+            if not squeezed(shape):
                 return False
-            where = _matching(shape, source.shape)
-            if where is None:
+            # Others are reshaped to dimensions that are more than before, so that this ends.
+            alike = self.reshaped_alike(node, source.shape)
+            if squeezed(source.shape) == squeezed(shape) and (
+                alike or len(source.shape) > len(shape)
+            ):
+                where = _matching(shape, source.shape)
+            elif alike:
+                where = dict.fromkeys(range(len(shape)))
+            else:
                 return False
         else:
             order = first.attributes["permutation"]
@@ -218,6 +255,19 @@ class _Rewriter:
         self.uses[moved] = 1
         self.keep(Node(first.kind, [moved], node.output, dict(first.attributes), [], node.location))
         self.changed = True
+        return True
+
+    def reshaped_alike(self, node: Node, shape: Shape) -> bool:
+        """Whether every operand of more than one element is a reshape of that shape."""
+        full = identity(len(node.output.shape))
+        for value, access in zip(node.inputs, node.accesses, strict=True):
+            mover = self.definitions.get(value)
+            if value.elements == 1:
+                continue
+            if mover is None or mover.kind != "reshape" or access != full:
+                return False
+            if mover.inputs[0].shape != shape:
+                return False
         return True
 
     def reduce_through(self, node: Node) -> bool:
@@ -271,7 +321,7 @@ class _Rewriter:
         if mover is None or mover.kind != "reshape" or node.inputs[0] in node.inputs[1:]:
             return False
         source = mover.inputs[0]
-        if len(source.shape) != 4 or source.shape[-1] != node.output.shape[-1]:
+        if source.data is not None or source.shape[-1:] != node.output.shape[-1:]:
             return False
         made = Value(f"{node.output.name}_r", source.shape, node.output.dtype)
         inputs = [source, *node.inputs[1:]]
@@ -358,7 +408,7 @@ class _Rewriter:
         return False
 
 
-def _matching(shape: Shape, source: Shape) -> dict[int, int | None] | None:
+def _matching(shape: Shape, source: Shape) -> dict[int, int | None]:
     """Where each dimension of `shape` is in `source`, a shape equal but for dimensions of 1."""
     where: dict[int, int | None] = {}
     places = [k for k, n in enumerate(source) if n != 1]

@@ -145,3 +145,52 @@ def test_weights_are_finite_where_rows_pad():
 
     with pytest.raises(TilewrightError, match="TW5030"):
         compile_model(network.imported(), "coral")
+
+
+def test_inputs_and_outputs_larger_than_data_memory():
+    """Without memory behind the bus an error says which and by how much; else they lie there."""
+    w = Weights(16)
+
+    @model
+    def network(x: Tensor["f32", 1, 40, 40, 3]) -> Tensor:
+        h = (x.conv2d(w(3, 3, 3, 6)) + w(6)).relu()
+        return h.conv2d(w(3, 3, 6, 2)).tanh()
+
+    with pytest.raises(TilewrightError) as caught:
+        compile_model(network.imported(), "coral")
+    said = str(caught.value)
+    assert (
+        "1,280 bytes more than there are: the largest is input_0, 1x40x40x3 of f32, 19,200" in said
+    )
+    assert "fits coral-highmem, which has 1,048,576 bytes" in said
+    for size, far in ((24 * 1024, 1), (10 * 1024, 2)):
+        made = compile_model(network.imported(), with_data("coral-highmem", size))
+        assert made.source.count("] FAR_IO") == far and made.budget.data_used <= size
+        assert made.budget.external == (19_200, 32_000)[far - 1] and made.verify(1).ok
+        outcome = made.run_with_outcome(random_inputs(made.program, 0))[1]
+        assert outcome.cycles is None and outcome.region_instructions
+
+
+def test_heads_cut_in_rows():
+    """One head's scores do not fit either: a mask for all heads, keys and values of each."""
+    w = Weights(17)
+
+    @model
+    def network(x: Tensor["f32", 24, 6]) -> Tensor:
+        def heads(weights: np.ndarray) -> Tensor:
+            return x.matmul(weights).reshape(24, 2, 5).transpose(1, 0, 2)
+
+        q, k, v = (heads(w(6, 10)) for _ in range(3))
+        scores = q.matmul(k.transpose(0, 2, 1)) / 2.0 + np.triu(np.full((24, 24), -9.0), 1)
+        out = scores.softmax().matmul(v) * heads(w(6, 10)).sigmoid()
+        return out.transpose(1, 0, 2).reshape(24, 10).matmul(w(10, 3))
+
+    imported = network.imported()
+    for precision in ("keep", "int8"):
+        whole = compile_model(imported, with_data("coral", 1 << 16), CoralOptions(precision))
+        need = whole.budget.data_used - 3600
+        parts = compile_model(imported, with_data("coral", need), CoralOptions(precision))
+        assert "turn_" in parts.source and " % " in parts.source and parts.verify(1).ok
+        inputs = random_inputs(parts.program, 5)
+        for a, b in zip(parts.run(inputs), whole.run(inputs), strict=True):
+            assert same_bits(a, b)

@@ -59,7 +59,7 @@ UNENDING = f"""%r = stablehlo.while(%s = %x) : {T}
         (f"%r = stablehlo.nonsense %x : {T}", "TW1210", "stablehlo.nonsense"),
         (LOOP, "TW6202", "depends on the inputs"),
         (UNENDING, "TW6202", "more than 4096 steps"),
-        (f"%r = stablehlo.atan2 %x, %x : {T}", "TW6203", "has no kernel"),
+        (f"%r = stablehlo.bitcast_convert %x : ({T}) -> {T}", "TW6203", "has no kernel"),
         (f"%r = stablehlo.transpose %x, dims = [1] : ({T}) -> {T}", "TW6204", "orders rank 1"),
         (f"%r = stablehlo.slice %x [0:9] : ({T}) -> {T}", "TW6204", "reaches outside [4]"),
         (

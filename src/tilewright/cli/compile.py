@@ -261,7 +261,7 @@ def command(
         shapes = dict(size(given) for given in sizes)
         imported = import_model(model, shapes)
         seconds = time.perf_counter() - began
-        check_sizes(imported, machine)
+        check_sizes(imported, machine, options.quantize)
         count = calibrate_count or getattr(machine, "calibration_samples", 1)
         chosen = _samples(imported, samples, calibrate_seed or 0, count)
         compiled = compile_imported(imported, machine, options, chosen, progress, shapes)

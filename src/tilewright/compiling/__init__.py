@@ -140,7 +140,7 @@ def compile_imported(
     options = options or CompileOptions()
     _check_format(machine, options.quantize)
     _check_layers(imported, (*options.host, *options.keep))
-    check_sizes(imported, machine)
+    check_sizes(imported, machine, options.quantize)
     samples = with_state(imported, samples)
     imported = distinct(imported)
     with within_memory("compiling the model", Location(imported.source)):
@@ -168,8 +168,15 @@ def _check_format(target: Target, quantize: str | None) -> None:
         )
 
 
-def check_sizes(imported: Imported, target: Target) -> None:
-    """Inputs and outputs that the machine's memory cannot hold are no work for it."""
+def check_sizes(imported: Imported, target: Target, quantize: str | None = None) -> None:
+    """Inputs and outputs that the machine's memory cannot hold are no work for it.
+
+    A machine that holds them in another format, or in several memories, says itself what fits.
+    """
+    own = getattr(target, "check_sizes", None)
+    if own is not None:
+        own(imported, quantize)
+        return
     largest = max(memory.bytes for memory in target.describe().memories)
     for spec in (*imported.inputs, *imported.outputs):
         size = math.prod(spec.shape) * numpy_type(spec.dtype).itemsize

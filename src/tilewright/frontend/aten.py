@@ -318,7 +318,8 @@ class GraphImporter(Importer):
             ):
                 continue
             array = self.known[value]
-            key = (array.dtype.str, str(array.dtype), array.shape, once(array).tobytes())
+            held = once(array)  # its shape says along which axes it repeats
+            key = (array.dtype.str, str(array.dtype), array.shape, held.shape, held.tobytes())
             if key not in made:
                 made[key] = self._written(value, array, op)
             value.replace_all_uses_with(made[key])
@@ -339,11 +340,11 @@ class GraphImporter(Importer):
             op = UKernelGenericOp("npu_uk_fill", [], type_, {"value": number})
         elif (
             name is None
-            and flat.size <= INLINE_ELEMENTS
+            and array.size <= INLINE_ELEMENTS
             and flat.dtype.kind in "ibf"
             and (flat.dtype.kind != "f" or np.isfinite(flat).all())
         ):
-            numbers = [int(v) if flat.dtype.kind in "ib" else float(v) for v in flat]
+            numbers = [int(v) if flat.dtype.kind in "ib" else float(v) for v in array.reshape(-1)]
             op = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, numbers))  # type: ignore[arg-type]
         else:
             name = name or f"literal.{sum(key.startswith('literal.') for key in self.weights)}"

@@ -6,7 +6,7 @@ import math
 
 from tilewright.dialects.intents import shape_of
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.frontend import near_zero
+from tilewright.frontend import angles, near_zero
 from tilewright.frontend.aten_builder import Importer, Lowered, lowers, wrapped
 from tilewright.frontend.aten_graph import BY_NAME, Node, Ref
 from tilewright.frontend.aten_ops_elementwise import apply, bounded, operand
@@ -236,6 +236,30 @@ def ratios(importer: Importer, node: Node) -> Lowered:
     down = importer.unary("elementwise_exp", importer.unary("elementwise_neg", x))
     total = importer.pointwise("elementwise_add", up, down)
     return importer.pointwise("elementwise_mul", total, 0.5)
+
+
+@lowers("atan", "asin", "acos", "asinh", "acosh", "atanh")
+def inverse(importer: Importer, node: Node) -> Lowered:
+    name = node.target.removeprefix("aten.").split(".")[0]
+    return angles.FUNCTIONS[name](importer.pointwise, chooser(importer), own(importer, node))
+
+
+@lowers("atan2")
+def angle(importer: Importer, node: Node) -> Lowered:
+    kind = importer.result().dtype
+    y, x = (importer.cast(importer.tensor(node.get(name)), kind) for name in ("self", "other"))
+    return angles.atan2(importer.pointwise, chooser(importer), y, x)
+
+
+def chooser(importer: Importer) -> angles.Choose:
+    """a where a value compares with a number so, else b."""
+
+    def choose(
+        predicate: str, x: SSAValue, number: float, a: SSAValue | float, b: SSAValue | float
+    ):
+        return importer.select(importer.compare(predicate, x, number), a, b, importer.result())
+
+    return choose
 
 
 @lowers("erfc", "special_erfc")

@@ -9,7 +9,7 @@ from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import float_attribute
 from tilewright.dialects.xdsl_api import FloatAttr, IntegerAttr, SSAValue
-from tilewright.frontend import near_zero
+from tilewright.frontend import angles, near_zero
 from tilewright.frontend.onnx_lowering import Lowering
 from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
 from tilewright.frontend.onnx_values import (
@@ -358,3 +358,14 @@ def hyperbolic(low: Lowering, node: Node) -> Value:
     up = low.apply("elementwise_exp", x)
     down = low.apply("elementwise_exp", low.apply("elementwise_neg", x))
     return low.apply("elementwise_mul", low.apply("elementwise_add", up, down), 0.5)
+
+
+@lowers("Atan", "Asin", "Acos", "Asinh", "Acosh", "Atanh")
+def inverse(low: Lowering, node: Node) -> Value:
+    x = node.required(0)
+    kind = element(x)
+
+    def choose(predicate: str, value: Value, number: float, a: Value | float, b: Value | float):
+        return low.apply("select", low.compare(predicate, value, number), a, b, to=kind)
+
+    return angles.FUNCTIONS[node.operator.lower()](low.apply, choose, x)

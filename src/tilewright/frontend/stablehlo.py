@@ -58,7 +58,9 @@ from tilewright.frontend.stablehlo_locations import name_in, plain_locations
 from tilewright.frontend.stablehlo_raising import raise_forms
 from tilewright.frontend.stablehlo_reading import live_operations, users_location
 
-OPERATION_FILES = ("elementwise", "special", "movement", "rows", "products", "lookup", "control")
+OPERATION_FILES = (
+    "elementwise", "bits", "special", "movement", "rows", "products", "lookup", "control",
+)  # fmt: skip
 ILL_FITTING = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError, ArithmeticError,
     MemoryError, StopIteration, VerifyException,

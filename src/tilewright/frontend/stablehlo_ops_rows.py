@@ -126,9 +126,18 @@ def _positions(importer: HLOImporter, op: HLOOp, axes: list[int]) -> list[Value]
         ties = probe(importer, region, [1, 0, 1, 1]) == [1, 0] == probe(
             importer, region, [1, 1, 1, 0]
         )  # fmt: skip
-        picks = [probe(importer, region, [a, 0, b, 1]) for a, b in ((1, 2), (2, 1))]
-        kinds = {((2.0, 1.0), (2.0, 0.0)): "max", ((1.0, 0.0), (1.0, 1.0)): "min"}
+        truth = importer.kind_of(x).name == "i1"
+        low, high = (0, 1) if truth else (1, 2)
+        picks = [probe(importer, region, [a, 0, b, 1]) for a, b in ((low, high), (high, low))]
+        kinds = {((high, 1.0), (high, 0.0)): "max", ((low, 0.0), (low, 1.0)): "min"}
         kind = kinds.get((tuple(picks[0]), tuple(picks[1])))  # type: ignore[arg-type]
+        if counts and ties and kind is not None and truth:
+            wide = importer.whole(importer.convert(x, BY_NAME["i32"]))
+            position = importer.call(
+                f"arg{kind}", [wide], importer.result_type(1), {"axis": integer(axes[0])}
+            )
+            extreme = importer.reduction(kind, wide, axes)
+            return [importer.convert(extreme, BY_NAME["i1"]), position]
         if counts and ties and kind is not None:
             tensor = importer.whole(x)
             position = importer.call(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tilewright.dialects.stablehlo import BY_NAME as BY_OPERATION
 from tilewright.dialects.stablehlo import HLOOp
 from tilewright.dialects.xdsl_api import SSAValue
-from tilewright.frontend import near_zero
+from tilewright.frontend import angles, near_zero
 from tilewright.frontend.stablehlo_builder import (
     HLOImporter,
     Value,
     lowers,
 )
-from tilewright.frontend.stablehlo_ops_elementwise import through
+from tilewright.frontend.stablehlo_ops_elementwise import known, through
 
 
 @lowers("sign")
@@ -111,6 +113,30 @@ def hyperbolic(importer: HLOImporter, op: HLOOp) -> Value:
         return apply("elementwise_mul", apply("elementwise_add", *powers), 0.5)
 
     return through(importer, importer.operand(0), found)
+
+
+@lowers("chlo.atan", "chlo.asin", "chlo.acos", "chlo.asinh", "chlo.acosh", "chlo.atanh")
+def inverse(importer: HLOImporter, op: HLOOp) -> Value:
+    function = angles.FUNCTIONS[op.name.removeprefix("chlo.")]
+    choose = chooser(importer)
+    return through(importer, importer.operand(0), lambda x: function(importer.apply, choose, x))
+
+
+@lowers("atan2")
+def angle(importer: HLOImporter, op: HLOOp) -> Value:
+    y, x = (importer.whole(importer.operand(k)) for k in range(2))
+    if importer.is_known(y) and importer.is_known(x):
+        return known(importer, np.arctan2(importer.array(y), importer.array(x)))
+    return angles.atan2(importer.apply, chooser(importer), y, x)
+
+
+def chooser(importer: HLOImporter) -> angles.Choose:
+    """a where a value compares with a number so, else b."""
+
+    def choose(predicate: str, x: SSAValue, number: float, a: Value | float, b: Value | float):
+        return importer.whole(importer.chosen(importer.matched(x, predicate, number), a, b))
+
+    return choose
 
 
 # Chebyshev fit of log(erfc(x) / t) + x² in t = 1 / (1 + x/2): relative error below 1.2e-7 everywhere.

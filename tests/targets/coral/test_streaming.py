@@ -41,9 +41,24 @@ def odd_network() -> Model:
     return network
 
 
+def keyword_spotter() -> Model:
+    """A recording along time: strides, a skip, gates, uneven padding, an extreme at the end."""
+    w = Weights(15)
+
+    @model
+    def network(x: Tensor["f32", 1, 121, 2]) -> Tensor:
+        h = x.reshape(1, 1, 121, 2).conv2d(w(1, 5, 2, 6), strides=(1, 2)) + w(6)
+        h = h + h.conv2d(w(1, 3, 1, 6), groups=6).tanh() * h.sigmoid()
+        h = h.conv2d(w(1, 4, 6, 7), padding=((0, 0), (0, 2))).relu()
+        h = h.reshape(1, 60, 7)
+        return (h.tanh() + w(7)).max(1).matmul(w(7, 4)).softmax()
+
+    return network
+
+
 @pytest.mark.parametrize("precision", ["keep", "int8"])
 @pytest.mark.parametrize("machine", ["coral", "coral-zve32f", "coral-scalar"])
-@pytest.mark.parametrize("build", [separable_cnn, odd_network])
+@pytest.mark.parametrize("build", [separable_cnn, odd_network, keyword_spotter])
 def test_rows_give_the_bits_of_whole_images(build, machine, precision):
     options = CoralOptions(precision, unroll=False)
     whole = compile_model(build().imported(), with_data(machine, 1 << 16), options)
@@ -68,7 +83,10 @@ def test_a_large_image_on_the_small_machine():
         return h.conv2d(w(1, 1, 8, 4), strides=(2, 2)).mean(1, 2)
 
     made = compile_model(network.imported(), "coral")
-    assert made.fits and made.verify(1).ok and made.budget.data_used < 20_000
+    assert made.fits and made.verify(1).ok
+    # More rows at a time where there is room for them, one at a time where there is not.
+    small = compile_model(network.imported(), with_data("coral", 20_000))
+    assert small.verify(1).ok and small.budget.data_used <= 20_000 < made.budget.data_used
 
 
 def test_weights_behind_the_bus():
@@ -127,3 +145,52 @@ def test_weights_are_finite_where_rows_pad():
 
     with pytest.raises(TilewrightError, match="TW5030"):
         compile_model(network.imported(), "coral")
+
+
+def test_inputs_and_outputs_larger_than_data_memory():
+    """Without memory behind the bus an error says which and by how much; else they lie there."""
+    w = Weights(16)
+
+    @model
+    def network(x: Tensor["f32", 1, 40, 40, 3]) -> Tensor:
+        h = (x.conv2d(w(3, 3, 3, 6)) + w(6)).relu()
+        return h.conv2d(w(3, 3, 6, 2)).tanh()
+
+    with pytest.raises(TilewrightError) as caught:
+        compile_model(network.imported(), "coral")
+    said = str(caught.value)
+    assert (
+        "1,280 bytes more than there are: the largest is input_0, 1x40x40x3 of f32, 19,200" in said
+    )
+    assert "fits coral-highmem, which has 1,048,576 bytes" in said
+    for size, far in ((24 * 1024, 1), (10 * 1024, 2)):
+        made = compile_model(network.imported(), with_data("coral-highmem", size))
+        assert made.source.count("] FAR_IO") == far and made.budget.data_used <= size
+        assert made.budget.external == (19_200, 32_000)[far - 1] and made.verify(1).ok
+        outcome = made.run_with_outcome(random_inputs(made.program, 0))[1]
+        assert outcome.cycles is None and outcome.region_instructions
+
+
+def test_heads_cut_in_rows():
+    """One head's scores do not fit either: a mask for all heads, keys and values of each."""
+    w = Weights(17)
+
+    @model
+    def network(x: Tensor["f32", 24, 6]) -> Tensor:
+        def heads(weights: np.ndarray) -> Tensor:
+            return x.matmul(weights).reshape(24, 2, 5).transpose(1, 0, 2)
+
+        q, k, v = (heads(w(6, 10)) for _ in range(3))
+        scores = q.matmul(k.transpose(0, 2, 1)) / 2.0 + np.triu(np.full((24, 24), -9.0), 1)
+        out = scores.softmax().matmul(v) * heads(w(6, 10)).sigmoid()
+        return out.transpose(1, 0, 2).reshape(24, 10).matmul(w(10, 3))
+
+    imported = network.imported()
+    for precision in ("keep", "int8"):
+        whole = compile_model(imported, with_data("coral", 1 << 16), CoralOptions(precision))
+        need = whole.budget.data_used - 3600
+        parts = compile_model(imported, with_data("coral", need), CoralOptions(precision))
+        assert "turn_" in parts.source and " % " in parts.source and parts.verify(1).ok
+        inputs = random_inputs(parts.program, 5)
+        for a, b in zip(parts.run(inputs), whole.run(inputs), strict=True):
+            assert same_bits(a, b)

@@ -5,13 +5,13 @@ Error code: TW5030 a memory is too small; the message has the table.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.planning.buffers import align_up
 from tilewright.targets.coral.groups import Group
-from tilewright.targets.coral.machines import CoralMachine
+from tilewright.targets.coral.machines import MACHINES, CoralMachine
 from tilewright.targets.coral.program import Program, Value
 from tilewright.targets.coral.storage import Storage
 from tilewright.targets.coral.toolchain import Build
@@ -30,6 +30,7 @@ class Budget:
     arena: int
     stack: int
     ops: dict[str, int] = field(default_factory=dict)
+    external: int = 0  # behind the bus: weights, inputs and outputs
 
     @property
     def code_used(self) -> int:
@@ -50,6 +51,7 @@ class Budget:
             "data": self.data,
             "arena": self.arena,
             "stack": self.stack,
+            "external": self.external,
             "ops": dict(self.ops),
             "itcm": {"used": self.text, "size": self.machine.code.size},
             "dtcm": {"used": self.data_used, "size": self.machine.data.size},
@@ -61,14 +63,36 @@ class Budget:
             f"DTCM {self.data_used:>9,} of {self.machine.data.size:,} bytes: constants {self.constants:,}, "
             f"inputs and outputs {self.data:,}, buffers {self.arena:,}, stack {self.stack:,}",
         ]
+        if self.external:
+            rows.append(f"behind the bus {self.external:,} bytes")
         rows += [f"  {name:<28}{size:>8,} bytes of code" for name, size in self.ops.items()]
         return "\n".join(rows)
 
 
-def data_bytes(program: Program, storage: Storage) -> int:
-    """Inputs, outputs and planned buffers; neither constants nor the stack."""
-    ports = [*program.inputs, *program.outputs]
+def data_bytes(program: Program, storage: Storage, far: Container[Value] = ()) -> int:
+    """Inputs, outputs and planned buffers; neither constants nor the stack, nor what is far."""
+    ports = [v for v in (*program.inputs, *program.outputs) if v not in far]
     return sum(align_up(v.bytes, 16) for v in ports) + align_up(storage.arena, 16) + COUNTERS
+
+
+def check_ports(ports: Sequence[tuple[str, int]], machine: CoralMachine, place: Location) -> None:
+    """Fail when inputs and outputs alone, names with bytes, are more than a machine can hold."""
+    used = sum(align_up(size, 16) for _, size in ports)
+    behind = sum(memory.size for memory in machine.external[:1])
+    room = machine.data.size + behind
+    if used <= room:
+        return
+    name, size = max(ports, key=lambda port: port[1])
+    held = f"the {machine.data.size:,} of {machine.name}'s data memory"
+    if behind:
+        held += f" and the {behind:,} behind its bus"
+    raise TilewrightError(
+        "TW5030",
+        f"inputs and outputs need {used:,} bytes, {used - room:,} more than {held}, where the host "
+        f"writes and reads them as a whole: the largest is {name}, {size:,} bytes",
+        place,
+        _where_it_fits(used, machine),
+    )
 
 
 def check_budget(
@@ -83,8 +107,8 @@ def check_budget(
     far: Container[Value] = (),
 ) -> None:
     """Fail before the build when data cannot fit, with a table of what takes the room."""
-    ports = [(f"input_{k}", v) for k, v in enumerate(program.inputs)]
-    ports += [(f"output_{k}", v) for k, v in enumerate(program.outputs)]
+    ports = [(f"input_{k}", v) for k, v in enumerate(program.inputs) if v not in far]
+    ports += [(f"output_{k}", v) for k, v in enumerate(program.outputs) if v not in far]
     data = sum(align_up(v.bytes, 16) for _, v in ports)
     constants = sum(
         align_up(v.bytes, 16) for v in storage.constants if v.elements > 1 and v not in far
@@ -116,19 +140,44 @@ def check_budget(
     rows.sort(key=lambda row: -row[0])
     table = "".join(f"\n          {text}" for _, text, _ in rows[:12])
     place = next((place for _, _, place in rows if place is not None), Location(program.source))
-    hint = (
-        "smaller weights, int8, or coral-highmem with 1 MB of data"
-        if not machine.high_memory
-        else None
-    )
     raise TilewrightError(
         "TW5030",
         f"the model needs {used:,} bytes of data memory, {used - machine.data.size:,} more than the "
         f"{machine.data.size:,} of {machine.name}: constants {constants:,}, inputs and outputs {data:,}, "
-        f"buffers {arena:,} (planned{', images in rows' if streamed else ''}), stack {stack:,}{table}",
+        f"buffers {arena:,} (planned{', in rows or parts' if streamed else ''}), stack {stack:,}"
+        f"{_whole_ports(ports, data + stack, machine)}{table}",
         place,
-        hint,
+        _where_it_fits(used, machine),
     )
+
+
+def _whole_ports(ports: list[tuple[str, Value]], used: int, machine: CoralMachine) -> str:
+    """Said when inputs and outputs alone are too large: nothing can be done about them."""
+    if used <= machine.data.size:
+        return ""
+    name, value = max(ports, key=lambda port: port[1].bytes)
+    shape = "x".join(map(str, value.shape)) or "scalar"
+    return (
+        f"; inputs and outputs lie in data memory as a whole, where the host writes and reads them, and "
+        f"with the stack need {used - machine.data.size:,} bytes more than there are: the largest is "
+        f"{name}, {shape} of {value.dtype}, {value.bytes:,} bytes"
+    )
+
+
+def _where_it_fits(used: int, machine: CoralMachine) -> str:
+    """What could help: a number format, and whether the machine with more memory holds it."""
+    if machine.high_memory:
+        return "int8, smaller weights or smaller inputs"
+    name = "coral-zve32f-highmem" if machine.vector_float else "coral-highmem"
+    other = MACHINES[name]
+    sizes = f"which has {other.data.size:,} bytes of data memory"
+    if used <= other.data.size:
+        return f"int8 or smaller weights; it fits {name}, {sizes}"
+    behind = sum(memory.size for memory in other.external[:1])
+    sizes += f" and {behind:,} behind the bus for weights, inputs and outputs"
+    if used <= other.data.size + behind:
+        return f"{name}, {sizes}, may hold it"
+    return f"not even {name} holds it, {sizes}"
 
 
 def budget_of(
@@ -156,6 +205,7 @@ def budget_of(
         sections.get(".arena", 0),
         sections.get(".stack", 0),
         {n: s for n, s in ops.items() if s},
+        sections.get(".extmem", 0) + sections.get(".extio", 0),
     )
 
 

@@ -17,6 +17,9 @@ from tilewright.targets.coral.program import C_TYPES, Access, Node, Program, Val
 from tilewright.targets.coral.storage import Scratch, Storage
 
 IO = '#define DTCM_IO __attribute__((section(".data"), aligned(16), used))'
+FAR_IO = (
+    '#define FAR_IO __attribute__((section(".extio"), aligned(16), used))  /* behind the bus */'
+)
 
 
 FETCH = """/* Weights from behind the bus, a word at a time. */
@@ -94,6 +97,7 @@ class Emitter:
         self.packed: dict[Value, np.ndarray] = {}  # of far constants: as kernels want them
         self.storage: Storage | None = None
         self.far: dict[Value, Staged] = {}  # constants behind the bus
+        self.far_ports: list[Value] = []  # inputs and outputs behind the bus
         self.helpers: list[str] = []  # functions of streamed regions
 
     # Names
@@ -177,13 +181,14 @@ class Emitter:
         out = [f"/* {title} */", "#include <stddef.h>", "#include <stdint.h>"]
         if self.kernels:
             out.append("#include <riscv_vector.h>")
-        out += ["", IO]
+        out += ["", IO, *([FAR_IO] if self.far_ports else [])]
         for stem, values in (("input", self.program.inputs), ("output", self.program.outputs)):
             for index, value in enumerate(values):
                 shape = "x".join(map(str, value.shape)) or "scalar"
                 scale = "" if value.scale is None else f", (q - {value.zero}) * {value.scale!r}"
+                place = "FAR_IO" if value in self.far_ports else "DTCM_IO"
                 out.append(
-                    f"{C_TYPES[value.dtype]} {stem}_{index}[{value.elements}] DTCM_IO;  /* {shape} {value.dtype}{scale} */"
+                    f"{C_TYPES[value.dtype]} {stem}_{index}[{value.elements}] {place};  /* {shape} {value.dtype}{scale} */"
                 )
         if storage.arena:
             out += [

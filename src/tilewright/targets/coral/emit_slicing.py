@@ -6,7 +6,7 @@ from tilewright.targets.coral.emit import Emitter, Writer
 from tilewright.targets.coral.emit_streaming import turn_name
 from tilewright.targets.coral.groups import Group
 from tilewright.targets.coral.program import C_TYPES, Value
-from tilewright.targets.coral.slicing import Slices
+from tilewright.targets.coral.slicing import HEAD, ROW, Slices
 from tilewright.targets.coral.storage import Scratch
 
 
@@ -19,7 +19,11 @@ def part_name(e: Emitter, cut: Slices, part: Value) -> str:
     value = cut.views[part]
     if value in cut.readers:
         return f"(({C_TYPES[value.dtype]} *){part_buffer(cut, value)})"
-    return f"({e.name(value)} + {turn_name(cut)} * {part.elements})"
+    turn = {
+        HEAD: f"{turn_name(cut)} / {cut.parts_of_head}",
+        ROW: f"{turn_name(cut)} % {cut.parts_of_head}",
+    }
+    return f"({e.name(value)} + {turn.get(cut.by.get(part, ''), turn_name(cut))} * {part.elements})"
 
 
 def part_scratch(cut: Slices, groups: list[Group]) -> list[Scratch]:

@@ -69,7 +69,7 @@ def region_functions(e: Emitter, region: Region) -> list[str]:
             name = buffer_name(region, value)
             writer.line(f"k_fill((uint8_t *){name}, {rows.padding}, {rows.bytes});")
         if region.sink is not None:
-            writer.line(f"k_fill((uint8_t *)sum_{number}, 0, {4 * _channels(region)});")
+            _start_sink(writer, region)
     with writer.block(f"static __attribute__((noinline)) void k_rows_{number}(int step)"):
         for value, rows in region.rows.items():
             _move_up(writer, region, value, rows)
@@ -88,7 +88,7 @@ def _move_up(writer: Writer, region: Region, value: Value, rows: Rows) -> None:
 def _fetch(e: Emitter, writer: Writer, region: Region, value: Value) -> None:
     """The next rows of an image that lies elsewhere, or padding below its last row."""
     rows = region.rows[value]
-    height, width, channels = rows.image
+    height, across, channels = rows.image
     kind, name = C_TYPES[value.dtype], buffer_name(region, value)
     first = f"step * {rows.rate}"
     start = (rows.capacity - rows.rate) * _row_bytes(rows)
@@ -101,14 +101,15 @@ def _fetch(e: Emitter, writer: Writer, region: Region, value: Value) -> None:
         strides = [1, 1, 1, 1]
         for k in reversed(range(3)):
             strides[k] = strides[k + 1] * value.shape[k + 1]
-        _, sy, sx, sc = (strides[p] for p in rows.order)
-        if (sx, sc) == (channels, 1):
+        ordered = [strides[p] for p in rows.order]
+        sy, sx, sc = ordered[rows.axis], ordered[3 - rows.axis], ordered[3]
+        if (sc == 1 or channels == 1) and (sx == channels or across == 1):
             writer.line(
                 f"k_move((uint8_t *)to, (const uint8_t *)({e.name(value)}{_of_turn(region, value)} + y * {sy}), {_row_bytes(rows)});"
             )
         else:
             with (
-                writer.block(f"for (int x = 0; x < {width}; x++)"),
+                writer.block(f"for (int x = 0; x < {across}; x++)"),
                 writer.block(f"for (int c = 0; c < {channels}; c++)"),
             ):
                 place = f"y * {sy} + x * {sx} + c * {sc}{_of_turn(region, value)}"
@@ -173,16 +174,48 @@ def _channels(region: Region) -> int:
     return region.sink.root.inputs[0].shape[3]
 
 
+def _start_sink(writer: Writer, region: Region) -> None:
+    """Sums start at zero, extremes at what every number replaces."""
+    assert region.sink is not None
+    how, dtype = region.sink.root.attributes.get("reduce"), region.sink.root.output.dtype
+    place, channels = f"sum_{region.first}", _channels(region)
+    if how not in ("max", "min"):
+        writer.line(f"k_fill((uint8_t *){place}, 0, {4 * channels});")
+        return
+    sign = "-" if how == "max" else ""
+    start = f"{sign}__builtin_inff()"
+    if dtype != "f32":
+        start = "INT32_MIN" if how == "max" else "INT32_MAX"
+    to = f"(({_total_type(dtype)} *){place})[c]"
+    writer.line(f"for (int c = 0; c < {channels}; c++) {to} = {start};")
+
+
+def _total_type(dtype: str) -> str:
+    return "float" if dtype == "f32" else "int32_t"
+
+
+def _collect(region: Region) -> str:
+    """The statement that takes one more element `v` into `sum[c]`."""
+    assert region.sink is not None
+    how, dtype = region.sink.root.attributes.get("reduce"), region.sink.root.output.dtype
+    if how not in ("max", "min"):
+        return "sum[c] += v;"
+    if dtype == "f32":
+        return f"sum[c] = tw_{how}(sum[c], v);"
+    return f"if (v {'>' if how == 'max' else '<'} sum[c]) sum[c] = v;"
+
+
 def emit_sink(e: Emitter, region: Region, group: Group, name: str) -> list[str]:
-    """A sum or mean over an image whose rows come one by one."""
+    """A sum, mean or extreme over an image whose rows come one by one."""
     root = group.root
     assert region.sink_read is not None
     image, delay = region.sink_read
     rows = region.rows[image]
     height, width, channels = rows.image
     writer = Writer()
+    e.need_math("max")
     finish = finisher(e, writer, group, name) if root.kind == "reduce" else None
-    total = "float" if root.output.dtype == "f32" else "int32_t"
+    total = _total_type(root.output.dtype)
     start = rows.capacity - (rows.rate - rows.delay + delay)
     place = f"({C_TYPES[image.dtype]} *)({buffer_name(region, image)} + {start * _row_bytes(rows)})"
     with writer.block(f"static __attribute__((noinline)) void {name}_row(int row)"):
@@ -193,14 +226,16 @@ def emit_sink(e: Emitter, region: Region, group: Group, name: str) -> list[str]:
             writer.block(f"for (int c = 0; c < {channels}; c++)"),
         ):
             zero = root.attributes["zero_x"] if root.kind == "q_mean" else 0
-            writer.line(f"sum[c] += *p++{f' - ({zero})' if zero else ''};")
+            writer.line(f"const {total} v = *p++{f' - ({zero})' if zero else ''};")
+            writer.line(_collect(region))
     header(writer, group, name)
     writer.line(f"const {total} *sum = (const {total} *)sum_{region.first};")
     with writer.block(f"for (int c = 0; c < {channels}; c++)"):
         if finish is not None:
             mean = f"sum[c] / {literal(float(height * width), 'f32')}"
             turn = turn_name(region) if region.turns > 1 else "0"
-            index = [turn, "c" if channels > 1 else "0"]
+            places = (turn, "0", "0", "c" if channels > 1 else "0")
+            index = [p for k, p in enumerate(places) if k not in root.attributes["axes"]]
             writer.line(finish(mean if root.attributes["reduce"] == "mean" else "sum[c]", index))
         else:
             e.need_math("requantise")

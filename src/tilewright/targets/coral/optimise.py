@@ -8,6 +8,8 @@ after:  NHWC throughout; scale and shift in the weights; sums that read the narr
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilewright.targets.coral.evaluate import evaluate
@@ -68,6 +70,29 @@ def remove_dead(program: Program) -> None:
     program.nodes[:] = reversed(kept)
 
 
+def larger_last(program: Program) -> Program:
+    """The same nodes in an order in which operands with less behind them are made first.
+
+    What a large value is made of then stands together, with nothing in between.
+    """
+    definitions = program.definitions()
+    behind: dict[Value, int] = {}  # the largest value that one depends on
+    for node in program.nodes:
+        behind[node.output] = max([node.output.bytes, *(behind.get(v, 0) for v in node.inputs)])
+    made: dict[Node, None] = {}
+    waiting = [definitions[v] for v in reversed(program.outputs) if v in definitions]
+    while waiting:
+        node = waiting[-1]
+        operands = [definitions[v] for v in dict.fromkeys(node.inputs) if v in definitions]
+        missing = [n for n in operands if n not in made]
+        if node in made or not missing:
+            waiting.pop()
+            made.setdefault(node)
+            continue
+        waiting.append(min(missing, key=lambda n: behind[n.output]))
+    return replace(program, nodes=list(made))
+
+
 def squeezed(shape: Shape) -> Shape:
     return tuple(n for n in shape if n != 1)
 
@@ -120,6 +145,8 @@ class _Rewriter:
             self.compose,
             self.sink,
             self.reduce_through,
+            self.rows_through,
+            self.whole_pool,
             self.fold,
             self.narrow_sum,
         )
@@ -161,7 +188,10 @@ class _Rewriter:
         return True
 
     def sink(self, node: Node) -> bool:
-        """elementwise(transpose(x)) -> transpose(elementwise(x)); the same for unit reshapes."""
+        """elementwise(transpose(x)) -> transpose(elementwise(x)); the same for unit reshapes.
+
+        Any reshape sinks where all other operands are reshaped alike or have one element.
+        """
         if not node.elementwise or len(node.output.shape) < 2:
             return False
         shape = node.output.shape
@@ -171,17 +201,26 @@ class _Rewriter:
             for v, access in zip(node.inputs, node.accesses, strict=True)
             if access == full and v.data is None
         ]
-        first = next(
-            (m for m in movers if m is not None and m.kind in ("transpose", "reshape")), None
-        )
-        if first is None or first.inputs[0].data is not None:
+        known = [m for m in movers if m is not None and m.kind in ("transpose", "reshape")]
+        if not known:
+            return False
+        # Of several shapes the one with the most dimensions, which is that of images.
+        first = max(known, key=lambda m: len(m.inputs[0].shape))
+        if first.inputs[0].data is not None:
             return False
         source = first.inputs[0]
         if first.kind == "reshape":
-            if squeezed(source.shape) != squeezed(shape) or not squeezed(shape):
+            if not squeezed(shape):
                 return False
-            where = _matching(shape, source.shape)
-            if where is None:
+            # Others are reshaped to dimensions that are more than before, so that this ends.
+            alike = self.reshaped_alike(node, source.shape)
+            if squeezed(source.shape) == squeezed(shape) and (
+                alike or len(source.shape) > len(shape)
+            ):
+                where = _matching(shape, source.shape)
+            elif alike:
+                where = dict.fromkeys(range(len(shape)))
+            else:
                 return False
         else:
             order = first.attributes["permutation"]
@@ -218,11 +257,26 @@ class _Rewriter:
         self.changed = True
         return True
 
+    def reshaped_alike(self, node: Node, shape: Shape) -> bool:
+        """Whether every operand of more than one element is a reshape of that shape."""
+        full = identity(len(node.output.shape))
+        for value, access in zip(node.inputs, node.accesses, strict=True):
+            mover = self.definitions.get(value)
+            if value.elements == 1:
+                continue
+            if mover is None or mover.kind != "reshape" or access != full:
+                return False
+            if mover.inputs[0].shape != shape:
+                return False
+        return True
+
     def reduce_through(self, node: Node) -> bool:
-        """reduce(transpose(x)) reads x, when what is left keeps its order."""
+        """reduce(transpose(x)) reads x, when what is left keeps its order; so do unit reshapes."""
         if node.kind not in ("reduce", "q_mean"):
             return False
         mover = self.definitions.get(node.inputs[0])
+        if mover is not None and mover.kind == "reshape":
+            return self.reduce_units(node, mover.inputs[0])
         if mover is None or mover.kind != "transpose":
             return False
         order, axes = mover.attributes["permutation"], node.attributes["axes"]
@@ -234,6 +288,66 @@ class _Rewriter:
         node.attributes = {**node.attributes, "axes": tuple(gone)}
         self.changed = True
         return False
+
+    def reduce_units(self, node: Node, source: Value) -> bool:
+        """reduce(reshape(x)) of an image that only lost or gained dimensions of 1 reads x."""
+        x = node.inputs[0]
+        if (
+            len(source.shape) != 4
+            or len(x.shape) == 4
+            or squeezed(source.shape) != squeezed(x.shape)
+        ):
+            return False
+        where = _matching(x.shape, source.shape)
+        gone = {where[k] for k in node.attributes["axes"]} - {None}
+        axes = {k for k, n in enumerate(source.shape) if k in gone or (n == 1 and k in (1, 2))}
+        kept = tuple(n for k, n in enumerate(source.shape) if k not in axes)
+        if not gone or squeezed(kept) != squeezed(node.output.shape):
+            return False
+        made = Value(f"{node.output.name}_r", kept, node.output.dtype)
+        made.scale, made.zero = node.output.scale, node.output.zero
+        attributes = {**node.attributes, "axes": tuple(sorted(axes))}
+        self.keep(Node(node.kind, [source, *node.inputs[1:]], made, attributes, [], node.location))
+        self.uses[made] = 1
+        self.keep(Node("reshape", [made], node.output, {}, [], node.location))
+        self.changed = True
+        return True
+
+    def rows_through(self, node: Node) -> bool:
+        """A function of the last dimension reads what a reshape of the others was made of."""
+        if node.kind not in ("softmax", "layer_norm", "rms_norm"):
+            return False
+        mover = self.definitions.get(node.inputs[0])
+        if mover is None or mover.kind != "reshape" or node.inputs[0] in node.inputs[1:]:
+            return False
+        source = mover.inputs[0]
+        if source.data is not None or source.shape[-1:] != node.output.shape[-1:]:
+            return False
+        made = Value(f"{node.output.name}_r", source.shape, node.output.dtype)
+        inputs = [source, *node.inputs[1:]]
+        self.keep(Node(node.kind, inputs, made, node.attributes, [], node.location))
+        self.uses[made] = 1
+        self.keep(Node("reshape", [made], node.output, {}, [], node.location))
+        self.changed = True
+        return True
+
+    def whole_pool(self, node: Node) -> bool:
+        """A pool whose only window is the image is a reduction, which needs no whole image."""
+        if node.kind != "pool" or any(node.attributes["padding"]):
+            return False
+        x, how = node.inputs[0], node.attributes["reduce"]
+        if tuple(node.attributes["kernel"]) != x.shape[1:3] or node.output.shape[1:3] != (1, 1):
+            return False
+        if x.dtype != node.output.dtype or any(n != 1 for n in node.attributes["dilations"]):
+            return False
+        made = Value(f"{node.output.name}_r", (x.shape[0], x.shape[3]), node.output.dtype)
+        made.scale, made.zero = node.output.scale, node.output.zero
+        attributes = {"reduce": "mean" if how == "avg" else how, "axes": (1, 2)}
+        self.keep(Node("reduce", [x], made, attributes, [], node.location))
+        self.uses[made] = 1
+        self.keep(Node("reshape", [made], node.output, {}, [], node.location))
+        self.changed = True
+        return True
 
     def fold(self, node: Node) -> bool:
         """A constant scale or shift per channel after a convolution goes into its weights."""
@@ -294,7 +408,7 @@ class _Rewriter:
         return False
 
 
-def _matching(shape: Shape, source: Shape) -> dict[int, int | None] | None:
+def _matching(shape: Shape, source: Shape) -> dict[int, int | None]:
     """Where each dimension of `shape` is in `source`, a shape equal but for dimensions of 1."""
     where: dict[int, int | None] = {}
     places = [k for k, n in enumerate(source) if n != 1]

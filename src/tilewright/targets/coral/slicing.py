@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 
 from tilewright.targets.coral.groups import Group, source_of
-from tilewright.targets.coral.program import Access, Node, Program, Value
+from tilewright.targets.coral.program import Access, Node, Program, Shape, Value
 
 ROWS = frozenset(["softmax", "layer_norm", "rms_norm", "cumsum", "sort", "argsort"])
 SEARCHES = frozenset(["argmax", "argmin"])
 IMAGES = frozenset(["conv", "q_conv", "pool"])
 REDUCTIONS = frozenset(["reduce", "q_mean"])
 AT_THEIR_INDEX = frozenset(["iota"])  # elements that are numbers of their place
+BOTH, HEAD, ROW = "both", "head", "row"  # what a part is of, where heads are cut in rows
 
 
 @dataclass(eq=False)
@@ -35,6 +36,8 @@ class Slices:
     groups: list[Group] = field(default_factory=list)  # on one part
     views: dict[Value, Value] = field(default_factory=dict)  # a part -> the stored value it is of
     readers: dict[Value, int] = field(default_factory=dict)  # value of one part -> its last reader
+    parts_of_head: int = 0  # where heads are cut in rows (slicing_rows.py)
+    by: dict[Value, str] = field(default_factory=dict)  # a part -> what it is of, there
     sink: Group | None = None
 
     @property
@@ -58,7 +61,7 @@ def leading(shape: tuple[int, ...]) -> int:
 def find_slices(program: Program, groups: list[Group], first: int, last: int) -> Slices | None:
     """The finest cut of a run of groups, if it can be cut."""
     try:
-        return _Cutter(program, groups, first, last).run()
+        return Cutter(program, groups, first, last).run()
     except Unfit:
         return None
 
@@ -66,11 +69,13 @@ def find_slices(program: Program, groups: list[Group], first: int, last: int) ->
 def coarser(program: Program, groups: list[Group], cut: Slices) -> list[Slices]:
     """The same run in fewer parts, the fewest first."""
     counts = [n for n in range(2, cut.turns) if cut.turns % n == 0]
-    found = (_Cutter(program, groups, cut.first, cut.last, n) for n in counts)
+    found = (Cutter(program, groups, cut.first, cut.last, n) for n in counts)
     return [cutter.run() for cutter in found]
 
 
-class _Cutter:
+class Cutter:
+    """Cuts a run of groups along the first axis with a size."""
+
     def __init__(
         self, program: Program, groups: list[Group], first: int, last: int, turns: int = 0
     ) -> None:
@@ -95,6 +100,10 @@ class _Cutter:
         self.turns = self.region.turns = self.turns or common
         if self.turns < 2 or common % self.turns:
             raise Unfit
+        return self.finish(wanted)
+
+    def finish(self, wanted: list[list[Value]]) -> Slices:
+        """The run on parts; `wanted` are the operands of every node that are cut."""
         rows = iter(wanted)
         for index, group in enumerate(self.groups):
             nodes = [self.on_part(node, next(rows)) for node in group.nodes]
@@ -113,11 +122,13 @@ class _Cutter:
     def part(self, value: Value) -> Value:
         """The value of one part."""
         if value not in self.cut:
-            axis = leading(value.shape)
-            shape = tuple(n // self.turns if k == axis else n for k, n in enumerate(value.shape))
-            name = f"{value.name}_part"
+            shape, name = self.part_shape(value), f"{value.name}_part"
             self.cut[value] = Value(name, shape, value.dtype, None, value.scale, value.zero)
         return self.cut[value]
+
+    def part_shape(self, value: Value) -> Shape:
+        axis = leading(value.shape)
+        return tuple(n // self.turns if k == axis else n for k, n in enumerate(value.shape))
 
     def on_part(self, node: Node, cut: list[Value]) -> Node:
         inputs = [self.part(v) if v in cut else v for v in node.inputs]

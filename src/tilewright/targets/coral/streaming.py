@@ -7,7 +7,8 @@ A region is a run of groups over images. At each step every value in it gets `ra
 consumer that looks ahead by its kernel lags behind by `delay` rows. Only the rows that somebody
 still reads are kept; they move up when new ones come. Rows outside of an image hold its padding.
 No row is computed twice and no sum changes its order, so the bits are those of whole images.
-The images of a batch take turns.
+The images of a batch take turns. Images of one row, such as sound along time, are streamed by
+their columns in the same way: `axis` says which.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from tilewright.targets.coral.program import Access, Node, Program, Value, ident
 
 WINDOWS = frozenset(["conv", "q_conv", "pool"])
 REDUCTIONS = frozenset(["reduce", "q_mean"])
+ALONG_CHANNELS = frozenset(["softmax", "layer_norm", "rms_norm"])
+BY_ROWS, BY_COLUMNS = 1, 2  # the axis that is streamed
+PACES = (32, 16, 8, 4, 2)  # rows that the last group makes in a step, where there is room
 
 
 @dataclass(eq=False)
@@ -33,12 +37,13 @@ class Rows:
     delay: int  # the newest row after step t is (t + 1) * rate - delay - 1
     capacity: int = 0
     order: tuple[int, ...] = (0, 1, 2, 3)  # how the whole value lies, for those from outside
+    axis: int = BY_ROWS
 
     @property
     def image(self) -> tuple[int, int, int]:
-        """Height, width and channels."""
-        _, height, width, channels = (self.value.shape[p] for p in self.order)
-        return height, width, channels
+        """How many rows there are, their pixels, and channels."""
+        shape = [self.value.shape[p] for p in self.order]
+        return shape[self.axis], shape[3 - self.axis], shape[3]
 
     @property
     def row(self) -> int:
@@ -66,6 +71,7 @@ class Region:
     fetched: list[Value]  # images from outside
     kept: list[Value]  # whole images that others read
     turns: int = 1  # images of the batch
+    axis: int = BY_ROWS
     groups: list[Group] = field(default_factory=list)  # on rows
     sink: Group | None = None  # a mean or sum over the image, the last group
     sink_read: tuple[Value, int] | None = None  # the image it sums, and its delay
@@ -80,27 +86,51 @@ class _Unfit(Exception):
     """A run of groups that cannot be streamed."""
 
 
-def find_region(program: Program, groups: list[Group], first: int, last: int) -> Region | None:
-    """The region of a run of groups, if rows can flow through all of them."""
+def find_region(
+    program: Program,
+    groups: list[Group],
+    first: int,
+    last: int,
+    axis: int = BY_ROWS,
+    pace: int = 1,
+) -> Region | None:
+    """The region of a run of groups, if rows can flow through all of them.
+
+    pace: rows that the last group makes in a step.
+    """
     try:
-        return _Finder(program, groups, first, last).run()
+        return _Finder(program, groups, first, last, axis, pace).run()
     except _Unfit:
         return None
 
 
-def _window(group: Group) -> tuple[int, int, int]:
+def faster(program: Program, groups: list[Group], region: Region) -> list[Region]:
+    """The same run with more rows in a step, the most first: fewer moves, longer loops."""
+    longest = max(rows.image[0] // rows.rate for rows in region.rows.values())
+    found = (
+        find_region(program, groups, region.first, region.last, region.axis, pace)
+        for pace in PACES
+        if 4 * pace <= longest
+    )
+    return [other for other in found if other is not None]
+
+
+def _window(group: Group, axis: int) -> tuple[int, int, int]:
     """Rows a group's root reads for one of its rows: extent, stride, and how far above."""
-    root = group.root
+    root, spatial = group.root, axis - 1
     if root.kind not in WINDOWS:
         return 1, 1, 0
     at = root.attributes
-    height = at["kernel"][0] if root.kind == "pool" else root.inputs[1].shape[0]
-    return (height - 1) * at["dilations"][0] + 1, at["strides"][0], at["padding"][0]
+    size = (at["kernel"] if root.kind == "pool" else root.inputs[1].shape)[spatial]
+    return (size - 1) * at["dilations"][spatial] + 1, at["strides"][spatial], at["padding"][spatial]
 
 
 class _Finder:
-    def __init__(self, program: Program, groups: list[Group], first: int, last: int) -> None:
+    def __init__(
+        self, program: Program, groups: list[Group], first: int, last: int, axis: int, pace: int
+    ) -> None:
         self.program = program
+        self.axis, self.pace = axis, pace
         self.definitions = program.definitions()
         self.first, self.last = first, last
         self.groups = groups[first : last + 1]
@@ -121,7 +151,7 @@ class _Finder:
         steps = delay = 0
         turns = self.groups[0].root.output.shape[0]
         for group, read in zip(self.groups, reads, strict=True):
-            extent, stride, above = _window(group)
+            extent, stride, above = _window(group, self.axis)
             rate = rates[group]
             delay = 0
             for value in read:
@@ -133,13 +163,15 @@ class _Finder:
                     rows.capacity, rows.rate, rows.rate - rows.delay + delay * stride + above
                 )
             if group is sink:
-                height = group.root.inputs[0].shape[1]
-                steps = max(steps, -(-(height + delay) // rate))
+                length = group.root.inputs[0].shape[self.axis]
+                steps = max(steps, -(-(length + delay) // rate))
                 break
             for value in group.stored:
-                self.rows[value] = Rows(value, rate, delay, rate)
-                steps = max(steps, -(-(value.shape[1] + delay) // rate))
-        region = Region(self.first, self.last, steps, self.rows, self.fetched, self.kept, turns)
+                self.rows[value] = Rows(value, rate, delay, rate, axis=self.axis)
+                steps = max(steps, -(-(value.shape[self.axis] + delay) // rate))
+        region = Region(
+            self.first, self.last, steps, self.rows, self.fetched, self.kept, turns, self.axis
+        )
         for group, read in zip(self.groups, reads, strict=True):
             if group is sink:
                 region.sink, region.sink_read = group, (group.root.inputs[0], delay)
@@ -154,14 +186,16 @@ class _Finder:
         if root.kind in REDUCTIONS:
             self.check_sum(group)
             return [root.inputs[0]]
-        if len(shape) != 4 or shape[0] != self.groups[0].root.output.shape[0] or shape[1] < 2:
+        if len(shape) != 4 or shape[0] != self.groups[0].root.output.shape[0]:
             raise _Unfit
-        if not (root.elementwise or root.kind in WINDOWS):
+        if shape[self.axis] < 2 or (self.axis == BY_COLUMNS and shape[1] != 1):
             raise _Unfit
         found: list[Value] = []
         if root.kind in WINDOWS:
             self.check_window(root)
             found.append(root.inputs[0])
+        elif not root.elementwise:
+            found += self.same_rows(root)
         for node in group.nodes:
             if not node.elementwise:
                 continue
@@ -170,7 +204,7 @@ class _Finder:
                     continue
                 if value.data is None and access == identity(4):
                     found.append(value)
-                elif 1 in access or (0 in access and shape[0] > 1):
+                elif self.axis in access or (0 in access and shape[0] > 1):
                     raise _Unfit
         for value in found:
             if value not in self.made and value not in self.fetched:
@@ -179,19 +213,38 @@ class _Finder:
                 self.fetched.append(value)
         return list(dict.fromkeys(found))
 
-    def check_sum(self, group: Group) -> None:
-        """A sum or mean over rows and columns, at the end, adds up as rows come."""
-        root = group.root
-        summed = root.kind == "q_mean" or root.attributes["reduce"] in ("sum", "mean")
-        image = root.inputs[0]
-        if group is not self.groups[-1] or not summed or image not in self.made:
+    def same_rows(self, root: Node) -> list[Value]:
+        """Operands of a root that mixes channels only."""
+        at, shape = root.attributes, root.output.shape
+        joined = root.kind == "concat" and at["axis"] == 3
+        if root.kind == "slice":
+            plain = all(at["offsets"][k] == 0 and at["strides"][k] == 1 for k in range(3))
+            joined = plain and root.inputs[0].shape[:3] == shape[:3]
+        images = root.inputs if joined else root.inputs[:1]
+        if not (joined or root.kind in ALONG_CHANNELS):
             raise _Unfit
-        if tuple(root.attributes["axes"]) != (1, 2):
+        if any(v.data is not None for v in images) or len(set(images)) != len(images):
+            raise _Unfit
+        return list(images)
+
+    def check_sum(self, group: Group) -> None:
+        """A sum, mean or extreme over rows and columns, at the end, is collected as rows come."""
+        root = group.root
+        collected = root.kind == "q_mean" or root.attributes["reduce"] != "prod"
+        image, axes = root.inputs[0], root.attributes["axes"]
+        if group is not self.groups[-1] or not collected or image not in self.made:
+            raise _Unfit
+        if len(image.shape) != 4 or not set(axes) <= {1, 2} or root.output.dtype == "i64":
+            raise _Unfit
+        if any(image.shape[k] > 1 and k not in axes for k in (1, 2)) or list(axes) != sorted(axes):
             raise _Unfit
 
     def check_window(self, root: Node) -> None:
         at = root.attributes
-        if root.kind == "pool" and (at["padding"][0] or at["padding"][2]):
+        order = at.get("order", (0, 1, 2, 3))
+        if self.axis == BY_COLUMNS and root.inputs[0].shape[order[1]] != 1:
+            raise _Unfit
+        if root.kind == "pool" and (at["padding"][self.axis - 1] or at["padding"][self.axis + 1]):
             raise _Unfit  # padding is no number there
         if root.kind == "conv" and root.output.dtype == "f32":
             weights = root.inputs[1].data
@@ -207,11 +260,11 @@ class _Finder:
         for group, read in zip(reversed(self.groups), reversed(reads), strict=True):
             known = {wanted[v] for v in group.stored if v in wanted}
             if group is self.groups[-1]:
-                known = known or {1}
+                known = known or {self.pace}
             if len(known) != 1:
                 raise _Unfit
             rates[group] = known.pop()
-            stride = _window(group)[1]
+            stride = _window(group, self.axis)[1]
             for value in read:
                 if wanted.setdefault(value, rates[group] * stride) != rates[group] * stride:
                     raise _Unfit
@@ -223,7 +276,8 @@ class _Finder:
                 if value is group.root.inputs[0]:
                     order = group.root.attributes.get("order", order)
                 if value in self.fetched and value not in self.rows:
-                    self.rows[value] = Rows(value, wanted[value], 0, wanted[value], order)
+                    rate = wanted[value]
+                    self.rows[value] = Rows(value, rate, 0, rate, order, self.axis)
                 elif value in self.fetched and self.rows[value].order != order:
                     raise _Unfit
         return rates
@@ -232,7 +286,7 @@ class _Finder:
 def _on_rows(region: Region, group: Group, images: set[Value]) -> Group:
     """The same group on a few rows: its images are parts of the rows that are kept."""
     root = group.root
-    extent, stride, above = _window(group)
+    extent, stride, above = _window(group, region.axis)
     made = region.rows[group.stored[0]] if group.stored else None
     assert made is not None
     needed = (made.rate - 1) * stride + extent
@@ -240,9 +294,10 @@ def _on_rows(region: Region, group: Group, images: set[Value]) -> Group:
 
     def view(value: Value, reads: int, start: int) -> Value:
         rows = region.rows[value]
-        _, width, channels = rows.image
+        _, across, channels = rows.image
         name = f"{value.name}_rows"
-        part = Value(name, (1, reads, width, channels), value.dtype, None, value.scale, value.zero)
+        shape = (1, reads, across, channels) if region.axis == BY_ROWS else (1, 1, reads, channels)
+        part = Value(name, shape, value.dtype, None, value.scale, value.zero)
         region.views[part] = (value, start)
         return part
 
@@ -264,7 +319,7 @@ def _on_rows(region: Region, group: Group, images: set[Value]) -> Group:
             else:
                 inputs.append(value)
         old = node.output
-        shape = (1, made.rate, *old.shape[2:])
+        shape = (1, *(made.rate if k == region.axis else old.shape[k] for k in (1, 2, 3)))
         if old in group.stored:
             output = view(old, made.rate, region.rows[old].capacity - made.rate)
         else:
@@ -272,8 +327,8 @@ def _on_rows(region: Region, group: Group, images: set[Value]) -> Group:
         replaced[old] = output
         attributes: dict[str, Any] = {k: v for k, v in node.attributes.items() if k != "order"}
         if "padding" in attributes:
-            _, left, _, right = attributes["padding"]
-            attributes["padding"] = (0, left, 0, right)
+            sides = enumerate(attributes["padding"])  # top, left, bottom, right
+            attributes["padding"] = tuple(0 if k % 2 == region.axis - 1 else n for k, n in sides)
         accesses: list[Access] = list(node.accesses)
         nodes.append(Node(node.kind, inputs, output, attributes, accesses, node.location))
     return Group(nodes[0], nodes, [replaced[v] for v in group.stored])

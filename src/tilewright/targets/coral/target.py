@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tilewright.model.prepare import Machine, Prepared, prepare
 from tilewright.targets.artifact import DevicePart, HostPart, Port
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.coral.artifact import CoralArtifact, Entry, read_artifact
+from tilewright.targets.coral.budget import check_ports
 from tilewright.targets.coral.compile import CoralModel, CoralOptions, compile_model
 from tilewright.targets.coral.describe import describe
 from tilewright.targets.coral.device import ReferenceDevice
@@ -66,6 +68,16 @@ class CoralTarget:
     def formats(self, call: Operation) -> Formats:
         """As the model has them; quantisation to int8 is Coral's own and asked for."""
         return Formats(tuple(None for _ in call.operands))
+
+    def check_sizes(self, model: Imported, quantize: str | None) -> None:
+        """Refuse inputs and outputs that no arrangement could place, before any work."""
+        floats = "i8" if quantize == "int8" else "f32"
+        ports = []
+        for spec in (*model.inputs, *model.outputs):
+            dtype = floats if spec.dtype == "f32" else spec.dtype
+            size = DTYPES[dtype].itemsize if dtype in DTYPES else 1
+            ports.append((str(spec), prod(spec.shape) * size))
+        check_ports(ports, self.machine, Location(model.source))
 
     def read(self, members: Mapping[str, np.ndarray], place: Location) -> CoralArtifact:
         return read_artifact(members, place)

@@ -49,8 +49,13 @@ def tensors_of(made: CoralModel, entry: str) -> tuple[Tensor, ...]:
     tensors = []
     for stem, values in (("input", made.program.inputs), ("output", made.program.outputs)):
         for index, value in enumerate(values):
-            address = symbols[f"{stem}_{index}"].address - base
-            tensors.append(_tensor(f"{entry}.{stem}_{index}", space, address, value, stem, 0, last))
+            address, name = symbols[f"{stem}_{index}"].address, f"{entry}.{stem}_{index}"
+            if address >= made.machine.far:
+                outer = made.machine.external[0]
+                where, address = outer.name.lower(), address - outer.base
+            else:
+                where, address = space, address - base
+            tensors.append(_tensor(name, where, address, value, stem, 0, last))
     arena = next((s.address for s in made.elf.sections if s.name == ".arena"), base) - base
     values = {name: value for value, name in made.storage.names.items()}
     for buffer in made.storage.buffers():

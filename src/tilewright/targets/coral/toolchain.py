@@ -110,10 +110,11 @@ def linker_script(machine: CoralMachine, constants_in_code: bool = False) -> str
     return SCRIPT.format(
         external=""
         if outer is None
-        else f"\n         {outer.name} (r) : ORIGIN = {outer.base:#010x}, LENGTH = {outer.size}",
+        else f"\n         {outer.name} (rw) : ORIGIN = {outer.base:#010x}, LENGTH = {outer.size}",
         far=""
         if outer is None
-        else f"  .extmem : ALIGN(16) {{ *(.extmem .extmem.*) }}                    > {outer.name}\n",
+        else f"  .extmem : ALIGN(16) {{ *(.extmem .extmem.*) }}                    > {outer.name}\n"
+        f"  .extio (NOLOAD) : ALIGN(16) {{ *(.extio) }}                       > {outer.name}\n",
         code_base=machine.code.base,
         code_size=machine.code.size,
         data_base=machine.data.base,

@@ -74,7 +74,7 @@ def readers_behind_the_loop_not_asked_for(choose: random.Random) -> dict[str, An
 
 @kind("fold")
 def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    every = [w for repeat in folded.layer_loops for w in repeat.weights.values()]
+    every = [w for repeat in folded.layer_loops for w in repeat.own.values()]
     weights = _pick(choose, every)
     if weights is None:
         return None
@@ -98,9 +98,9 @@ def _replace_operand(folded: Folded, call: Call, parameter: str, new: Tensor) ->
     old = call.operands[parameter]
     call.operands = {**call.operands, parameter: new}
     for repeat in folded.layer_loops:
-        if old in repeat.weights and call in folded.calls[repeat.first : repeat.end]:
-            every = repeat.weights.pop(old)
-            repeat.weights[new] = [new, *every[1:]]
+        if old in repeat.own and call in folded.calls[repeat.first : repeat.end]:
+            every = repeat.own.pop(old)
+            repeat.own[new] = [new, *every[1:]]
 
 
 @kind("fold")
@@ -123,7 +123,7 @@ def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chos
     found = []
     for index, call in enumerate(folded.calls):
         before = {t for c in folded.calls[:index] for t in c.tensors.values()}
-        turning = {t for repeat in folded.layer_loops for t in repeat.weights}
+        turning = {t for repeat in folded.layer_loops for t in repeat.own}
         for parameter, tensor in call.operands.items():
             for other in sorted(before - {tensor} - turning, key=lambda t: t.name):
                 same = other.layout == tensor.layout and tensor not in turning
@@ -144,7 +144,7 @@ def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Cho
         return None
     repeat.count -= 1
     repeat.names = repeat.names[:-1]
-    repeat.weights = {t: every[:-1] for t, every in repeat.weights.items()}
+    repeat.own = {t: every[:-1] for t, every in repeat.weights.items()}
     return f"the last of {repeat.count + 1} rounds"
 
 

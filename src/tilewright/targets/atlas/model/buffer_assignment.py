@@ -192,7 +192,7 @@ def _place_dram(
         places.dram[tensor] = at
         return at + -(-tensor.layout.bytes // PAGE) * PAGE
 
-    turning = {t for repeat in layer_loops for t in repeat.weights}
+    turning = {t for repeat in layer_loops for t in repeat.own}
     fixed = dict.fromkeys(
         t
         for call in calls
@@ -203,7 +203,7 @@ def _place_dram(
         end = put(tensor, end)
     for number, repeat in enumerate(layer_loops):
         start = end
-        for tensor in repeat.weights:
+        for tensor in repeat.own:
             end = put(tensor, end)
         # Rounds count by their distance, so those without weights have one too.
         places.stride[number] = (end - start) or PAGE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -121,6 +123,23 @@ def test_tensors_that_live_together_have_places_apart() -> None:
         for low, high, stay in spans:
             if stay.first <= call <= stay.until:
                 assert high <= area.start or area.end <= low
+
+
+def test_a_model_too_large_for_dram_says_what_would_fit() -> None:
+    calls, last = layers(8)
+    last.kind = "output"
+    folded = fold_layers([calls], [last])
+    room = replace(V1, dram_bytes=6 * 4096)  # a page per round of weights, and one per activation
+    with pytest.raises(TilewrightError, match="too many") as caught:
+        place(folded.calls, folded.layer_loops, room, fuse=False)
+    (loop,) = folded.layer_loops
+    found = re.search(r"would fit with (\d+) of the 8 rounds", str(caught.value))
+    assert found is not None
+    fitting = replace(loop, count=int(found[1]))
+    assert place(folded.calls, [fitting], room, fuse=False).dram_end <= room.dram_bytes
+    with pytest.raises(TilewrightError):
+        more = replace(loop, count=fitting.count + 1)
+        place(folded.calls, [more], room, fuse=False)
 
 
 # --- layer folding ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
     python benchmarks/networks.py --small               a small SmolVLA, in a minute
     python benchmarks/networks.py                       SmolVLA with one camera and with three
+    python benchmarks/networks.py --only "3 cameras"    networks whose names have this in them
     python benchmarks/networks.py --write               also benchmarks/results/networks.md
 
 Every network runs in a process of its own, so that memory is its own; needs torch.
@@ -64,11 +65,15 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--small", action="store_true", help="a small network of the same form")
+    parser.add_argument("--only", default="", help="a part of the names of networks")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/networks.md")
     given = parser.parse_args()
     rows: list[tuple[str, ...]] = [HEADS, tuple("---" for _ in HEADS)]
     exact = True
-    for name, options in (SMALL if given.small else CASES).items():
+    cases = {name: o for name, o in (SMALL if given.small else CASES).items() if given.only in name}
+    if not cases:
+        parser.error(f"no network has {given.only!r} in its name")
+    for name, options in cases.items():
         with tempfile.TemporaryDirectory() as folder:
             found = measure(options, folder)
         exact = exact and bool(found.get("verified"))

@@ -79,7 +79,12 @@ def compile_policy(
         state[f"keys_{number}"] = [f"prefix.output_0_{number}", f"denoise.keys_{number}"]
         state[f"values_{number}"] = [f"prefix.output_1_{number}", f"denoise.values_{number}"]
     entries = {"vision": model.vision, "prefix": model.prefix, "denoise": model.denoise}
-    return tw.compile(entries, examples, target, state=state, keep=keep)
+    return tw.compile(entries, examples, target, state=state, keep=keep, progress=told)
+
+
+def told(phase: str, detail: str) -> None:
+    """What is being done, with the processor time so far; a large network takes minutes."""
+    print(f"{time.process_time():8.1f} s  {phase}  {detail}", file=sys.stderr, flush=True)
 
 
 def act(
@@ -158,6 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     bundle = given.out / "smolvla.twb"
     program.save(bundle)
     compiled = time.process_time() - began
+    told("run", "")
     began = time.process_time()
     actions, cycles = act(program, model, example, given.steps)
     ran = time.process_time() - began
@@ -181,10 +187,15 @@ def main(arguments: list[str] | None = None) -> int:
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "bundle_bytes": bundle.stat().st_size,
     }
+    (given.out / "figures.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     verified = True
     if not given.no_verify:
+        told("verify", "")
+        began = time.process_time()
         found = program.verify(originals={})
         verified = figures["verified"] = found.ok
+        figures["verify_seconds"] = time.process_time() - began
+        told("verified" if found.ok else "not verified", "")
     if given.report:
         program.report(given.out)
     if given.json:

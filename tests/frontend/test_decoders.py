@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from tilewright.cli import app
 from tilewright.frontend.decoder import decoder, head
 from tilewright.frontend.decoder_config import DecoderConfig
 from tilewright.frontend.decoder_folder import read_decoder
@@ -93,3 +96,41 @@ def test_logits_are_those_of_transformers(
     with torch.no_grad():
         wanted = theirs(torch.tensor([tokens])).logits[0, -1].numpy()
     np.testing.assert_allclose(logits(config, weights, tokens), wanted, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.filterwarnings("ignore")  # of importing transformers
+def test_text_goes_in_and_comes_out(tmp_path: Path) -> None:
+    """A folder as transformers writes it, with a tokenizer: compiled, and asked in words."""
+    tokenizers = pytest.importorskip("tokenizers")
+    sizes = SIZES | {"vocab_size": 280, "num_hidden_layers": 1, "num_attention_heads": 2}
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).save_pretrained(tmp_path)
+    words = tokenizers.Tokenizer(tokenizers.models.BPE())
+    words.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=280, initial_alphabet=alphabet)
+    words.train_from_iterator(["a größer tile of a größer matrix"], trainer)
+    words.save(str(tmp_path / "tokenizer.json"))
+
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, list(arguments))
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    bundle = str(tmp_path / "model.twb")
+    run("compile", str(tmp_path), "-o", bundle, "--prompt", "6", "--slots", "24")
+    prompt = "a größer tile"
+    asked = ["--count", "8", "--temperature", "5", "--seed", "3", "--json"]
+    text = ["--tokenizer", str(tmp_path), "--prompt", prompt]
+    found = json.loads(run("generate", bundle, *text, *asked))
+    ids = words.encode(prompt).ids
+    assert found["prompt"] == ids
+    named = ["--prompt-ids", ",".join(map(str, ids))]
+    drawn = [row["token"] for row in json.loads(run("generate", bundle, *named, *asked))["tokens"]]
+    assert [row["token"] for row in found["tokens"]] == drawn and len(set(drawn)) > 1
+    assert found["text"] == words.decode(drawn)
+    assert found["text"].startswith("".join(row["text"] for row in found["tokens"]))
+    shown = run(
+        "generate", bundle, "--tokenizer", str(tmp_path), "--prompt", prompt, "--count", "2"
+    )
+    assert "2 tokens on atlas-v1" in shown

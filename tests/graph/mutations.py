@@ -69,13 +69,34 @@ def a_fold_that_should_not_be(choose: random.Random) -> dict[str, Any]:
 def readers_behind_the_loop_not_asked_for(choose: random.Random) -> dict[str, Any]:
     """A loop keeps only its last results, whoever reads others."""
     known = layer_loops._wiring
-    return {"_wiring": lambda calls, repetition, live: known(calls, repetition, set())}
+
+    def asks_nobody(calls: Any, repetition: Any, around: Any) -> Any:
+        return known(calls, repetition, replace(around, outputs=set(), later=set()))
+
+    return {"_wiring": asks_nobody}
+
+
+@kind("rule")
+def inputs_of_rounds_that_others_read(choose: random.Random) -> dict[str, Any]:
+    """Inputs move beside the weights of a round, whoever else reads them."""
+    return {"_inputs_are_own": lambda *_: True}
+
+
+@kind("fold")
+def a_port_of_another_round(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    own = [every for r in folded.layer_loops for every in r.own.values()]
+    every = _pick(choose, [ts for ts in own if all(t in folded.turns for t in ts)])
+    if every is None:
+        return None
+    a, b = choose.sample(every, 2)
+    folded.turns[a], folded.turns[b] = folded.turns[b], folded.turns[a]
+    return f"{a.name} and {b.name}"
 
 
 @kind("fold")
 def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    every = [w for repeat in folded.layer_loops for w in repeat.weights.values()]
-    weights = _pick(choose, every)
+    every = [w for repeat in folded.layer_loops for w in repeat.own.values()]
+    weights = _pick(choose, [tensors for tensors in every if tensors[0].content is not None])
     if weights is None:
         return None
     a, b = choose.sample(range(len(weights)), 2)
@@ -98,9 +119,9 @@ def _replace_operand(folded: Folded, call: Call, parameter: str, new: Tensor) ->
     old = call.operands[parameter]
     call.operands = {**call.operands, parameter: new}
     for repeat in folded.layer_loops:
-        if old in repeat.weights and call in folded.calls[repeat.first : repeat.end]:
-            every = repeat.weights.pop(old)
-            repeat.weights[new] = [new, *every[1:]]
+        if old in repeat.own and call in folded.calls[repeat.first : repeat.end]:
+            every = repeat.own.pop(old)
+            repeat.own[new] = [new, *every[1:]]
 
 
 @kind("fold")
@@ -123,7 +144,7 @@ def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chos
     found = []
     for index, call in enumerate(folded.calls):
         before = {t for c in folded.calls[:index] for t in c.tensors.values()}
-        turning = {t for repeat in folded.layer_loops for t in repeat.weights}
+        turning = {t for repeat in folded.layer_loops for t in repeat.own}
         for parameter, tensor in call.operands.items():
             for other in sorted(before - {tensor} - turning, key=lambda t: t.name):
                 same = other.layout == tensor.layout and tensor not in turning
@@ -144,7 +165,7 @@ def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Cho
         return None
     repeat.count -= 1
     repeat.names = repeat.names[:-1]
-    repeat.weights = {t: every[:-1] for t, every in repeat.weights.items()}
+    repeat.own = {t: every[:-1] for t, every in repeat.own.items()}
     return f"the last of {repeat.count + 1} rounds"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tower_models import FOLDING, MODELS, built
+from tower_models import FOLDING, MODELS, built, inputs_and_outputs_of_every_layer
 
 from hand_made import AtlasModel
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
+from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
@@ -33,3 +36,22 @@ def test_folded_layers_compute_the_same(make):
         # Rounds share their scales, so they may be a little less exact.
         assert here.accuracy.relative < 1.5 * there.accuracy.relative + 0.02, here
         assert here.accuracy.cosine > 0.98
+
+
+def test_ports_of_rounds_are_checked_and_kept(tmp_path):
+    """Layers with inputs and outputs of their own are one loop; which port is whose is known."""
+    model = compiled(built(inputs_and_outputs_of_every_layer))
+    turns = {name: port.iteration for name, port in model.ports.items()}
+    # A round is two layers: a sum cannot be written over what it is computed from.
+    assert [turns[f"{kind}{k}"] for kind in ("given", "kept") for k in range(4)] == [0, 0, 1, 1] * 2
+    save(model, tmp_path / "model.twb")
+    assert load(tmp_path / "model.twb").ports == model.ports
+    ports = dict(model.ports)
+    for one, other in (("given1", "given2"), ("kept0", "kept3")):
+        model.ports = ports | {
+            one: replace(ports[one], iteration=turns[other]),
+            other: replace(ports[other], iteration=turns[one]),
+        }
+        assert [f.code for f in check(model)] == ["TW3117"]
+    model.ports = ports | {"kept1": replace(ports["kept1"], iteration=2)}
+    assert "iteration 2" in check(model)[0].message

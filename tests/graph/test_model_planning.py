@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -123,6 +125,23 @@ def test_tensors_that_live_together_have_places_apart() -> None:
                 assert high <= area.start or area.end <= low
 
 
+def test_a_model_too_large_for_dram_says_what_would_fit() -> None:
+    calls, last = layers(8)
+    last.kind = "output"
+    folded = fold_layers([calls], [last])
+    room = replace(V1, dram_bytes=6 * 4096)  # a page per round of weights, and one per activation
+    with pytest.raises(TilewrightError, match="too many") as caught:
+        place(folded.calls, folded.layer_loops, room, fuse=False)
+    (loop,) = folded.layer_loops
+    found = re.search(r"would fit with (\d+) of the 8 rounds", str(caught.value))
+    assert found is not None
+    fitting = replace(loop, count=int(found[1]))
+    assert place(folded.calls, [fitting], room, fuse=False).dram_end <= room.dram_bytes
+    with pytest.raises(TilewrightError):
+        more = replace(loop, count=fitting.count + 1)
+        place(folded.calls, [more], room, fuse=False)
+
+
 # --- layer folding ----------------------------------------------------------------------------
 
 
@@ -144,7 +163,7 @@ def test_identical_layers_become_one_with_stacked_weights() -> None:
     folded = fold_layers([calls], [last])
     (loop,) = folded.layer_loops
     assert loop.count == 3 and loop.end - loop.first == 2
-    (stacked,) = loop.weights.values()
+    (stacked,) = loop.own.values()
     assert [t.name for t in stacked] == [w.name for w in weights]
     product, follows = folded.calls[loop.first : loop.end]
     assert product.operands["a"] is follows.output  # what an iteration leaves to the next
@@ -166,6 +185,40 @@ def test_a_result_that_is_read_later_is_no_variable_of_the_loop() -> None:
     folded = fold_layers([calls], [calls[-1].output])
     # The first layer's result has to survive, so it is not part of a loop that overwrites it.
     assert all(loop.count < 3 for loop in folded.layer_loops)
+
+
+def with_ports(count: int) -> tuple[list[Call], list[Tensor]]:
+    """Layers that read an input of their own and have a result that leaves the model."""
+    at, calls, outputs = tensor("x", "input"), [], []
+    for k in range(count):
+        given, kept, out = tensor(f"i{k}", "input"), tensor(f"k{k}", "output"), tensor(f"h{k}")
+        calls.append(Call(f"layer{k}.keep", "pointwise", {"x": at, "z": given}, kept))
+        calls.append(Call(f"layer{k}.next", "linear", {"a": kept}, out))
+        outputs.append(kept)
+        at = out
+    return calls, [*outputs, at]
+
+
+def test_inputs_and_outputs_of_layers_are_those_of_rounds() -> None:
+    calls, outputs = with_ports(3)
+    folded = fold_layers([calls], outputs)
+    (loop,) = folded.layer_loops
+    assert loop.count == 3
+    assert {t.name: [o.name for o in every] for t, every in loop.own.items()} == {
+        "i0": ["i0", "i1", "i2"],
+        "k0": ["k0", "k1", "k2"],
+    }
+    assert {t.name: turn for t, turn in folded.turns.items()} == {
+        "i0": 0, "i1": 1, "i2": 2, "k0": 0, "k1": 1, "k2": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", ["i1", "k1"])
+def test_what_somebody_else_reads_does_not_belong_to_a_round(reader: str) -> None:
+    calls, outputs = with_ports(3)
+    read = next(t for call in calls for t in call.tensors.values() if t.name == reader)
+    calls.append(pointwise(read, tensor("more", "output")))
+    assert not fold_layers([calls], [*outputs, calls[-1].output]).turns
 
 
 # --- linking ----------------------------------------------------------------------------------
@@ -209,7 +262,7 @@ def test_a_segment_ends_where_instruction_memory_does() -> None:
 
 def test_a_layer_loop_is_a_loop_or_segments_in_turn() -> None:
     made = [code(10), code(20)]
-    loop = LayerLoop(3, 0, 2, weights={tensor("w", "weight"): []})
+    loop = LayerLoop(3, 0, 2, own={tensor("w", "weight"): []})
     inside = linked(made, [loop], 32768)
     assert inside.order == [0]
     assert any(row.opcode.is_transfer for row in inside.segments[0])

@@ -11,6 +11,9 @@ KINDS = {kind.name: kind for kind in mutations.KINDS}
 SAMPLE = [
     ("a fold that should not be", tower_models.read_after_the_loop),
     ("readers behind the loop not asked for", tower_models.two_carried),
+    ("readers behind the loop not asked for", tower_models.some_layers_have_outputs),
+    ("inputs of rounds that others read", tower_models.an_input_of_two_layers),
+    ("a port of another round", tower_models.inputs_and_outputs_of_every_layer),
     ("weights of another round", tower_models.towers_after_each_other),
     ("a number in the code halved", tower_models.two_heads),
     ("a scale halved", tower_models.two_heads),
@@ -45,6 +48,7 @@ def test_mistakes_have_effects():
         ("a fold that should not be", tower_models.read_after_the_loop),
         ("a round left out", tower_models.two_heads),
         ("a scale halved", tower_models.two_heads),
+        ("a port of another round", tower_models.inputs_and_outputs_of_every_layer),
     ]
     for name, make in certain:
         assert trial(make, KINDS[name], 0).verdict == "found"

@@ -17,6 +17,7 @@ from tilewright.model.capture import capture
 from tilewright.model.simplify import simplify
 from tilewright.program import Program
 from tilewright.reference.executor import Executor
+from tilewright.targets.artifact import DevicePart, HostPart
 from tilewright.targets.atlas.model.lowering import Lowering
 from tilewright.targets.atlas.model.partition import DeviceWork, partition
 from tilewright.targets.atlas.profile import load_profile
@@ -221,3 +222,34 @@ def test_angles_of_inputs_stay_in_float32():
     at = np.array([[0], [1], [250], [999], [4000], [65000]], np.float32)
     (y, _) = Executor(imported.module, imported.weights).run([at])
     close(program(at)[0], y)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_new_keys_behind_old_ones_are_rotated_on_the_device(groups):
+    """Also with one head of keys, where turning heads to the front moves nothing."""
+    net = ModelBuilder("cached")
+    x = net.input("x", (1, 40, 128))
+    old = [net.input(name, (1, 64, groups, 64)) for name in ("keys", "values")]
+    tables = net.rotary_tables(40, 64)
+    q, k, v = (
+        net.heads(net.linear(x, count * 64, name), count)
+        for name, count in (("q", 2), ("k", groups), ("v", groups))
+    )
+    k = net.concat((old[0], net.rope(k, tables)), 1)
+    v = net.concat((old[1], v), 1)
+    net.output("y", net.linear(net.attention(net.rope(q, tables), k, v), 128, "o"))
+    model = net.build()
+    program = compile(model)
+    assert not any("rope" in reason for part in program.model.parts for reason in reasons_of(part))
+    assert len([p for p in program.model.parts if isinstance(p, DevicePart)]) == 1
+    given = [
+        normal(1, 40, 128),
+        normal(1, 64, groups, 64, seed=1),
+        normal(1, 64, groups, 64, seed=2),
+    ]
+    close(program(*given), Executor(model.module, model.weights).run(given, "main")[0], 0.99)
+    assert program.verify().ok
+
+
+def reasons_of(part: HostPart | DevicePart) -> tuple[str, ...]:
+    return part.reasons if isinstance(part, HostPart) else ()

@@ -208,15 +208,66 @@ def attention_layers(net: ModelBuilder) -> None:
     net.output("y", y)
 
 
+def inputs_and_outputs_of_every_layer(net: ModelBuilder) -> None:
+    """A layer has an input and an output of its own, which is read in the layer as well."""
+    y = _input(net)
+    given = [net.input(f"given{number}", (33, WIDTH)) for number in range(4)]
+    for number, other in enumerate(given):
+        with net.layer(f"layers.{number}"):
+            kept = net.linear(net.layer_norm(y, "norm"), WIDTH, "kept")
+            net.output(f"kept{number}", kept)
+            y = y + net.linear(net.silu(kept + other), WIDTH, "linear")
+    net.output("y", y)
+
+
+def kinds_of_layers_in_turn(net: ModelBuilder) -> None:
+    """Two kinds of layers; of the second the outputs are asked for at the end."""
+    y, left = _input(net), []
+    for number in range(6):
+        other = net.input(f"given{number}", (33, WIDTH))
+        with net.layer(f"layers.{number}"):
+            n = net.layer_norm(y, "norm")
+            if number % 2:
+                left.append(net.linear(net.relu(net.linear(n, WIDTH, "a")), WIDTH, "b"))
+                y = y + net.linear(n + other, WIDTH, "linear")
+            else:
+                y = y + net.silu(net.linear(net.relu(n * other), WIDTH, "linear"))
+    net.output("y", y)
+    for number, value in enumerate(left):
+        net.output(f"left{number}", value)
+
+
+def an_input_of_two_layers(net: ModelBuilder) -> None:
+    """Inputs of layers, of which one is read by the next layer as well and one at the end."""
+    y = _input(net)
+    given = [net.input(f"given{number}", (33, WIDTH)) for number in range(4)]
+    for number, other in enumerate((given[0], given[0], given[1], given[2], given[3])):
+        with net.layer(f"layers.{number}"):
+            y = net.silu(net.linear(y, WIDTH, "linear") + other)
+    net.output("y", y + given[3])
+
+
+def some_layers_have_outputs(net: ModelBuilder) -> None:
+    """Results of the first and the third layer leave the model, one of them on its way."""
+    y = _input(net)
+    for number in range(5):
+        with net.layer(f"layers.{number}"):
+            y = net.silu(net.linear(y, WIDTH, "linear"))
+            if number in (0, 2):
+                net.output(f"kept{number}", y)
+    net.output("y", y)
+
+
 MODELS: list[Callable[[ModelBuilder], None]] = [
     read_after_the_loop, two_heads, start_is_an_output, result_and_more_work, returned_unchanged,
     read_in_every_round, two_carried, a_view_is_read, the_host_reads_it, a_later_part_reads_it,
     towers_after_each_other, images, images_kept, without_weights,
-    first_result_read_in_every_round, the_host_mixes, lookups, a_batch_of_products,
+    first_result_read_in_every_round, inputs_and_outputs_of_every_layer, kinds_of_layers_in_turn,
+    an_input_of_two_layers, some_layers_have_outputs, the_host_mixes, lookups, a_batch_of_products,
     attention_layers,
 ]  # fmt: skip
 
-FOLDING = 15  # the first of them have layers that fold
+FOLDING = 19  # the first of them have layers that fold
 
 # Those of which the host does a part.
 HOSTED = [the_host_reads_it, a_later_part_reads_it, the_host_mixes, lookups, images, images_kept]

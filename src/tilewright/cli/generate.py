@@ -99,10 +99,12 @@ def command(
         )
     model = LanguageModel(program, machine)
     found: list[dict[str, Any]] = []
+    told = ""  # of the text so far
     for one in model.stream(tokens, count, Sampling(temperature, top_k, top_p, seed), stop):
-        text = words.decode([one.token]) if words is not None else ""
         found.append({"token": one.token, "position": one.position, "cycles": one.cycles})
+        text = ""
         if words is not None:
+            text, told = _more_text(words, [row["token"] for row in found], told)
             found[-1]["text"] = text
         if not as_json:
             shown = f"  {text!r}" if words is not None else ""
@@ -137,6 +139,18 @@ def _numbers(text: str) -> list[int]:
             "TW3166", f"{text!r} are no tokens", hint="write numbers, such as --prompt-ids 1,2,3"
         )
     return [int(part) for part in parts]
+
+
+def _more_text(words: Any, tokens: list[int], told: str) -> tuple[str, str]:
+    """What the last token adds to a text, and all that is told then.
+
+    Tokens are decoded together: one alone may lack the space before it, or be a part of a character.
+    Such a part is told with the token that completes it.
+    """
+    whole = words.decode(tokens)
+    if whole.endswith("\N{REPLACEMENT CHARACTER}") or not whole.startswith(told):
+        return "", told
+    return whole[len(told) :], whole
 
 
 def read_tokenizer(path: str) -> Any:

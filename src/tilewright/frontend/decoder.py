@@ -69,7 +69,7 @@ class _Net(ModelBuilder):
         return self._named(name)
 
     def drawn(self, name: str, shape: Shape, gain: float, around: float = 0.0) -> Value:
-        array = tensor(self.given, name, tuple(shape)).astype(np.float32)
+        array = tensor(self.given, name, tuple(shape)).astype(np.float32, copy=False)
         if around == 1.0:
             array = array + np.float32(self.config.norm_offset)
         return self.weight(name, array)

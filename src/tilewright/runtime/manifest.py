@@ -30,6 +30,7 @@ def manifest_of(model: CompiledModel[Any]) -> dict[str, Any]:
             "target": {"family": model.artifact.family, "name": model.artifact.target},
             "ports": {
                 name: {"shape": p.shape, "dtype": p.dtype, "tensor": p.tensor}
+                | ({} if p.iteration is None else {"iteration": p.iteration})
                 for name, p in model.ports.items()
             },
             "inputs": model.inputs,
@@ -153,7 +154,8 @@ def _read_port(table: Table, name: str) -> Port:
     tensor = table.take("tensor")
     if tensor is not None and not isinstance(tensor, str):
         raise table.bad(f"has tensor {shown(tensor)}, must be a name or null")
-    port = Port(name, table.shape(), table.text("dtype", 32), tensor)
+    iteration = table.integer("iteration") if "iteration" in table.values else None
+    port = Port(name, table.shape(), table.text("dtype", 32), tensor, iteration)
     table.done()
     return port
 

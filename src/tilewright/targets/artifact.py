@@ -33,6 +33,8 @@ class Port:
     shape: tuple[int, ...]
     dtype: str  # as MLIR spells it: f32, bf16, i64, i1
     tensor: str | None = None  # of the artifact, when the device reads or writes it
+    # Which one, of a tensor that every iteration of a layer loop has for itself; None: all of them.
+    iteration: int | None = None
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,13 @@ def _ports(model: CompiledModel[Any]) -> Iterator[Finding]:
             yield _bad(f"the port {name} has type {port.dtype!r} or another name than its key")
         if port.tensor is not None and port.tensor not in tensors:
             yield _bad(f"the port {name} lies in region {port.tensor!r}, which does not exist")
+        elif port.iteration is not None:
+            count = 0 if port.tensor is None else tensors[port.tensor].count
+            if not 0 <= port.iteration < count:
+                yield _bad(
+                    f"the port {name} is for iteration {port.iteration} of {port.tensor}, which "
+                    f"has {count}"
+                )
     for names, noun in ((model.inputs, "input"), (model.outputs, "output")):
         for name in names:
             if name not in model.ports:

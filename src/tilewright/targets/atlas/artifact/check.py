@@ -154,12 +154,12 @@ def _ports(model: AtlasArtifact, ports: Mapping[str, Port]) -> Iterator[Finding]
         if port.tensor is None:
             continue
         region = model.regions[port.tensor]
-        if math.prod(port.shape) != region.count * math.prod(region.layout.given):
+        count = region.count if port.iteration is None else 1
+        if math.prod(port.shape) != count * math.prod(region.layout.given):
             yield _bad(
                 "TW3115",
                 f"the port {name} has shape {_sizes(port.shape)}, its region "
-                f"{_sizes(region.layout.given)}"
-                + (f" x {region.count}" if region.count > 1 else ""),
+                f"{_sizes(region.layout.given)}" + (f" x {count}" if count > 1 else ""),
             )
         elif port.dtype not in (*FLOATS, "i1"):
             yield _bad("TW3115", f"the port {name} is {port.dtype}, the device holds floats only")

@@ -86,14 +86,14 @@ class _Walk:
         for name in part.inputs:
             if name not in self.graph.ports:
                 return f"the graph knows no value of the port {name}"
-            self._write(self._port(name), 0, self.graph.ports[name])
+            self._write(*self._port(name), self.graph.ports[name])
         for index, turn, step in calls:
             found = self._step(turn, step)
             if found is not None:
                 return f"step {index} ({step.name}), round {turn}: {found}"
         for name in part.outputs:
             wanted = self.graph.ports.get(name)
-            if self._read(self._port(name), 0) != wanted:
+            if self._read(*self._port(name)) != wanted:
                 return f"the port {name} does not hold {wanted} when its part has ended"
         return None
 
@@ -138,10 +138,11 @@ class _Walk:
 
     # --- memory -------------------------------------------------------------------------
 
-    def _port(self, name: str) -> Region:
-        region = self.ports[name].tensor
-        assert region is not None, "the parts were checked"
-        return self.model.regions[region]
+    def _port(self, name: str) -> tuple[Region, int]:
+        """Where the value of a port lies: the region, and the round."""
+        port = self.ports[name]
+        assert port.tensor is not None, "the parts were checked"
+        return self.model.regions[port.tensor], port.iteration or 0
 
     def _read(self, region: Region, turn: int) -> str | None:
         at = region.at(turn)

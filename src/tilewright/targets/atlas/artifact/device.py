@@ -27,6 +27,7 @@ from tilewright.targets.atlas.artifact.region_values import (
     port_array,
     region_codes,
     stored_codes,
+    turns_of,
     typed,
     unpack_codes,
 )
@@ -95,12 +96,12 @@ class AtlasDevice:
 
     def write(self, port: Port, value: np.ndarray) -> None:
         region = self.artifact.regions[port.tensor or ""]
-        for turn, codes in enumerate(region_codes(region, value)):
+        for turn, codes in zip(turns_of(port, region), region_codes(region, value), strict=True):
             self.machine.write(region.space, region.at(turn), region.layout.pack(codes))
 
     def read(self, port: Port) -> np.ndarray:
         region = self.artifact.regions[port.tensor or ""]
-        codes = [self.codes(region, turn) for turn in range(region.count)]
+        codes = [self.codes(region, turn) for turn in turns_of(port, region)]
         return port_array(port, region, codes)
 
     def codes(self, region: Region, turn: int = 0) -> np.ndarray:

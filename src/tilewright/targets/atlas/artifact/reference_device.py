@@ -30,6 +30,7 @@ from tilewright.targets.atlas.artifact.region_values import (
     comparable,
     port_array,
     region_codes,
+    turns_of,
     typed,
     weight_codes,
 )
@@ -57,7 +58,7 @@ class ReferenceDevice:
 
     def write(self, port: Port, value: np.ndarray) -> None:
         region = self.artifact.regions[port.tensor or ""]
-        for turn, codes in enumerate(region_codes(region, value)):
+        for turn, codes in zip(turns_of(port, region), region_codes(region, value), strict=True):
             if self._graph is not None:
                 self._graph.give(port.name, codes)
             self._values[region.name, turn] = codes
@@ -67,7 +68,7 @@ class ReferenceDevice:
         if self._graph is not None:
             codes = [self._graph.at_port(port.name)]
         else:
-            codes = [self._value((region.name, turn)) for turn in range(region.count)]
+            codes = [self._value((region.name, turn)) for turn in turns_of(port, region)]
         return port_array(port, region, codes)
 
     def run(self, part: DevicePart, watch: Watch | None = None) -> None:

@@ -14,15 +14,20 @@ from tilewright.tile.layouts import NUMPY, to_codes
 
 
 def region_codes(region: Region, array: np.ndarray) -> list[np.ndarray]:
-    """The bit patterns of a port's array in its region, one array per round."""
+    """The bit patterns of a port's array in its region, one array per round it is for."""
     numbers = array if array.dtype.kind not in "biu" else array.astype(np.float32)
     codes = to_codes(numbers, region.layout.dtype)
-    return list(codes.reshape(region.count, *region.layout.given))
+    return list(codes.reshape(-1, *region.layout.given))
+
+
+def turns_of(port: Port, region: Region) -> Sequence[int]:
+    """The rounds whose tensors go through a port."""
+    return range(region.count) if port.iteration is None else (port.iteration,)
 
 
 def port_array(port: Port, region: Region, codes: Sequence[np.ndarray]) -> np.ndarray:
     """The array of a port from the bit patterns in its region."""
-    whole = np.stack(list(codes)) if region.count > 1 else codes[0]
+    whole = np.stack(list(codes)) if len(codes) > 1 else codes[0]
     numbers = np.ascontiguousarray(whole).view(NUMPY[region.layout.dtype]).reshape(port.shape)
     if port.dtype == "i1":
         return numbers != 0

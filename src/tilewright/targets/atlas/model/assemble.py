@@ -90,7 +90,7 @@ def _regions(
     """The place of every tensor, and the bytes of those that have a content."""
     regions: dict[str, Region] = {}
     weights: dict[str, np.ndarray] = {}
-    rounds = {t: (r, n) for n, r in enumerate(folded.layer_loops) for t in r.weights}
+    rounds = {t: (r, n) for n, r in enumerate(folded.layer_loops) for t in r.own}
     count = len(folded.calls)
     for tensor in dict.fromkeys(t for call in folded.calls for t in call.tensors.values()):
         life, stay = places.lives[tensor], places.stays.get(tensor)
@@ -113,7 +113,7 @@ def _regions(
             name, "dram", place, tensor.layout, tensor.kind, first, last, turns, stride
         )
         if tensor.content is not None:
-            every = rounds[tensor][0].weights[tensor] if tensor in rounds else [tensor]
+            every = rounds[tensor][0].own[tensor] if tensor in rounds else [tensor]
             weights[name] = _packed(every)
     for call, kernel in zip(folded.calls, made, strict=True):
         for number, (address, content) in enumerate(kernel.data):

@@ -192,7 +192,7 @@ def _place_dram(
         places.dram[tensor] = at
         return at + -(-tensor.layout.bytes // PAGE) * PAGE
 
-    turning = {t for repeat in layer_loops for t in repeat.weights}
+    turning = {t for repeat in layer_loops for t in repeat.own}
     fixed = dict.fromkeys(
         t
         for call in calls
@@ -203,7 +203,7 @@ def _place_dram(
         end = put(tensor, end)
     for number, repeat in enumerate(layer_loops):
         start = end
-        for tensor in repeat.weights:
+        for tensor in repeat.own:
             end = put(tensor, end)
         # Rounds count by their distance, so those without weights have one too.
         places.stride[number] = (end - start) or PAGE
@@ -228,9 +228,33 @@ def _place_dram(
         peak = max(peak, places.dram[tensor] + buffers[k].size)
     places.dram_end = peak
     if peak > profile.dram_bytes:
-        largest = max(places.dram, key=lambda t: t.layout.bytes)
-        raise TilewrightError(
-            "TW1705",
-            f"the model needs {peak:,} bytes of DRAM, {profile.name} has {profile.dram_bytes:,}",
-            hint=f"the largest tensor is {largest.name} with {largest.layout.bytes:,} bytes",
-        )
+        raise _too_large(peak, end, layer_loops, places, profile)
+
+
+def _too_large(
+    peak: int,
+    weights: int,
+    layer_loops: Sequence[LayerLoop],
+    places: BufferAssignment,
+    profile: Profile,
+) -> TilewrightError:
+    """By how much, what takes the room, and how many layers would fit."""
+    over = peak - profile.dram_bytes
+    largest = max(places.dram, key=lambda t: t.layout.bytes)
+    hint = (
+        f"weights and layers take {weights:,} bytes, what is computed {peak - weights:,}; the largest "
+        f"tensor is {largest.name} with {largest.layout.bytes:,} bytes"
+    )
+    for number, repeat in enumerate(layer_loops):
+        fewer = -(-over // places.stride[number])
+        if repeat.own and fewer < repeat.count:
+            hint += (
+                f"; it would fit with {repeat.count - fewer} of the {repeat.count} rounds of layers"
+            )
+            break
+    return TilewrightError(
+        "TW1705",
+        f"the model needs {peak:,} bytes of DRAM, {profile.name} has {profile.dram_bytes:,}: "
+        f"{over:,} too many",
+        hint=hint,
+    )

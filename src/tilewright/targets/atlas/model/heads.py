@@ -273,12 +273,16 @@ class Heads:
                 turned, value = True, node.operands[0]
             elif node.family == "reshape" and turned:
                 inside = node.operands[0]
-                if self.at.canonical(shape_of(inside)) == (batch, rows, count * width):
+                rotated = rope is None and graph.node_of(inside, "rope") is not None
+                if rotated and moves_nothing and shape_of(inside) == apart:
+                    value = inside
+                elif self.at.canonical(shape_of(inside)) == (batch, rows, count * width):
                     linear = self._product(inside) if alone and graph.used_once(inside) else None
                     return Source(count, value, inside, rope, linear, rows_at)
-                if not moves_nothing or shape_of(inside) != apart:
+                elif not moves_nothing or shape_of(inside) != apart:
                     break
-                value = inside
+                else:
+                    value = inside
             else:
                 break
         flat = value if turned and shape_of(value) == apart else None

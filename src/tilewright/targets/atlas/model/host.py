@@ -82,7 +82,7 @@ class Parts:
         rows = [row.calls for row in self.rows if isinstance(row, DeviceWork)]
         result = fold_layers(rows, self.lowered.outputs.values(), rounds)
         self.spans: list[tuple[int, int]] = list(result.spans)
-        self.renamed = result.renamed
+        self.renamed, self.turns = result.renamed, result.turns
         return result
 
     def borders(self) -> list[int]:
@@ -125,7 +125,7 @@ class Parts:
     def ports(self) -> dict[str, Port]:
         """All values between the outside, the host and the device."""
         ports: dict[str, Port] = {}
-        region: dict[str, str] = {}
+        region: dict[str, Tensor] = {}
         shape: dict[str, tuple[tuple[int, ...], str]] = {}
         for value, name in self.port_of.items():
             if isinstance(value, Tensor):
@@ -134,13 +134,16 @@ class Parts:
         for name, value in self.graph.outputs:
             shape.setdefault(name, (shape_of(value), dtype_of(value)))
         for value, tensor in self.lowered.outputs.items():
-            region[self.port_of[value]] = self.renamed.get(tensor, tensor).name
+            region[self.port_of[value]] = tensor
         for row in self.lowered.inputs:
             name = self.port_of[row.tensor]
-            region[name] = row.tensor.name
+            region[name] = row.tensor
             shape.setdefault(name, (row.tensor.layout.given, "f32"))
         for name, (sizes, dtype) in shape.items():
-            ports[name] = Port(name, sizes, dtype, region.get(name))
+            tensor = region.get(name)
+            place = None if tensor is None else self.renamed.get(tensor, tensor).name
+            turn = None if tensor is None else self.turns.get(tensor)
+            ports[name] = Port(name, sizes, dtype, place, turn)
         return ports
 
     # --- parts ------------------------------------------------------------------------------

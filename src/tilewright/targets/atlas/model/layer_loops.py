@@ -3,6 +3,9 @@
 before: 16 times nine calls, each with weights of its own
 after:  nine calls and a count of 16; weights exist once per round
 
+So do inputs and outputs of the model that every layer has for itself, such as its keys and values:
+they lie beside the weights of their round.
+
 Calls come as single assignments: every tensor is written once. A loop needs variables: what a
 round leaves for the next one, it leaves in one tensor for all rounds. That is the tensor the first
 round starts from if nobody needs its first content once the loop overwrites it, and a copy of it
@@ -32,7 +35,9 @@ class LayerLoop:
     first: int
     end: int
     names: tuple[str, ...] = ()
-    weights: dict[Tensor, list[Tensor]] = field(default_factory=dict)  # of each round
+    # Tensors of which every round has its own (weights, inputs, outputs): that of the first round,
+    # which stands for them in the calls -> those of all rounds.
+    own: dict[Tensor, list[Tensor]] = field(default_factory=dict)
 
 
 @dataclass
@@ -42,6 +47,7 @@ class Folded:
     calls: list[Call] = field(default_factory=list)
     layer_loops: list[LayerLoop] = field(default_factory=list)
     renamed: dict[Tensor, Tensor] = field(default_factory=dict)  # where tensors of rounds are
+    turns: dict[Tensor, int] = field(default_factory=dict)  # of inputs and outputs of one round
     spans: list[tuple[int, int]] = field(default_factory=list)  # calls of each part
 
 
@@ -113,28 +119,48 @@ class _Wiring:
     from. Operands without an entry are the same tensor in all rounds, or made in the own round."""
 
     carries: dict[tuple[int, str], _Carry] = field(default_factory=dict)
-    weights: dict[tuple[int, str], tuple[Tensor, ...]] = field(default_factory=dict)
+    own: dict[tuple[int, str], tuple[Tensor, ...]] = field(default_factory=dict)
+    outputs: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)  # own, by call
     steady: set[Tensor] = field(default_factory=set)  # from outside, the same in all rounds
 
 
-def _wiring(calls: Sequence[Call], repetition: _Repetition, live: set[Tensor]) -> _Wiring | None:
-    """The wiring if the rounds are the same code on other weights, else None.
+@dataclass(frozen=True)
+class _Around:
+    """What is known of tensors outside a repetition.
 
-    live: tensors that are read after the repetition.
+    outputs: read from outside when the part has ended. later: read by calls behind it. touched:
+    read or written by any other call.
     """
-    rounds = repetition.rounds(calls)
+
+    outputs: set[Tensor]
+    later: set[Tensor]
+    touched: set[Tensor]
+
+    @property
+    def live(self) -> set[Tensor]:
+        return self.outputs | self.later
+
+
+def _wiring(calls: Sequence[Call], repetition: _Repetition, around: _Around) -> _Wiring | None:
+    """The wiring if the rounds are the same code on tensors of their own, else None."""
+    rounds, live = repetition.rounds(calls), around.live
     wiring = _operands(rounds)
-    if wiring is None:
+    if wiring is None or not _inputs_are_own(rounds, wiring, around):
         return None
     starts: dict[int, Tensor] = {}
     for (reader, _), carry in wiring.carries.items():
         # The next round's input is overwritten when nothing of this round reads it any more.
         if reader >= carry.maker or starts.setdefault(carry.maker, carry.start) is not carry.start:
             return None
-    inside = {call.output for part in rounds for call in part}
-    last = {rounds[-1][maker].output for maker in starts}
-    if (inside - last) & live:
-        return None  # the loop keeps only what it carries
+    for place, group in enumerate(zip(*rounds, strict=True)):
+        made = tuple(call.output for call in group)
+        needed = set(made[:-1] if place in starts else made) & live
+        if not needed:
+            continue
+        # The loop keeps what it carries, and results that leave the model in every round.
+        if place in starts or any(t not in around.outputs or t in around.later for t in made):
+            return None
+        wiring.outputs[place] = made
     for start in set(starts.values()):
         if not _may_be_overwritten(start, wiring, starts, live) and not can_be_copied(start):
             return None
@@ -152,8 +178,8 @@ def _operands(rounds: Sequence[Sequence[Call]]) -> _Wiring | None:
             first, others = found[0], found[1:]
             if first not in inside and all(other is first for other in others):
                 wiring.steady.add(first)
-            elif all(tensor.kind == "weight" for tensor in found):
-                wiring.weights[place, parameter] = tuple(found)
+            elif all(t.kind == "weight" for t in found) or _are_inputs(found, inside):
+                wiring.own[place, parameter] = tuple(found)
             elif first in produced[0]:
                 own = [part.get(tensor) for part, tensor in zip(produced, found, strict=True)]
                 if own != [own[0]] * len(own):
@@ -167,6 +193,25 @@ def _operands(rounds: Sequence[Sequence[Call]]) -> _Wiring | None:
                     return None
                 wiring.carries[place, parameter] = _Carry(maker, first)
     return wiring
+
+
+def _are_inputs(tensors: Sequence[Tensor], inside: set[Tensor]) -> bool:
+    """Whether all are inputs that no round writes."""
+    return all(tensor.kind == "input" and tensor not in inside for tensor in tensors)
+
+
+def _inputs_are_own(rounds: Sequence[Sequence[Call]], wiring: _Wiring, around: _Around) -> bool:
+    """Whether inputs that differ from round to round are each read by one round and nobody else."""
+    place: dict[Tensor, tuple[Tensor, ...]] = {}
+    for every in wiring.own.values():
+        if every[0].kind != "input":
+            continue
+        for tensor in every:
+            if tensor in around.touched or place.setdefault(tensor, every) != every:
+                return False
+        if len(set(every)) < len(rounds):
+            return False
+    return not place.keys() & (wiring.steady | {c.start for c in wiring.carries.values()})
 
 
 def _may_be_overwritten(
@@ -231,23 +276,31 @@ class _Folder:
         for repetition in _repetitions(signatures, at):
             if best is not None and repetition.end <= best[0].end:
                 continue
-            live = self._live(number, repetition.end)
-            wiring = _wiring(self.parts[number], repetition, live)
+            around = self._around(number, repetition)
+            wiring = _wiring(self.parts[number], repetition, around)
             if wiring is not None:
                 best = repetition, wiring
         return best
 
-    def _live(self, number: int, end: int) -> set[Tensor]:
-        """Tensors that are read from call `end` of a part on, by later parts, or from outside."""
-        later = [*self.parts[number][end:], *(c for part in self.parts[number + 1 :] for c in part)]
-        return self.outputs | {t for call in later for t in call.operands.values()}
+    def _around(self, number: int, repetition: _Repetition) -> _Around:
+        """What calls before and behind a repetition of a part do with tensors."""
+        calls = self.parts[number]
+        behind = [*calls[repetition.end :], *(c for p in self.parts[number + 1 :] for c in p)]
+        before = [c for p in self.parts[:number] for c in p] + calls[: repetition.at]
+        others = [*self.result.calls, *before, *behind]
+        return _Around(
+            self.outputs,
+            {t for call in behind for t in call.operands.values()},
+            {t for call in others for t in call.tensors.values()},
+        )
 
     def _fold(self, number: int, repetition: _Repetition, wiring: _Wiring) -> None:
         """Write the first round for all of them."""
         calls = self.parts[number]
         rounds = repetition.rounds(calls)
-        variables = self._variables(rounds, wiring, self._live(number, repetition.end))
-        weights = self._weights(calls, repetition, wiring, number)
+        around = self._around(number, repetition)
+        variables = self._variables(rounds, wiring, around.live)
+        own = self._own(wiring, around)
         first = len(self.result.calls)
         body: list[Call] = []
         inner = {call.output: variables.get(j, call.output) for j, call in enumerate(rounds[0])}
@@ -256,8 +309,8 @@ class _Folder:
             for parameter, tensor in call.operands.items():
                 if (place, parameter) in wiring.carries:
                     tensor = variables[wiring.carries[place, parameter].maker]
-                elif (place, parameter) in wiring.weights:
-                    tensor = weights[wiring.weights[place, parameter]]
+                elif (place, parameter) in wiring.own:
+                    tensor = own[wiring.own[place, parameter]]
                 operands[parameter] = inner.get(tensor, tensor)
             body.append(replace(call, operands=operands, output=inner[call.output]))
         self.result.calls += body
@@ -267,13 +320,20 @@ class _Folder:
                 first,
                 first + repetition.period,
                 tuple(_layer(part) for part in rounds),
-                {tensor: list(every) for every, tensor in weights.items()},
+                {
+                    **{tensor: list(every) for every, tensor in own.items()},
+                    **{every[0]: list(every) for every in wiring.outputs.values()},
+                },
             )
         )
         for group in zip(*rounds, strict=True):
             _share_numbers(group)
         made = [inner[call.output] for call in rounds[0]]
         renamed = {call.output: made[j] for part in rounds for j, call in enumerate(part)}
+        for every in (*own, *wiring.outputs.values()):
+            if every[0].kind in ("input", "output"):
+                renamed |= dict.fromkeys(every, every[0])
+                self.result.turns |= {tensor: turn for turn, tensor in enumerate(every)}
         self._rename(number, repetition.end, renamed)
 
     def _variables(
@@ -301,16 +361,12 @@ class _Folder:
         )
         return copy
 
-    def _weights(
-        self, calls: Sequence[Call], repetition: _Repetition, wiring: _Wiring, number: int
-    ) -> dict[tuple[Tensor, ...], Tensor]:
-        """The tensor that stands for the weights of all rounds: that of the first round, unless
-        somebody else reads that one."""
-        others = [part for k, part in enumerate(self.parts) if k != number]
-        others += [calls[: repetition.at], calls[repetition.end :]]
-        taken = wiring.steady | {t for part in others for c in part for t in c.operands.values()}
+    def _own(self, wiring: _Wiring, around: _Around) -> dict[tuple[Tensor, ...], Tensor]:
+        """The tensor that stands for those of all rounds: that of the first round, unless somebody
+        else reads that one."""
+        taken = wiring.steady | around.touched
         result: dict[tuple[Tensor, ...], Tensor] = {}
-        for every in wiring.weights.values():
+        for every in wiring.own.values():
             if every in result:
                 continue
             tensor = every[0]

@@ -69,7 +69,7 @@ class Generator:
 
         short: calls whose loop bodies may be short.
         """
-        turning = {t for repeat in self.layer_loops for t in repeat.weights}
+        turning = {t for repeat in self.layer_loops for t in repeat.own}
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
             kernel = build(call.kernel, call.all_options())
@@ -176,7 +176,7 @@ def link(
             order += _close(block, into, limit)
             block = []
             # The order of segments counts the rounds here; only weights need the offset.
-            tail = [_Piece(-1, step)] if repeat.weights else []
+            tail = [_Piece(-1, step)] if repeat.own else []
             turns = _close([*body, *tail], into, limit)
             order += turns * repeat.count
         at = repeat.end

@@ -9,6 +9,7 @@ earlier form of the same one. The relation has no cycles, and every piece gets a
     as high as all it waits for, and one higher than what is done on the other side
 
 Levels of the host are even, those of the device odd; a level is a part. No order takes fewer parts.
+A call that only later parts read goes to the first of them: what belongs to a layer stays with it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Graph, Node
+from tilewright.targets.atlas.model.call_order import by_layers
 from tilewright.targets.atlas.model.calls import Call, Tensor
 
 if TYPE_CHECKING:
@@ -63,11 +65,27 @@ def partition(graph: Graph, lowered: Lowered, direct: set[Tensor]) -> list[HostW
         level[one] = max(
             [least, *(level[other] + (other.device != one.device) for other in waits[one])]
         )
+    _sink(work, waits, level)
     parts: dict[int, HostWork | DeviceWork] = {}
     for one in sorted(work, key=lambda one: level[one]):  # in the order they had, level by level
         part = parts.setdefault(level[one], DeviceWork() if one.device else HostWork())
         _add(part, one.what)
+    for part in parts.values():
+        if isinstance(part, DeviceWork):
+            part.calls = by_layers(part.calls)
     return list(parts.values())
+
+
+def _sink(work: list[_Work], waits: dict[_Work, list[_Work]], level: dict[_Work, int]) -> None:
+    """Move calls that nobody reads in their own part to the first part that does."""
+    readers: dict[_Work, list[_Work]] = {one: [] for one in work}
+    for one, sources in waits.items():
+        for source in sources:
+            readers[source].append(one)
+    for one in reversed(list(TopologicalSorter(waits).static_order())):
+        # What the host reads, and what leaves the model, is not waited for here.
+        if one.device and readers[one] and all(other.device for other in readers[one]):
+            level[one] = min(level[other] for other in readers[one])
 
 
 def _all_work(graph: Graph, lowered: Lowered, direct: set[Tensor]) -> list[_Work]:

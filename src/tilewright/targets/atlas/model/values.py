@@ -40,7 +40,7 @@ def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
         graph.ports[parts.port_of[row.tensor]] = row.tensor.name
     for value, tensor in parts.lowered.outputs.items():
         graph.ports[parts.port_of[value]] = copied.get(tensor, tensor).name
-    turning = {t: every for repeat in folded.layer_loops for t, every in repeat.weights.items()}
+    turning = {t: every for repeat in folded.layer_loops for t, every in repeat.own.items()}
     for tensor in dict.fromkeys(t for call in folded.calls for t in call.operands.values()):
         if tensor.content is not None:
             graph.stored[tensor.name] = tuple(t.name for t in turning.get(tensor, [tensor]))

@@ -23,7 +23,7 @@ from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.model import buffer_assignment, compiler, fitting, layer_loops
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
-from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.calls import Call, Factor, Tensor
 from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.layer_loops import Folded
 from tilewright.targets.atlas.profile import load_profile
@@ -89,8 +89,7 @@ def a_number_in_the_code_halved(choose: random.Random, folded: Folded, parts: Pa
     if call is None:
         return None
     name = choose.choice(sorted(call.deferred))
-    number = call.deferred[name]
-    call.deferred = {**call.deferred, name: lambda: number() / 2}
+    call.deferred = {**call.deferred, name: call.deferred[name] * Factor(0.5)}
     return f"{name} of {call.name}"
 
 
@@ -112,7 +111,9 @@ def a_scale_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chose
     call, parameter = chosen
     content = call.operands[parameter].content
     assert content is not None
-    new = replace(call.operands[parameter], content=lambda: np.asarray(content()) * 0.5)
+    new = replace(
+        call.operands[parameter], content=replace(content, factor=content.factor * Factor(0.5))
+    )
     _replace_operand(folded, call, parameter, new)
     return f"{parameter} of {call.name}"
 

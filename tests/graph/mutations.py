@@ -25,6 +25,7 @@ from tilewright.targets.atlas.model import buffer_assignment, compiler, fitting,
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
 from tilewright.targets.atlas.model.calls import Call, Factor, Tensor
 from tilewright.targets.atlas.model.host import Parts
+from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.targets.atlas.model.layer_loops import Folded
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction
@@ -171,14 +172,14 @@ def a_result_taken_for_another(choose: random.Random, folded: Folded, parts: Par
 # --- live ranges and places ---------------------------------------------------------------
 
 
-def _some(choose: random.Random, lives: dict[Tensor, Any]) -> list[Tensor]:
+def _some(choose: random.Random, lives: dict[StoredTensor, Any]) -> list[StoredTensor]:
     """A part of the tensors that live through more than one call."""
     found = [t for t, life in lives.items() if life.last > life.first and t.content is None]
     return choose.sample(found, choose.randint(1, len(found))) if found else []
 
 
 @kind("lives")
-def a_live_range_cut_short(choose: random.Random, lives: dict[Tensor, Any]) -> Chosen:
+def a_live_range_cut_short(choose: random.Random, lives: dict[StoredTensor, Any]) -> Chosen:
     chosen = _some(choose, lives)
     for tensor in chosen:
         life = lives[tensor]
@@ -188,7 +189,7 @@ def a_live_range_cut_short(choose: random.Random, lives: dict[Tensor, Any]) -> C
 
 
 @kind("lives")
-def a_live_range_begins_late(choose: random.Random, lives: dict[Tensor, Any]) -> Chosen:
+def a_live_range_begins_late(choose: random.Random, lives: dict[StoredTensor, Any]) -> Chosen:
     chosen = _some(choose, lives)
     for tensor in chosen:
         life = lives[tensor]
@@ -198,7 +199,7 @@ def a_live_range_begins_late(choose: random.Random, lives: dict[Tensor, Any]) ->
 
 @kind("places")
 def a_slot_reused_early(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     found = []
     for table in (places.vmem, places.dram):
@@ -217,7 +218,9 @@ def a_slot_reused_early(
 
 
 @kind("places")
-def a_stay_cut_short(choose: random.Random, places: BufferAssignment, calls: list[Call]) -> Chosen:
+def a_stay_cut_short(
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
+) -> Chosen:
     found = [s for s in places.stays.values() if s.until > s.first + 1]
     stay = _pick(choose, found)
     if stay is None:
@@ -230,7 +233,7 @@ def a_stay_cut_short(choose: random.Random, places: BufferAssignment, calls: lis
 
 @kind("places")
 def a_work_area_over_a_tensor(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     found = []
     for index, area in enumerate(places.areas):
@@ -248,7 +251,7 @@ def a_work_area_over_a_tensor(
 
 @kind("places")
 def a_stride_of_rounds_wrong(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     number = _pick(choose, list(places.stride))
     if number is None:
@@ -259,7 +262,7 @@ def a_stride_of_rounds_wrong(
 
 @kind("places")
 def a_tensor_moved_aside(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     table = choose.choice([places.dram, places.vmem])
     tensor = _pick(choose, [t for t in table if t.content is None])

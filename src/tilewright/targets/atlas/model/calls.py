@@ -211,9 +211,16 @@ class Call:
     macs: int = 0
     value: SSAValue | None = None  # the model's value the output stands for
     noted: tuple[RangeObserver, ...] = ()  # more that rounds have to agree about
+    scale: RangeObserver | None = None  # of the result, where the output stands for others too
+
+    @property
+    def result_scale(self) -> RangeObserver | None:
+        return self.scale or self.output.scale
 
     def all_options(self) -> dict[str, Any]:
-        return {**self.options, **{name: f.number() for name, f in self.deferred.items()}}
+        """Options with the numbers of scales, as JSON values."""
+        fixed = {name: _listed(value) for name, value in self.options.items()}
+        return {**fixed, **{name: f.number() for name, f in self.deferred.items()}}
 
     def observers(self) -> list[RangeObserver]:
         """What the numbers in the code are made from, and the scale of the result."""
@@ -223,6 +230,10 @@ class Call:
     @property
     def tensors(self) -> dict[str, Tensor]:
         return {**self.operands, "out": self.output}
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 class Unsupported(Exception):

@@ -19,20 +19,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.targets.atlas.model.calls import Call, Tensor, share_range
+from tilewright.targets.atlas.model.launches import LayerLoop
 from tilewright.tile.layouts import Layout
 
 COPY_RANKS = (2, 3, 4)  # tensors the copy kernel takes
-
-
-@dataclass
-class LayerLoop:
-    """Calls `first` to `end` (exclusive) of a program run `count` times."""
-
-    count: int
-    first: int
-    end: int
-    names: tuple[str, ...] = ()
-    weights: dict[Tensor, list[Tensor]] = field(default_factory=dict)  # of each round
 
 
 @dataclass
@@ -40,7 +30,7 @@ class Folded:
     """A program with its repetitions."""
 
     calls: list[Call] = field(default_factory=list)
-    layer_loops: list[LayerLoop] = field(default_factory=list)
+    layer_loops: list[LayerLoop[Tensor]] = field(default_factory=list)
     renamed: dict[Tensor, Tensor] = field(default_factory=dict)  # where tensors of rounds are
     spans: list[tuple[int, int]] = field(default_factory=list)  # calls of each part
 
@@ -136,7 +126,7 @@ def _wiring(calls: Sequence[Call], repetition: _Repetition, live: set[Tensor]) -
     if (inside - last) & live:
         return None  # the loop keeps only what it carries
     for start in set(starts.values()):
-        if not _may_be_overwritten(start, wiring, starts, live) and not can_be_copied(start):
+        if not _may_be_overwritten(start, wiring, starts, live) and not can_be_copied(start.layout):
             return None
     return wiring
 
@@ -181,9 +171,8 @@ def _may_be_overwritten(
     )
 
 
-def can_be_copied(tensor: Tensor) -> bool:
+def can_be_copied(layout: Layout) -> bool:
     """Whether the copy kernel takes a tensor: plain tiles, of few dimensions."""
-    layout = tensor.layout
     plain = Layout(layout.shape, layout.dtype)
     return layout == plain and len(layout.shape) in COPY_RANKS
 
@@ -259,7 +248,8 @@ class _Folder:
                 elif (place, parameter) in wiring.weights:
                     tensor = weights[wiring.weights[place, parameter]]
                 operands[parameter] = inner.get(tensor, tensor)
-            body.append(replace(call, operands=operands, output=inner[call.output]))
+            scale = call.output.scale
+            body.append(replace(call, operands=operands, output=inner[call.output], scale=scale))
         self.result.calls += body
         self.result.layer_loops.append(
             LayerLoop(

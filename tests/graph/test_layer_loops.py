@@ -15,7 +15,7 @@ from tilewright.targets.checking import check
 
 
 def compiled(model: Imported, rounds: bool = True) -> AtlasModel:
-    options = CompileOptions(host=("hosted",), rounds=rounds)
+    options = CompileOptions(host=("hosted",), layer_loops=rounds)
     return compile_model(model, load_profile("atlas-v1"), options)
 
 

@@ -55,7 +55,7 @@ def test_lines_from_transfers_to_waits() -> None:
 def test_faults_are_marked() -> None:
     broken = model([Slice(1, 0, 10, "vload", "tensor load")])
     broken.marks.append(Mark(0, 5, "fault: structural", "LSU is <busy>"))
-    assert "fault: structural in tick 5\nLSU is &lt;busy&gt;" in timeline_svg(broken)
+    assert "fault: structural in cycle 5\nLSU is &lt;busy&gt;" in timeline_svg(broken)
 
 
 def test_a_million_ticks_stay_a_small_file() -> None:

@@ -51,7 +51,7 @@ class LayerAccuracy:
 
     step: int
     turn: int
-    name: str  # with the name of its round
+    name: str  # with the name of its layer iteration
     region: str
     cosine: float
     max_abs: float
@@ -146,8 +146,8 @@ def compared(found: np.ndarray, expected: np.ndarray) -> tuple[float, float, flo
 def note_accuracy(
     compiled: CompiledModel[AtlasArtifact], measured: Sequence[LayerAccuracy]
 ) -> None:
-    """Add errors to the model's notes on quantisation, by tensor: the worst of its rounds, and
-    each round's where there are several."""
+    """Add errors to the model's notes on quantisation, by tensor: the worst of its iterations,
+    and each one's where there are several."""
     rows: dict[str, list[LayerAccuracy]] = {}
     for layer in measured:
         rows.setdefault(layer.region, []).append(layer)
@@ -161,7 +161,7 @@ def note_accuracy(
         if len(layers) > 1:
             note["worst"] = worst.name
             in_order = sorted(layers, key=lambda layer: (layer.turn, layer.step))
-            note["by_round"] = [layer.to_json() for layer in in_order]
+            note["by_iteration"] = [layer.to_json() for layer in in_order]
 
 
 def worst_layers(compiled: CompiledModel[AtlasArtifact]) -> list[tuple[str, dict[str, Any]]]:

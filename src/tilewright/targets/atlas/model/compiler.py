@@ -76,7 +76,7 @@ def compile_model(
         calibrate(simple, lowered.observers, samples)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
-        folded = parts.fold(options.rounds)
+        folded = parts.fold(options.layer_loops)
     with phase("encode"):
         encoded = encode(simple, parts, folded)
         phases["encoded"] = print_module(encoded.module)

@@ -30,7 +30,7 @@ def test_lanes_labels_and_tooltips() -> None:
     assert "x & y · unused: DECODE, DMA" in shown
     assert "vload m0, 0(x1)" in shown and "vload" in shown
     (note,) = [t.text for t in root.iter(f"{SVG}title")]
-    assert note == "vload m0, 0(x1)\nticks 100 to 299 (200)\na.S:3\nvmem: 0x40"
+    assert note == "vload m0, 0(x1)\ncycles 100 to 299 (200)\na.S:3\nvmem: 0x40"
     (bar,) = [r for r in root.iter(f"{SVG}rect") if r.get("class") == "slice"]
     scale = (WIDTH - LEFT - RIGHT) / 1000
     assert abs(float(bar.attrib["x"]) - (LEFT + 100 * scale)) < 0.01

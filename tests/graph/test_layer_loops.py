@@ -6,6 +6,8 @@ import pytest
 from tower_models import FOLDING, MODELS, built
 
 from hand_made import AtlasModel
+from tilewright.dialects.xdsl_api import FloatAttr, f32
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
 from tilewright.runtime.verify import verify
@@ -33,3 +35,23 @@ def test_folded_layers_compute_the_same(make):
         # Rounds share their scales, so they may be a little less exact.
         assert here.accuracy.relative < 1.5 * there.accuracy.relative + 0.02, here
         assert here.accuracy.cosine > 0.98
+
+
+@pytest.mark.parametrize(("factors", "loops"), [((0.25, 0.25), 1), ((0.25, 0.1), 0)])
+def test_layers_whose_constants_differ_stay_apart(factors, loops):
+    """A number of a layer that is part of the code, next to those that calibration decides."""
+    net = ModelBuilder("factors", seed=3)
+    x = net.input("x", (1, 32, 64))
+    for number in range(len(factors)):
+        with net.layer(f"layers.{number}"):
+            heads = net.heads(net.relu(net.linear(x, 64, "q")), 2)
+            x = x + net.linear(net.attention(heads, heads, heads), 64, "o")
+            x = x + net.linear(net.relu(net.linear(x, 96, "up")), 64, "down")
+    net.output("y", x)
+    model = net.build()
+    found = [op for op in model.module.walk() if "attention" in str(op.properties.get("symbol"))]
+    for op, factor in zip(found, factors, strict=True):
+        op.attributes["scale"] = FloatAttr(factor, f32)
+    result = compiled(model)
+    assert len(result.artifact.loops) == loops
+    assert verify(result, original=model).ok

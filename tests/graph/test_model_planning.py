@@ -161,7 +161,7 @@ def test_layers_that_differ_stay_apart() -> None:
     calls[3].options["activation"] = "gelu"
     assert not fold_layers([calls], [last]).layer_loops
     calls, last = layers(3)
-    assert not fold_layers([calls], [last], rounds=False).layer_loops
+    assert not fold_layers([calls], [last], fold=False).layer_loops
 
 
 def test_a_result_that_is_read_later_is_no_variable_of_the_loop() -> None:

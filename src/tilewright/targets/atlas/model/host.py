@@ -75,10 +75,10 @@ class Parts:
     def calls(self) -> list[Call]:
         return [call for row in self.rows if isinstance(row, DeviceWork) for call in row.calls]
 
-    def fold(self, rounds: bool) -> Folded:
+    def fold(self, wanted: bool) -> Folded:
         """All calls, with identical layers of each part written once."""
         rows = [row.calls for row in self.rows if isinstance(row, DeviceWork)]
-        result = fold_layers(rows, self.lowered.outputs.values(), rounds)
+        result = fold_layers(rows, self.lowered.outputs.values(), wanted)
         self.spans: list[tuple[int, int]] = list(result.spans)
         self.renamed = result.renamed
         return result

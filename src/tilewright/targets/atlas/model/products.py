@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, dtype_of, shape_of
+from tilewright.model.fold_layers import common_prefix
 from tilewright.targets.atlas.model.blocking import cut
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -329,7 +330,7 @@ class Products:
         )
         macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
         nodes = (*gate.nodes, *up.nodes, node)
-        name = _common([gate.name, up.name])
+        name = common_prefix([gate.name, up.name]) or f"{gate.name}+{up.name}"
         return self.at.call(
             name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu"
         )
@@ -345,14 +346,3 @@ def _same_batch(value: SSAValue, result: SSAValue) -> bool:
     """Whether a value has the batch of a result, not another of as many matrices."""
     mine, wanted = shape_of(value)[:-2], shape_of(result)[:-2]
     return [n for n in mine if n != 1] == [n for n in wanted if n != 1] and len(mine) <= len(wanted)
-
-
-def _common(names: list[str]) -> str:
-    """What two layers have in common: mlp of mlp.gate_proj and mlp.up_proj."""
-    parts = [name.split(".") for name in names]
-    shared = []
-    for pieces in zip(*parts, strict=False):
-        if len(set(pieces)) > 1:
-            break
-        shared.append(pieces[0])
-    return ".".join(shared) or "+".join(names)

@@ -2,9 +2,10 @@
 
 python benchmarks/identity.py --save FILE             write digests and cycles of the current code
 python benchmarks/identity.py --compare FILE          print what differs; exit 1 if anything is slower
-python benchmarks/identity.py --only kernels          kernels or models alone
+python benchmarks/identity.py --only kernels          kernels, models or small programs alone
+python benchmarks/identity.py --only small --random 40   with so many random models (ONNX) among them
 
-A digest covers the encoded instructions and the data they bring along. Cycles are those of a
+Small programs are those of the tests, with options: their digests cover all that a bundle holds. A digest covers the encoded instructions and the data they bring along. Cycles are those of a
 simulated run, so that programs that differ can be told faster from slower.
 """
 
@@ -14,19 +15,25 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent / "tests" / "graph"))
 
 import tilewright as tw  # noqa: E402
 from examples import networks  # noqa: E402
+from tilewright import compiling  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
+from tilewright.model.options import CompileOptions  # noqa: E402
 from tilewright.targets.atlas.encoding import encode  # noqa: E402
 from tilewright.targets.atlas.kernels.cases import CASES  # noqa: E402
 from tilewright.targets.atlas.kernels.measure import PROFILES, execute  # noqa: E402
 from tilewright.targets.atlas.kernels.registry import ENTRIES, entry  # noqa: E402
+from tilewright.targets.compiled_model import CompiledModel  # noqa: E402
 
 
 def kernels() -> Iterator[tuple[str, dict[str, object]]]:
@@ -61,16 +68,86 @@ def models() -> Iterator[tuple[str, dict[str, object]]]:
         yield f"model {name}", {"digest": digest.hexdigest()[:24], "cycles": program.cycles}
 
 
+SMALL: list[tuple[str, dict[str, Any]]] = [  # models of tests/graph, with options
+    *(
+        (name, {})
+        for name in ("mlp", "tiny_mlp", "encoder", "decoder", "cross", "prefix", "decode")
+    ),
+    ("tiny_mlp", {"target": "atlas-v0"}),
+    ("mlp", {"fuse": False}),
+    ("encoder", {"fuse": False}),
+    ("encoder", {"layer_loops": False}),
+    ("encoder", {"scales": "tensor"}),
+    ("decoder_2", {"instruction_memory": 2500}),
+    ("decoder_2", {"fuse": False, "layer_loops": False}),
+    ("classifier", {"accuracy": True}),
+    ("ragged", {}),
+    ("flattened", {}),
+    ("residual", {"accuracy": True}),
+    ("residual", {"fuse": False}),
+    ("edges", {}),
+    ("decoder_2", {"accuracy": True}),
+    ("mlp", {"keep": ("up",), "accuracy": True}),
+]
+
+
+def small(count: int) -> Iterator[tuple[str, dict[str, object]]]:
+    """Programs of the tests and random ones: everything a bundle holds is part of the digest."""
+    import image_models
+    import random_sources
+    import small_models
+    from random_drawing import draw_program
+
+    for name, chosen in SMALL:
+        images = name in image_models.MODELS
+        model = image_models.imported(name) if images else small_models.imported(name)
+        target = str(chosen.get("target", "atlas-v1"))
+        options = CompileOptions(**{k: v for k, v in chosen.items() if k != "target"})
+        row = f"small {name} {json.dumps(chosen)}"
+        yield (
+            row,
+            _whole(lambda m=model, t=target, o=options: compiling.compile_imported(m, t, o)),
+        )
+    for seed in range(31000, 31000 + count):
+        drawn = draw_program(seed)
+        yield (
+            f"random {seed}",
+            _whole(lambda drawn=drawn: random_sources.compiled(drawn, "onnx", "atlas-v1").model),
+        )
+
+
+def _whole(compiled: Callable[[], CompiledModel[Any]]) -> dict[str, object]:
+    """The digest of a program and all that comes with it; of an error, its code."""
+    try:
+        found = compiled()
+    except TilewrightError as error:
+        return {"digest": error.code, "cycles": 0}
+    digest = hashlib.sha256()
+    for member in found.artifact.members():
+        for piece in (member.name.encode(), *member.pieces):
+            digest.update(bytes(piece))
+    notes = [found.parts, found.ports, found.host_module, found.host_graph, found.quantisation]
+    digest.update(repr(notes).encode())
+    for name in sorted(found.host_weights):
+        digest.update(name.encode())
+        digest.update(found.host_weights[name].tobytes())
+    return {"digest": digest.hexdigest()[:24], "cycles": 0}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--save", type=Path)
     parser.add_argument("--compare", type=Path)
-    parser.add_argument("--only", choices=["kernels", "models"])
+    parser.add_argument("--only", choices=["kernels", "models", "small"])
+    parser.add_argument("--random", type=int, default=0, help="random models among the small ones")
     options = parser.parse_args()
     found: dict[str, dict[str, object]] = {}
-    sources = [
-        f for n, f in (("kernels", kernels), ("models", models)) if options.only in (None, n)
-    ]
+    every: dict[str, Callable[[], Iterator[tuple[str, dict[str, object]]]]] = {
+        "kernels": kernels,
+        "models": models,
+        "small": lambda: small(options.random),
+    }
+    sources = [source for name, source in every.items() if options.only in (None, name)]
     for source in sources:
         for name, row in source():
             found[name] = row

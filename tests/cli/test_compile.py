@@ -59,7 +59,17 @@ def test_the_summary_tells_steps_sizes_host_and_times(capsys: pytest.CaptureFixt
     assert tilewright("compile", MLP, "-o", "mlp.twb") == 0
     printed = capsys.readouterr()
     assert printed.err == ""  # progress is for terminals
-    for word in ("step", "words", "kernel", "VMEM", "DRAM", "code", "weights", "seconds", "wrote"):
+    for word in (
+        "step",
+        "instructions",
+        "kernel",
+        "VMEM",
+        "DRAM",
+        "code",
+        "weights",
+        "seconds",
+        "wrote",
+    ):
         assert word in printed.out
     assert "wrote    mlp.twb" in printed.out
     status, document = compile_json(capsys, MLP, "-o", "mlp.twb")
@@ -68,7 +78,7 @@ def test_the_summary_tells_steps_sizes_host_and_times(capsys: pytest.CaptureFixt
     assert [step["layer"] for step in document["steps"]] == [
         s.name for s in program.model.artifact.steps
     ]
-    words = sum(step["words"] for step in document["steps"])
+    words = sum(step["instructions"] for step in document["steps"])
     assert 0 < 4 * words <= sum(document["code"]["bytes"])
     assert document["weights"]["bytes"] == program.model.artifact.weight_bytes > 0
     assert document["file_bytes"] == Path("mlp.twb").stat().st_size

@@ -53,7 +53,7 @@ def test_json(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (report["clean"], report["counts"]["error"]) == (False, 1)
     (finding,) = report["findings"]
     assert (finding["code"], finding["line"], finding["related_line"]) == ("TW2001", 3, 2)
-    assert (finding["fault"], finding["ticks_needed"], finding["may"]) == ("structural", 33, False)
+    assert (finding["fault"], finding["cycles_needed"], finding["may"]) == ("structural", 33, False)
 
 
 def test_fix_keeps_the_text(

@@ -23,8 +23,9 @@ from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.model import buffer_assignment, compiler, fitting, layer_loops
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
-from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.calls import Call, Factor, Tensor
 from tilewright.targets.atlas.model.host import Parts
+from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.targets.atlas.model.layer_loops import Folded
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction
@@ -77,31 +78,31 @@ def readers_behind_the_loop_not_asked_for(choose: random.Random) -> dict[str, An
 
 
 @kind("rule")
-def inputs_of_rounds_that_others_read(choose: random.Random) -> dict[str, Any]:
-    """Inputs move beside the weights of a round, whoever else reads them."""
+def inputs_of_iterations_that_others_read(choose: random.Random) -> dict[str, Any]:
+    """Inputs move beside the weights of an iteration, whoever else reads them."""
     return {"_inputs_are_own": lambda *_: True}
 
 
 @kind("fold")
-def a_port_of_another_round(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
-    own = [every for r in folded.layer_loops for every in r.own.values()]
-    every = _pick(choose, [ts for ts in own if all(t in folded.turns for t in ts)])
+def a_port_of_another_iteration(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+    own = [every for loop in folded.layer_loops for every in loop.own.values()]
+    every = _pick(choose, [ts for ts in own if folded.apart.issuperset(ts)])
     if every is None:
         return None
-    a, b = choose.sample(every, 2)
-    folded.turns[a], folded.turns[b] = folded.turns[b], folded.turns[a]
-    return f"{a.name} and {b.name}"
+    a, b = choose.sample(range(len(every)), 2)
+    every[a], every[b] = every[b], every[a]
+    return f"{every[a].name} and {every[b].name}"
 
 
 @kind("fold")
-def weights_of_another_round(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+def weights_of_another_iteration(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
     every = [w for repeat in folded.layer_loops for w in repeat.own.values()]
     weights = _pick(choose, [tensors for tensors in every if tensors[0].content is not None])
     if weights is None:
         return None
     a, b = choose.sample(range(len(weights)), 2)
     weights[a], weights[b] = weights[b], weights[a]
-    return f"rounds {a} and {b} of {weights[a].name}"
+    return f"iterations {a} and {b} of {weights[a].name}"
 
 
 @kind("fold")
@@ -110,8 +111,7 @@ def a_number_in_the_code_halved(choose: random.Random, folded: Folded, parts: Pa
     if call is None:
         return None
     name = choose.choice(sorted(call.deferred))
-    number = call.deferred[name]
-    call.deferred = {**call.deferred, name: lambda: number() / 2}
+    call.deferred = {**call.deferred, name: call.deferred[name] * Factor(0.5)}
     return f"{name} of {call.name}"
 
 
@@ -133,7 +133,9 @@ def a_scale_halved(choose: random.Random, folded: Folded, parts: Parts) -> Chose
     call, parameter = chosen
     content = call.operands[parameter].content
     assert content is not None
-    new = replace(call.operands[parameter], content=lambda: np.asarray(content()) * 0.5)
+    new = replace(
+        call.operands[parameter], content=replace(content, factor=content.factor * Factor(0.5))
+    )
     _replace_operand(folded, call, parameter, new)
     return f"{parameter} of {call.name}"
 
@@ -159,14 +161,14 @@ def another_operand(choose: random.Random, folded: Folded, parts: Parts) -> Chos
 
 
 @kind("fold")
-def a_round_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
+def an_iteration_left_out(choose: random.Random, folded: Folded, parts: Parts) -> Chosen:
     repeat = _pick(choose, folded.layer_loops)
     if repeat is None:
         return None
     repeat.count -= 1
     repeat.names = repeat.names[:-1]
     repeat.own = {t: every[:-1] for t, every in repeat.own.items()}
-    return f"the last of {repeat.count + 1} rounds"
+    return f"the last of {repeat.count + 1} iterations"
 
 
 @kind("fold")
@@ -191,14 +193,14 @@ def a_result_taken_for_another(choose: random.Random, folded: Folded, parts: Par
 # --- live ranges and places ---------------------------------------------------------------
 
 
-def _some(choose: random.Random, lives: dict[Tensor, Any]) -> list[Tensor]:
+def _some(choose: random.Random, lives: dict[StoredTensor, Any]) -> list[StoredTensor]:
     """A part of the tensors that live through more than one call."""
     found = [t for t, life in lives.items() if life.last > life.first and t.content is None]
     return choose.sample(found, choose.randint(1, len(found))) if found else []
 
 
 @kind("lives")
-def a_live_range_cut_short(choose: random.Random, lives: dict[Tensor, Any]) -> Chosen:
+def a_live_range_cut_short(choose: random.Random, lives: dict[StoredTensor, Any]) -> Chosen:
     chosen = _some(choose, lives)
     for tensor in chosen:
         life = lives[tensor]
@@ -208,7 +210,7 @@ def a_live_range_cut_short(choose: random.Random, lives: dict[Tensor, Any]) -> C
 
 
 @kind("lives")
-def a_live_range_begins_late(choose: random.Random, lives: dict[Tensor, Any]) -> Chosen:
+def a_live_range_begins_late(choose: random.Random, lives: dict[StoredTensor, Any]) -> Chosen:
     chosen = _some(choose, lives)
     for tensor in chosen:
         life = lives[tensor]
@@ -218,7 +220,7 @@ def a_live_range_begins_late(choose: random.Random, lives: dict[Tensor, Any]) ->
 
 @kind("places")
 def a_slot_reused_early(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     found = []
     for table in (places.vmem, places.dram):
@@ -237,7 +239,9 @@ def a_slot_reused_early(
 
 
 @kind("places")
-def a_stay_cut_short(choose: random.Random, places: BufferAssignment, calls: list[Call]) -> Chosen:
+def a_stay_cut_short(
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
+) -> Chosen:
     found = [s for s in places.stays.values() if s.until > s.first + 1]
     stay = _pick(choose, found)
     if stay is None:
@@ -250,7 +254,7 @@ def a_stay_cut_short(choose: random.Random, places: BufferAssignment, calls: lis
 
 @kind("places")
 def a_work_area_over_a_tensor(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     found = []
     for index, area in enumerate(places.areas):
@@ -267,8 +271,8 @@ def a_work_area_over_a_tensor(
 
 
 @kind("places")
-def a_stride_of_rounds_wrong(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+def a_stride_of_iterations_wrong(
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     number = _pick(choose, list(places.stride))
     if number is None:
@@ -279,7 +283,7 @@ def a_stride_of_rounds_wrong(
 
 @kind("places")
 def a_tensor_moved_aside(
-    choose: random.Random, places: BufferAssignment, calls: list[Call]
+    choose: random.Random, places: BufferAssignment, calls: list[Launch]
 ) -> Chosen:
     table = choose.choice([places.dram, places.vmem])
     tensor = _pick(choose, [t for t in table if t.content is None])

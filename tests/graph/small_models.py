@@ -158,5 +158,5 @@ def compiled(
 
 @cache
 def _compiled(name: str, profile: str, fuse: bool, rounds: bool) -> AtlasModel:
-    options = CompileOptions(fuse=fuse, rounds=rounds, accuracy=True)
+    options = CompileOptions(fuse=fuse, layer_loops=rounds, accuracy=True)
     return compile_model(imported(name), load_profile(profile), options)

@@ -66,9 +66,9 @@ def test_the_last_layer_is_the_output():
 def test_rounds_are_measured_one_by_one():
     model = compiled("encoder")
     note = next(note for _, note in worst_layers(model) if note["layer"].endswith("mlp.up"))
-    names = [row["name"] for row in note["by_round"]]
+    names = [row["name"] for row in note["by_iteration"]]
     assert len(names) == 2 and "layers.1" in names[1]
-    assert note["cosine"] == min(row["cosine"] for row in note["by_round"])
+    assert note["cosine"] == min(row["cosine"] for row in note["by_iteration"])
     assert note["worst"] in names
 
 

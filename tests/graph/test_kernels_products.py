@@ -10,9 +10,9 @@ from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.codegen.compile_kernel import Placement, compile_placed
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.machines import make_machine
-from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.kernels_products import columns_together
+from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.layouts import Layout
@@ -20,13 +20,13 @@ from tilewright.tile.layouts import Layout
 V1 = load_profile("atlas-v1")
 
 
-def call(kernel: str, a: tuple[int, ...], w: tuple[int, ...], **options: Any) -> Call:
-    def tensor(name: str, shape: tuple[int, ...]) -> Tensor:
-        return Tensor(name, Layout(shape, "fp8"), "activation")
+def call(kernel: str, a: tuple[int, ...], w: tuple[int, ...], **options: Any) -> Launch:
+    def tensor(name: str, shape: tuple[int, ...]) -> StoredTensor:
+        return StoredTensor(name, Layout(shape, "fp8"), "activation")
 
     names = ("w_gate", "w_up") if kernel == "gated" else ("w",)
     operands = {"a": tensor("a", a), **{name: tensor(name, w) for name in names}}
-    return Call("call", kernel, operands, tensor("out", a), options)
+    return Launch("call", kernel, operands, tensor("out", a), options)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import pytest
 from tower_models import FOLDING, MODELS, built, inputs_and_outputs_of_every_layer
 
 from hand_made import AtlasModel
+from tilewright.dialects.xdsl_api import FloatAttr, f32
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, save
@@ -18,7 +20,7 @@ from tilewright.targets.checking import check
 
 
 def compiled(model: Imported, rounds: bool = True) -> AtlasModel:
-    options = CompileOptions(host=("hosted",), rounds=rounds)
+    options = CompileOptions(host=("hosted",), layer_loops=rounds)
     return compile_model(model, load_profile("atlas-v1"), options)
 
 
@@ -38,11 +40,11 @@ def test_folded_layers_compute_the_same(make):
         assert here.accuracy.cosine > 0.98
 
 
-def test_ports_of_rounds_are_checked_and_kept(tmp_path):
+def test_ports_of_iterations_are_checked_and_kept(tmp_path):
     """Layers with inputs and outputs of their own are one loop; which port is whose is known."""
     model = compiled(built(inputs_and_outputs_of_every_layer))
     turns = {name: port.iteration for name, port in model.ports.items()}
-    # A round is two layers: a sum cannot be written over what it is computed from.
+    # An iteration is two layers: a sum cannot be written over what it is computed from.
     assert [turns[f"{kind}{k}"] for kind in ("given", "kept") for k in range(4)] == [0, 0, 1, 1] * 2
     save(model, tmp_path / "model.twb")
     assert load(tmp_path / "model.twb").ports == model.ports
@@ -55,3 +57,23 @@ def test_ports_of_rounds_are_checked_and_kept(tmp_path):
         assert [f.code for f in check(model)] == ["TW3117"]
     model.ports = ports | {"kept1": replace(ports["kept1"], iteration=2)}
     assert "iteration 2" in check(model)[0].message
+
+
+@pytest.mark.parametrize(("factors", "loops"), [((0.25, 0.25), 1), ((0.25, 0.1), 0)])
+def test_layers_whose_constants_differ_stay_apart(factors, loops):
+    """A number of a layer that is part of the code, next to those that calibration decides."""
+    net = ModelBuilder("factors", seed=3)
+    x = net.input("x", (1, 32, 64))
+    for number in range(len(factors)):
+        with net.layer(f"layers.{number}"):
+            heads = net.heads(net.relu(net.linear(x, 64, "q")), 2)
+            x = x + net.linear(net.attention(heads, heads, heads), 64, "o")
+            x = x + net.linear(net.relu(net.linear(x, 96, "up")), 64, "down")
+    net.output("y", x)
+    model = net.build()
+    found = [op for op in model.module.walk() if "attention" in str(op.properties.get("symbol"))]
+    for op, factor in zip(found, factors, strict=True):
+        op.attributes["scale"] = FloatAttr(factor, f32)
+    result = compiled(model)
+    assert len(result.artifact.loops) == loops
+    assert verify(result, original=model).ok

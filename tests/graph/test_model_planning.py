@@ -12,7 +12,8 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, live_ranges, place
 from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.layer_loops import LayerLoop, fold_layers
+from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
+from tilewright.targets.atlas.model.layer_loops import fold_layers
 from tilewright.targets.atlas.model.link import Linked, link
 from tilewright.targets.atlas.model.residency import (
     Demands,
@@ -28,16 +29,16 @@ V1 = load_profile("atlas-v1")
 KIB = 1024
 
 
-def tensor(name: str, kind: str = "activation", rows: int = 32) -> Tensor:
+def tensor(name: str, kind: str = "activation", rows: int = 32) -> StoredTensor:
     """A tensor of 2 KiB for every 32 rows."""
-    return Tensor(name, Layout((rows, 32), "bf16"), kind)  # type: ignore[arg-type]
+    return StoredTensor(name, Layout((rows, 32), "bf16"), kind)  # type: ignore[arg-type]
 
 
-def pointwise(x: Tensor, out: Tensor, name: str = "") -> Call:
-    return Call(name or out.name, "pointwise", {"x": x}, out)
+def pointwise(x: StoredTensor, out: StoredTensor, name: str = "") -> Launch:
+    return Launch(name or out.name, "pointwise", {"x": x}, out)
 
 
-def chain(*tensors: Tensor) -> list[Call]:
+def chain(*tensors: StoredTensor) -> list[Launch]:
     return [pointwise(a, b) for a, b in pairwise(tensors)]
 
 
@@ -46,7 +47,7 @@ def chain(*tensors: Tensor) -> list[Call]:
 
 def test_live_from_the_write_to_the_last_read() -> None:
     x, a, b, y = tensor("x", "input"), tensor("a"), tensor("b"), tensor("y", "output")
-    calls = [pointwise(x, a), pointwise(a, b), Call("y", "pointwise", {"x": b, "z": a}, y)]
+    calls = [pointwise(x, a), pointwise(a, b), Launch("y", "pointwise", {"x": b, "z": a}, y)]
     found = {t.name: (r.first, r.last, r.reads) for t, r in live_ranges(calls, []).items()}
     assert found == {"x": (0, 0, 1), "a": (0, 2, 2), "b": (1, 2, 1), "y": (2, 2, 0)}
 
@@ -73,11 +74,11 @@ def test_what_crosses_a_layer_loop_lives_through_all_of_it() -> None:
 # --- residency --------------------------------------------------------------------------------
 
 
-def across(*kept: Tensor) -> tuple[list[Call], dict[Tensor, tuple[int, list[int]]]]:
+def across(*kept: StoredTensor) -> tuple[list[Launch], dict[StoredTensor, tuple[int, list[int]]]]:
     """Tensors that are made by the first call and read by the last; one call lies between."""
     x, a, b, y = tensor("x", "input"), tensor("a"), tensor("b"), tensor("y", "output")
     operands = {f"x{k}": t for k, t in enumerate(kept)}
-    calls = [pointwise(x, a), pointwise(a, b), Call("use", "pointwise", operands, y)]
+    calls = [pointwise(x, a), pointwise(a, b), Launch("use", "pointwise", operands, y)]
     return calls, {t: (0, [2]) for t in kept}
 
 
@@ -88,7 +89,7 @@ def test_the_tensor_that_saves_most_stays() -> None:
         staged_bytes(calls[1], p, t) for p, t in calls[1].tensors.items()
     )
 
-    def kept(spare: int) -> set[Tensor]:
+    def kept(spare: int) -> set[StoredTensor]:
         # Only the call between decides: the others have the room of what they would stage.
         demands = Demands(more={1: V1.vmem_bytes - between - spare})
         return {s.tensor for s in choose(calls, candidates, V1.vmem_bytes, demands)}
@@ -145,14 +146,18 @@ def test_a_model_too_large_for_dram_says_what_would_fit() -> None:
 # --- layer folding ----------------------------------------------------------------------------
 
 
+def value(name: str, kind: str = "activation") -> Tensor:
+    return Tensor(name, Layout((32, 32), "bf16"), kind)  # type: ignore[arg-type]
+
+
 def layers(count: int) -> tuple[list[Call], Tensor]:
     """Layers of a product and what follows it, with weights of their own; the last result."""
-    at = tensor("x", "input")
+    at = value("x", "input")
     calls = []
     for k in range(count):
-        weight, inside, out = tensor(f"w{k}", "weight"), tensor(f"p{k}"), tensor(f"h{k}")
+        weight, inside, out = value(f"w{k}", "weight"), value(f"p{k}"), value(f"h{k}")
         calls.append(Call(f"layer{k}.product", "linear", {"a": at, "w": weight}, inside))
-        calls.append(pointwise(inside, out, f"layer{k}.relu"))
+        calls.append(Call(f"layer{k}.relu", "pointwise", {"x": inside}, out))
         at = out
     return calls, at
 
@@ -175,13 +180,13 @@ def test_layers_that_differ_stay_apart() -> None:
     calls[3].options["activation"] = "gelu"
     assert not fold_layers([calls], [last]).layer_loops
     calls, last = layers(3)
-    assert not fold_layers([calls], [last], rounds=False).layer_loops
+    assert not fold_layers([calls], [last], fold=False).layer_loops
 
 
 def test_a_result_that_is_read_later_is_no_variable_of_the_loop() -> None:
     calls, last = layers(3)
     kept = calls[1].output
-    calls.append(Call("sum", "pointwise", {"x": last, "z": kept}, tensor("y", "output")))
+    calls.append(Call("sum", "pointwise", {"x": last, "z": kept}, value("y", "output")))
     folded = fold_layers([calls], [calls[-1].output])
     # The first layer's result has to survive, so it is not part of a loop that overwrites it.
     assert all(loop.count < 3 for loop in folded.layer_loops)

@@ -42,7 +42,7 @@ def test_rounds_multiply_work_and_bound() -> None:
     outside = 9_000 + 12_000
     assert sixteen.bound - outside == 16 * (one.bound - outside)
     assert sixteen.macs == 16 * one.macs
-    assert sixteen.rounds[0].names[15] == "layers.15"
+    assert sixteen.layer_loops[0].names[15] == "layers.15"
     assert sixteen.turn_name(3, 15) == "layers.15"
     assert sixteen.turn_name(0, 0) == ""
     assert sixteen.ratio is None
@@ -58,12 +58,12 @@ def test_live_bytes_count_what_lives_at_the_same_step() -> None:
 def test_rounds_called_alike_are_told_apart() -> None:
     model = examples.transformer(3)
     for names, expected in (
-        ((), ["round 0", "round 1", "round 2"]),
-        (("layers", "layers", "layers"), ["round 0", "round 1", "round 2"]),
+        ((), ["iteration 0", "iteration 1", "iteration 2"]),
+        (("layers", "layers", "layers"), ["iteration 0", "iteration 1", "iteration 2"]),
         (("a", "b", "c"), ["a", "b", "c"]),
     ):
         model.artifact.loops = [replace(model.artifact.loops[0], names=names)]
-        assert collect(model).rounds[0].names == expected
+        assert collect(model).layer_loops[0].names == expected
 
 
 def test_rounds_that_lie_between_each_other_are_counted_once() -> None:

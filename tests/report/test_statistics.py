@@ -23,7 +23,7 @@ def test_hottest_counts_issue_ticks() -> None:
     result = run()
     rows = hottest(result.statistics, result.program, 2)
     assert rows[0] == {
-        "index": 1, "line": 3, "text": "delay 9", "executions": 3, "ticks": 30,
+        "index": 1, "line": 3, "text": "delay 9", "executions": 3, "cycles": 30,
         "share": round(30 / result.cycles, 6),
     }  # fmt: skip
     assert [r["text"] for r in rows] == ["delay 9", "addi x1, x1, -1"]

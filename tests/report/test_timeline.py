@@ -30,7 +30,7 @@ def test_lanes_labels_and_tooltips() -> None:
     assert "x & y · unused: DECODE, DMA" in shown
     assert "vload m0, 0(x1)" in shown and "vload" in shown
     (note,) = [t.text for t in root.iter(f"{SVG}title")]
-    assert note == "vload m0, 0(x1)\nticks 100 to 299 (200)\na.S:3\nvmem: 0x40"
+    assert note == "vload m0, 0(x1)\ncycles 100 to 299 (200)\na.S:3\nvmem: 0x40"
     (bar,) = [r for r in root.iter(f"{SVG}rect") if r.get("class") == "slice"]
     scale = (WIDTH - LEFT - RIGHT) / 1000
     assert abs(float(bar.attrib["x"]) - (LEFT + 100 * scale)) < 0.01
@@ -55,7 +55,7 @@ def test_lines_from_transfers_to_waits() -> None:
 def test_faults_are_marked() -> None:
     broken = model([Slice(1, 0, 10, "vload", "tensor load")])
     broken.marks.append(Mark(0, 5, "fault: structural", "LSU is <busy>"))
-    assert "fault: structural in tick 5\nLSU is &lt;busy&gt;" in timeline_svg(broken)
+    assert "fault: structural in cycle 5\nLSU is &lt;busy&gt;" in timeline_svg(broken)
 
 
 def test_a_million_ticks_stay_a_small_file() -> None:

@@ -272,7 +272,7 @@ def test_limits_and_missing_steps() -> None:
     model = models.looped(3)
     model.artifact.loops = [replace(model.artifact.loops[0], count=4, names=())]
     model.artifact.regions["w"] = replace(model.artifact.regions["w"], count=1)
-    with pytest.raises(TilewrightError, match=r"TW3132.*ended before it reached round 3/add"):
+    with pytest.raises(TilewrightError, match=r"TW3132.*ended before it reached iteration 3/add"):
         Session(model).run()
 
 

@@ -31,7 +31,7 @@ def document(compiled: CompiledModel[Any], files: dict[str, str], seconds: float
         "outputs": [describe(compiled.ports[name]) for name in compiled.outputs],
         "state": dict(compiled.state),
         "steps": [_step(compiled, k, turns[k]) for k in range(len(artifact.steps))],
-        "rounds": [
+        "layer_loops": [
             {"count": r.count, "first": r.first, "end": r.end, "names": list(r.names)}
             for r in artifact.loops
         ],
@@ -82,8 +82,8 @@ def _step(compiled: CompiledModel[Any], number: int, turns: int) -> dict[str, An
     return {
         "layer": step.name,
         "kernel": step.kernel,
-        "words": artifact.excerpt(number, 0)[1] if isinstance(artifact, Inspectable) else 0,
-        "turns": turns,
+        "instructions": artifact.excerpt(number, 0)[1] if isinstance(artifact, Inspectable) else 0,
+        "iterations": turns,
         "places": spaces,
         "operands": dict(step.operands),
         "macs": step.macs,
@@ -135,14 +135,21 @@ def _accuracy(notes: dict[str, Any], shown: int = 3) -> list[str]:
 
 def _steps(found: dict[str, Any]) -> list[str]:
     spaces = sorted(found["memory"], key=lambda name: found["memory"][name]["bytes"])
-    heads = ("step", "words", "turns", "layer", "kernel", *(name.upper() for name in spaces))
+    heads = (
+        "step",
+        "instructions",
+        "iterations",
+        "layer",
+        "kernel",
+        *(name.upper() for name in spaces),
+    )
     rows: list[tuple[str, ...]] = [heads]
     for number, step in enumerate(found["steps"]):
         rows.append(
             (
                 str(number),
-                f"{step['words']:,}",
-                str(step["turns"]),
+                f"{step['instructions']:,}",
+                str(step["iterations"]),
                 step["layer"],
                 step["kernel"],
                 *(" ".join(step["places"].get(name, ())) or "-" for name in spaces),

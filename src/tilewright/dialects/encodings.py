@@ -5,6 +5,7 @@
     tensor<8x4xi8, #npu_kernel.channel_scale<axis = 0>>       one scale per index of dimension 0
     tensor<8x4xi2, #npu_kernel.scale<0.5>>                    ternary: codes are -1, 0 and 1
     tensor<4x16xf8E4M3FN, #npu_kernel.scale<0.0625>>          value = number * 0.0625
+    tensor<4x16xf8E4M3FN, #npu_kernel.stored<"panels", scale = 0.0625>>   as a device stores it
 
 Scales are float32 numbers. Where there is one scale per channel, the numbers are data: they are in
 the factors with which the product of these codes is rescaled. A tensor without encoding means its
@@ -24,15 +25,19 @@ from tilewright.dialects.xdsl_api import (
     AnyFloat,
     Attribute,
     AttrParser,
+    DictionaryAttr,
     FloatAttr,
     IntAttr,
     IntegerType,
+    NoneAttr,
     ParametrizedAttribute,
     Printer,
     SSAValue,
+    StringAttr,
     TensorType,
     VerifyException,
     f32,
+    f64,
     irdl_attr_definition,
 )
 
@@ -93,6 +98,56 @@ class ChannelScaleAttr(ParametrizedAttribute):
         printer.print_string(f"<axis = {self.axis.data}>")
 
 
+@irdl_attr_definition
+class StoredAttr(ParametrizedAttribute):
+    """How a device stores a tensor: in which order of tiles, by which arrangement of its elements
+    (a table of the target's), and what its numbers are multiples of, where that is known."""
+
+    name = "npu_kernel.stored"
+    order: StringAttr
+    scale: FloatAttr | NoneAttr
+    arrangement: DictionaryAttr
+
+    @staticmethod
+    def of(order: str, scale: float | None, arrangement: DictionaryAttr) -> StoredAttr:
+        number = NoneAttr() if scale is None else FloatAttr(scale, f64)
+        return StoredAttr(StringAttr(order), number, arrangement)
+
+    @property
+    def factor(self) -> float | None:
+        return float(self.scale.value.data) if isinstance(self.scale, FloatAttr) else None
+
+    def verify(self) -> None:
+        if self.factor is not None and not (isfinite(self.factor) and self.factor > 0):
+            raise VerifyException(f"TW1209 a scale is a positive number, not {self.factor}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        scale: FloatAttr | NoneAttr = NoneAttr()
+        table = DictionaryAttr({})
+        with parser.in_angle_brackets():
+            order = parser.parse_str_literal()
+            while parser.parse_optional_punctuation(",") is not None:
+                if parser.parse_optional_keyword("scale") is not None:
+                    parser.parse_punctuation("=")
+                    scale = FloatAttr(float(parser.parse_number()), f64)
+                else:
+                    parser.parse_keyword("arrangement")
+                    parser.parse_punctuation("=")
+                    table = DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
+        return [StringAttr(order), scale, table]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<")
+        printer.print_string_literal(self.order.data)
+        if self.factor is not None:
+            printer.print_string(f", scale = {float_text(self.factor)}")
+        if self.arrangement.data:
+            printer.print_string(", arrangement = ")
+            printer.print_attr_dict(self.arrangement.data)
+        printer.print_string(">")
+
+
 Encoding = ScaleAttr | ChannelScaleAttr
 
 
@@ -124,6 +179,10 @@ def zero_of(type_: Attribute | SSAValue) -> int:
 
 def scale_of(type_: Attribute | SSAValue) -> float | None:
     """The scale of all codes, None without one or with one per channel."""
+    kind = type_.type if isinstance(type_, SSAValue) else type_
+    stored = getattr(kind, "encoding", None)
+    if isinstance(stored, StoredAttr):
+        return stored.factor
     encoding = encoding_of(type_)
     return encoding.factor if isinstance(encoding, ScaleAttr) else None
 

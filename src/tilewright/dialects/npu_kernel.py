@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tilewright.dialects.encodings import ChannelScaleAttr, ScaleAttr
+from tilewright.dialects.encodings import ChannelScaleAttr, ScaleAttr, StoredAttr
 from tilewright.dialects.family_checks import resolve_transposes
 from tilewright.dialects.fused import EpilogueStepAttr, FusedOp
 from tilewright.dialects.kernel_call import KernelCall
@@ -21,6 +21,7 @@ from tilewright.dialects.kernel_syntax import (
     print_contraction,
     verify_call,
 )
+from tilewright.dialects.launches import BitcastOp, LaunchOp, PackOp, UnpackOp
 from tilewright.dialects.layers import LayersOp, LayerYieldOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
@@ -172,6 +173,9 @@ class UKernelGenericOp(KernelCallOp):
 
 NPUKernel = Dialect(
     "npu_kernel",
-    [MatmulOp, UKernelGenericOp, FusedOp, LayersOp, LayerYieldOp],
-    [ScaleAttr, ChannelScaleAttr, EpilogueStepAttr],
+    [
+        *(MatmulOp, UKernelGenericOp, FusedOp, LayersOp, LayerYieldOp),
+        *(LaunchOp, PackOp, UnpackOp, BitcastOp),
+    ],
+    [ScaleAttr, ChannelScaleAttr, StoredAttr, EpilogueStepAttr],
 )

@@ -55,7 +55,6 @@ SCALAR_TYPES = [
 BY_NAME = {kind.name: kind for kind in SCALAR_TYPES}
 BY_TORCH = {kind.torch: kind for kind in SCALAR_TYPES}
 BY_CODE = {kind.code: kind for kind in SCALAR_TYPES}
-BY_STORAGE = {kind.storage: kind for kind in SCALAR_TYPES}
 
 
 def element_type(kind: ScalarType) -> Attribute:

@@ -15,8 +15,9 @@ read outside, of whichever iteration, is collected.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tilewright.dialects.layers import LayersOp, LayerYieldOp
 from tilewright.dialects.xdsl_api import (
@@ -35,6 +36,7 @@ from tilewright.model.weights import resource_name, weight_constant
 
 NAMES = "tw.layers"  # attribute of a loop: what the model calls its iterations
 LAYER = "tw.layer"
+Step = TypeVar("Step")  # an operation, or what else a program consists of
 
 
 # --- proposals --------------------------------------------------------------------------
@@ -52,7 +54,7 @@ class Repetition:
     def end(self) -> int:
         return self.at + self.period * self.count
 
-    def iterations(self, ops: Sequence[Operation]) -> list[list[Operation]]:
+    def iterations(self, ops: Sequence[Step]) -> list[list[Step]]:
         starts = range(self.at, self.end, self.period)
         return [list(ops[start : start + self.period]) for start in starts]
 
@@ -70,7 +72,7 @@ def _signature(op: Operation) -> tuple:
     return op.name, attributes, properties, types, tuple(r.type for r in op.results)
 
 
-def repetitions(ids: Sequence[int], at: int) -> Iterator[Repetition]:
+def repetitions(ids: Sequence[Hashable], at: int) -> Iterator[Repetition]:
     """Runs from `at` on that look alike: shortest period first, most iterations first."""
     for period in range(1, (len(ids) - at) // 2 + 1):
         if ids[at] != ids[at + period]:
@@ -382,7 +384,12 @@ def _layer(op: Operation) -> str:
 
 def _prefix(ops: Sequence[Operation]) -> str:
     """What the layer names of operations start with."""
-    rows = [name.split(".") for name in map(_layer, ops) if name]
+    return common_prefix(name for name in map(_layer, ops) if name)
+
+
+def common_prefix(names: Iterable[str]) -> str:
+    """What dotted names start with: mlp of mlp.gate and mlp.up."""
+    rows = [name.split(".") for name in names]
     shared: list[str] = []
     for pieces in zip(*rows, strict=False):
         if len(set(pieces)) > 1:

@@ -20,6 +20,7 @@ class CompileOptions:
     host: layers the host runs on request. no_host: nothing may run on the host.
     keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
     scales: of weights, one per "channel" or one per "tensor".
+    layer_loops: identical layers become a loop with stacked weights.
     quantize: the number format that products are quantised to; None: what the machine does by itself.
     accuracy: note how far every layer is from float32, on the first calibration sample.
     """
@@ -29,7 +30,7 @@ class CompileOptions:
     no_host: bool = False
     keep: tuple[str, ...] = ()
     scales: str = "channel"
-    rounds: bool = True
+    layer_loops: bool = True
     instruction_memory: int = 32768
     seed: int = 0
     accuracy: bool = False
@@ -50,7 +51,7 @@ class CompileOptions:
             "no_host": self.no_host,
             "keep": list(self.keep),
             "scales": self.scales,
-            "rounds": self.rounds,
+            "layer_loops": self.layer_loops,
             "seed": self.seed,
             "accuracy": self.accuracy,
             **({} if self.quantize is None else {"quantize": self.quantize}),

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright.dialects.xdsl_api import ArrayAttr, ModuleOp, StringAttr, TensorType, func
+from tilewright.dialects.xdsl_api import (
+    ArrayAttr,
+    ModuleOp,
+    Operation,
+    SSAValue,
+    StringAttr,
+    TensorType,
+    func,
+)
+from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import TensorSpec
 
 HOST, DEVICE = "host", "device"
@@ -88,15 +97,55 @@ class Parts:
         return {name: array for name, array in self.weights.items() if name in used}
 
 
+def parts_of(module: ModuleOp, weights: dict[str, np.ndarray], source: str = "") -> Parts:
+    """A module in parts, such as one that was parsed: `@main` says in which order they run, the
+    attributes of the others where, and what their ports are called."""
+    main = next(f for f in module.ops if isinstance(f, func.FuncOp) and not place_of(f))
+    functions = {f.sym_name.data: f for f in module.ops if isinstance(f, func.FuncOp)}
+    rows: list[Part] = []
+    ports: dict[str, Port] = {}
+    names: dict[SSAValue, str] = {}
+    for call in main.body.block.ops:
+        if not isinstance(call, func.CallOp):
+            continue
+        name = call.callee.string_value()
+        function = functions.get(name)
+        if function is None or not place_of(function):
+            raise TilewrightError("TW1716", f"@main calls {name}, which is no part of a model")
+        inputs, outputs = (texts_of(function, a) for a in (INPUT_PORTS, OUTPUT_PORTS))
+        rows.append(Part(name, place_of(function), inputs, outputs, texts_of(function, REASONS)))
+        for ports_here, values in ((inputs, call.operands), (outputs, call.results)):
+            for port, value in zip(ports_here, values, strict=False):
+                names[value] = port
+                ports[port] = _port(port, value)
+    last = main.body.block.last_op
+    assert isinstance(last, func.ReturnOp)
+    taken, given = (
+        tuple(
+            TensorSpec(port.name, port.shape, port.dtype)
+            for number, value in enumerate(values)
+            for port in [_port(names.get(value, f"argument{number}"), value)]
+        )
+        for values in (main.body.block.args, last.operands)
+    )
+    return Parts(module, weights, taken, given, ports, tuple(rows), source)
+
+
+def _port(name: str, value: SSAValue) -> Port:
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    return Port(name, tuple(kind.get_shape()), str(kind.element_type), kind)
+
+
 def place_of(function: func.FuncOp) -> str:
     """host, device, or nothing for @main."""
     value = function.attributes.get(PLACE)
     return value.data if isinstance(value, StringAttr) else ""
 
 
-def texts_of(function: func.FuncOp, attribute: str) -> tuple[str, ...]:
+def texts_of(op: Operation, attribute: str) -> tuple[str, ...]:
     """An attribute that lists texts, such as the reasons of a host function."""
-    value = function.attributes.get(attribute)
+    value = op.attributes.get(attribute)
     if not isinstance(value, ArrayAttr):
         return ()
     return tuple(text.data for text in value if isinstance(text, StringAttr))

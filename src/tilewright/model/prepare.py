@@ -113,7 +113,9 @@ def prepare(
                 machine.rules,
                 found,
                 options.scales == "channel",
-                same_values(main_of(simple.module)) if machine.layers and options.rounds else (),
+                same_values(main_of(simple.module))
+                if machine.layers and options.layer_loops
+                else (),
             )
             encoded, hosted = result.model, dict(result.reasons)
             driver.note("quantised", marked(encoded, hosted).module)
@@ -126,7 +128,7 @@ def prepare(
         with driver.phase("fuse"):
             fuse_all(parts.functions(DEVICE), machine.fuses)
             driver.note("fused", parts.module)
-    if machine.layers and options.rounds:
+    if machine.layers and options.layer_loops:
         with driver.phase("fold layers"):
             for function in parts.functions(DEVICE):
                 fold_layers(function)

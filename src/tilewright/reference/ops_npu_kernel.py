@@ -142,6 +142,25 @@ def fused(op: Operation, builder: Builder) -> Evaluate:
     return evaluate
 
 
+@operation("npu_kernel.launch", "npu_kernel.pack", "npu_kernel.unpack")
+def stored(op: Operation, builder: Builder) -> Evaluate:
+    """What the machine says about its own kernels and forms."""
+    function = builder.semantics.stored
+    if function is None:
+        raise fault(
+            op,
+            "TW1501",
+            f"{op.name} is for one machine, and none is chosen",
+            "execute it with the semantics of the target it was encoded for",
+        )
+    return lambda *values: function(op, [as_array(value) for value in values])
+
+
+@operation("npu_kernel.bitcast")
+def bitcast(op: Operation, builder: Builder) -> Evaluate:
+    return lambda value: value
+
+
 @control("npu_kernel.layers")
 def layers(op: Operation, builder: Builder) -> Step:
     """Iterations one after the other; weights are looked up when their iteration begins."""

@@ -39,12 +39,17 @@ class Semantics:
                 "atlas-v0": launches round as that machine's kernels do (`machine_kernels`).
     families    what kernel families compute on a machine, where that differs from the table of
                 `families`: a function of the `Call`, whose result is rounded to the result's type.
+    stored      what a machine computes on stored tensors: a function of `npu_kernel.launch`, `pack`
+                or `unpack` and its operands. Without it these have no meaning.
     """
 
     accumulate: str = "wide"
     machine: str | None = None
     families: Mapping[str, Callable[[Any], Array]] = field(
         default_factory=dict, compare=False, hash=False
+    )
+    stored: Callable[[Operation, Sequence[Array]], Array] | None = field(
+        default=None, compare=False, hash=False
     )
 
 

@@ -156,11 +156,6 @@ _WIDE_FLOAT: dict[str, ScalarFunction] = {
 }
 
 
-def wide_unary(function: ScalarFunction, values: Array, element: ElementType) -> Array:
-    """A function computed in float64 and rounded once to the type (working form)."""
-    return dtypes.rounded(function(np.asarray(values, dtype=np.float64)), element)
-
-
 _FLOAT_TESTS: dict[str, Callable[[Array], Array]] = {
     "math.isnan": np.isnan,
     "math.isinf": np.isinf,

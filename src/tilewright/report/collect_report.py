@@ -9,12 +9,12 @@ import tilewright
 from tilewright.report.layer_formats import with_formats
 from tilewright.report.model_report import (
     AccuracyFigures,
+    LayerLoopRow,
     MemoryUse,
     PartRow,
     PortRow,
     RegionRow,
     ReportData,
-    RoundsRow,
     RunFigures,
     StepRow,
     Text,
@@ -70,7 +70,7 @@ def collect(
         host_share=share,
         host_share_of=share_of,
         steps=_steps(model),
-        rounds=[_rounds(loop) for loop in artifact.loops],
+        layer_loops=[_layer_loop(loop) for loop in artifact.loops],
         regions=[_region(tensor) for tensor in artifact.tensors.values()],
         memories=[_memory(model, memory) for memory in _shown(model, machine.memories)],
         code_bytes=list(artifact.code_bytes) if isinstance(artifact, Inspectable) else [],
@@ -161,12 +161,12 @@ def _steps(model: CompiledModel[Any]) -> list[StepRow]:
     return rows
 
 
-def _rounds(rounds: LayerLoop) -> RoundsRow:
+def _layer_loop(loop: LayerLoop) -> LayerLoopRow:
     """Rounds have names of their own, or a number where they are called alike."""
-    names = list(rounds.names)
-    if len(set(names)) < rounds.count:
-        names = [f"round {turn}" for turn in range(rounds.count)]
-    return RoundsRow(rounds.first, rounds.end, names)
+    names = list(loop.names)
+    if len(set(names)) < loop.count:
+        names = [f"iteration {turn}" for turn in range(loop.count)]
+    return LayerLoopRow(loop.first, loop.end, names)
 
 
 def _region(tensor: Tensor) -> RegionRow:

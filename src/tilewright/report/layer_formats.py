@@ -2,7 +2,7 @@
 
 The compiler notes a small table for every tensor, or layer, that it quantised or measured: strings
 are formats, what is called a scale is one, errors have the names they have everywhere else, and
-`by_round` has the errors of each round where there are several.
+`by_iteration` has the errors of each layer iteration where there are several.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tilewright.targets.compiled_model import CompiledModel
 
 CALIBRATION = "calibration"  # where errors come from that the compiler measured
 _ERRORS = ("max_abs", "relative", "cosine")
-_NOT_FORMATS = (*_ERRORS, "by_round", "worst", "layer")
+_BY_ITERATION = ("by_iteration", "by_round")  # the second name in older bundles
+_NOT_FORMATS = (*_ERRORS, *_BY_ITERATION, "worst", "layer")
 
 
 def with_formats(model: CompiledModel[Any], layers: list[LayerErrors]) -> list[LayerErrors]:
@@ -46,15 +47,24 @@ def _filled(model: CompiledModel[Any], notes: Mapping[str, Any], layer: LayerErr
 
 
 def _measured(note: Any, turn: int) -> dict[str, float]:
-    """The errors a note has for one round."""
+    """The errors a note has for one layer iteration."""
     if not isinstance(note, dict):
         return {}
-    rounds = note.get("by_round")
-    if isinstance(rounds, list) and turn < len(rounds) and isinstance(rounds[turn], dict):
-        note = rounds[turn]
+    iterations = _iterations(note)
+    if (
+        isinstance(iterations, list)
+        and turn < len(iterations)
+        and isinstance(iterations[turn], dict)
+    ):
+        note = iterations[turn]
     elif turn:
         return {}
     return {key: float(note[key]) for key in _ERRORS if _is_number(note.get(key))}
+
+
+def _iterations(note: dict[str, Any]) -> Any:
+    """What a note says of every layer iteration."""
+    return next((note[key] for key in _BY_ITERATION if key in note), None)
 
 
 def _errors(name: str, exact: bool | None, found: dict[str, float]) -> Errors:
@@ -87,9 +97,9 @@ def _scales_of(
                 for scale in _all_scales(note):
                     found = True
                     yield f"{parameter} {scale}"
-        for rounds in model.artifact.loops:
-            if rounds.first <= layer.step < rounds.end and rounds.names:
-                names.append(f"{rounds.names[layer.turn]}.{step.name}")
+        for loop in model.artifact.loops:
+            if loop.first <= layer.step < loop.end and loop.names:
+                names.append(f"{loop.names[layer.turn]}.{step.name}")
         names += [step.name, *step.sources]
     note = next((notes[_plain(name)] for name in names if _plain(name) in notes), None)
     if note is not None and not found:
@@ -113,11 +123,11 @@ def _plain(name: str) -> str:
 
 
 def _noted(name: str, note: Any) -> Iterator[LayerErrors]:
-    """A note as rows of its own, one per round where it has several."""
+    """A note as rows of its own, one per layer iteration where it has several."""
     formats, scales = described(note)
-    rounds = note.get("by_round") if isinstance(note, dict) else None
-    if isinstance(rounds, list) and all(isinstance(row, dict) for row in rounds):
-        for turn, row in enumerate(rounds):
+    iterations = _iterations(note) if isinstance(note, dict) else None
+    if isinstance(iterations, list) and all(isinstance(row, dict) for row in iterations):
+        for turn, row in enumerate(iterations):
             errors = _errors(str(row.get("name", name)), None, _measured(note, turn))
             yield LayerErrors(errors, None, turn, formats, scales, source=CALIBRATION)
         return

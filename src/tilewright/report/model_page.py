@@ -99,7 +99,7 @@ def _drawn(data: ReportData) -> dict[str, Any]:
             {"name": step.name, "kernel": step.kernel, "macs": step.macs, "bound": step.bound}
             for step in data.steps
         ],
-        "rounds": [{"first": r.first, "end": r.end, "names": r.names} for r in data.rounds],
+        "loops": [{"first": r.first, "end": r.end, "names": r.names} for r in data.layer_loops],
         "calls": [
             [call.step, call.turn, call.start, call.end, call.loaded, call.stored,
              *(call.busy.get(unit, 0) for unit in data.units)]
@@ -121,7 +121,7 @@ def _packed(activity: Activity, cycles: int, units: list[str]) -> dict[str, Any]
             length = min(activity.ticks, cycles - number * activity.ticks)
             shares.append(min(255, round(255 * busy / length)) if length > 0 else 0)
         packed[unit] = base64.b64encode(bytes(shares)).decode("ascii")
-    return {"ticks": activity.ticks, "busy": packed}
+    return {"cycles": activity.ticks, "busy": packed}
 
 
 def _layers(data: ReportData) -> list[dict[str, Any]]:
@@ -160,9 +160,9 @@ def _finite(value: float | None) -> float | None:
 def _subtitle(data: ReportData) -> str:
     parts = [f"compiled for {data.target} ({data.target_text})"]
     parts.append(_number(len(data.steps), "step"))
-    for rounds in data.rounds:
-        turns = _number(len(rounds.names), "round")
-        parts.append(f"{turns} of steps {rounds.first} to {rounds.end - 1}")
+    for loop in data.layer_loops:
+        turns = _number(len(loop.names), "iteration")
+        parts.append(f"{turns} of steps {loop.first} to {loop.end - 1}")
     if data.run is None:
         parts.append("not run")
     else:
@@ -184,7 +184,7 @@ def _cycles_text(data: ReportData) -> str:
     if data.run is None:
         return "The model was not run for this report: only bounds and work are known."
     return (
-        "Measured cycles of each step against its bound, with the ticks each unit is busy. "
+        "Measured cycles of each step against its bound, with the cycles each unit is busy. "
         "A step is limited by its busiest unit, or by latency (dependences, waiting, issue) where no "
         "unit is busy for half of the time. The chart follows the order of the table."
     )
@@ -195,14 +195,14 @@ def _timeline_text(data: ReportData) -> str:
         return ""
     colour = "The colour of a step is the unit that binds it. The height in a unit's lane is "
     if data.run.activity is not None:
-        return f"{colour}the share of the time it is busy, in pieces of {data.run.activity.ticks:,} ticks."
+        return f"{colour}the share of the time it is busy, in pieces of {data.run.activity.ticks:,} cycles."
     return f"{colour}the share of the step's time it is busy."
 
 
 def _memory_text(data: ReportData) -> str:
     return (
-        "Steps of rounds are drawn once, tensors kept for every round all above each other."
-        if data.rounds
+        "Steps of layer loops are drawn once, tensors kept for every iteration all above each other."
+        if data.layer_loops
         else ""
     )
 

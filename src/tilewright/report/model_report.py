@@ -26,7 +26,7 @@ class CallFigures:
     """One step carried out once: when, and what the units did meanwhile."""
 
     step: int
-    turn: int  # the round, 0 outside of rounds
+    turn: int  # the layer iteration, 0 outside of loops
     start: int
     end: int
     busy: dict[str, int]  # unit -> ticks
@@ -122,7 +122,7 @@ class StepRow:
 
 
 @dataclass(frozen=True)
-class RoundsRow:
+class LayerLoopRow:
     """Steps `first` to `end` (exclusive) run once for each name."""
 
     first: int
@@ -134,7 +134,7 @@ class RoundsRow:
 class RegionRow:
     """A tensor's place; `first` and `last` are the steps its content matters in.
 
-    With `count` > 1 there is one for every round, `stride` bytes apart; other tensors may lie in
+    With `count` > 1 there is one for every layer iteration, `stride` bytes apart; other tensors may lie in
     between. `bytes` counts them all, `end` is one past the last byte of the last one.
     """
 
@@ -209,7 +209,7 @@ class ReportData:
     host_share: float
     host_share_of: str  # what the share is counted in
     steps: list[StepRow]
-    rounds: list[RoundsRow]
+    layer_loops: list[LayerLoopRow]
     regions: list[RegionRow]
     memories: list[MemoryUse]
     code_bytes: list[int]  # of each piece of code
@@ -239,10 +239,10 @@ class ReportData:
         return self.run.cycles / self.bound
 
     def turn_name(self, step: int, turn: int) -> str:
-        """The name of a round of the step, such as layers.3; nothing outside of rounds."""
-        for rounds in self.rounds:
-            if rounds.first <= step < rounds.end:
-                return rounds.names[turn]
+        """The name of a layer iteration of the step, such as layers.3; nothing outside of loops."""
+        for loop in self.layer_loops:
+            if loop.first <= step < loop.end:
+                return loop.names[turn]
         return ""
 
 

@@ -128,7 +128,7 @@ def _units(data: ReportData) -> str:
         return ""
     meters = [
         _meter(unit, run.busy.get(unit, 0) / run.cycles, _percent(run.busy.get(unit, 0) / run.cycles),
-               f"{run.busy.get(unit, 0):,} ticks", f"var(--{unit})")
+               f"{run.busy.get(unit, 0):,} cycles", f"var(--{unit})")
         for unit in data.units
     ]  # fmt: skip
     lost = [

@@ -148,7 +148,7 @@ class Session:
             raise TilewrightError("TW4001", "there is no run to trace", hint="call run first")
         first, last = window or (0, FOREVER)
         if not 0 <= first <= last:
-            raise TilewrightError("TW4003", f"the window {first} to {last} holds no tick")
+            raise TilewrightError("TW4003", f"the window {first} to {last} holds no cycle")
         device = self.model.artifact.device(replace(self.options, window=(first, last)))
         execute(self.model, self._last, self.host, lambda: device)
         found = device.trace()

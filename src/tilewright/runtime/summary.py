@@ -13,7 +13,7 @@ from tilewright.targets.compiled_model import CompiledModel
 
 @dataclass(frozen=True)
 class StepSummary:
-    """A step over all its rounds. `bound` is what no program for it can beat, 0 if unknown."""
+    """A step over all its layer iterations. `bound` is what no program for it can beat, 0 if unknown."""
 
     step: int
     name: str

@@ -265,7 +265,7 @@ def _layer(layer: LayerCheck) -> dict[str, Any]:
     return {
         "call": layer.call,
         "step": layer.step,
-        "round": layer.turn,
+        "iteration": layer.turn,
         "name": layer.name,
         "kernel": layer.kernel,
         "region": layer.region,

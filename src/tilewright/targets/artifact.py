@@ -153,7 +153,7 @@ class StepCall:
     def to_json(self) -> dict[str, Any]:
         return {
             "step": self.step,
-            "round": self.iteration,
+            "iteration": self.iteration,
             "name": self.name,
             "start": self.start,
             "end": self.end,
@@ -399,7 +399,7 @@ def iteration_name(artifact: Artifact, step: int, iteration: int, name: str) -> 
     for loop in artifact.loops:
         if loop.first <= step < loop.end and loop.count > 1:
             if len(set(loop.names)) < loop.count:
-                return f"round {iteration}/{name}"
+                return f"iteration {iteration}/{name}"
             first, own = loop.names[0], loop.names[iteration]
             if name == first or name.startswith(f"{first}."):
                 return own + name[len(first) :]

@@ -90,7 +90,7 @@ def timeline_svg(model: TraceModel) -> str:
     for mark in model.marks:
         if frame.start <= mark.tick <= frame.end and rows:
             x = frame.x(mark.tick)
-            note = escape(f"{mark.name} in tick {mark.tick:,}\n{mark.text}")
+            note = escape(f"{mark.name} in cycle {mark.tick:,}\n{mark.text}")
             parts.append(
                 f'<g><title>{note}</title><path d="M{x:.1f} {TOP - 6}V{bottom}" stroke="#e03131" '
                 f'stroke-width="1.5" stroke-dasharray="4 3"/><path d="M{x - 5:.1f} {TOP - 13}'
@@ -178,7 +178,7 @@ def _axis(frame: _Frame, bottom: int, end: int) -> Iterator[str]:
         yield (
             f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle" class="tick">{tick:,}</text>'
         )
-    yield (f'<text x="{WIDTH - 24}" y="{bottom + 12}" text-anchor="end" class="tick">ticks</text>')
+    yield (f'<text x="{WIDTH - 24}" y="{bottom + 12}" text-anchor="end" class="tick">cycles</text>')
 
 
 def _lane(
@@ -265,7 +265,7 @@ def _labels(item: Slice) -> Iterator[str]:
 def _note(item: Slice) -> str:
     """The tooltip: what, where in the source, when, and the numbers."""
     length = item.end - item.start
-    ticks = f"ticks {item.start:,} to {item.end - 1:,} ({length:,})"
+    ticks = f"cycles {item.start:,} to {item.end - 1:,} ({length:,})"
     lines = [item.name if item.category in ("stall", "queued") else item.text or item.name, ticks]
     if item.category in ("stall", "queued"):
         lines.insert(1, item.text)

@@ -3,7 +3,7 @@
 const units = data.units;
 const calls = (data.calls || []).map(([step, turn, start, end, loaded, stored, ...busy]) =>
   ({ step, turn, start, end, loaded, stored, busy, cycles: end - start }));
-const loops = data.rounds;
+const loops = data.loops;
 const loopOf = (step) => loops.find((loop) => loop.first <= step && step < loop.end);
 const turnName = (step, turn) => { const loop = loopOf(step); return loop ? loop.names[turn] : ""; };
 

@@ -84,7 +84,7 @@ function drawCycles() {
     ordered: (rows) => { order = rows.slice(0, MOST_BARS); more = rows.length - order.length; chart(); },
   });
   if (calls.length && rowsByLayers().length < calls.length) {
-    const steps = loops.length ? "step, all rounds" : "step";
+    const steps = loops.length ? "step, all iterations" : "step";
     byId("cycles-controls").append(
       ...choice("one row per", { steps, layers: "layer, all steps" }, "steps",
         (key) => table.replace(key === "steps" ? rowsBySteps() : rowsByLayers())),

@@ -55,7 +55,7 @@ function drawMemory(memory) {
     sum + (shown.has(region.kind) && region.first <= step && step <= region.last ? region.bytes : 0), 0));
 
   function text({ region, low, high, name }) {
-    const times = region.count > 1 ? `\n${region.count} rounds, ${count(region.stride)} B apart, ${count(region.bytes)} B in all` : "";
+    const times = region.count > 1 ? `\n${region.count} iterations, ${count(region.stride)} B apart, ${count(region.bytes)} B in all` : "";
     return [name, `${region.kind}, ${region.shape.join("x")} ${region.encoding}`,
       `${count(high - low)} B (${size(high - low)}) at ${hex(low)} to ${hex(high - 1)}${times}`,
       `steps ${region.first} to ${region.last}: ${data.steps[region.first]?.name} to ${data.steps[region.last]?.name}`].join("\n");
@@ -73,7 +73,7 @@ function drawMemory(memory) {
       if (to <= from) continue;
       parts.push(svg("line", { x1: from, x2: to, y1: top + height + curve + 33, y2: top + height + curve + 33, stroke: "var(--dim)", "stroke-width": 2 }),
         svg("rect", { x: (from + to) / 2 - 34, y: top + height + curve + 25, width: 68, height: 14, fill: "var(--back)" }),
-        svg("text", { class: "axis", x: (from + to) / 2, y: top + height + curve + 37, "text-anchor": "middle" }, `${loop.names.length} rounds`));
+        svg("text", { class: "axis", x: (from + to) / 2, y: top + height + curve + 37, "text-anchor": "middle" }, `${loop.names.length} iterations`));
     }
     for (const at of ticks(y.from, y.to, 8, 2)) parts.push(
       svg("line", { class: "grid", x1: left, x2: width - right, y1: py(at), y2: py(at) }),

@@ -9,7 +9,7 @@ function cumulative(unit, at) {
   if (pieces) {
     const bytes = atob(pieces);
     for (let i = 0; i < bytes.length; i++) {
-      const end = Math.min((i + 1) * data.activity.ticks, data.cycles);
+      const end = Math.min((i + 1) * data.activity.cycles, data.cycles);
       sums.push(sums[i] + (bytes.charCodeAt(i) / 255) * (end - times[i]));
       times.push(end);
     }

@@ -93,14 +93,6 @@ def operand_name(operand: Operand, value: int) -> str:
     return str(value) if operand.kind is Kind.IMM else f"{operand.kind.value}{value}"
 
 
-def pair_without_partner(row: Opcode, values: tuple[int, ...], profile: Profile) -> Operand | None:
-    """The operand that names the first of two registers but is the last register there is."""
-    for operand, value in zip(row.operands, values, strict=True):
-        if operand.kind is Kind.M and value + profile.span(operand) > REGISTER_COUNT[Kind.M]:
-            return operand
-    return None
-
-
 def _is_integer_fill(operand: Operand, profile: Profile | None) -> bool:
     """Whether a fill that elsewhere takes a bit pattern takes a signed integer here."""
     return (

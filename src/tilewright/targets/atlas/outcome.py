@@ -7,17 +7,6 @@ from typing import Any
 
 import numpy as np
 
-FAULT_KINDS = (
-    "structural",
-    "bank_conflict",
-    "channel_busy",
-    "delay_slot",
-    "pair_range",
-    "bounds",
-    "misaligned",
-    "illegal",
-)
-
 CAUSES = ("delay", "dma_wait", "unit_busy", "channel_busy", "dependency")
 
 # One row per instruction, in dispatch order. `unit` indexes Profile.units, -1 is decode.

@@ -35,7 +35,7 @@ def hottest(statistics: Statistics, program: Program, count: int = 10) -> list[d
                 "line": place.line or None,
                 "text": instruction_text(program, index, names),
                 "executions": int(statistics.executions[index]),
-                "ticks": int(ticks[index]),
+                "cycles": int(ticks[index]),
                 "share": _share(int(ticks[index]), statistics.cycles),
             }
         )
@@ -106,7 +106,7 @@ def print_statistics(console: Any, statistics: Statistics, program: Program, hot
 
     lost = {cause: ticks for cause, ticks in statistics.lost.items() if ticks}
     if lost:
-        causes = table(("cycles without issue", "left"), ("ticks", "right"), ("share", "right"))
+        causes = table(("cycles without issue", "left"), ("cycles", "right"), ("share", "right"))
         for cause, ticks in sorted(lost.items(), key=lambda item: -item[1]):
             causes.add_row(CAUSE_TEXT.get(cause, cause), f"{ticks:,}", _percent(ticks, cycles))
         show(causes)
@@ -114,11 +114,11 @@ def print_statistics(console: Any, statistics: Statistics, program: Program, hot
     rows = hottest(statistics, program, hot)
     if rows:
         hot_table = table(("hottest in decode", "left"), ("line", "right"), ("executed", "right"),
-                          ("ticks", "right"), ("share", "right"))  # fmt: skip
+                          ("cycles", "right"), ("share", "right"))  # fmt: skip
         for row in rows:
             line = str(row["line"] or f"#{row['index']}")
-            executed, ticks = f"{row['executions']:,}", f"{row['ticks']:,}"
-            hot_table.add_row(row["text"], line, executed, ticks, _percent(row["ticks"], cycles))
+            executed, ticks = f"{row['executions']:,}", f"{row['cycles']:,}"
+            hot_table.add_row(row["text"], line, executed, ticks, _percent(row["cycles"], cycles))
         show(hot_table)
 
 

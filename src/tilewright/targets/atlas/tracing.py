@@ -164,7 +164,7 @@ def build_trace(result: Result) -> TraceModel:
     counters = [Counter(n, u, _totals(builder.changes.get(n, ()))) for n, u in units.items()]
     subtitle = f"{profile.name} · {result.cycles:,} cycles"
     if first > 0 or end < result.cycles:
-        subtitle += f" · ticks {first:,} to {end - 1:,}"
+        subtitle += f" · cycles {first:,} to {end - 1:,}"
     return TraceModel(
         Path(program.source).name,
         subtitle,
@@ -265,7 +265,7 @@ def _add_transfer(
     whole.flow_out = number
     builder.slices.append(whole)
     if start > dispatch + 1:
-        waiting: dict[str, int | str] = {"ticks": start - dispatch - 1}
+        waiting: dict[str, int | str] = {"cycles": start - dispatch - 1}
         queued = Slice(channel, dispatch + 1, start, "queued", "queued", text, source, waiting)
         builder.slices.append(queued)
     builder.slices.append(Slice(engine, start, end + 1, name, kind, text, source, arguments))

@@ -70,7 +70,7 @@ def _places(model: AtlasArtifact) -> Iterator[Finding]:
         elif region.count > 1 and region.stride < layout.bytes:
             yield _bad(
                 "TW3110",
-                f"the rounds of region {name} overlap: each has {layout.bytes:,} bytes, "
+                f"the iterations of region {name} overlap: each has {layout.bytes:,} bytes, "
                 f"the next one begins after {region.stride:,}",
             )
         elif region.address < 0 or region.address + region.bytes > sizes[region.space]:
@@ -95,7 +95,7 @@ def _places(model: AtlasArtifact) -> Iterator[Finding]:
 
 
 def _steps(model: AtlasArtifact) -> Iterator[Finding]:
-    """Steps inside their segments, rounds inside the steps, operands that exist and are live."""
+    """Steps inside their segments, layer loops inside the steps, operands that exist and are live."""
     for number, step in enumerate(model.steps):
         what = f"step {number} ({step.name})"
         if not 0 <= step.segment < len(model.segments):
@@ -118,32 +118,32 @@ def _steps(model: AtlasArtifact) -> Iterator[Finding]:
                     f"{what} uses {name}, which is live from step {region.first} to {region.last}",
                 )
     end = total = 0
-    for rounds in model.loops:
-        inside = model.steps[rounds.first : rounds.end]
-        if not end <= rounds.first < rounds.end <= len(model.steps) or rounds.count < 1:
+    for loop in model.loops:
+        inside = model.steps[loop.first : loop.end]
+        if not end <= loop.first < loop.end <= len(model.steps) or loop.count < 1:
             yield _bad(
                 "TW3114",
-                f"the rounds of steps {rounds.first} to {rounds.end} are out of order or "
+                f"the iterations of steps {loop.first} to {loop.end} are out of order or "
                 f"outside the {len(model.steps)} steps",
             )
             return
-        if rounds.names and len(rounds.names) != rounds.count:
+        if loop.names and len(loop.names) != loop.count:
             yield _bad(
                 "TW3114",
-                f"{rounds.count} rounds have {len(rounds.names)} names, from step {rounds.first} on",
+                f"{loop.count} iterations have {len(loop.names)} names, from step {loop.first} on",
             )
         for step in inside:
             for name in step.operands.values():
                 region = model.regions.get(name)
-                if region is not None and region.count not in (1, rounds.count):
+                if region is not None and region.count not in (1, loop.count):
                     yield _bad(
                         "TW3114",
-                        f"{name} has {region.count} tensors, step {step.name} runs {rounds.count} rounds",
+                        f"{name} has {region.count} tensors, step {step.name} runs {loop.count} iterations",
                     )
-        end = rounds.end
-        total += rounds.count * len(inside)
+        end = loop.end
+        total += loop.count * len(inside)
     if total > MAX_ENTRIES:
-        yield _bad("TW3114", f"the rounds amount to {total:,} steps")
+        yield _bad("TW3114", f"the iterations amount to {total:,} steps")
 
 
 # --- ports, parts, weights --------------------------------------------------------------
@@ -191,11 +191,11 @@ def _order(model: AtlasArtifact, order: list[int]) -> Iterator[Finding]:
     """Segments come in the order of the steps in them, each run with at least its own."""
     at = 0
     for index, turn, step in model.calls():
-        # A loop within a segment stays in it; one over several segments runs each once a round.
+        # A loop within a segment stays in it; one over several segments runs each once an iteration.
         while at < len(order) and order[at] != step.segment:
             at += 1
         if at == len(order):
-            which = f"step {index} ({step.name})" + (f" of round {turn}" if turn else "")
+            which = f"step {index} ({step.name})" + (f" of iteration {turn}" if turn else "")
             yield _bad("TW3115", f"{which} is in no part, or the segments are out of order")
             return
 
@@ -312,18 +312,18 @@ def lifetime(
     """From when to when a region's bytes must stay, in the times of `_Life`.
 
     Weights stay for ever: they are written once. Inputs are there before their part begins,
-    outputs are read when it has ended. What a loop reads from outside it reads in every round,
-    and what every round writes for later stays until the last one.
+    outputs are read when it has ended. What a loop reads from outside it reads in every iteration,
+    and what every iteration writes for later stays until the last one.
     """
     if region.space == "dram" and region.kind in ("weight", "constant"):
         return _BEFORE, 2 * len(model.steps)
     first, last = region.first, region.last
-    for rounds in model.loops:
-        final = rounds.end - 1
-        if first < rounds.first <= last < final:
+    for loop in model.loops:
+        final = loop.end - 1
+        if first < loop.first <= last < final:
             last = final
-        if rounds.first < first <= final < last and region.count > 1:
-            first = rounds.first
+        if loop.first < first <= final < last and region.count > 1:
+            first = loop.first
     first, last = 2 * first, 2 * last
     for entry, begin, end in spans:
         if region.name in entry.inputs:

@@ -1,8 +1,8 @@
 """Whether every step finds the values it should: the steps followed through memory, on names.
 
 Each step reads places and writes places; the graph of values says what should be in them. Bytes are
-followed by address, round by round, so a region that is used again too early, a loop that
-overwrites what is read later, or weights of another round are found whatever the live ranges say.
+followed by address, iteration by iteration, so a region that is used again too early, a loop that
+overwrites what is read later, or weights of another iteration are found whatever the live ranges say.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Walk:
         for name, values in self.graph.stored.items():
             region = self.model.regions.get(name)
             if region is None or region.count != len(values):
-                return f"the weights {name} have no region of {len(values)} rounds"
+                return f"the weights {name} have no region of {len(values)} iterations"
             for turn, value in enumerate(values):
                 self._write(region, turn, value)
         sequence = list(self.model.calls())
@@ -90,7 +90,7 @@ class _Walk:
         for index, turn, step in calls:
             found = self._step(turn, step)
             if found is not None:
-                return f"step {index} ({step.name}), round {turn}: {found}"
+                return f"step {index} ({step.name}), iteration {turn}: {found}"
         for name in part.outputs:
             wanted = self.graph.ports.get(name)
             if self._read(*self._port(name)) != wanted:
@@ -139,7 +139,7 @@ class _Walk:
     # --- memory -------------------------------------------------------------------------
 
     def _port(self, name: str) -> tuple[Region, int]:
-        """Where the value of a port lies: the region, and the round."""
+        """Where the value of a port lies: the region, and the iteration."""
         port = self.ports[name]
         assert port.tensor is not None, "the parts were checked"
         return self.model.regions[port.tensor], port.iteration or 0

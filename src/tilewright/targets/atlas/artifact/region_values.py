@@ -14,14 +14,14 @@ from tilewright.tile.layouts import NUMPY, to_codes
 
 
 def region_codes(region: Region, array: np.ndarray) -> list[np.ndarray]:
-    """The bit patterns of a port's array in its region, one array per round it is for."""
+    """The bit patterns of a port's array in its region, one array per iteration it is for."""
     numbers = array if array.dtype.kind not in "biu" else array.astype(np.float32)
     codes = to_codes(numbers, region.layout.dtype)
     return list(codes.reshape(-1, *region.layout.given))
 
 
 def turns_of(port: Port, region: Region) -> Sequence[int]:
-    """The rounds whose tensors go through a port."""
+    """The iterations whose tensors go through a port."""
     return range(region.count) if port.iteration is None else (port.iteration,)
 
 

@@ -138,8 +138,8 @@ class Finding:
             "related_line": self.other_line or None,
             "related_instruction": self.other if self.other >= 0 else None,
             "fault": self.fault,
-            "tick": self.tick or None,
-            "ticks_needed": self.need or None,
+            "cycle": self.tick or None,
+            "cycles_needed": self.need or None,
             "hint": self.hint,
         }
 

@@ -11,7 +11,7 @@ A layer's error includes what it inherits from the layers before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.calibrate import observe
 from tilewright.targets.artifact import StepValues, call_name
 from tilewright.targets.atlas.artifact.atlas_artifact import COPY
-from tilewright.targets.atlas.model.calls import Call
+from tilewright.targets.atlas.model.calls import ONE, Call, Function, Times, scale_of
 from tilewright.targets.execution import HostFunctions, execute, first_state
 from tilewright.targets.port_types import rounded
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
     from tilewright.targets.compiled_model import CompiledModel
 
-Function = Callable[[np.ndarray], np.ndarray]
 FORMATS = {"fp8": "f8E4M3FN", "bf16": "bf16"}
 
 
@@ -52,7 +51,7 @@ class LayerAccuracy:
 
     step: int
     turn: int
-    name: str  # with the name of its round
+    name: str  # with the name of its layer iteration
     region: str
     cosine: float
     max_abs: float
@@ -76,11 +75,8 @@ def meaning_of(call: Call) -> Meaning | None:
     if out.undo is not None:
         return Meaning(out.value, None, out.undo)
     if scale is None:
-        return Meaning(out.value, None, lambda x: x) if out.layout.dtype == "bf16" else None
-
-    def read(x: np.ndarray) -> np.ndarray:
-        return x * scale.scale()
-
+        return Meaning(out.value, None, Times(ONE)) if out.layout.dtype == "bf16" else None
+    read = Times(scale_of(scale))
     if scale.function is not None:  # a norm whose weight is part of the next product
         return Meaning(scale.value, scale.function, read)
     return Meaning(out.value, None, read)
@@ -150,8 +146,8 @@ def compared(found: np.ndarray, expected: np.ndarray) -> tuple[float, float, flo
 def note_accuracy(
     compiled: CompiledModel[AtlasArtifact], measured: Sequence[LayerAccuracy]
 ) -> None:
-    """Add errors to the model's notes on quantisation, by tensor: the worst of its rounds, and
-    each round's where there are several."""
+    """Add errors to the model's notes on quantisation, by tensor: the worst of its iterations,
+    and each one's where there are several."""
     rows: dict[str, list[LayerAccuracy]] = {}
     for layer in measured:
         rows.setdefault(layer.region, []).append(layer)
@@ -165,7 +161,7 @@ def note_accuracy(
         if len(layers) > 1:
             note["worst"] = worst.name
             in_order = sorted(layers, key=lambda layer: (layer.turn, layer.step))
-            note["by_round"] = [layer.to_json() for layer in in_order]
+            note["by_iteration"] = [layer.to_json() for layer in in_order]
 
 
 def worst_layers(compiled: CompiledModel[AtlasArtifact]) -> list[tuple[str, dict[str, Any]]]:

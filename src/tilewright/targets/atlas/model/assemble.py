@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.printing import print_module
-from tilewright.frontend.imported import Imported
-from tilewright.targets.artifact import HostPart, LayerLoop
+from tilewright.model.parts import INPUT_PORTS, OUTPUT_PORTS, PLACE, REASONS
+from tilewright.model.parts import Parts as Encoded
+from tilewright.targets.artifact import HostPart, LayerLoop, Port
 from tilewright.targets.atlas.artifact.atlas_artifact import (
     COPY,
     REARRANGED,
@@ -20,79 +21,85 @@ from tilewright.targets.atlas.artifact.atlas_artifact import (
 )
 from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
-from tilewright.targets.atlas.model.calls import Call, Tensor, content_codes
-from tilewright.targets.atlas.model.host import Parts
-from tilewright.targets.atlas.model.layer_loops import Folded
+from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.model.link import Linked, link
-from tilewright.targets.atlas.model.values import host_graph, value_graph
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.tile.layouts import Layout
 
 
 def assemble(
-    model: Imported,
-    parts: Parts,
-    folded: Folded,
+    encoded: Encoded,
+    program: LaunchProgram,
     places: BufferAssignment,
     made: list[PlacedKernel],
     profile: Profile,
     instruction_memory: int,
     phases: dict[str, str],
 ) -> CompiledModel[AtlasArtifact]:
-    """The model with its code linked; provenance is left to the caller."""
+    """The model with its code linked; provenance and second opinions are left to the caller."""
     linked = Linked()
     runs: list[HostPart | tuple[tuple[int, ...], Any, Any]] = []
-    for part in parts.sequence():
-        if isinstance(part, HostPart):
-            runs.append(part)
+    for part in encoded.parts:
+        if part.on_host:
+            runs.append(HostPart(part.function, part.inputs, part.outputs, part.reasons))
             continue
         order = link(
-            folded.calls, made, folded.layer_loops, places, profile,
-            part.first, part.end, linked, instruction_memory,
+            program.launches, made, program.layer_loops, places, profile,
+            *program.spans[part.function], linked, instruction_memory,
         )  # fmt: skip
         runs.append((tuple(order), part.inputs, part.outputs))
-    regions, weights = _regions(folded, places, made)
-    steps = [_step(call, index, linked, places) for index, call in enumerate(folded.calls)]
-    ports = parts.ports()
+    regions, weights = _regions(program, places, made)
+    steps = [_step(call, index, linked, places) for index, call in enumerate(program.launches)]
+    ports = {
+        name: Port(name, port.shape, port.dtype, program.ports.get(name), program.turns.get(name))
+        for name, port in encoded.ports.items()
+    }
     sequence, entries = compiled_parts(ports, runs)
-    phases["kernels"] = _listing(folded, places)
-    for call, kernel in zip(folded.calls, made, strict=True):
+    phases["kernels"] = _listing(program, places)
+    for call, kernel in zip(program.launches, made, strict=True):
         phases[f"schedule {call.name}"] = print_module(kernel.module)
     return CompiledModel(
-        name=model.source,
+        name=encoded.source,
         artifact=AtlasArtifact(
             profile=profile,
             segments=linked.segments,
             regions=regions,
             steps=steps,
-            loops=[LayerLoop(r.count, r.first, r.end, r.names) for r in folded.layer_loops],
+            loops=[LayerLoop(r.count, r.first, r.end, r.names) for r in program.layer_loops],
             entries=entries,
             weights=weights,
-            graph=value_graph(parts, folded),
         ),
         ports=ports,
-        inputs=tuple(spec.name for spec in model.inputs),
-        outputs=tuple(spec.name for spec in model.outputs),
+        inputs=tuple(spec.name for spec in encoded.inputs),
+        outputs=tuple(spec.name for spec in encoded.outputs),
         parts=sequence,
-        host_module=parts.host_text(),
-        host_weights=parts.host_weights,
-        host_graph=host_graph(parts),
-        state=dict(model.state),
+        host_module=_host_text(encoded),
+        host_weights=encoded.host_weights,
+        state=dict(encoded.state),
         phases=phases,
-        quantisation=_quantisation(folded),
+        quantisation=_quantisation(program),
     )
 
 
+def _host_text(encoded: Encoded) -> str:
+    """The functions of the host as MLIR, without notes."""
+    module = encoded.host_module
+    for function in module.ops:
+        for note in (PLACE, INPUT_PORTS, OUTPUT_PORTS, REASONS):
+            function.attributes.pop(note, None)
+    return print_module(module) if list(module.ops) else ""
+
+
 def _regions(
-    folded: Folded, places: BufferAssignment, made: list[PlacedKernel]
+    program: LaunchProgram, places: BufferAssignment, made: list[PlacedKernel]
 ) -> tuple[dict[str, Region], dict[str, np.ndarray]]:
     """The place of every tensor, and the bytes of those that have a content."""
     regions: dict[str, Region] = {}
     weights: dict[str, np.ndarray] = {}
-    rounds = {t: (r, n) for n, r in enumerate(folded.layer_loops) for t in r.own}
-    count = len(folded.calls)
-    for tensor in dict.fromkeys(t for call in folded.calls for t in call.tensors.values()):
+    rounds = {t: (r, n) for n, r in enumerate(program.layer_loops) for t in r.own}
+    count = len(program.launches)
+    for tensor in dict.fromkeys(t for call in program.launches for t in call.tensors.values()):
         life, stay = places.lives[tensor], places.stays.get(tensor)
         if stay is not None:
             name = on_chip_name(tensor, places)
@@ -115,7 +122,7 @@ def _regions(
         if tensor.content is not None:
             every = rounds[tensor][0].own[tensor] if tensor in rounds else [tensor]
             weights[name] = _packed(every)
-    for call, kernel in zip(folded.calls, made, strict=True):
+    for call, kernel in zip(program.launches, made, strict=True):
         for number, (address, content) in enumerate(kernel.data):
             name = f"{call.name}.constant{number}"
             while name in regions:
@@ -126,19 +133,21 @@ def _regions(
     return regions, weights
 
 
-def on_chip_name(tensor: Tensor, places: BufferAssignment) -> str:
+def on_chip_name(tensor: StoredTensor, places: BufferAssignment) -> str:
     """The name of a tensor's place in VMEM; one that is in DRAM too has two places."""
     return tensor.name if places.stays[tensor].whole else f"{tensor.name}@vmem"
 
 
-def _packed(tensors: list[Tensor]) -> np.ndarray:
+def _packed(tensors: list[StoredTensor]) -> np.ndarray:
     rows = [
-        np.frombuffer(tensor.layout.pack(content_codes(tensor)), np.uint8) for tensor in tensors
+        np.frombuffer(tensor.layout.pack(tensor.content), np.uint8)
+        for tensor in tensors
+        if tensor.content is not None
     ]
     return rows[0] if len(rows) == 1 else np.stack(rows).reshape(-1)
 
 
-def _step(call: Call, index: int, linked: Linked, places: BufferAssignment) -> Step:
+def _step(call: Launch, index: int, linked: Linked, places: BufferAssignment) -> Step:
     segment, first, end = linked.spans[index]
     operands = {}
     for parameter, tensor in call.tensors.items():
@@ -148,46 +157,45 @@ def _step(call: Call, index: int, linked: Linked, places: BufferAssignment) -> S
     if stay is not None and not stay.whole:
         operands[COPY] = call.output.name
     return Step(
-        call.name, call.kernel, operands, call.all_options(), call.sources, call.macs,
+        call.name, call.kernel, operands, call.options, call.sources, call.macs,
         rearranged=call.kernel in REARRANGED, segment=segment, first_word=first, end_word=end,
     )  # fmt: skip
 
 
-def _listing(folded: Folded, places: BufferAssignment) -> str:
+def _listing(program: LaunchProgram, places: BufferAssignment) -> str:
     """The calls as text, one per line, with the place of every tensor."""
     rows = []
-    for index, call in enumerate(folded.calls):
-        for repeat in folded.layer_loops:
+    for index, call in enumerate(program.launches):
+        for repeat in program.layer_loops:
             if repeat.first == index:
                 rows.append(f"rounds {repeat.count} {{  // {', '.join(repeat.names)}")
 
-        def shown(tensor: Tensor) -> str:
+        def shown(tensor: StoredTensor) -> str:
             shape = "x".join(map(str, tensor.layout.shape))
             stay = places.stays.get(tensor)
             space = "dram" if stay is None else "vmem" if stay.whole else "vmem+dram"
             return f"%{tensor.name} : {shape}x{tensor.layout.dtype} {tensor.layout.order} {space}"
 
-        inside = any(r.first <= index < r.end for r in folded.layer_loops)
+        inside = any(r.first <= index < r.end for r in program.layer_loops)
         operands = ", ".join(f"{p} = {shown(t)}" for p, t in call.operands.items())
-        options = json.dumps(call.all_options(), default=str)
+        options = json.dumps(call.options, default=str)
         rows.append(
             f"{'  ' if inside else ''}{shown(call.output)} = {call.kernel}({operands}) {options}"
             f"  // {call.name}"
         )
-        rows += ["}" for repeat in folded.layer_loops if repeat.end == index + 1]
+        rows += ["}" for repeat in program.layer_loops if repeat.end == index + 1]
     return "\n".join(rows) + "\n"
 
 
-def _quantisation(folded: Folded) -> dict[str, Any]:
+def _quantisation(program: LaunchProgram) -> dict[str, Any]:
     """Formats and scales, by tensor."""
     result: dict[str, Any] = {}
-    for call in folded.calls:
-        if call.output.layout.dtype == "fp8":
-            scale = call.output.scale
-            result[call.output.name] = {
-                "layer": call.name,
+    for launch in program.launches:
+        if launch.output.layout.dtype == "fp8":
+            result[launch.output.name] = {
+                "layer": launch.name,
                 "format": "f8E4M3FN",
-                "scale": scale.scale() if scale else None,
-                "largest": scale.largest if scale else None,
+                "scale": launch.scale,
+                "largest": launch.largest,
             }
     return result

@@ -14,8 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import Buffer
 from tilewright.planning.plan import plan
 from tilewright.targets.atlas.codegen.chip import Area
-from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.layer_loops import LayerLoop
+from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.model.residency import (
     Demands,
     ResidencyInterval,
@@ -45,23 +44,25 @@ class LiveRange:
 class BufferAssignment:
     """Addresses of everything."""
 
-    vmem: dict[Tensor, int] = field(default_factory=dict)
-    dram: dict[Tensor, int] = field(default_factory=dict)
+    vmem: dict[StoredTensor, int] = field(default_factory=dict)
+    dram: dict[StoredTensor, int] = field(default_factory=dict)
     areas: list[Area] = field(default_factory=list)  # VMEM for each call to work in
     stride: dict[int, int] = field(default_factory=dict)  # repeat number -> bytes between rounds
     dram_end: int = 0
-    lives: dict[Tensor, LiveRange] = field(default_factory=dict)
-    stays: dict[Tensor, ResidencyInterval] = field(default_factory=dict)
+    lives: dict[StoredTensor, LiveRange] = field(default_factory=dict)
+    stays: dict[StoredTensor, ResidencyInterval] = field(default_factory=dict)
 
-    def on_chip(self, tensor: Tensor, call: int) -> bool:
+    def on_chip(self, tensor: StoredTensor, call: int) -> bool:
         """Whether a call finds the tensor in VMEM."""
         stay = self.stays.get(tensor)
         return stay is not None and stay.first <= call <= stay.until
 
 
-def live_ranges(calls: Sequence[Call], layer_loops: Sequence[LayerLoop]) -> dict[Tensor, LiveRange]:
+def live_ranges(
+    calls: Sequence[Launch], layer_loops: Sequence[LayerLoop[StoredTensor]]
+) -> dict[StoredTensor, LiveRange]:
     """The lifetime of every tensor that is not a weight."""
-    lives: dict[Tensor, LiveRange] = {}
+    lives: dict[StoredTensor, LiveRange] = {}
     for index, call in enumerate(calls):
         for parameter, tensor in call.tensors.items():
             life = lives.setdefault(tensor, LiveRange(index, index))
@@ -82,7 +83,9 @@ def live_ranges(calls: Sequence[Call], layer_loops: Sequence[LayerLoop]) -> dict
     return lives
 
 
-def _carried(tensor: Tensor, calls: Sequence[Call], repeat: LayerLoop) -> bool:
+def _carried(
+    tensor: StoredTensor, calls: Sequence[Launch], repeat: LayerLoop[StoredTensor]
+) -> bool:
     """Whether a round leaves the tensor to the next one."""
     body = range(repeat.first, repeat.end)
     writes = [k for k in body if calls[k].output is tensor]
@@ -91,8 +94,8 @@ def _carried(tensor: Tensor, calls: Sequence[Call], repeat: LayerLoop) -> bool:
 
 
 def place(
-    calls: Sequence[Call],
-    layer_loops: Sequence[LayerLoop],
+    calls: Sequence[Launch],
+    layer_loops: Sequence[LayerLoop[StoredTensor]],
     profile: Profile,
     fuse: bool = True,
     borders: Sequence[int] = (),
@@ -123,7 +126,7 @@ def place(
     return places
 
 
-def starved(calls: Sequence[Call], places: BufferAssignment, profile: Profile) -> list[int]:
+def starved(calls: Sequence[Launch], places: BufferAssignment, profile: Profile) -> list[int]:
     """Calls that fetch their whole left operand again for every panel of weights, because it is
     not in VMEM, although it would fit."""
     found = []
@@ -139,8 +142,8 @@ def starved(calls: Sequence[Call], places: BufferAssignment, profile: Profile) -
 
 
 def _candidates(
-    calls: Sequence[Call], lives: dict[Tensor, LiveRange], borders: Sequence[int]
-) -> dict[Tensor, tuple[int, list[int]]]:
+    calls: Sequence[Launch], lives: dict[StoredTensor, LiveRange], borders: Sequence[int]
+) -> dict[StoredTensor, tuple[int, list[int]]]:
     """Results that could stay in VMEM: the call that makes each, the calls that read it."""
     found = {}
     for tensor, life in lives.items():
@@ -155,7 +158,11 @@ def _candidates(
 
 
 def _room(
-    index: int, call: Call, stays: Sequence[ResidencyInterval], capacity: int, more: dict[int, int]
+    index: int,
+    call: Launch,
+    stays: Sequence[ResidencyInterval],
+    capacity: int,
+    more: dict[int, int],
 ) -> int:
     """VMEM a call gets at least for itself."""
     here = {s.tensor for s in stays if s.first <= index <= s.until}
@@ -180,15 +187,15 @@ def _widest(index: int, start: int, places: BufferAssignment, profile: Profile) 
 
 
 def _place_dram(
-    calls: Sequence[Call],
-    layer_loops: Sequence[LayerLoop],
+    calls: Sequence[Launch],
+    layer_loops: Sequence[LayerLoop[StoredTensor]],
     places: BufferAssignment,
     profile: Profile,
 ) -> None:
     """Weights one after the other, those of rounds round by round; activations share memory."""
     end = 0
 
-    def put(tensor: Tensor, at: int) -> int:
+    def put(tensor: StoredTensor, at: int) -> int:
         places.dram[tensor] = at
         return at + -(-tensor.layout.bytes // PAGE) * PAGE
 

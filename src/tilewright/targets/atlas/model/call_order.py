@@ -2,7 +2,7 @@
 
 Lowering asks for one output after the other, so a result that only leaves the model may be computed
 long after the layer it comes from, and what several layers share in the middle of the first of
-them. Layers are recognised as rounds of one loop only where their calls come in the same order.
+them. Layers are recognised as iterations of one loop only where their calls come in the same order.
 
 before: layer 0 with the tables of all, layer 1, …, the projected values of layer 0, of layer 1, …
 after:  tables, layer 0 with its projected values, layer 1 with its own, …

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,6 +20,24 @@ TARGET = 16.0
 LARGEST = 448.0
 
 
+class Function(Protocol):
+    """What a record of the numbers of a tensor stands for, as data that can be called."""
+
+    def __call__(self, numbers: np.ndarray, /) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Normed:
+    """Rows brought to length 1, or to mean 0 and variance 1 (`layer`)."""
+
+    kind: str
+    epsilon: float
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        x = numbers - numbers.mean(-1, keepdims=True) if self.kind == "layer" else numbers
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.epsilon)
+
+
 @dataclass(eq=False)
 class RangeObserver:
     """The largest absolute value of a tensor, seen in calibration.
@@ -28,7 +46,7 @@ class RangeObserver:
     """
 
     value: SSAValue
-    function: Callable[[np.ndarray], np.ndarray] | None = None  # of what is observed, applied first
+    function: Function | None = None  # of what is observed, applied first
     amax: float = 0.0
     peers: list[RangeObserver] = field(default_factory=list)
     fixed: bool = False  # the numbers are fp8 as they are: multiples of 1
@@ -42,8 +60,6 @@ class RangeObserver:
 
     @property
     def largest(self) -> float:
-        if _reads is not None:
-            _reads.append(self)
         return max([self.amax, *(peer.amax for peer in self.peers)])
 
     def scale(self) -> float:
@@ -52,8 +68,89 @@ class RangeObserver:
             return 1.0
         return power_of_two(self.largest / TARGET)
 
+    def observed(self) -> tuple[RangeObserver, ...]:
+        """The ranges that the scale is made from."""
+        return () if self.fixed else (self,)
 
-_reads: list[RangeObserver] | None = None  # observers read while somebody wants to know
+
+@dataclass(frozen=True)
+class Balance:
+    """What the first of two factors of a product is multiplied by, and the second divided by, so
+    that both have ranges alike: a power of two."""
+
+    first: RangeObserver
+    second: RangeObserver
+
+    def scale(self) -> float:
+        first, second = self.first.largest, self.second.largest
+        return power_of_two(math.sqrt(second / first)) if first and second else 1.0
+
+    def observed(self) -> tuple[RangeObserver, ...]:
+        return (self.first, self.second)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A number that calibration decides: a constant times some scales, over others.
+
+    Scales are powers of two, so the order of the factors does not matter.
+    """
+
+    constant: float = 1.0
+    times: tuple[RangeObserver | Balance, ...] = ()
+    over: tuple[RangeObserver | Balance, ...] = ()
+
+    def __mul__(self, other: Factor) -> Factor:
+        return Factor(
+            self.constant * other.constant, self.times + other.times, self.over + other.over
+        )
+
+    def number(self) -> float:
+        value = self.constant
+        for scale in self.times:
+            value *= scale.scale()
+        for scale in self.over:
+            value /= scale.scale()
+        return value
+
+    def observed(self) -> list[RangeObserver]:
+        return [one for scale in (*self.times, *self.over) for one in scale.observed()]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Numbers multiplied by a factor."""
+
+    factor: Factor
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        return numbers * self.factor.number()
+
+
+ONE = Factor()
+
+
+def scale_of(observer: RangeObserver | None) -> Factor:
+    """The scale of a tensor; 1 without one."""
+    return ONE if observer is None else Factor(times=(observer,))
+
+
+def inverse_of(observer: RangeObserver | None) -> Factor:
+    """What a tensor's numbers are multiplied by to be stored; 1 without a scale."""
+    return ONE if observer is None else Factor(over=(observer,))
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """What a weight or constant holds: an array, perhaps over another, times a factor."""
+
+    array: np.ndarray
+    over: np.ndarray | None = None
+    factor: Factor = ONE
+
+    def content(self) -> np.ndarray:
+        array = self.array if self.over is None else self.array / self.over
+        return array if self.factor == ONE else array * self.factor.number()
 
 
 def share_range(observers: Iterable[RangeObserver]) -> None:
@@ -83,13 +180,11 @@ class Tensor:
     name: str
     layout: Layout
     kind: Kind
-    content: Callable[[], np.ndarray] | None = (
-        None  # of weights and constants, once scales are known
-    )
+    content: Numbers | None = None  # of weights and constants
     value: SSAValue | None = None  # what it holds a form of
     scale: RangeObserver | None = None  # of fp8 tensors
     # What the numbers in it say about the value, where that is more than a factor of `scale`.
-    undo: Callable[[np.ndarray], np.ndarray] | None = None
+    undo: Function | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name} {'x'.join(map(str, self.layout.shape))} {self.layout.dtype}>"
@@ -98,7 +193,7 @@ class Tensor:
 def content_codes(tensor: Tensor) -> np.ndarray:
     """The bit patterns of a weight or constant, in the shape in which it is given."""
     assert tensor.content is not None
-    array = np.asarray(tensor.content(), np.float32).reshape(tensor.layout.given)
+    array = np.asarray(tensor.content.content(), np.float32).reshape(tensor.layout.given)
     return to_codes(array, tensor.layout.dtype)
 
 
@@ -111,29 +206,34 @@ class Call:
     operands: dict[str, Tensor]
     output: Tensor
     options: dict[str, Any] = field(default_factory=dict)
-    deferred: dict[str, Callable[[], float]] = field(default_factory=dict)  # numbers of scales
+    deferred: dict[str, Factor] = field(default_factory=dict)  # numbers of scales
     sources: tuple[str, ...] = ()
     macs: int = 0
     value: SSAValue | None = None  # the model's value the output stands for
     noted: tuple[RangeObserver, ...] = ()  # more that rounds have to agree about
+    scale: RangeObserver | None = None  # of the result, where the output stands for others too
+
+    @property
+    def result_scale(self) -> RangeObserver | None:
+        return self.scale or self.output.scale
 
     def all_options(self) -> dict[str, Any]:
-        return {**self.options, **{name: number() for name, number in self.deferred.items()}}
+        """Options with the numbers of scales, as JSON values."""
+        fixed = {name: _listed(value) for name, value in self.options.items()}
+        return {**fixed, **{name: f.number() for name, f in self.deferred.items()}}
 
     def observers(self) -> list[RangeObserver]:
         """What the numbers in the code are made from, and the scale of the result."""
-        global _reads
-        _reads = []
-        try:
-            self.all_options()
-            found = [*self.noted, *_reads]
-        finally:
-            _reads = None
+        found = [*self.noted, *(one for f in self.deferred.values() for one in f.observed())]
         return found if self.output.scale is None else [*found, self.output.scale]
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         return {**self.operands, "out": self.output}
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 class Unsupported(Exception):

@@ -18,6 +18,7 @@ from tilewright.model.capture import capture
 from tilewright.model.digest import model_hash
 from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
+from tilewright.model.parts import Parts as Encoded
 from tilewright.model.simplify import simplify
 from tilewright.targets.artifact import Bound
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
@@ -26,11 +27,14 @@ from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_ac
 from tilewright.targets.atlas.model.assemble import assemble
 from tilewright.targets.atlas.model.bounds import bound_of
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
+from tilewright.targets.atlas.model.decode import read_launches
+from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
 from tilewright.targets.atlas.model.host import Parts, split_parts
 from tilewright.targets.atlas.model.kernels_products import mark_products
-from tilewright.targets.atlas.model.layer_loops import Folded
+from tilewright.targets.atlas.model.launches import LaunchProgram
 from tilewright.targets.atlas.model.lowering import Lowering
+from tilewright.targets.atlas.model.values import host_graph, value_graph
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.checking import require
 from tilewright.targets.compiled_model import CompiledModel
@@ -72,13 +76,19 @@ def compile_model(
         calibrate(simple, lowered.observers, samples)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
-        folded = parts.fold(options.rounds)
+        folded = parts.fold(options.layer_loops)
+    with phase("encode"):
+        encoded = encode(simple, parts, folded)
+        phases["encoded"] = print_module(encoded.module)
+        program = read_launches(encoded)
     with phase("place and generate"):
-        places, made = _generate(folded, parts, profile, options, progress)
+        places, made = _generate(program, profile, options, progress)
     with phase("link"):
         result = assemble(
-            simple, parts, folded, places, made, profile, options.instruction_memory, phases
+            encoded, program, places, made, profile, options.instruction_memory, phases
         )
+        result.artifact.graph = value_graph(parts, program)
+        result.host_graph = host_graph(parts)
     result.provenance = {
         "compiler": f"tilewright {tilewright.__version__}",
         "target": profile.name,
@@ -117,14 +127,31 @@ def _refuse_host(parts: Parts) -> None:
     )
 
 
+def compile_encoded(
+    encoded: Encoded, profile: Profile, options: CompileOptions | None = None
+) -> CompiledModel[AtlasArtifact]:
+    """The program of an encoded module, such as one that was parsed from the phase of this name."""
+    options = options or CompileOptions()
+    program = read_launches(encoded)
+    places, made = _generate(program, profile, options)
+    memory = options.instruction_memory
+    result = assemble(encoded, program, places, made, profile, memory, {})
+    require(result)
+    _note_bound(result.artifact)
+    return result
+
+
 def _generate(
-    folded: Folded, parts: Parts, profile: Profile, options: CompileOptions, progress: Progress
+    program: LaunchProgram,
+    profile: Profile,
+    options: CompileOptions,
+    progress: Progress = lambda phase, detail: None,
 ) -> tuple[BufferAssignment, list[PlacedKernel]]:
     """Buffer assignment and code."""
-    mark_products(folded.calls, profile)
-    places, made = fit(folded, parts, profile, options.fuse)
+    mark_products(program.launches, profile)
+    places, made = fit(program, profile, options.fuse)
     finished = []
-    for call, kernel in zip(folded.calls, made, strict=True):
-        progress("place and generate", call.name)
+    for launch, kernel in zip(program.launches, made, strict=True):
+        progress("place and generate", launch.name)
         finished.append(kernel.finish())
     return places, finished

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
-from tilewright.targets.atlas.model.calls import Call, Tensor
-from tilewright.targets.atlas.model.host import Parts
 from tilewright.targets.atlas.model.kernel_records import over_images
-from tilewright.targets.atlas.model.layer_loops import Folded, can_be_copied
+from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
+from tilewright.targets.atlas.model.layer_loops import can_be_copied
 from tilewright.targets.atlas.model.link import Generator
 from tilewright.targets.atlas.model.residency import Demands
 from tilewright.targets.atlas.profile import Profile
@@ -30,15 +29,20 @@ NO_ADDRESSES = ("TW1406", "TW1408")  # the memory planner found none
 
 
 def fit(
-    folded: Folded, parts: Parts, profile: Profile, fuse: bool
+    program: LaunchProgram, profile: Profile, fuse: bool
 ) -> tuple[BufferAssignment, list[LoweredKernel]]:
     """A buffer assignment at which all calls can be lowered, and the lowered calls."""
-    staged: set[Tensor] = set()
-    search = _Search(folded, profile)
+    staged: set[StoredTensor] = set()
+    search = _Search(program, profile)
     while True:
         try:
             places = place(
-                folded.calls, folded.layer_loops, profile, fuse, parts.borders(), search.demands
+                program.launches,
+                program.layer_loops,
+                profile,
+                fuse,
+                program.borders(),
+                search.demands,
             )
         except TilewrightError as error:
             if error.code not in NO_ADDRESSES or not fuse:
@@ -46,15 +50,16 @@ def fit(
             search.demands.slack += profile.vmem_bytes // 32
             fuse = search.demands.slack < profile.vmem_bytes // 2
             continue
-        waiting = starved(folded.calls, places, profile) if fuse else []
+        waiting = starved(program.launches, places, profile) if fuse else []
         waiting = [
             k
             for k in waiting
-            if (left := folded.calls[k].operands["a"]) not in staged and can_be_copied(left)
+            if (left := program.launches[k].operands["a"]) not in staged
+            and can_be_copied(left.layout)
         ]
         if waiting:
-            staged.add(_stage(folded, parts, waiting[0]))
-            search = _Search(folded, profile)
+            staged.add(_stage(program, waiting[0]))
+            search = _Search(program, profile)
             continue
         made, lacking = search.generator.lower(places, search.short)
         if not lacking:
@@ -67,14 +72,14 @@ def fit(
 class _Search:
     """What calls have asked for so far."""
 
-    folded: Folded
+    program: LaunchProgram
     profile: Profile
     demands: Demands = field(default_factory=Demands)
     short: set[int] = field(default_factory=set)  # calls whose loop bodies may be short
     areas: dict[int, list[int]] = field(default_factory=dict)  # call -> sizes of its areas
 
     def __post_init__(self) -> None:
-        self.generator = Generator(self.profile, self.folded.calls, self.folded.layer_loops)
+        self.generator = Generator(self.profile, self.program.launches, self.program.layer_loops)
 
     def ask(self, index: int, lack: int, places: BufferAssignment) -> None:
         """The next step for a call that lacks so many bytes."""
@@ -86,7 +91,7 @@ class _Search:
             self._refuse(index, lack, seen[-1])
         elif index not in self.short and grows:
             # Kernels over images choose their blocks for all of VMEM: they get it soon.
-            images = over_images(self.folded.calls[index].kernel)
+            images = over_images(self.program.launches[index].kernel)
             least = self.profile.vmem_bytes // 2 if images else LEAST
             self.demands.more[index] = self.demands.more.get(index, 0) + max(least, lack)
         elif index not in self.short:
@@ -95,7 +100,7 @@ class _Search:
             self.demands.alone.add(index)
 
     def _refuse(self, index: int, lack: int, has: int) -> None:
-        call = self.folded.calls[index]
+        call = self.program.launches[index]
         operands = {name: t for name, t in call.operands.items() if not t.layout.is_vector}
         largest = max(operands.values(), key=lambda t: t.layout.bytes, default=call.output)
         shape = "x".join(str(size) for size in largest.layout.shape)
@@ -112,18 +117,16 @@ def _kib(bytes: int) -> int:
     return -(-bytes // 1024)
 
 
-def _stage(folded: Folded, parts: Parts, index: int) -> Tensor:
-    """Copy a call's left operand to VMEM first; the copy."""
-    call = folded.calls[index]
-    source = call.operands["a"]
+def _stage(program: LaunchProgram, index: int) -> StoredTensor:
+    """Copy a launch's left operand to VMEM first; the copy."""
+    launch = program.launches[index]
+    source = launch.operands["a"]
     layout = source.layout
-    out = Tensor(f"{source.name}.staged", layout, "activation", None, source.value, source.scale)
+    out = StoredTensor(f"{source.name}.staged", layout, "activation")
     options = {"rank": len(layout.shape), "dtype": layout.dtype}
-    copy = Call(f"{source.name} to VMEM", "copy", {"x": source}, out, options)
-    call.operands = {p: out if t is source else t for p, t in call.operands.items()}
-    folded.calls.insert(index, copy)
-    for repeat in folded.layer_loops:
-        repeat.first += repeat.first > index
-        repeat.end += repeat.end > index
-    parts.spans = [(first + (first > index), end + (end > index)) for first, end in parts.spans]
+    makers = [one for one in program.launches if one.output is source]
+    noted = (makers[-1].scale, makers[-1].largest) if makers else (None, None)
+    copy = Launch(f"{source.name} to VMEM", "copy", {"x": source}, out, options, (), 0, *noted)
+    launch.operands = {p: out if t is source else t for p, t in launch.operands.items()}
+    program.insert(index, copy)
     return out

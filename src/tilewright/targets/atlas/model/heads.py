@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,16 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
-from tilewright.targets.atlas.model.calls import RangeObserver, Tensor, Unsupported, power_of_two
+from tilewright.targets.atlas.model.calls import (
+    ONE,
+    Balance,
+    Factor,
+    RangeObserver,
+    Tensor,
+    Times,
+    Unsupported,
+    inverse_of,
+)
 from tilewright.targets.atlas.model.matching import Linear, padded
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
@@ -36,6 +44,23 @@ class Source:
     rope: Node | None = None
     linear: Linear | None = None
     rows_at: int = 2
+
+
+@dataclass(frozen=True)
+class FromHeads:
+    """The value of heads, from what is stored: column `columns[k]` is in place `places[k]`, times
+    the factor; turned: rows and columns are swapped."""
+
+    columns: tuple[int, ...]
+    places: tuple[int, ...]
+    turned: bool = False
+    factor: Factor = ONE
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        apart = numbers.swapaxes(2, 3) if self.turned else numbers
+        natural = np.empty((*apart.shape[:-1], len(self.columns)), apart.dtype)
+        natural[..., list(self.columns)] = apart[..., list(self.places)] / self.factor.number()
+        return natural
 
 
 class Heads:
@@ -81,12 +106,8 @@ class Heads:
         if call.integer("valid_keys") is not None:
             raise Unsupported("attention with padded keys")
         # q' k' are the scores: what q is multiplied by, k is divided by.
-        sizes = self.at.magnitude(q, lambda x: x * factor), self.at.magnitude(k)
-
-        def balance() -> float:
-            first, second = (m.largest for m in sizes)
-            return power_of_two(math.sqrt(second / first)) if first and second else 1.0
-
+        sizes = self.at.magnitude(q, Times(Factor(factor))), self.at.magnitude(k)
+        balance = Balance(*sizes)
         out_scale = self.at.magnitude(v)
         parts = self._parts(k, v)
         first, *others = [
@@ -94,13 +115,13 @@ class Heads:
         ]
         order = _head_order(depth, [s.rope for s in (first, *others) if s.rope is not None])
         natural = _head_order(width, [])
-        operands = {"q": self._heads(q, "heads", order, first, lambda: factor * balance())}
+        operands = {"q": self._heads(q, "heads", order, first, Factor(factor, (balance,)))}
         for number, ((k, v), source) in enumerate(zip(parts, others, strict=True)):
             operands[f"kt{number or ''}"] = self._heads(
-                k, "columns", order, source, lambda: 1 / balance()
+                k, "columns", order, source, Factor(over=(balance,))
             )
             operands[f"v{number or ''}"] = self._heads(
-                v, "values", natural, self._source(v, groups), lambda: 1 / out_scale.scale()
+                v, "values", natural, self._source(v, groups), inverse_of(out_scale)
             )
         options: dict[str, Any] = {"parts": len(parts)} if len(parts) > 1 else {}
         sizes_of = [shape_of(k)[-2] for k, _ in parts]
@@ -124,7 +145,7 @@ class Heads:
         out = self.at.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
             value=node.result, scale=out_scale,
-            undo=lambda content: content[..., :width] * out_scale.scale(),
+            undo=FromHeads(tuple(range(width)), tuple(range(width)), factor=inverse_of(out_scale)),
         )  # fmt: skip
         macs = batch * heads * rows * keys * (depth + width)
         return self.at.call(
@@ -177,7 +198,7 @@ class Heads:
             numbers = numbers[..., slice(*columns or (None,))].reshape(shape)
             tensor = self.at.remembered(
                 (value, "mask", columns),
-                lambda: self.at.weight(self.at.hint(value), Layout(shape, "bf16"), lambda: numbers),
+                lambda: self.at.weight(self.at.hint(value), Layout(shape, "bf16"), numbers),
             )
             return tensor, "full", per_batch
         tensor = self.at.from_host(value, shape, conversion, columns=columns)
@@ -189,7 +210,7 @@ class Heads:
         kind: str,
         order: list[int],
         source: Source,
-        factor: Callable[[], float],
+        factor: Factor,
     ) -> Tensor:
         """Queries, keys or values of attention in fp8, times `factor`."""
         linear, rope, count = source.linear, source.rope, source.count
@@ -216,12 +237,14 @@ class Heads:
             "w": self.at.weight(
                 f"{linear.name}.weight",
                 Layout(weights.shape, "fp8", "panels"),
-                lambda: weights / channel,
+                weights,
+                channel,
             ),
             "scale": self.at.weight(
                 f"{linear.name}.scale",
                 Layout((count, wide), "bf16", "rows"),
-                lambda: channel[:, 0, :] * (scale() * factor()),
+                channel[:, 0, :],
+                factor=scale * factor,
             ),
         }
         if bias is not None:
@@ -230,7 +253,8 @@ class Heads:
             operands["bias"] = self.at.weight(
                 f"{linear.name}.bias",
                 Layout((count, wide), "bf16", "rows"),
-                lambda: spread * factor(),
+                spread,
+                factor=factor,
             )
         options: dict[str, Any] = {"out": kind, "scale": True, "bias": bias is not None}
         nodes = linear.nodes
@@ -240,13 +264,7 @@ class Heads:
             nodes = (*nodes, rope)
         shape = (batch, count, wide, rows) if kind == "columns" else (batch, count, rows, wide)
         order_name = "panels" if kind == "columns" else "tiles"
-
-        def undo(content: np.ndarray) -> np.ndarray:
-            apart = content.swapaxes(2, 3) if kind == "columns" else content
-            natural = np.empty((*apart.shape[:-1], width), apart.dtype)
-            natural[..., columns] = apart[..., places] / factor()
-            return natural
-
+        undo = FromHeads(tuple(columns), tuple(places), kind == "columns", factor)
         out = self.at.activation(
             f"{linear.name}.{kind}", shape, "fp8", order_name, value=value, undo=undo
         )
@@ -324,7 +342,7 @@ class Heads:
                 tables[name] = self.at.remembered(
                     (value, "table"),
                     lambda value=value, array=array, shape=shape: self.at.weight(
-                        self.at.hint(value), Layout(shape, "bf16"), lambda: array.reshape(shape)
+                        self.at.hint(value), Layout(shape, "bf16"), array.reshape(shape)
                     ),
                 )
             else:
@@ -348,9 +366,7 @@ class Heads:
         except Unsupported:
             return None
 
-    def _split_heads(
-        self, value: SSAValue, kind: str, source: Source, factor: Callable[[], float]
-    ) -> Tensor:
+    def _split_heads(self, value: SSAValue, kind: str, source: Source, factor: Factor) -> Tensor:
         """Heads [B, H, M, D] that no product makes for them: cut out of bf16 [B, M, H * D]."""
         count, flat = source.count, source.flat
         batch, _, rows, width = shape_of(value)
@@ -371,10 +387,8 @@ class Heads:
             operands |= tables
         shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
         order = "panels" if kind == "columns" else "tiles"
-
-        def undo(content: np.ndarray) -> np.ndarray:
-            return (content.swapaxes(2, 3) if kind == "columns" else content) / factor()
-
+        every = tuple(range(width))
+        undo = FromHeads(every, every, kind == "columns", factor)
         name = operands["x"].name
         out = self.at.activation(f"{name}.{kind}", shape, "fp8", order, value=value, undo=undo)
         node = self.at.graph.definition.get(value)

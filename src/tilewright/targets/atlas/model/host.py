@@ -16,10 +16,8 @@ from xdsl.dialects.builtin import DenseResourceAttr, FloatAttr, f32
 
 from tilewright.dialects.intents import integers
 from tilewright.dialects.npu_kernel import UKernelGenericOp
-from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import (
     Block,
-    ModuleOp,
     Region,
     SSAValue,
     TensorType,
@@ -27,7 +25,7 @@ from tilewright.dialects.xdsl_api import (
     func,
 )
 from tilewright.model.capture import Graph, Node, dtype_of, shape_of
-from tilewright.targets.artifact import HostPart, Port
+from tilewright.targets.artifact import HostPart
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
 from tilewright.targets.atlas.model.lowering import HostValue, Lowered
@@ -59,7 +57,7 @@ class Parts:
         self.port_of: dict[Any, str] = {}  # value, or tensor the host fills -> port
         self.host_weights: dict[str, np.ndarray] = {}
         self._names: set[str] = set()
-        self._functions: list[func.FuncOp] = []
+        self.functions: dict[str, func.FuncOp] = {}
         self.rows = partition(graph, lowered, self._direct())
         self._name_ports()
 
@@ -77,17 +75,13 @@ class Parts:
     def calls(self) -> list[Call]:
         return [call for row in self.rows if isinstance(row, DeviceWork) for call in row.calls]
 
-    def fold(self, rounds: bool) -> Folded:
+    def fold(self, wanted: bool) -> Folded:
         """All calls, with identical layers of each part written once."""
         rows = [row.calls for row in self.rows if isinstance(row, DeviceWork)]
-        result = fold_layers(rows, self.lowered.outputs.values(), rounds)
+        result = fold_layers(rows, self.lowered.outputs.values(), wanted)
         self.spans: list[tuple[int, int]] = list(result.spans)
-        self.renamed, self.turns = result.renamed, result.turns
+        self.renamed, self.apart = result.renamed, result.apart
         return result
-
-    def borders(self) -> list[int]:
-        """Calls before which the host takes over."""
-        return [first for first, _ in self.spans[1:]]
 
     # --- ports ------------------------------------------------------------------------------
 
@@ -121,30 +115,6 @@ class Parts:
                 self.port_of[row.tensor] = self.port_of[row.value]
             else:
                 self.port_of[row.tensor] = self._unique(f"{row.tensor.name}.device")
-
-    def ports(self) -> dict[str, Port]:
-        """All values between the outside, the host and the device."""
-        ports: dict[str, Port] = {}
-        region: dict[str, Tensor] = {}
-        shape: dict[str, tuple[tuple[int, ...], str]] = {}
-        for value, name in self.port_of.items():
-            if isinstance(value, Tensor):
-                continue
-            shape[name] = (shape_of(value), dtype_of(value))
-        for name, value in self.graph.outputs:
-            shape.setdefault(name, (shape_of(value), dtype_of(value)))
-        for value, tensor in self.lowered.outputs.items():
-            region[self.port_of[value]] = tensor
-        for row in self.lowered.inputs:
-            name = self.port_of[row.tensor]
-            region[name] = row.tensor
-            shape.setdefault(name, (row.tensor.layout.given, "f32"))
-        for name, (sizes, dtype) in shape.items():
-            tensor = region.get(name)
-            place = None if tensor is None else self.renamed.get(tensor, tensor).name
-            turn = None if tensor is None else self.turns.get(tensor)
-            ports[name] = Port(name, sizes, dtype, place, turn)
-        return ports
 
     # --- parts ------------------------------------------------------------------------------
 
@@ -234,18 +204,14 @@ class Parts:
             names.append(name)
             results.append(get(value))
         block.add_op(func.ReturnOp(*results))
-        name = f"host{len(self._functions)}"
+        name = f"host{len(self.functions)}"
         types = ([value.type for value in reads], [value.type for value in results])
-        self._functions.append(func.FuncOp(name, types, Region([block])))
+        self.functions[name] = func.FuncOp(name, types, Region([block]))
         reasons = tuple(
             f"{node.layer or node.family}: {self.reasons[node]}" for node in row.nodes
         ) + tuple(f"{e.tensor.name}: {_meaning(e)}" for e in row.converted)
         inputs = tuple(self.port_of[value] for value in reads)
         return HostPart(name, inputs, tuple(names), reasons)
-
-    def host_text(self) -> str:
-        """The functions of the host as MLIR, after `sequence`."""
-        return print_module(ModuleOp([f for f in self._functions])) if self._functions else ""
 
 
 def split_parts(graph: Graph, lowered: Lowered, weights: dict[str, np.ndarray]) -> Parts:

@@ -7,6 +7,7 @@ products behind it take rows, one per image, and the outside gets bf16 in the mo
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, shape_of
 from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
-from tilewright.targets.atlas.model.calls import Tensor
+from tilewright.targets.atlas.model.calls import ONE, Factor, Tensor, inverse_of, scale_of
 from tilewright.targets.atlas.model.image_plan import Layer, mean_of, plan_images
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.kernels_images import gathered_columns
@@ -28,6 +29,22 @@ if TYPE_CHECKING:
 # Activations that may be scaled before or after: the result's scale goes into the product's.
 HOMOGENEOUS = ("none", "relu")
 LONGEST = 12800  # columns of pixels side by side
+
+
+@dataclass(frozen=True)
+class FromPixels:
+    """The value of pixels side by side, from what is stored."""
+
+    image: Image
+    shape: tuple[int, int]
+    factor: Factor
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        image = self.image
+        wide = numbers.reshape(-1, image.height, image.width, round_up(image.channels))
+        pixels = wide[..., : image.channels]
+        pixels = np.moveaxis(pixels, -1, 1) if image.first else pixels
+        return pixels.reshape(self.shape) * self.factor.number()
 
 
 class Images:
@@ -80,9 +97,8 @@ class Images:
         if layer.kind in ("conv", "combine") and alone:
             return self._emit(layer, "bf16")
         x = self.image(value)
-        assert x.scale is not None
         copied = Layer("combine", (value,), value, (), layer.first)
-        deferred = {"first": x.scale.scale}
+        deferred = {"first": scale_of(x.scale)}
         return self._call(copied, "bf16", f"{x.name} to bf16", {"a": x}, deferred)
 
     def _emit(self, layer: Layer, dtype: str) -> Tensor:
@@ -99,7 +115,7 @@ class Images:
         dtype: str,
         name: str,
         operands: dict[str, Tensor],
-        deferred: dict[str, Any],
+        deferred: dict[str, Factor],
         macs: int = 0,
         **more: Any,
     ) -> Tensor:
@@ -127,17 +143,12 @@ class Images:
             )
         else:
             x = self.image(value)
-        source = x.scale
-        assert source is not None
         given = np.asarray(self.graph.constants[node.inputs["w"]], np.float32)
         weight = given.transpose(2, 3, 1, 0) if layer.first else given  # [KH, KW, C / groups, N]
         channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = target is not None and layer.activation in HOMOGENEOUS
-
-        def share() -> float:
-            return 1.0 / target.scale() if target is not None and early else 1.0
-
+        share = inverse_of(target if early else None)
         name = node.layer or "conv2d"
         if lowering.kept(name):
             raise TilewrightError(
@@ -148,19 +159,17 @@ class Images:
             )
         operands = {
             "x": x,
-            "w": lowering.weight(f"{name}.weight", layouts["w"], lambda: weight / channel),
+            "w": lowering.weight(f"{name}.weight", layouts["w"], weight, channel),
             "scale": lowering.weight(
-                f"{name}.scale", layouts["scale"], lambda: channel * (source.scale() * share())
+                f"{name}.scale", layouts["scale"], channel, factor=scale_of(x.scale) * share
             ),
         }
         if "bias" in node.inputs:
             bias = np.asarray(self.graph.constants[node.inputs["bias"]], np.float32).reshape(-1)
-            operands["bias"] = lowering.weight(
-                f"{name}.bias", layouts["bias"], lambda: bias * share()
-            )
+            operands["bias"] = lowering.weight(f"{name}.bias", layouts["bias"], bias, factor=share)
         deferred = {}
         if target is not None and not early:
-            deferred["factor"] = lambda: 1.0 / target.scale()
+            deferred["factor"] = inverse_of(target)
         image = self.plan.images[layer.result]
         macs = (image.batch or 1) * image.height * image.width * weight.size
         return self._call(layer, dtype, name, operands, deferred, macs, scale=target)
@@ -169,15 +178,10 @@ class Images:
         parts = [self.image(value) for value in layer.inputs]
         target = self.lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = layer.activation in HOMOGENEOUS
-
-        def share() -> float:
-            return 1.0 / target.scale() if target is not None else 1.0
-
+        share = inverse_of(target)
         deferred = {}
         for name, part in zip(("first", "second"), parts, strict=False):
-            scale = part.scale
-            assert scale is not None
-            deferred[name] = lambda scale=scale: scale.scale() * (share() if early else 1.0)
+            deferred[name] = scale_of(part.scale) * (share if early else ONE)
         if target is not None and not early:
             deferred["factor"] = share
         operands: dict[str, Tensor] = dict(zip(("a", "b"), parts, strict=False))
@@ -195,12 +199,8 @@ class Images:
         if self.plan.layers[source].first != first:
             return None
         x = self.image(source)
-        scale = x.scale
-        assert scale is not None
         target = self.lowering.magnitude(value) if dtype == "fp8" else None
-        deferred = {
-            "factor": lambda: scale.scale() / (target.scale() if target is not None else 1.0)
-        }  # fmt: skip
+        deferred = {"factor": scale_of(x.scale) * inverse_of(target)}
         return self._gather(x, "mean", dtype, value, nodes, deferred, scale=target)
 
     def flattened(self, value: SSAValue, weight: np.ndarray) -> tuple[Tensor, np.ndarray] | None:
@@ -217,15 +217,8 @@ class Images:
 
         def make() -> Tensor:
             x = self.image(source)
+            undo = FromPixels(image, whole, scale_of(x.scale))
             return self._gather(x, "flat", "fp8", value, (reshape,), {}, scale=x.scale, undo=undo)
-
-        def undo(content: np.ndarray) -> np.ndarray:
-            """The value, from what is stored."""
-            wide = content.reshape(-1, image.height, image.width, round_up(image.channels))
-            pixels = wide[..., : image.channels]
-            pixels = np.moveaxis(pixels, -1, 1) if image.first else pixels
-            assert x.scale is not None
-            return pixels.reshape(whole) * x.scale.scale()
 
         x = self.lowering.remembered((value, "flat"), make)
         sizes = (image.height, image.width, image.channels)
@@ -261,7 +254,7 @@ class Images:
         dtype: str,
         value: SSAValue,
         nodes: tuple[Node, ...],
-        deferred: dict[str, Any],
+        deferred: dict[str, Factor],
         **more: Any,
     ) -> Tensor:
         image = x.layout.arrangement

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.targets.atlas.codegen.tile_machine import costs_of
-from tilewright.targets.atlas.model.calls import Call
+from tilewright.targets.atlas.model.launches import Launch
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.row_products import best_plan
@@ -23,7 +23,7 @@ WAITS = 1.3  # times the products' time that transfers may take
 COLUMNS = (3, 4, 5)  # side by side; the first that fit
 
 
-def mark_products(calls: Iterable[Call], profile: Profile) -> None:
+def mark_products(calls: Iterable[Launch], profile: Profile) -> None:
     """Give calls of products the option `together` where it pays."""
     for call in calls:
         count = columns_together(call, profile)
@@ -31,7 +31,7 @@ def mark_products(calls: Iterable[Call], profile: Profile) -> None:
             call.options["together"] = count
 
 
-def columns_together(call: Call, profile: Profile) -> int:
+def columns_together(call: Launch, profile: Profile) -> int:
     """Columns of tiles (or heads, for projections) in one loop body; 0: not this way."""
     options = call.options
     name = {"linear": "w", "project": "w", "gated": "w_gate"}.get(call.kernel)
@@ -55,13 +55,13 @@ def columns_together(call: Call, profile: Profile) -> int:
     return count if room <= profile.vmem_bytes else 0
 
 
-def _moved(call: Call) -> int:
+def _moved(call: Launch) -> int:
     """Bytes of weights, and of what is too large to stay on chip beside the rows."""
     large = (t.layout.bytes for p, t in call.tensors.items() if p != "a")
     return sum(size for size in large if size > LARGE)
 
 
-def _count(call: Call, across: int) -> tuple[int, int]:
+def _count(call: Launch, across: int) -> tuple[int, int]:
     """What a body takes, and how many columns of weights that is."""
     if call.kernel == "linear":
         count = next((c for c in COLUMNS if across % c == 0), COLUMNS[0])

@@ -1,43 +1,32 @@
-"""Identical layers: calls that repeat with other weights become rounds of the same code.
+"""Identical layers: calls that repeat with other weights become iterations of one loop.
 
 before: 16 times nine calls, each with weights of its own
-after:  nine calls and a count of 16; weights exist once per round
+after:  nine calls and a count of 16; weights exist once per iteration
 
 So do inputs and outputs of the model that every layer has for itself, such as its keys and values:
-they lie beside the weights of their round.
+they lie beside the weights of their iteration.
 
-Calls come as single assignments: every tensor is written once. A loop needs variables: what a
-round leaves for the next one, it leaves in one tensor for all rounds. That is the tensor the first
-round starts from if nobody needs its first content once the loop overwrites it, and a copy of it
+Calls come as single assignments: every tensor is written once. A loop needs variables: what
+an iteration leaves for the next one, it leaves in one tensor for all of them. That is the tensor
+the first iteration starts from if nobody needs its first content once the loop overwrites it, and a copy of it
 otherwise.
 
-Three steps, each its own function: `_repetitions` proposes, `_wiring` says whether the rounds are
+Three steps, each its own function: `repetitions` proposes, `_wiring` says whether the iterations are
 the same code (and touches nothing), `_Folder._fold` rewrites. `check_layer_loops` follows the values
 through the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilewright.model.fold_layers import Repetition, common_prefix, repetitions
 from tilewright.targets.atlas.model.calls import Call, Tensor, share_range
+from tilewright.targets.atlas.model.launches import LayerLoop
 from tilewright.tile.layouts import Layout
 
 COPY_RANKS = (2, 3, 4)  # tensors the copy kernel takes
-
-
-@dataclass
-class LayerLoop:
-    """Calls `first` to `end` (exclusive) of a program run `count` times."""
-
-    count: int
-    first: int
-    end: int
-    names: tuple[str, ...] = ()
-    # Tensors of which every round has its own (weights, inputs, outputs): that of the first round,
-    # which stands for them in the calls -> those of all rounds.
-    own: dict[Tensor, list[Tensor]] = field(default_factory=dict)
 
 
 @dataclass
@@ -45,40 +34,23 @@ class Folded:
     """A program with its repetitions."""
 
     calls: list[Call] = field(default_factory=list)
-    layer_loops: list[LayerLoop] = field(default_factory=list)
-    renamed: dict[Tensor, Tensor] = field(default_factory=dict)  # where tensors of rounds are
-    turns: dict[Tensor, int] = field(default_factory=dict)  # of inputs and outputs of one round
+    layer_loops: list[LayerLoop[Tensor]] = field(default_factory=list)
+    renamed: dict[Tensor, Tensor] = field(default_factory=dict)  # where tensors of iterations are
+    apart: set[Tensor] = field(default_factory=set)  # inputs and outputs of one iteration
     spans: list[tuple[int, int]] = field(default_factory=list)  # calls of each part
 
 
 def fold_layers(
-    parts: Sequence[Sequence[Call]], outputs: Iterable[Tensor] = (), rounds: bool = True
+    parts: Sequence[Sequence[Call]], outputs: Iterable[Tensor] = (), fold: bool = True
 ) -> Folded:
     """The calls of all parts, with every run of identical layers in a part written once.
 
     outputs: tensors that are read from outside when the part that makes them has ended.
     """
-    return _Folder(parts, set(outputs)).run(rounds)
+    return _Folder(parts, set(outputs)).run(fold)
 
 
 # --- proposals --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Repetition:
-    """`count` times `period` calls from call `at` on that look alike."""
-
-    at: int
-    period: int
-    count: int
-
-    @property
-    def end(self) -> int:
-        return self.at + self.period * self.count
-
-    def rounds(self, calls: Sequence[Call]) -> list[Sequence[Call]]:
-        starts = range(self.at, self.end, self.period)
-        return [calls[start : start + self.period] for start in starts]
 
 
 def _signature(call: Call) -> tuple:
@@ -86,20 +58,10 @@ def _signature(call: Call) -> tuple:
     return (
         call.kernel,
         repr(sorted(call.options.items(), key=str)),
-        tuple(sorted(call.deferred)),
+        tuple(sorted((name, f.constant) for name, f in call.deferred.items())),
         shapes,
         len(call.observers()),
     )
-
-
-def _repetitions(signatures: Sequence[tuple], at: int) -> Iterator[_Repetition]:
-    """Runs of calls from `at` on that look alike: shortest period first, most rounds first."""
-    for period in range(1, (len(signatures) - at) // 2 + 1):
-        body, count = signatures[at : at + period], 1
-        while body == signatures[at + count * period : at + (count + 1) * period]:
-            count += 1
-        for fewer in range(count, 1, -1):
-            yield _Repetition(at, period, fewer)
 
 
 # --- legality ---------------------------------------------------------------------------
@@ -107,7 +69,7 @@ def _repetitions(signatures: Sequence[tuple], at: int) -> Iterator[_Repetition]:
 
 @dataclass(frozen=True)
 class _Carry:
-    """What call `maker` of a round leaves for the next round; the first one has `start`."""
+    """What call `maker` of an iteration leaves for the next iteration; the first one has `start`."""
 
     maker: int
     start: Tensor
@@ -115,13 +77,13 @@ class _Carry:
 
 @dataclass
 class _Wiring:
-    """How rounds hang together: for operands of the body, by (call, parameter), where they come
-    from. Operands without an entry are the same tensor in all rounds, or made in the own round."""
+    """How iterations hang together: for operands of the body, by (call, parameter), where they come
+    from. Operands without an entry are the same tensor in all iterations, or made in the own iteration."""
 
     carries: dict[tuple[int, str], _Carry] = field(default_factory=dict)
     own: dict[tuple[int, str], tuple[Tensor, ...]] = field(default_factory=dict)
     outputs: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)  # own, by call
-    steady: set[Tensor] = field(default_factory=set)  # from outside, the same in all rounds
+    steady: set[Tensor] = field(default_factory=set)  # from outside, the same in all iterations
 
 
 @dataclass(frozen=True)
@@ -141,40 +103,40 @@ class _Around:
         return self.outputs | self.later
 
 
-def _wiring(calls: Sequence[Call], repetition: _Repetition, around: _Around) -> _Wiring | None:
-    """The wiring if the rounds are the same code on tensors of their own, else None."""
-    rounds, live = repetition.rounds(calls), around.live
-    wiring = _operands(rounds)
-    if wiring is None or not _inputs_are_own(rounds, wiring, around):
+def _wiring(calls: Sequence[Call], repetition: Repetition, around: _Around) -> _Wiring | None:
+    """The wiring if the iterations are the same code on tensors of their own, else None."""
+    iterations, live = repetition.iterations(calls), around.live
+    wiring = _operands(iterations)
+    if wiring is None or not _inputs_are_own(iterations, wiring, around):
         return None
     starts: dict[int, Tensor] = {}
     for (reader, _), carry in wiring.carries.items():
-        # The next round's input is overwritten when nothing of this round reads it any more.
+        # The next iteration's input is overwritten when nothing of this iteration reads it any more.
         if reader >= carry.maker or starts.setdefault(carry.maker, carry.start) is not carry.start:
             return None
-    for place, group in enumerate(zip(*rounds, strict=True)):
+    for place, group in enumerate(zip(*iterations, strict=True)):
         made = tuple(call.output for call in group)
         needed = set(made[:-1] if place in starts else made) & live
         if not needed:
             continue
-        # The loop keeps what it carries, and results that leave the model in every round.
+        # The loop keeps what it carries, and results that leave the model in every iteration.
         if place in starts or any(t not in around.outputs or t in around.later for t in made):
             return None
         wiring.outputs[place] = made
     for start in set(starts.values()):
-        if not _may_be_overwritten(start, wiring, starts, live) and not can_be_copied(start):
+        if not _may_be_overwritten(start, wiring, starts, live) and not can_be_copied(start.layout):
             return None
     return wiring
 
 
-def _operands(rounds: Sequence[Sequence[Call]]) -> _Wiring | None:
-    """Where each operand comes from, if that is the same in all rounds."""
-    produced = [{call.output: place for place, call in enumerate(part)} for part in rounds]
+def _operands(iterations: Sequence[Sequence[Call]]) -> _Wiring | None:
+    """Where each operand comes from, if that is the same in all iterations."""
+    produced = [{call.output: place for place, call in enumerate(part)} for part in iterations]
     inside = {tensor for part in produced for tensor in part}
     wiring = _Wiring()
-    for place, call in enumerate(rounds[0]):
+    for place, call in enumerate(iterations[0]):
         for parameter in call.operands:
-            found = [part[place].operands[parameter] for part in rounds]
+            found = [part[place].operands[parameter] for part in iterations]
             first, others = found[0], found[1:]
             if first not in inside and all(other is first for other in others):
                 wiring.steady.add(first)
@@ -189,19 +151,19 @@ def _operands(rounds: Sequence[Sequence[Call]]) -> _Wiring | None:
                 maker = makers.pop()
                 if makers or maker is None or first in inside:
                     return None
-                if rounds[0][maker].output.layout != first.layout:
+                if iterations[0][maker].output.layout != first.layout:
                     return None
                 wiring.carries[place, parameter] = _Carry(maker, first)
     return wiring
 
 
 def _are_inputs(tensors: Sequence[Tensor], inside: set[Tensor]) -> bool:
-    """Whether all are inputs that no round writes."""
+    """Whether all are inputs that no iteration writes."""
     return all(tensor.kind == "input" and tensor not in inside for tensor in tensors)
 
 
-def _inputs_are_own(rounds: Sequence[Sequence[Call]], wiring: _Wiring, around: _Around) -> bool:
-    """Whether inputs that differ from round to round are each read by one round and nobody else."""
+def _inputs_are_own(iterations: Sequence[Sequence[Call]], wiring: _Wiring, around: _Around) -> bool:
+    """Whether inputs that differ between iterations are each read by one of them and nobody else."""
     place: dict[Tensor, tuple[Tensor, ...]] = {}
     for every in wiring.own.values():
         if every[0].kind != "input":
@@ -209,7 +171,7 @@ def _inputs_are_own(rounds: Sequence[Sequence[Call]], wiring: _Wiring, around: _
         for tensor in every:
             if tensor in around.touched or place.setdefault(tensor, every) != every:
                 return False
-        if len(set(every)) < len(rounds):
+        if len(set(every)) < len(iterations):
             return False
     return not place.keys() & (wiring.steady | {c.start for c in wiring.carries.values()})
 
@@ -217,7 +179,7 @@ def _inputs_are_own(rounds: Sequence[Sequence[Call]], wiring: _Wiring, around: _
 def _may_be_overwritten(
     start: Tensor, wiring: _Wiring, starts: dict[int, Tensor], live: set[Tensor]
 ) -> bool:
-    """Whether nobody needs the first content of a carried tensor once a round has ended."""
+    """Whether nobody needs the first content of a carried tensor once an iteration has ended."""
     return (
         start.kind in ("activation", "input")
         and start not in live
@@ -226,9 +188,8 @@ def _may_be_overwritten(
     )
 
 
-def can_be_copied(tensor: Tensor) -> bool:
+def can_be_copied(layout: Layout) -> bool:
     """Whether the copy kernel takes a tensor: plain tiles, of few dimensions."""
-    layout = tensor.layout
     plain = Layout(layout.shape, layout.dtype)
     return layout == plain and len(layout.shape) in COPY_RANKS
 
@@ -246,10 +207,10 @@ class _Folder:
         self.result = Folded()
         self.names = {t.name for part in parts for call in part for t in call.tensors.values()}
 
-    def run(self, rounds: bool) -> Folded:
+    def run(self, fold: bool) -> Folded:
         for number, calls in enumerate(self.parts):
             start = len(self.result.calls)
-            if rounds:
+            if fold:
                 self._part(number, calls)
             else:
                 self.result.calls += calls
@@ -270,10 +231,10 @@ class _Folder:
 
     def _longest(
         self, number: int, signatures: list[tuple], at: int
-    ) -> tuple[_Repetition, _Wiring] | None:
+    ) -> tuple[Repetition, _Wiring] | None:
         """The repetition from `at` on that covers most calls."""
-        best: tuple[_Repetition, _Wiring] | None = None
-        for repetition in _repetitions(signatures, at):
+        best: tuple[Repetition, _Wiring] | None = None
+        for repetition in repetitions(signatures, at):
             if best is not None and repetition.end <= best[0].end:
                 continue
             around = self._around(number, repetition)
@@ -282,7 +243,7 @@ class _Folder:
                 best = repetition, wiring
         return best
 
-    def _around(self, number: int, repetition: _Repetition) -> _Around:
+    def _around(self, number: int, repetition: Repetition) -> _Around:
         """What calls before and behind a repetition of a part do with tensors."""
         calls = self.parts[number]
         behind = [*calls[repetition.end :], *(c for p in self.parts[number + 1 :] for c in p)]
@@ -294,17 +255,17 @@ class _Folder:
             {t for call in others for t in call.tensors.values()},
         )
 
-    def _fold(self, number: int, repetition: _Repetition, wiring: _Wiring) -> None:
-        """Write the first round for all of them."""
+    def _fold(self, number: int, repetition: Repetition, wiring: _Wiring) -> None:
+        """Write the first iteration for all of them."""
         calls = self.parts[number]
-        rounds = repetition.rounds(calls)
+        iterations = repetition.iterations(calls)
         around = self._around(number, repetition)
-        variables = self._variables(rounds, wiring, around.live)
+        variables = self._variables(iterations, wiring, around.live)
         own = self._own(wiring, around)
         first = len(self.result.calls)
         body: list[Call] = []
-        inner = {call.output: variables.get(j, call.output) for j, call in enumerate(rounds[0])}
-        for place, call in enumerate(rounds[0]):
+        inner = {call.output: variables.get(j, call.output) for j, call in enumerate(iterations[0])}
+        for place, call in enumerate(iterations[0]):
             operands = {}
             for parameter, tensor in call.operands.items():
                 if (place, parameter) in wiring.carries:
@@ -312,32 +273,33 @@ class _Folder:
                 elif (place, parameter) in wiring.own:
                     tensor = own[wiring.own[place, parameter]]
                 operands[parameter] = inner.get(tensor, tensor)
-            body.append(replace(call, operands=operands, output=inner[call.output]))
+            scale = call.output.scale
+            body.append(replace(call, operands=operands, output=inner[call.output], scale=scale))
         self.result.calls += body
         self.result.layer_loops.append(
             LayerLoop(
                 repetition.count,
                 first,
                 first + repetition.period,
-                tuple(_layer(part) for part in rounds),
+                tuple(_layer(part) for part in iterations),
                 {
                     **{tensor: list(every) for every, tensor in own.items()},
                     **{every[0]: list(every) for every in wiring.outputs.values()},
                 },
             )
         )
-        for group in zip(*rounds, strict=True):
+        for group in zip(*iterations, strict=True):
             _share_numbers(group)
-        made = [inner[call.output] for call in rounds[0]]
-        renamed = {call.output: made[j] for part in rounds for j, call in enumerate(part)}
+        made = [inner[call.output] for call in iterations[0]]
+        renamed = {call.output: made[j] for part in iterations for j, call in enumerate(part)}
         for every in (*own, *wiring.outputs.values()):
             if every[0].kind in ("input", "output"):
                 renamed |= dict.fromkeys(every, every[0])
-                self.result.turns |= {tensor: turn for turn, tensor in enumerate(every)}
+                self.result.apart |= {*every}
         self._rename(number, repetition.end, renamed)
 
     def _variables(
-        self, rounds: Sequence[Sequence[Call]], wiring: _Wiring, live: set[Tensor]
+        self, iterations: Sequence[Sequence[Call]], wiring: _Wiring, live: set[Tensor]
     ) -> dict[int, Tensor]:
         """The tensor that each carried value is in, by the call that makes the next one."""
         starts = {carry.maker: carry.start for carry in wiring.carries.values()}
@@ -346,7 +308,7 @@ class _Folder:
             variable = start
             if not _may_be_overwritten(start, wiring, starts, live):
                 variable = self._copied(start)
-            if rounds[-1][maker].output in self.outputs and variable.kind != "input":
+            if iterations[-1][maker].output in self.outputs and variable.kind != "input":
                 variable.kind = "output"
             variables[maker] = variable
         return variables
@@ -362,7 +324,7 @@ class _Folder:
         return copy
 
     def _own(self, wiring: _Wiring, around: _Around) -> dict[tuple[Tensor, ...], Tensor]:
-        """The tensor that stands for those of all rounds: that of the first round, unless somebody
+        """The tensor that stands for those of all iterations: that of the first iteration, unless somebody
         else reads that one."""
         taken = wiring.steady | around.touched
         result: dict[tuple[Tensor, ...], Tensor] = {}
@@ -399,10 +361,4 @@ def _share_numbers(group: Sequence[Call]) -> None:
 
 def _layer(calls: Sequence[Call]) -> str:
     """The name of a layer: what the names of its calls start with."""
-    parts = [call.name.split(".") for call in calls if call.kernel != "copy"]
-    shared = []
-    for pieces in zip(*parts, strict=False):
-        if len(set(pieces)) > 1:
-            break
-        shared.append(pieces[0])
-    return ".".join(shared)
+    return common_prefix(call.name for call in calls if call.kernel != "copy")

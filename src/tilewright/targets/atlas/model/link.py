@@ -28,9 +28,8 @@ from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
-from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.kernel_records import build
-from tilewright.targets.atlas.model.layer_loops import LayerLoop
+from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.tile.backend import STEPS
@@ -58,8 +57,8 @@ class Generator:
     """Traces and compiles calls; a trace does not depend on places and is kept."""
 
     profile: Profile
-    calls: Sequence[Call]
-    layer_loops: Sequence[LayerLoop]
+    calls: Sequence[Launch]
+    layer_loops: Sequence[LayerLoop[StoredTensor]]
     traces: dict[tuple[int, int], Tracer] = field(default_factory=dict)
 
     def lower(
@@ -72,7 +71,7 @@ class Generator:
         turning = {t for repeat in self.layer_loops for t in repeat.own}
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
-            kernel = build(call.kernel, call.all_options())
+            kernel = build(call.kernel, call.options)
             layouts = kernel.layouts({p: t.layout.shape for p, t in call.tensors.items()})
             for parameter, tensor in call.tensors.items():
                 if layouts[parameter] != tensor.layout:
@@ -116,7 +115,7 @@ class Generator:
         raise least
 
 
-def _placed(tensor: Tensor, places: BufferAssignment, call: int, turning: bool) -> Placed:
+def _placed(tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool) -> Placed:
     if not places.on_chip(tensor, call):
         return Placed(tensor.layout, places.dram[tensor], rounds=turning)
     stay = places.stays[tensor]
@@ -125,9 +124,9 @@ def _placed(tensor: Tensor, places: BufferAssignment, call: int, turning: bool) 
 
 
 def link(
-    calls: Sequence[Call],
+    calls: Sequence[Launch],
     made: Sequence[PlacedKernel],
-    layer_loops: Sequence[LayerLoop],
+    layer_loops: Sequence[LayerLoop[StoredTensor]],
     places: BufferAssignment,
     profile: Profile,
     first: int,

@@ -20,11 +20,16 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.targets.atlas.model.calls import (
+    ONE,
     Call,
+    Factor,
+    Function,
+    Numbers,
     RangeObserver,
     Tensor,
     Unsupported,
     channel_scales,
+    inverse_of,
 )
 from tilewright.targets.atlas.model.heads import Heads
 from tilewright.targets.atlas.model.images import Images
@@ -233,15 +238,20 @@ class Lowering:
             self.forms[key] = make()
         return self.forms[key]
 
-    def magnitude(
-        self, value: SSAValue, function: Callable[[np.ndarray], np.ndarray] | None = None
-    ) -> RangeObserver:
+    def magnitude(self, value: SSAValue, function: Function | None = None) -> RangeObserver:
         found = RangeObserver(value, function)
         self.result.observers.append(found)
         return found
 
-    def weight(self, name: str, layout: Layout, content: Callable[[], np.ndarray]) -> Tensor:
-        return Tensor(self.unique(name), layout, "weight", content)
+    def weight(
+        self,
+        name: str,
+        layout: Layout,
+        array: np.ndarray,
+        over: np.ndarray | None = None,
+        factor: Factor = ONE,
+    ) -> Tensor:
+        return Tensor(self.unique(name), layout, "weight", Numbers(array, over, factor))
 
     def call(
         self,
@@ -251,7 +261,7 @@ class Lowering:
         output: Tensor,
         nodes: tuple[Node, ...],
         macs: int = 0,
-        deferred: dict[str, Callable[[], float]] | None = None,
+        deferred: dict[str, Factor] | None = None,
         noted: tuple[RangeObserver, ...] = (),
         **options: Any,
     ) -> Tensor:
@@ -288,7 +298,7 @@ class Lowering:
             array = self.graph.constants[value]
             layout = Layout(shape, "bf16")
             name = self.unique(self.hint(value))
-            return Tensor(name, layout, "constant", lambda: array.reshape(shape), value)
+            return Tensor(name, layout, "constant", Numbers(array.reshape(shape)), value)
         if value in self.graph.inputs:
             return self.from_host(value, shape)
         if value in self.images:  # stored in another order: by way of the host
@@ -374,7 +384,7 @@ class Lowering:
         name, layout = self.unique(self.hint(value)), Layout(shape, "fp8")
         if array is not None:
             numbers = np.asarray(array, np.float32).reshape(shape)
-            return Tensor(name, layout, "constant", lambda: numbers, value, scale)
+            return Tensor(name, layout, "constant", Numbers(numbers), value, scale)
         if value not in self.graph.inputs:
             raise Unsupported("fp8 values are for the NPU as inputs and constants only")
         tensor = Tensor(name, layout, "input", value=value, scale=scale)
@@ -407,7 +417,7 @@ class Lowering:
         x = self.bf16(value)
         scale = self.magnitude(value)
         out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
-        deferred = {"factor": lambda: 1.0 / scale.scale()}
+        deferred = {"factor": inverse_of(scale)}
         return self.call(
             f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, deferred
         )
@@ -526,14 +536,14 @@ class Lowering:
         last = len(result) - 1
         if set(read) <= {last}:
             row = np.broadcast_to(numbers.reshape(-1), (shape[2],))
-            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), lambda: row)
+            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), row)
         rows = max((d for d in wide if d != last), default=0) if self.collapse else last - 1
         if all(d >= rows for d in read):
             inner = np.broadcast_to(numbers, (*sizes[:rows], *result[rows:])).reshape(shape[1:])
-            return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), lambda: inner)
+            return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), inner)
         whole = np.broadcast_to(numbers, result).reshape(shape)
         name = self.unique(self.hint(value))
-        return "full", Tensor(name, Layout(shape, "bf16"), "constant", lambda: whole, value)
+        return "full", Tensor(name, Layout(shape, "bf16"), "constant", Numbers(whole), value)
 
     def _same_elements(self, node: Node) -> bool:
         """Whether a node only gives its operand another shape, or another type of floats."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -11,8 +10,17 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, dtype_of, shape_of
+from tilewright.model.fold_layers import common_prefix
 from tilewright.targets.atlas.model.blocking import cut
-from tilewright.targets.atlas.model.calls import Tensor, Unsupported
+from tilewright.targets.atlas.model.calls import (
+    ONE,
+    Factor,
+    Normed,
+    Tensor,
+    Unsupported,
+    inverse_of,
+    scale_of,
+)
 from tilewright.targets.atlas.model.kernels import LOW
 from tilewright.targets.atlas.model.matching import Linear
 from tilewright.tile.layouts import SIDE, Layout
@@ -42,9 +50,7 @@ class Products:
         target = self.at.magnitude(value) if dtype == "fp8" else None
         early = target is not None and linear.activation is None  # the result's scale folds in
 
-        def share() -> float:
-            return 1.0 / target.scale() if target is not None and early else 1.0
-
+        share = inverse_of(target if early else None)
         options: dict[str, Any] = {}
         kept = self.at.kept(linear.name)
         parts = cut(rows, weight.shape[0], columns, self.at.profile, sums=not kept and not heads)
@@ -55,7 +61,8 @@ class Products:
         operands["w"] = self.at.weight(
             f"{linear.name}.weight",
             Layout(weight.shape, "fp8", "tiles" if "depth" in options else "panels"),
-            lambda: weight / channel,
+            weight,
+            channel,
         )
         if kept:
             fixed = heads or (linear.x, "flat") in self.at.forms  # fp8 to begin with
@@ -64,11 +71,12 @@ class Products:
         operands["scale"] = self.at.weight(
             f"{linear.name}.scale",
             Layout((columns,), "bf16"),
-            lambda: channel * (factor() * share()),
+            channel,
+            factor=factor * share,
         )
         if bias is not None:
             operands["bias"] = self.at.weight(
-                f"{linear.name}.bias", Layout((columns,), "bf16"), lambda: bias * share()
+                f"{linear.name}.bias", Layout((columns,), "bf16"), bias, factor=share
             )
         if residual is not None:
             operands["residual"] = self.at.bf16(residual)
@@ -77,7 +85,7 @@ class Products:
         )
         deferred = {}
         if target is not None and not early:
-            deferred["factor"] = lambda: 1.0 / target.scale()
+            deferred["factor"] = inverse_of(target)
         nodes = linear.nodes
         if residual is not None:
             nodes = (*nodes, self.at.graph.definition[value])
@@ -97,7 +105,8 @@ class Products:
             "w_low": self.at.weight(
                 f"{linear.name}.weight.low",
                 Layout(weight.shape, "fp8", "panels"),
-                lambda: (weight - high) * LOW,
+                weight - high,
+                factor=Factor(LOW),
             )
         }
         if fixed:  # heads of attention, pixels of images
@@ -107,15 +116,13 @@ class Products:
             x, scale = self.at.bf16(linear.x), a.scale
             assert scale is not None
             out = self.at.activation(f"{a.name}.low", a.layout.shape, "fp8", value=linear.x)
-            deferred = {"factor": lambda: 1.0 / scale.scale()}
+            deferred = {"factor": inverse_of(scale)}
             operands = {"x": x, "high": a}
             return self.at.call(f"{a.name} residue", "residue", operands, out, (), 0, deferred)
 
         return {**found, "a_low": self.at.remembered((linear.x, "low"), make)}
 
-    def operand(
-        self, linear: Linear
-    ) -> tuple[Tensor, np.ndarray, np.ndarray | None, Callable[[], float], bool]:
+    def operand(self, linear: Linear) -> tuple[Tensor, np.ndarray, np.ndarray | None, Factor, bool]:
         """The product's left operand as fp8, the weight that fits it, a row to add to the bias,
         the factor between what the operand holds and its values, and whether it is in heads."""
         weight = linear.weight
@@ -129,12 +136,12 @@ class Products:
             rows = weight.reshape(count, width, -1)
             wide = np.zeros((count, tensor.layout.shape[-1], rows.shape[-1]), np.float32)
             wide[:, :width] = rows
-            return tensor, wide.reshape(-1, rows.shape[-1]), None, scale.scale, True
+            return tensor, wide.reshape(-1, rows.shape[-1]), None, scale_of(scale), True
         flat = self.at.images.flattened(linear.x, weight)
         if flat is not None:
             tensor, weight = flat
             assert tensor.scale is not None
-            return tensor, weight, None, tensor.scale.scale, False
+            return tensor, weight, None, scale_of(tensor.scale), False
         norm = self.at.graph.node_of(linear.x, "rms_norm", "layer_norm")
         if norm is not None and self._folds(norm):
             tensor = self.at.remembered((linear.x, "normed"), lambda: self.norm(norm, "fp8"))
@@ -146,10 +153,10 @@ class Products:
             if "weight" in norm.inputs:
                 gain = np.asarray(self.at.graph.constants[norm.inputs["weight"]], np.float32)
                 weight = gain.reshape(-1, 1) * weight
-            return tensor, weight, offset, tensor.scale.scale, False
+            return tensor, weight, offset, scale_of(tensor.scale), False
         tensor = self.at.fp8(linear.x)
         assert tensor.scale is not None
-        return tensor, weight, None, tensor.scale.scale, False
+        return tensor, weight, None, scale_of(tensor.scale), False
 
     def of_two(self, node: Node) -> Tensor | None:
         """The product of two activations, batch by batch."""
@@ -172,8 +179,6 @@ class Products:
             raise Unsupported("a product whose operands are repeated over parts of the batch")
         deep = shapes[0][1] if turned_left else shapes[0][2]
         a, b = self._filled(left, deep), self.at.fp8(right)
-        scale_a, scale_b = a.scale, b.scale
-        assert scale_a is not None and scale_b is not None
         out = self.at.activation(
             self.at.hint(node.result), (batch, rows, columns), "bf16", value=node.result
         )
@@ -185,7 +190,7 @@ class Products:
             options["shared"] = "ab"[counts.index(1)]
         return self.at.call(
             node.layer or "matmul", "product", {"a": a, "b": b}, out, (node,),
-            batch * rows * columns * deep, {"factor": lambda: scale_a.scale() * scale_b.scale()},
+            batch * rows * columns * deep, {"factor": scale_of(a.scale) * scale_of(b.scale)},
             left="transposed" if turned_left else "plain",
             right="transposed" if turned_right else "plain", out="bf16", **options,
         )  # fmt: skip
@@ -211,7 +216,7 @@ class Products:
             x, scale = self.at.bf16(value), self.at.magnitude(value)
             name, shape = f"{self.at.hint(value)}.fp8", self.at.canonical(shape_of(value))
             out = self.at.activation(name, shape, "fp8", value=value, scale=scale)
-            deferred = {"factor": lambda: 1.0 / scale.scale()}
+            deferred = {"factor": inverse_of(scale)}
             name = f"{x.name} to fp8"
             return self.at.call(name, "quantise", {"x": x}, out, (), 0, deferred, edges=True)
 
@@ -246,11 +251,11 @@ class Products:
         shape = self.at.canonical(shape_of(node.result))
         operands = {"x": x}
         if dtype == "fp8":
-            scale = self.at.magnitude(node.inputs["x"], lambda v: _normed(v, kind, epsilon))
+            scale = self.at.magnitude(node.inputs["x"], Normed(kind, epsilon))
             out = self.at.activation(
                 self.at.hint(node.result), shape, "fp8", value=node.result, scale=scale
             )
-            deferred = {"factor": lambda: 1.0 / scale.scale()}
+            deferred = {"factor": inverse_of(scale)}
             return self.at.call(
                 node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
                 kind=kind, epsilon=epsilon, out="fp8",
@@ -262,7 +267,7 @@ class Products:
                     raise Unsupported(f"a norm whose {role} is computed")
                 layout = Layout((shape[2],), "bf16")
                 operands[role] = self.at.weight(
-                    f"{node.layer or kind}.{role}", layout, lambda row=row: row.reshape(-1)
+                    f"{node.layer or kind}.{role}", layout, row.reshape(-1)
                 )
         out = self.at.activation(self.at.hint(node.result), shape, "bf16", value=node.result)
         return self.at.call(
@@ -292,8 +297,8 @@ class Products:
         target = self.at.magnitude(node.result)
         operands = {"a": a}
         rows = (
-            ("gate", gate, w_gate, offset_gate, lambda: 1.0),
-            ("up", up, w_up, offset_up, lambda: 1.0 / target.scale()),
+            ("gate", gate, w_gate, offset_gate, ONE),
+            ("up", up, w_up, offset_up, inverse_of(target)),
         )
         biased = gate.bias is not None or offset_gate is not None
         for name, linear, weight, offset, share in rows:
@@ -301,12 +306,14 @@ class Products:
             operands[f"w_{name}"] = self.at.weight(
                 f"{linear.name}.weight",
                 Layout(weight.shape, "fp8", "panels"),
-                lambda weight=weight, channel=channel: weight / channel,
+                weight,
+                channel,
             )
             operands[f"scale_{name}"] = self.at.weight(
                 f"{linear.name}.scale",
                 Layout((shape[2],), "bf16"),
-                lambda channel=channel, share=share: channel * (factor() * share()),
+                channel,
+                factor=factor * share,
             )
             if biased:
                 bias = np.zeros(shape[2], np.float32)
@@ -315,14 +322,15 @@ class Products:
                 operands[f"bias_{name}"] = self.at.weight(
                     f"{linear.name}.bias",
                     Layout((shape[2],), "bf16"),
-                    lambda bias=bias, share=share: bias * share(),
+                    bias,
+                    factor=share,
                 )
         out = self.at.activation(
             self.at.hint(node.result), shape, "fp8", value=node.result, scale=target
         )
         macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
         nodes = (*gate.nodes, *up.nodes, node)
-        name = _common([gate.name, up.name])
+        name = common_prefix([gate.name, up.name]) or f"{gate.name}+{up.name}"
         return self.at.call(
             name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu"
         )
@@ -338,19 +346,3 @@ def _same_batch(value: SSAValue, result: SSAValue) -> bool:
     """Whether a value has the batch of a result, not another of as many matrices."""
     mine, wanted = shape_of(value)[:-2], shape_of(result)[:-2]
     return [n for n in mine if n != 1] == [n for n in wanted if n != 1] and len(mine) <= len(wanted)
-
-
-def _normed(x: np.ndarray, kind: str, epsilon: float) -> np.ndarray:
-    x = x - x.mean(-1, keepdims=True) if kind == "layer" else x
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
-
-
-def _common(names: list[str]) -> str:
-    """What two layers have in common: mlp of mlp.gate_proj and mlp.up_proj."""
-    parts = [name.split(".") for name in names]
-    shared = []
-    for pieces in zip(*parts, strict=False):
-        if len(set(pieces)) > 1:
-            break
-        shared.append(pieces[0])
-    return ".".join(shared) or "+".join(names)

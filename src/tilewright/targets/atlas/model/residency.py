@@ -15,8 +15,8 @@ from ortools.sat.python import cp_model
 
 from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import sums_bytes
-from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.kernel_records import over_images
+from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.tile.layouts import SIDE
 
 KIB = 1024
@@ -29,7 +29,7 @@ EFFORT = 4.0  # deterministic time of the solver
 class ResidencyInterval:
     """A tensor in VMEM from the call that makes it up to call `until`."""
 
-    tensor: Tensor
+    tensor: StoredTensor
     first: int
     until: int
     whole: bool  # nobody reads it later: it needs no place in DRAM
@@ -49,8 +49,8 @@ class Demands:
 
 
 def choose(
-    calls: Sequence[Call],
-    candidates: Mapping[Tensor, tuple[int, list[int]]],
+    calls: Sequence[Launch],
+    candidates: Mapping[StoredTensor, tuple[int, list[int]]],
     capacity: int,
     demands: Demands,
 ) -> list[ResidencyInterval]:
@@ -61,7 +61,7 @@ def choose(
     if not candidates:
         return []
     model = cp_model.CpModel()
-    options: dict[tuple[Tensor, int], cp_model.IntVar] = {}
+    options: dict[tuple[StoredTensor, int], cp_model.IntVar] = {}
     gains: list[tuple[int, cp_model.IntVar]] = []
     for number, (tensor, (_, readers)) in enumerate(candidates.items()):
         chosen = []
@@ -116,7 +116,7 @@ def _covers(candidate: tuple[int, list[int]], count: int, index: int) -> bool:
     return first <= index <= readers[count - 1]
 
 
-def rounded(tensor: Tensor) -> int:
+def rounded(tensor: StoredTensor) -> int:
     return -(-tensor.layout.bytes // KIB) * KIB
 
 
@@ -127,7 +127,7 @@ def _tiles(size: int) -> int:
     return -(-size // SIDE)
 
 
-def base_room(call: Call) -> int:
+def base_room(call: Launch) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
     if over_images(call.kernel):
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
@@ -152,7 +152,7 @@ def base_room(call: Call) -> int:
     return room
 
 
-def staged_bytes(call: Call, parameter: str, tensor: Tensor) -> int:
+def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     """Bytes a call needs to hold parts of an operand that is not in VMEM."""
     layout = tensor.layout
     if parameter.startswith("w"):

@@ -13,12 +13,13 @@ from tilewright.model.host_record import Recorder
 from tilewright.targets.atlas.artifact.value_graph import Operation, ValueGraph, digest
 from tilewright.targets.atlas.model.calls import Tensor, content_codes
 from tilewright.targets.atlas.model.host import IMAGES, Parts
-from tilewright.targets.atlas.model.layer_loops import Folded
+from tilewright.targets.atlas.model.launches import LaunchProgram
 from tilewright.tile.masks import LOWEST
 
 
-def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
-    """The values of all parts, with digests of their weights."""
+def value_graph(parts: Parts, program: LaunchProgram) -> ValueGraph:
+    """The values of all parts, with digests of their weights; of the program, only where these are
+    stored counts."""
     graph = ValueGraph()
     copied: dict[Tensor, Tensor] = {}
     for call in parts.calls:
@@ -40,8 +41,8 @@ def value_graph(parts: Parts, folded: Folded) -> ValueGraph:
         graph.ports[parts.port_of[row.tensor]] = row.tensor.name
     for value, tensor in parts.lowered.outputs.items():
         graph.ports[parts.port_of[value]] = copied.get(tensor, tensor).name
-    turning = {t: every for repeat in folded.layer_loops for t, every in repeat.own.items()}
-    for tensor in dict.fromkeys(t for call in folded.calls for t in call.operands.values()):
+    turning = {t: every for loop in program.layer_loops for t, every in loop.own.items()}
+    for tensor in dict.fromkeys(t for one in program.launches for t in one.operands.values()):
         if tensor.content is not None:
             graph.stored[tensor.name] = tuple(t.name for t in turning.get(tensor, [tensor]))
     return graph

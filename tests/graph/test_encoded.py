@@ -34,6 +34,9 @@ MODELS = {
     "flattened images": lambda: image_models.imported("flattened"),
     "several parts": lambda: tower_models.built(tower_models.a_later_part_reads_it),
     "two towers": lambda: tower_models.built(tower_models.towers_after_each_other),
+    "ports of every layer": lambda: tower_models.built(
+        tower_models.inputs_and_outputs_of_every_layer
+    ),
 }
 
 

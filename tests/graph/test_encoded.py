@@ -11,12 +11,14 @@ import tower_models
 from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.printing import print_module
 from tilewright.errors import TilewrightError
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.model.calibrate import example_inputs
 from tilewright.model.options import CompileOptions
 from tilewright.model.parts import Parts, parts_of
 from tilewright.program import Program
 from tilewright.reference.executor import Executor
 from tilewright.runtime.session import Session
+from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.encoding import encode
 from tilewright.targets.atlas.model import compiler
 from tilewright.targets.atlas.model.compiler import compile_encoded, compile_model
@@ -107,6 +109,17 @@ func.func @device_0(%given: tensor<32x32xf32>) -> tensor<32x32xf32>
 """
 
 
+def test_weights_of_host_and_device_keep_apart():
+    """A layer of the device is called as the weight of the host's is kept."""
+    net = ModelBuilder("names", seed=2)
+    x = net.linear(net.input("x", (32, 64)), 64, "a", bias=False)
+    net.output("y", net.linear(x, 64, "host_a", bias=False))
+    model = net.build()
+    result = compile_model(model, V1, CompileOptions(host=("a",)))
+    assert verify(result, original=model).ok
+    assert result.host_weights.keys() == {"host_a.weight"}
+
+
 def compiled(text: str) -> compiler.CompiledModel:
     return compile_encoded(parts_of(parse_text(text), {}), V1)
 
@@ -130,6 +143,7 @@ def test_a_program_written_by_hand_runs():
         ("unpack %r", "unpack %x", "read after an iteration has overwritten it"),
         ("yield %b", "yield %h", "a value that it does not compute"),
         ('tw.tensor = "a"', 'tw.tensor = "x"', "two tensors x"),
+        ('[["x0", "full"]]', '[["x9", "full"]]', "pointwise: x0"),
         ("pack %given", "bitcast %given", "a bitcast of"),
         ("call @device_0", "call @main", "no part of a model"),
     ],

@@ -100,8 +100,11 @@ class Parts:
 def parts_of(module: ModuleOp, weights: dict[str, np.ndarray], source: str = "") -> Parts:
     """A module in parts, such as one that was parsed: `@main` says in which order they run, the
     attributes of the others where, and what their ports are called."""
-    main = next(f for f in module.ops if isinstance(f, func.FuncOp) and not place_of(f))
     functions = {f.sym_name.data: f for f in module.ops if isinstance(f, func.FuncOp)}
+    main = functions.get("main")
+    last = None if main is None else main.body.block.last_op
+    if main is None or not isinstance(last, func.ReturnOp):
+        raise TilewrightError("TW1716", "a model in parts has a function @main that returns")
     rows: list[Part] = []
     ports: dict[str, Port] = {}
     names: dict[SSAValue, str] = {}
@@ -118,8 +121,6 @@ def parts_of(module: ModuleOp, weights: dict[str, np.ndarray], source: str = "")
             for port, value in zip(ports_here, values, strict=False):
                 names[value] = port
                 ports[port] = _port(port, value)
-    last = main.body.block.last_op
-    assert isinstance(last, func.ReturnOp)
     taken, given = (
         tuple(
             TensorSpec(port.name, port.shape, port.dtype)

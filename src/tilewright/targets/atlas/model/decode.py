@@ -10,7 +10,7 @@ Error codes: TW1715 a module that is no program of this target.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tilewright.dialects.encodings import StoredAttr, scale_of
 from tilewright.dialects.launches import (
@@ -219,13 +219,15 @@ class _Reader:
             _refuse(op, f"there is no kernel {kernel}", f"kernels are {known}")
         operands = {role: self._tensor(value, op) for role, value in op.operands_by_role().items()}
         output = into or self._named(op, "activation")
+        options = op.options()
+        _check_kernel(op, kernel, options, {**operands, "out": output})
         self.result.launches.append(
             Launch(
                 op.note("layer", output.name),
                 kernel,
                 operands,
                 output,
-                op.options(),
+                options,
                 tuple(op.note("sources", ())),
                 op.note("macs", 0),
                 scale_of(op.result),
@@ -309,6 +311,25 @@ class _Reader:
                     _refuse(loop, f"{tensor.name} of one iteration is read on the device")
                 self.known[result], self.turns[result] = tensor, turn
         return own
+
+
+def _check_kernel(
+    op: LaunchOp, kernel: str, options: dict[str, Any], tensors: dict[str, StoredTensor]
+) -> None:
+    """Whether a kernel takes its options, and tensors that are stored like these."""
+    try:
+        made = RECORDS[kernel].build(options)
+        shapes = {role: tensor.layout.shape for role, tensor in tensors.items()}
+        layouts = made.layouts(shapes)
+    except TilewrightError as error:
+        _refuse(op, f"{kernel}: {error.message}", error.hint)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        _refuse(op, f"{kernel} does not take these options and operands: {error!r}")
+    for role in layouts.keys() | tensors.keys():
+        wanted = layouts.get(role)
+        found = tensors[role].layout if role in tensors else None
+        if wanted != found:
+            _refuse(op, f"{kernel}: {role} is {found or 'missing'}, it has to be {wanted}")
 
 
 def _check_overwritten(

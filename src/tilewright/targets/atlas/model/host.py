@@ -28,7 +28,7 @@ from tilewright.model.capture import Graph, Node, dtype_of, shape_of
 from tilewright.targets.artifact import HostPart
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
-from tilewright.targets.atlas.model.lowering import HostValue, Lowered
+from tilewright.targets.atlas.model.lowering import HOST_WEIGHT, HostValue, Lowered
 from tilewright.targets.atlas.model.partition import DeviceWork, HostWork, partition
 from tilewright.tile.masks import LOWEST
 
@@ -182,7 +182,7 @@ class Parts:
                 known[value] = copy.results[0]
                 if isinstance(op.value, DenseResourceAttr):
                     name = op.value.resource_handle.data
-                    handle = f"host_{name}"  # a name MLIR takes whatever the model calls it
+                    handle = f"{HOST_WEIGHT}{name}"  # a name MLIR takes whatever it is
                     copy.properties["value"] = DenseResourceAttr.from_params(handle, op.value.type)
                     self.host_weights[handle] = self.weights[name]
             return known[value]

@@ -47,6 +47,7 @@ from tilewright.targets.atlas.model.rearranging import REDUCTIONS, Rearranging
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, Layout
 
+HOST_WEIGHT = "host_"  # what names of the host's weights begin with, beside those of the device
 FLOATS = ("f32", "bf16", "f16", "f64")
 FP8 = "f8E4M3FN"
 CHAIN = 8  # element-wise operations in one kernel, at most
@@ -225,6 +226,8 @@ class Lowering:
 
     def unique(self, name: str) -> str:
         name = re.sub(r"[^\w.]+", "_", name).strip("_") or "value"
+        if name.startswith(HOST_WEIGHT):
+            name = f"device.{name}"
         count = self.names.get(name, 0)
         self.names[name] = count + 1
         return f"{name}~{count}" if count else name

@@ -3,6 +3,7 @@
     python benchmarks/networks.py --small               a small SmolVLA, in a minute
     python benchmarks/networks.py                       SmolVLA with one camera and with three
     python benchmarks/networks.py --only "3 cameras"    networks whose names have this in them
+    python benchmarks/networks.py --alone               its entry points, each a program of its own
     python benchmarks/networks.py --write               also benchmarks/results/networks.md
 
 Every network runs in a process of its own, so that memory is its own; needs torch.
@@ -15,6 +16,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,21 @@ CASES = {
     "SmolVLA, 1 camera, 1 step": ["--cameras", "1", "--steps", "1"],
     "SmolVLA, 3 cameras, 10 steps": ["--cameras", "3", "--steps", "10"],
 }
+ALONE = {
+    f"SmolVLA, {entry} alone": ["--entry", entry, "--cameras", "3"]
+    for entry in ("vision", "prefix", "denoise")
+}
 SMALL = {"small SmolVLA, 2 cameras, 2 steps": ["--small", "--cameras", "2", "--steps", "2"]}
 HEADS = (
     "network", "parameters", "cycles", "x bound", "exact", "cosine", "host", "compile s", "run s",
     "peak MB", "bundle bytes",
 )  # fmt: skip
+
+START = """# Whole networks
+
+Seconds are processor time of compiling and of running all entry points; `exact` is against the
+quantised reference, `cosine` that of the actions with float32.
+"""
 
 
 def measure(options: list[str], folder: str) -> dict[str, Any]:
@@ -65,12 +77,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--small", action="store_true", help="a small network of the same form")
+    parser.add_argument("--alone", action="store_true", help="entry points by themselves")
     parser.add_argument("--only", default="", help="a part of the names of networks")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results/networks.md")
+    parser.add_argument(
+        "--write", action="store_true", help="add to benchmarks/results/networks.md"
+    )
     given = parser.parse_args()
     rows: list[tuple[str, ...]] = [HEADS, tuple("---" for _ in HEADS)]
     exact = True
-    cases = {name: o for name, o in (SMALL if given.small else CASES).items() if given.only in name}
+    every = SMALL if given.small else ALONE if given.alone else CASES
+    cases = {name: options for name, options in every.items() if given.only in name}
     if not cases:
         parser.error(f"no network has {given.only!r} in its name")
     for name, options in cases.items():
@@ -82,14 +98,15 @@ def main() -> int:
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows) + "\n"
     print(table)
     if given.write:
-        command = " ".join(["python", "benchmarks/networks.py", *sys.argv[1:]])
-        text = (
-            f"# Whole networks\n\nMade by `{command}`. Seconds are processor time of compiling and of "
-            f"running all entry points; `exact` is against the quantised reference, `cosine` that of "
-            f"the actions with float32.\n\n{table}"
-        )
-        (ROOT / "benchmarks/results/networks.md").write_text(text, encoding="utf-8")
+        write(table, " ".join(["python", "benchmarks/networks.py", *sys.argv[1:]]))
     return 0 if exact else 1
+
+
+def write(table: str, command: str) -> None:
+    """Add a run to the results, under what made it."""
+    path = ROOT / "benchmarks/results/networks.md"
+    start = path.read_text(encoding="utf-8") if path.is_file() else START
+    path.write_text(f"{start}\n`{command}`, {date.today()}\n\n{table}", encoding="utf-8")
 
 
 if __name__ == "__main__":

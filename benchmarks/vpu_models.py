@@ -21,7 +21,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.checker.verify import verify
-from tilewright.targets.vpu.lowering.attention import PATHS, choose_path, heads_of
+from tilewright.targets.vpu.lowering.attention_paths import PATHS, choose_path, heads_of
 from tilewright.targets.vpu.lowering.groups import groups
 from tilewright.targets.vpu.lowering.lower import Lowered, LoweringOptions, lower
 from tilewright.targets.vpu.lowering.network import Network

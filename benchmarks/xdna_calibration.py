@@ -286,9 +286,15 @@ def bitnet() -> list[str]:
     return lines
 
 
+def _shape(text: str) -> Tile:
+    rows, inner, columns = (int(side) for side in text.split("x"))
+    return rows, inner, columns
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--search", action="store_true", help="also search designs")
+    parser.add_argument("--shape", action="append", help="MxKxN searched instead; may be repeated")
     parser.add_argument("--shapes", type=int, default=len(SEARCHED), help="shapes searched")
     parser.add_argument("--simulated", type=int, default=8, help="shapes of npu1 run in time")
     parser.add_argument("--append", action="store_true", help="only the search, added to the file")
@@ -309,6 +315,8 @@ def main() -> None:
     if arguments.search:
         sections.append(("BitNet 2B-4T layers", bitnet))
         shapes = SEARCHED[-arguments.shapes :]
+        if arguments.shape:
+            shapes = tuple(_shape(text) for text in arguments.shape)
         sections.append(("Search against the published policies", lambda: searches(58, shapes)))
     if arguments.append:
         sections = sections[-1:]

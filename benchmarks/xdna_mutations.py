@@ -24,6 +24,8 @@ DESIGNS: list[tuple[str, tuple[int, int, int], dict[str, Any]]] = [
     ("stock, 8 columns", (256, 64, 256), {"tile": (16, 16, 16), "policy": "stock"}),
     ("wide_k, 4 columns, i16", (192, 192, 128),
      {"tile": (16, 32, 16), "policy": "wide_k", "columns": 4, "k_mt": 64, "out": "i16"}),
+    ("wide_k, row-major B, 4 columns", (128, 192, 128),
+     {"tile": (16, 16, 16), "policy": "wide_k", "columns": 4, "k_mt": 64, "b_layout": "row"}),
     ("wide_k, 1 column", (128, 128, 64),
      {"tile": (16, 16, 16), "policy": "wide_k", "columns": 1, "k_mt": 32}),
     ("resident_b, 2 columns", (448, 256, 96),

@@ -54,15 +54,13 @@ def inputs(model: SmolVLA, cameras: int, seed: int) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def compile_policy(
-    model: SmolVLA, given: dict[str, Any], steps: int, target: str, keep: tuple[str, ...] = ()
-) -> tw.EntryPoints:
-    """The program; ranges of values come from one pass in float32."""
+def examples_of(model: SmolVLA, given: dict[str, Any], steps: int) -> dict[str, tuple[Any, ...]]:
+    """What every entry point is given in the first step, by one pass in float32."""
     seen = [model.vision(image) for image in given["images"]]
     language = (given["tokens"], given["token_valid"], given["state"])
     keys, values = model.prefix(seen, *language)
     length = torch.full((1, 1, 1), 1.0 / steps)
-    examples = {
+    return {
         "vision": (given["images"][0],),
         "prefix": (seen, *language),
         "denoise": (
@@ -74,6 +72,13 @@ def compile_policy(
             values,
         ),
     }
+
+
+def compile_policy(
+    model: SmolVLA, given: dict[str, Any], steps: int, target: str, keep: tuple[str, ...] = ()
+) -> tw.EntryPoints:
+    """The program; ranges of values come from one pass in float32."""
+    examples = examples_of(model, given, steps)
     state = {"actions": ["denoise.actions", "denoise.output"]}
     for number in range(model.sizes.layers):
         state[f"keys_{number}"] = [f"prefix.output_0_{number}", f"denoise.keys_{number}"]
@@ -111,6 +116,80 @@ def act(
     return program.state["actions"], cycles
 
 
+@torch.no_grad()
+def run_alone(
+    model: SmolVLA, entry: str, given: dict[str, Any], options: argparse.Namespace
+) -> tuple[dict[str, Any], tw.Program]:
+    """One entry point as a program of its own: its figures, and the program."""
+    example = examples_of(model, given, options.steps)[entry]
+    method = getattr(model, entry)
+    began = time.process_time()
+    program = tw.compile(method, example, options.target, keep=tuple(options.keep), progress=told)
+    bundle = options.out / f"{entry}.twb"
+    program.save(bundle)
+    compiled = time.process_time() - began
+    told("run", "")
+    began = time.process_time()
+    results = program(*_flat(example))
+    ran = time.process_time() - began
+    numbers = [np.ravel(a) for a in (results if isinstance(results, tuple) else (results,))]
+    exact = [tensor.numpy().ravel() for tensor in _flat(method(*example))]
+    bound = program.model.artifact.bound()
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "cosine": cosine(np.concatenate(numbers), np.concatenate(exact)),
+        "cycles": {entry: program.cycles, "total": program.cycles},
+        "bound": bound.cycles if bound else None,
+        "ratio": program.cycles / bound.cycles if bound else None,
+        "host_share": {entry: program.model.provenance["host_share"]},
+        "compile_seconds": compiled,
+        "run_seconds": ran,
+        "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "bundle_bytes": bundle.stat().st_size,
+    }, program
+
+
+def run_policy(
+    model: SmolVLA, example: dict[str, Any], given: argparse.Namespace
+) -> tuple[dict[str, Any], tw.EntryPoints]:
+    """All of it, from images to actions: its figures, and the program."""
+    began = time.process_time()
+    program = compile_policy(model, example, given.steps, given.target, tuple(given.keep))
+    bundle = given.out / "smolvla.twb"
+    program.save(bundle)
+    compiled = time.process_time() - began
+    told("run", "")
+    began = time.process_time()
+    actions, cycles = act(program, model, example, given.steps)
+    ran = time.process_time() - began
+    names = ("images", "tokens", "token_valid", "state", "noise")
+    exact = model.act(**{name: example[name] for name in names}, steps=given.steps)
+    np.save(given.out / "actions.npy", actions)
+    times = {"vision": given.cameras, "prefix": 1, "denoise": given.steps}
+    bounds = {n: program.program.entries[n].artifact.bound() for n in program}
+    bound = sum(times[n] * (b.cycles if b else 0) for n, b in bounds.items())
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "cameras": given.cameras,
+        "steps": given.steps,
+        "cosine": cosine(actions, exact.numpy()),
+        "cycles": {**cycles, "total": sum(cycles.values())},
+        "bound": bound,
+        "ratio": sum(cycles.values()) / bound if bound else None,
+        "host_share": {n: m.provenance["host_share"] for n, m in program.program.entries.items()},
+        "compile_seconds": compiled,
+        "run_seconds": ran,
+        "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "bundle_bytes": bundle.stat().st_size,
+    }, program
+
+
+def _flat(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        return [values]
+    return [tensor for value in values for tensor in _flat(value)]
+
+
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
     a, b = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
     return float(a @ b / np.sqrt((a @ a) * (b @ b)))
@@ -136,6 +215,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--keep", action="append", default=[], help="layers to keep as precise as bf16"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--entry", choices=("vision", "prefix", "denoise"), help="only this one, by itself"
+    )
     parser.add_argument("--no-verify", action="store_true", help="only compile and run")
     parser.add_argument(
         "--report", action="store_true", help="also write a page for every entry point"
@@ -158,41 +240,16 @@ def main(arguments: list[str] | None = None) -> int:
     example = inputs(model, given.cameras, given.seed + 1)
     given.out.mkdir(parents=True, exist_ok=True)
 
-    began = time.process_time()
-    program = compile_policy(model, example, given.steps, given.target, tuple(given.keep))
-    bundle = given.out / "smolvla.twb"
-    program.save(bundle)
-    compiled = time.process_time() - began
-    told("run", "")
-    began = time.process_time()
-    actions, cycles = act(program, model, example, given.steps)
-    ran = time.process_time() - began
-    names = ("images", "tokens", "token_valid", "state", "noise")
-    exact = model.act(**{name: example[name] for name in names}, steps=given.steps)
-    np.save(given.out / "actions.npy", actions)
-    times = {"vision": given.cameras, "prefix": 1, "denoise": given.steps}
-    bounds = {n: program.program.entries[n].artifact.bound() for n in program}
-    bound = sum(times[n] * (b.cycles if b else 0) for n, b in bounds.items())
-    figures: dict[str, Any] = {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "cameras": given.cameras,
-        "steps": given.steps,
-        "cosine": cosine(actions, exact.numpy()),
-        "cycles": {**cycles, "total": sum(cycles.values())},
-        "bound": bound,
-        "ratio": sum(cycles.values()) / bound if bound else None,
-        "host_share": {n: m.provenance["host_share"] for n, m in program.program.entries.items()},
-        "compile_seconds": compiled,
-        "run_seconds": ran,
-        "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "bundle_bytes": bundle.stat().st_size,
-    }
+    if given.entry:
+        figures, program = run_alone(model, given.entry, example, given)
+    else:
+        figures, program = run_policy(model, example, given)
     (given.out / "figures.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     verified = True
     if not given.no_verify:
         told("verify", "")
         began = time.process_time()
-        found = program.verify(originals={})
+        found = program.verify() if given.entry else program.verify(originals={})
         verified = figures["verified"] = found.ok
         figures["verify_seconds"] = time.process_time() - began
         told("verified" if found.ok else "not verified", "")

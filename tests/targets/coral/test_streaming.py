@@ -9,7 +9,7 @@ import pytest
 from coral_models import Weights, separable_cnn
 
 from tilewright.errors import TilewrightError
-from tilewright.frontend.model_language import Model, Tensor, model
+from tilewright.frontend.model_language import Model, Tensor, constant, model
 from tilewright.targets.coral.compile import CoralOptions, compile_model, random_inputs, same_bits
 from tilewright.targets.coral.machines import MACHINES, CoralMachine
 from tilewright.targets.coral.toolchain import toolchain_missing
@@ -169,6 +169,32 @@ def test_inputs_and_outputs_larger_than_data_memory():
         assert made.budget.external == (19_200, 32_000)[far - 1] and made.verify(1).ok
         outcome = made.run_with_outcome(random_inputs(made.program, 0))[1]
         assert outcome.cycles is None and outcome.region_instructions
+
+
+def test_pools_along_time():
+    """Written over [time, channels, 1], as a pool of a recording may arrive, it is streamed too."""
+    w = Weights(18)
+
+    @model
+    def network(x: Tensor["f32", 1, 300, 1]) -> Tensor:
+        h = (x.reshape(1, 1, 300, 1).conv2d(w(1, 3, 1, 16)) + w(16)).relu()
+        down = h.reshape(1, 300, 16, 1)
+        pooled = h.tape.add(
+            f'"stablehlo.reduce_window"({down.name}, {constant(0.0).name}) ({{^bb0(%a: tensor<f32>, %b: '
+            "tensor<f32>):\n %r = stablehlo.add %a, %b : tensor<f32>\n stablehlo.return %r : tensor<f32> }) "
+            "{window_dimensions = array<i64: 1, 3, 1, 1>, window_strides = array<i64: 1, 2, 1, 1>} : "
+            f"({down.type}, tensor<f32>) -> tensor<1x149x16x1xf32>",
+            Tensor["f32", 1, 149, 16, 1],
+        )
+        h = pooled.reshape(1, 1, 149, 16)
+        return (h.conv2d(w(1, 2, 16, 8)) + w(8)).relu().max(1, 2)
+
+    imported = network.imported()
+    whole = compile_model(imported, with_data("coral", 1 << 17))
+    rows = compile_model(imported, with_data("coral", 12_000))
+    assert "k_rows" in rows.source and rows.verify(1).ok
+    inputs = random_inputs(rows.program, 5)
+    assert same_bits(rows.run(inputs)[0], whole.run(inputs)[0])
 
 
 def test_heads_cut_in_rows():

@@ -11,7 +11,7 @@ from vpu_networks import check, random_value
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.checker.verify import verify
-from tilewright.targets.vpu.lowering.attention import PATHS, Heads, choose_path
+from tilewright.targets.vpu.lowering.attention_paths import PATHS, Heads, choose_path
 from tilewright.targets.vpu.lowering.lower import LoweringOptions, lower
 from tilewright.targets.vpu.lowering.network import Network
 from tilewright.targets.vpu.machine import preset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,24 @@ def test_models_run_and_verify(build: Callable[[], Imported], tmp_path: Path) ->
     assert 0 < summary.bound <= again.cycles and set(summary.utilisation) == {"DMA", "DPU", "SHAVE"}
     assert all(share <= 1 for share in summary.utilisation.values())
     assert "queue dpu0" in again.asm
+
+
+def test_a_run_has_a_timeline(tmp_path: Path) -> None:
+    program = tw.compile(images(), target="vpu40")
+    program(np.random.default_rng(1).standard_normal((1, 3, 18, 22)).astype(np.float32))
+    trace = program.session.trace()
+    assert trace.end == program.cycles
+    per_track: dict[int, list[tuple[int, int]]] = {}
+    for entry in trace.slices:
+        per_track.setdefault(entry.track, []).append((entry.start, entry.end))
+    for spans in per_track.values():  # an engine does one thing at a time
+        spans.sort()
+        assert all(first[1] <= second[0] for first, second in pairwise(spans))
+    assert {"dma0", "dpu0", "shave0 engine 1"} <= {track.name for track in trace.tracks}
+    assert any(entry.arguments.get("call") == "stem" for entry in trace.slices)
+    part = program.session.trace((100, 900))
+    assert 0 < len(part.slices) < len(trace.slices)
+    assert all(entry.end > 100 and entry.start < 900 for entry in part.slices)
 
 
 def test_what_the_machine_lacks_is_the_hosts() -> None:

@@ -33,7 +33,7 @@ from tilewright.targets.coral.emitters import EMITTERS
 from tilewright.targets.coral.far_constants import split_products, stage_constants
 from tilewright.targets.coral.groups import Group, make_groups
 from tilewright.targets.coral.machines import CoralMachine
-from tilewright.targets.coral.optimise import larger_last
+from tilewright.targets.coral.node_order import larger_last
 from tilewright.targets.coral.program import Program
 from tilewright.targets.coral.slicing import Slices, coarser, find_slices
 from tilewright.targets.coral.slicing_rows import find_head_rows, more_head_rows

@@ -8,8 +8,6 @@ after:  NHWC throughout; scale and shift in the weights; sums that read the narr
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from tilewright.targets.coral.evaluate import evaluate
@@ -70,29 +68,6 @@ def remove_dead(program: Program) -> None:
     program.nodes[:] = reversed(kept)
 
 
-def larger_last(program: Program) -> Program:
-    """The same nodes in an order in which operands with less behind them are made first.
-
-    What a large value is made of then stands together, with nothing in between.
-    """
-    definitions = program.definitions()
-    behind: dict[Value, int] = {}  # the largest value that one depends on
-    for node in program.nodes:
-        behind[node.output] = max([node.output.bytes, *(behind.get(v, 0) for v in node.inputs)])
-    made: dict[Node, None] = {}
-    waiting = [definitions[v] for v in reversed(program.outputs) if v in definitions]
-    while waiting:
-        node = waiting[-1]
-        operands = [definitions[v] for v in dict.fromkeys(node.inputs) if v in definitions]
-        missing = [n for n in operands if n not in made]
-        if node in made or not missing:
-            waiting.pop()
-            made.setdefault(node)
-            continue
-        waiting.append(min(missing, key=lambda n: behind[n.output]))
-    return replace(program, nodes=list(made))
-
-
 def squeezed(shape: Shape) -> Shape:
     return tuple(n for n in shape if n != 1)
 
@@ -146,6 +121,7 @@ class _Rewriter:
             self.sink,
             self.reduce_through,
             self.rows_through,
+            self.pool_along_time,
             self.whole_pool,
             self.fold,
             self.narrow_sum,
@@ -328,6 +304,29 @@ class _Rewriter:
         self.keep(Node(node.kind, inputs, made, node.attributes, [], node.location))
         self.uses[made] = 1
         self.keep(Node("reshape", [made], node.output, {}, [], node.location))
+        self.changed = True
+        return True
+
+    def pool_along_time(self, node: Node) -> bool:
+        """A pool down [n, time, channels, 1] reads the image [n, 1, time, channels] that it was."""
+        mover = self.definitions.get(node.inputs[0]) if node.kind == "pool" else None
+        if mover is None or mover.kind != "reshape":
+            return False
+        source, at, out = mover.inputs[0], node.attributes, node.output
+        n, time, channels, one = node.inputs[0].shape
+        if source.shape != (n, 1, time, channels) or one != 1 or channels == 1:
+            return False
+        top, left, bottom, right = at["padding"]
+        if at["kernel"][1] != 1 or at["strides"][1] != 1 or left or right:
+            return False
+        made = Value(f"{out.name}_r", (n, 1, out.shape[1], channels), out.dtype)
+        made.scale, made.zero = out.scale, out.zero
+        attributes = {**at, "padding": (0, top, 0, bottom)}
+        for name in ("kernel", "strides", "dilations"):
+            attributes[name] = (1, at[name][0])
+        self.keep(Node("pool", [source], made, attributes, [], node.location))
+        self.uses[made] = 1
+        self.keep(Node("reshape", [made], out, {}, [], node.location))
         self.changed = True
         return True
 

@@ -11,7 +11,7 @@ from tilewright.targets.vpu.summary import residences
 from tilewright.trace.model import Counter, Slice, TraceModel, Track
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 1280, 96, 24, 64, 40, 520
-_CATEGORY = {"load": "dma load", "reload": "dma load", "store": "dma store", "write": "dma store",
+CATEGORIES = {"load": "dma load", "reload": "dma load", "store": "dma store", "write": "dma store",
              "copy": "dma config", "dpu": "matmul", "shave": "vector"}  # fmt: skip
 _FILL = {"load": "#7048e8", "spill": "#d6336c", "compute": "#3b5bdb"}
 
@@ -52,7 +52,7 @@ def trace_model(schedule: Schedule) -> TraceModel:
                     start,
                     end,
                     made.labels[entry],
-                    _CATEGORY[item.kind],
+                    CATEGORIES[item.kind],
                     arguments={
                         "waits": str(list(schedule.tasks.tasks[f"t{entry}"].waits)),
                         "posts": str(list(schedule.tasks.tasks[f"t{entry}"].posts)),

@@ -54,12 +54,16 @@ class Linked:
 
 @dataclass
 class Generator:
-    """Traces and compiles calls; a trace does not depend on places and is kept."""
+    """Traces and compiles calls.
+
+    A trace does not depend on places and is kept; so is what was made of it at the same places.
+    """
 
     profile: Profile
     calls: Sequence[Launch]
     layer_loops: Sequence[LayerLoop[StoredTensor]]
     traces: dict[tuple[int, int], Tracer] = field(default_factory=dict)
+    made: dict[tuple, LoweredKernel | VmemExceeded] = field(default_factory=dict)
 
     def lower(
         self, places: BufferAssignment, short: Collection[int] = ()
@@ -78,15 +82,32 @@ class Generator:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
             tensors = {p: _placed(t, places, index, t in turning) for p, t in call.tensors.items()}
             placement = Placement(tensors, end, places.areas[index])
-            try:
-                result = self._lowered(index, kernel, layouts, placement, index in short)
-            except VmemExceeded as error:
+            result = self._known(index, kernel, layouts, placement, index in short)
+            if isinstance(result, VmemExceeded):
                 area = places.areas[index]
-                lacking[index] = error.wanted - (area.end - area.start)
+                lacking[index] = result.wanted - (area.end - area.start)
                 continue
             end = -(-result.end // PAGE) * PAGE
             made.append(result)
         return made, lacking
+
+    def _known(
+        self,
+        index: int,
+        kernel: Kernel,
+        layouts: dict[str, Layout],
+        placement: Placement,
+        short: bool,
+    ) -> LoweredKernel | VmemExceeded:
+        """A call at its places, or what it lacks; computed once for the same places."""
+        places = tuple(placement.tensors.items())
+        key = (index, short, places, placement.constants, placement.area)
+        if key not in self.made:
+            try:
+                self.made[key] = self._lowered(index, kernel, layouts, placement, short)
+            except VmemExceeded as error:
+                self.made[key] = error
+        return self.made[key]
 
     def _lowered(
         self,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.garbage import no_cycle_collection
 from tilewright.targets.vpu.lowering import images, movement
-from tilewright.targets.vpu.lowering.attention import attention, attention_steps, heads_of
+from tilewright.targets.vpu.lowering.attention import attention, attention_steps
+from tilewright.targets.vpu.lowering.attention_paths import heads_of
 from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip
 from tilewright.targets.vpu.lowering.groups import Group, groups
 from tilewright.targets.vpu.lowering.linear import (

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.targets.vpu import costs
-from tilewright.targets.vpu.lowering.attention import choose_path, heads_of, path_engines
+from tilewright.targets.vpu.lowering.attention_paths import choose_path, heads_of, path_engines
 from tilewright.targets.vpu.lowering.chip import CHANNELS
 from tilewright.targets.vpu.lowering.groups import groups
 from tilewright.targets.vpu.lowering.network import Call, Network, Value

@@ -18,12 +18,14 @@ from tilewright.targets.artifact import (
 )
 from tilewright.targets.vpu.lowering.network import Call
 from tilewright.targets.vpu.model.entry import CompiledEntry
+from tilewright.targets.vpu.model.tracing import Span, trace_of
 from tilewright.targets.vpu.operations.numbers import DTYPES
 from tilewright.targets.vpu.operations.table import kernels
 from tilewright.targets.vpu.reference.executor import run_network
 from tilewright.targets.vpu.simulator import Run, simulate
 from tilewright.targets.vpu.task_list import DDR
 from tilewright.targets.vpu.values import Bytes, ValueMachine
+from tilewright.trace.model import TraceModel
 
 _UNITS = {"dma": "DMA", "dpu": "DPU", "shave": "SHAVE"}
 
@@ -51,7 +53,7 @@ class VpuReference:
     def read(self, port: Port) -> np.ndarray:
         return self.memory[port.tensor or port.name].reshape(port.shape)
 
-    def trace(self) -> None:
+    def trace(self) -> TraceModel | None:
         return None
 
     def run(self, part: DevicePart, watch: Watch | None = None) -> None:
@@ -82,6 +84,14 @@ class VpuDevice(VpuReference):
         super().__init__(entries, first)
         self.options = options
         self._images: dict[str, np.ndarray] = {}
+        self._spans: list[Span] = []
+
+    def begin(self) -> None:
+        super().begin()
+        self._spans = []
+
+    def trace(self) -> TraceModel | None:
+        return trace_of(self._spans, self.options.window or (0, self.cycles))
 
     def run(self, part: DevicePart, watch: Watch | None = None) -> None:
         entry = self.entries[part.entry]
@@ -108,6 +118,8 @@ class VpuDevice(VpuReference):
             self.memory[port] = entry.rows_of(memory, name).reshape(value.shape).copy()
         if watch is not None:
             machine.report(watch, self.first[entry.name])
+        if self.options.window is not None:
+            self._spans.append(Span(entry, run, self.cycles))
         self._count(entry, run)
         if self.options.progress is not None:
             self.options.progress(len(self.calls), len(self.calls), self.cycles)

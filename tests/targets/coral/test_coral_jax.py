@@ -12,6 +12,7 @@ jnp: Any = pytest.importorskip("jax.numpy")
 lax: Any = jax.lax
 from coral_models import Weights  # noqa: E402
 
+import tilewright as tw  # noqa: E402
 from tilewright.frontend.jax import import_jax  # noqa: E402
 from tilewright.targets.coral.compile import CoralOptions, compile_model  # noqa: E402
 from tilewright.targets.coral.toolchain import toolchain_missing  # noqa: E402
@@ -157,3 +158,25 @@ def test_semantics_of_odd_operations():
             assert np.array_equal(
                 np.signbit(got[~np.isnan(got)]), np.signbit(want[~np.isnan(want)])
             )
+
+
+def test_a_long_recording_on_the_small_machine():
+    """Convolutions and a pool along time whose first map takes 56 KB."""
+    rng = np.random.default_rng(0)
+    first = rng.standard_normal((7, 2, 20)).astype(np.float32) / 4
+    second = rng.standard_normal((5, 20, 12)).astype(np.float32) / 10
+
+    def spotter(x):
+        sides = ("NWC", "WIO", "NWC")
+        h = jax.lax.conv_general_dilated(x, first, (1,), "SAME", dimension_numbers=sides)
+        h = jax.lax.reduce_window(
+            jax.nn.relu(h), -jnp.inf, jax.lax.max, (1, 2, 1), (1, 2, 1), "VALID"
+        )
+        h = jax.lax.conv_general_dilated(
+            h, second, (1,), "SAME", rhs_dilation=(2,), dimension_numbers=sides
+        )
+        return jax.nn.relu(h).max(1)
+
+    x = rng.standard_normal((1, 700, 2)).astype(np.float32)
+    program = tw.compile(spotter, (x,), target="coral", no_host=True)
+    assert np.allclose(program(x), spotter(x), atol=2e-6) and program.verify().ok

@@ -153,6 +153,8 @@ class _Rewriter:
         if node.kind not in ("reshape", "transpose"):
             return False
         inner = self.definitions.get(node.inputs[0])
+        if inner is not None and inner.kind == "reshape" and node.kind == "transpose":
+            return self.there_and_back(node, inner)
         if inner is None or inner.kind != node.kind:
             return False
         if node.kind == "transpose":
@@ -161,6 +163,24 @@ class _Rewriter:
         node.inputs = [inner.inputs[0]]
         self.changed = True
         self.visit(node)
+        return True
+
+    def there_and_back(self, node: Node, inner: Node) -> bool:
+        """transpose(reshape(transpose(x))) that only moves dimensions of 1 is a reshape of x."""
+        before = self.definitions.get(inner.inputs[0])
+        if before is None or before.kind != "transpose":
+            return False
+        x, between, shape = before.inputs[0], inner.inputs[0], inner.output.shape
+        if squeezed(between.shape) != squeezed(shape):
+            return False
+        moved = [p for p in before.attributes["permutation"] if x.shape[p] != 1]
+        places = [k for k, n in enumerate(shape) if n != 1]
+        order = [p for p in node.attributes["permutation"] if shape[p] != 1]
+        found = [moved[places.index(p)] for p in order]
+        if found != sorted(found):
+            return False
+        self.keep(Node("reshape", [x], node.output, {}, [], node.location))
+        self.changed = True
         return True
 
     def sink(self, node: Node) -> bool:

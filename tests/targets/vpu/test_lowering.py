@@ -212,7 +212,8 @@ def test_elements_of_an_image_stay_where_its_lines_are(
     x = network.input("x", shape, "f16")
     w = _weight(network, rng, "w", (channels, 3, 3, channels), "f16")
     d = _weight(network, rng, "d", (channels, 3, 3, 1), "f16")
-    made, options = network.value, {"padding": (1, 1, 1, 1)}
+    made = network.value
+    options: dict[str, Any] = {"padding": (1, 1, 1, 1)}
     a = network.call("convolution", made("a", shape, "f16"), {"x": x, "weight": w}, **options)
     b = network.call("convolution", made("b", shape, "f16"), {"x": a, "weight": d},
                      groups=channels, **options)  # fmt: skip

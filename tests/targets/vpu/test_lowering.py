@@ -11,7 +11,8 @@ from vpu_networks import check, random_value
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.checker.verify import verify
-from tilewright.targets.vpu.lowering.attention_paths import PATHS, Heads, choose_path
+from tilewright.targets.vpu.lowering.attention_paths import PATHS, Heads, choose_path, heads_of
+from tilewright.targets.vpu.lowering.attention_trials import is_close
 from tilewright.targets.vpu.lowering.lower import LoweringOptions, lower
 from tilewright.targets.vpu.lowering.network import Network
 from tilewright.targets.vpu.machine import preset
@@ -211,7 +212,8 @@ def test_elements_of_an_image_stay_where_its_lines_are(
     x = network.input("x", shape, "f16")
     w = _weight(network, rng, "w", (channels, 3, 3, channels), "f16")
     d = _weight(network, rng, "d", (channels, 3, 3, 1), "f16")
-    made, options = network.value, {"padding": (1, 1, 1, 1)}
+    made = network.value
+    options: dict[str, Any] = {"padding": (1, 1, 1, 1)}
     a = network.call("convolution", made("a", shape, "f16"), {"x": x, "weight": w}, **options)
     b = network.call("convolution", made("b", shape, "f16"), {"x": a, "weight": d},
                      groups=channels, **options)  # fmt: skip
@@ -291,3 +293,19 @@ def test_paths_of_attention_are_chosen_by_cost() -> None:
     assert choose_path(machine, long, 86).name == "flash"  # scores of all keys do not fit
     with pytest.raises(TilewrightError, match="no attention path 'fast'"):
         choose_path(machine, shape, 1, "fast")
+
+
+@pytest.mark.parametrize("queries", [1, 40])
+def test_close_calls_between_paths_are_tried(queries: int) -> None:
+    """Keys of one head fill CMX: the path that is taken is the one that is scheduled faster."""
+    network = Network()
+    q = network.input("q", (queries, 48), "f16")
+    k, v = network.input("k", (1100, 48), "f16"), network.input("v", (48, 1100), "f16")
+    y = network.value("y", (queries, 48), "f16")
+    network.outputs = [network.call("attention", y, {"q": q, "k": k, "v": v}, heads=3, groups=3)]
+    assert is_close(SIX, heads_of(network.values, network.calls[0]))
+    made = {}
+    for path in (None, "decomposed", "flash"):
+        lowered = lower(network, SIX, LoweringOptions(attention=path))
+        made[path] = portfolio(lowered.chip.graph(), budget=0).makespan
+    assert made[None] == min(made.values())

@@ -24,6 +24,7 @@ PATHS = (DECOMPOSED, FLASH, INCREMENTAL)
 _BOTH = 32  # lines from which on a part is split between the SHAVEs of a tile
 _STATE = 30  # percent of CMX for the state of chains that go through the keys together
 _CROWDED = 1.15  # parts wait for each other's room where keys fill most of CMX
+_LARGEST = 85  # percent of CMX that one query row and a block of keys may take
 _BESIDE, _ALONE = 45, 90  # percent of CMX for a part: two at a time, or one
 
 
@@ -185,6 +186,11 @@ def next_keys_fit(machine: Machine, shape: Heads, name: str, block: int) -> bool
     return path_bytes(shape, name, block, shape.shared) <= machine.cmx_bytes * _BESIDE // 100
 
 
+def fits(machine: Machine, shape: Heads, name: str, block: int) -> bool:
+    """Whether a block of keys fits with one query row."""
+    return path_bytes(shape, name, block, shape.shared) <= machine.cmx_bytes * _LARGEST // 100
+
+
 @lru_cache(maxsize=4096)
 def choose_path(machine: Machine, shape: Heads, rows: int, wanted: str | None = None) -> Path:
     """The path with the smallest modelled cost among those that fit; `wanted` overrides."""
@@ -192,17 +198,16 @@ def choose_path(machine: Machine, shape: Heads, rows: int, wanted: str | None = 
         raise TilewrightError(
             "TW7084", f"there is no attention path {wanted!r}", hint=f"paths are {', '.join(PATHS)}"
         )
-    budget = machine.cmx_bytes * 85 // 100
+    budget = machine.cmx_bytes * _LARGEST // 100
     found: list[tuple[int, int, Path]] = []
     smallest = 0
     for rank, name in enumerate(PATHS):
         if wanted not in (None, name):
             continue
         for block in _blocks(shape.valid, name):
-            lines = _lines(shape, name, block, rows, budget)
             needed = path_bytes(shape, name, block, shape.shared)
             smallest = min(needed, smallest or needed)
-            if not lines:
+            if not fits(machine, shape, name, block):
                 continue
             cycles = path_cycles(machine, shape, name, block, rows)
             found.append((cycles, rank, Path(name, block, cycles)))

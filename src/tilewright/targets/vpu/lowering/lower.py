@@ -10,6 +10,7 @@ from tilewright.targets.vpu.garbage import no_cycle_collection
 from tilewright.targets.vpu.lowering import images, movement
 from tilewright.targets.vpu.lowering.attention import attention, attention_steps
 from tilewright.targets.vpu.lowering.attention_paths import heads_of
+from tilewright.targets.vpu.lowering.attention_trials import decided
 from tilewright.targets.vpu.lowering.chip import CHANNELS, EXACT, Chip
 from tilewright.targets.vpu.lowering.groups import Group, groups
 from tilewright.targets.vpu.lowering.linear import (
@@ -81,7 +82,7 @@ class Lowered:
 def lower(network: Network, machine: Machine, options: LoweringOptions | None = None) -> Lowered:
     """The tile graph of a network."""
     options = options or LoweringOptions()
-    network = _with_path(network, options.attention)
+    network = decided(_with_path(network, options.attention), machine)
     if options.valid:
         network = with_masks(network, options.valid).network
     chip = Chip(machine, network.values)

@@ -6,20 +6,21 @@ after:  calls of the VPU: products with their epilogues, images with channels la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from math import prod, sqrt
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.encodings import scale_of, zero_of
-from tilewright.dialects.xdsl_api import AffineDimExpr, ModuleOp, SSAValue, func
+from tilewright.dialects.encodings import scale_of
+from tilewright.dialects.xdsl_api import AffineDimExpr, ModuleOp, func
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
-from tilewright.model.capture import Node, capture, dtype_of, shape_of
+from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.model.parts import INPUT_PORTS, OUTPUT_PORTS, texts_of
 from tilewright.targets.vpu.lowering.network import Network, Shape
-from tilewright.targets.vpu.model.emitter import TO_FIRST, TO_LAST, Emitter, simplified
+from tilewright.targets.vpu.model.emitter import TO_LAST, simplified
+from tilewright.targets.vpu.model.heads import HeadReader
 from tilewright.targets.vpu.model.supports import (
     ATTENTION,
     BINARY,
@@ -28,24 +29,10 @@ from tilewright.targets.vpu.model.supports import (
     REDUCTIONS,
     ROWS,
     UNARY,
-    rope_position,
 )
+from tilewright.targets.vpu.model.value_reader import Product
 
-_DTYPES = ("i8", "i32", "f16", "f32")
 _LARGEST = 3.0e38
-
-
-@dataclass(slots=True)
-class Product:
-    """A product whose sums still have to be rescaled."""
-
-    family: str
-    x: str
-    weight: np.ndarray
-    shape: Shape  # of the result, as the network has it
-    attributes: dict[str, Any] = field(default_factory=dict)
-    bias: np.ndarray | None = None
-    image: bool = False
 
 
 @dataclass(slots=True)
@@ -79,15 +66,7 @@ def read_function(function: func.FuncOp, weights: dict[str, np.ndarray]) -> Entr
     return _Reader(model).run()
 
 
-class _Reader(Emitter):
-    def __init__(self, model: Imported) -> None:
-        super().__init__()
-        self.graph = capture(model)
-        self.entry_name = model.source
-        self.names: dict[SSAValue, str] = {}
-        self.images: dict[SSAValue, str] = {}
-        self.products: dict[SSAValue, Product] = {}
-
+class _Reader(HeadReader):
     def run(self) -> Entry:
         network, inputs, outputs = self.network, {}, {}
         for value, port in self.graph.inputs.items():
@@ -107,67 +86,6 @@ class _Reader(Emitter):
             outputs[port] = name
             network.outputs.append(name)
         return Entry(self.entry_name, simplified(network), inputs, outputs)
-
-    # --- Values --------------------------------------------------------------------------------
-
-    def format(self, value: SSAValue) -> tuple[str, float | None]:
-        dtype = dtype_of(value)
-        if dtype not in _DTYPES or zero_of(value):
-            raise TilewrightError("TW7086", f"the VPU has no tensors of {value.type}")
-        return dtype, scale_of(value) if dtype == "i8" else None
-
-    def rank(self, value: SSAValue) -> Shape:
-        return shape_of(value) or (1,)
-
-    def plain(self, value: SSAValue) -> str:
-        """A value in the layout of the source."""
-        if value in self.names:
-            return self.names[value]
-        if value in self.images:
-            self.names[value] = self.transpose(self.images[value], TO_FIRST)
-            return self.names[value]
-        data = self.graph.constants.get(value)
-        if data is None:
-            raise TilewrightError("TW7086", f"sums of {value.type} are used before they are scaled")
-        dtype, scale = self.format(value)
-        kinds = {"i8": np.int8, "i32": np.int32, "f16": np.float16, "f32": np.float32}
-        array = np.ascontiguousarray(data).astype(kinds[dtype]).reshape(self.rank(value))
-        self.names[value] = self.network.constant(self.fresh("constant"), array, scale)
-        return self.names[value]
-
-    def image(self, value: SSAValue) -> str:
-        """A value [N, C, H, W] with channels last."""
-        if value not in self.images:
-            self.images[value] = self.transpose(self.plain(value), TO_LAST)
-        return self.images[value]
-
-    def data(self, value: SSAValue) -> np.ndarray:
-        found = self.graph.constants.get(value)
-        if found is None:
-            raise TilewrightError("TW7086", f"{self.label}: an operand has to be constant")
-        return found
-
-    def converted(self, name: str, dtype: str, scale: float | None) -> str:
-        """A value in another format."""
-        value = self.network.values[name]
-        if (value.dtype, self.unit(name)) == (dtype, scale):
-            return name
-        return self.emit("cast", {"x": name}, value.shape, dtype, scale)
-
-    def moved(self, node: Node, name: str) -> str:
-        """A value that was only moved, in the format of the result; f16 need not become f32."""
-        wanted = self.format(node.result)
-        if wanted[0] == "f32" and self.network.values[name].dtype == "f16":
-            return name
-        return self.converted(name, *wanted)
-
-    def made(self, node: Node, family: str, operands: dict[str, str], **attributes: Any) -> str:
-        dtype, scale = self.format(node.result)
-        shape = self.rank(node.result)
-        name = self.names[node.result] = self.emit(
-            family, operands, shape, dtype, scale, **attributes
-        )
-        return name
 
     # --- Operations ----------------------------------------------------------------------------
 
@@ -401,90 +319,6 @@ class _Reader(Emitter):
             padding=call.integers("padding"), count_padding=call.flag("count_include_pad"),
         )  # fmt: skip
         (self.images if first else self.names)[node.result] = made
-
-    def attention(self, node: Node) -> None:
-        """Heads side by side: [H, S, E] becomes [S, H·E]; values lie transposed; batches in turn."""
-        call = node.call
-
-        def heads(role: str) -> str:
-            name = self.plain(node.inputs[role])
-            shape = self.shape(name)
-            return self.reshape(name, (1, *shape)) if len(shape) == 3 else name
-
-        q, k, v = heads("q"), heads("k"), heads("v")
-        batch, count, rows, width = self.shape(q)
-        if call.flag("transpose_k"):
-            k = self.transpose(k, (0, 1, 3, 2))
-        if not call.flag("transpose_v"):
-            v = self.transpose(v, (0, 1, 3, 2))
-        groups, keys, value_width = self.shape(k)[1], self.shape(k)[2], self.shape(v)[2]
-        operands = {
-            "q": self.reshape(self.transpose(q, (0, 2, 1, 3)), (batch * rows, count * width)),
-            "k": self.reshape(self.transpose(k, (0, 2, 1, 3)), (batch * keys, groups * width)),
-            "v": self.reshape(v, (batch * groups * value_width, keys)),
-        }
-        shared = True
-        if "mask" in node.inputs:
-            mask = self.plain(node.inputs["mask"])
-            shape = self.shape(mask)
-            shared = prod(shape[:-2]) == 1
-            operands["mask"] = self.reshape(mask, (prod(shape[:-1]), shape[-1]))
-        attributes: dict[str, Any] = {"heads": count, "groups": groups}
-        scale = call.floating("scale")
-        attributes["scale"] = float(1 / sqrt(width) if scale is None else scale)
-        if call.flag("causal"):
-            attributes["causal"] = True
-        if call.integer("valid_keys") is not None:
-            attributes["valid_keys"] = call.integer("valid_keys")
-        dtype, unit = self.format(node.result)
-        shape = (rows, count * value_width)
-        parts = {}
-        for number in range(batch):
-            own = {
-                role: name if role == "mask" and shared else self._batch(name, number, batch)
-                for role, name in operands.items()
-            }
-            parts[f"part{number}"] = self.emit("attention", own, shape, dtype, unit, **attributes)
-        made = parts["part0"]
-        if batch > 1:
-            made = self.emit("concat", parts, (batch * rows, shape[1]), dtype, unit, axis=0)
-        made = self.reshape(made, (batch, rows, count, value_width))
-        made = self.transpose(made, (0, 2, 1, 3))
-        self.names[node.result] = self.reshape(made, self.rank(node.result))
-
-    def _batch(self, name: str, number: int, batch: int) -> str:
-        """The rows of one element of a batch."""
-        if batch == 1:
-            return name
-        rows, width = self.shape(name)
-        value, each = self.network.values[name], rows // batch
-        if value.data is not None:
-            return self.constant(value.data[number * each : (number + 1) * each])
-        return self.emit(
-            "slice", {"x": name}, (each, width), value.dtype, None, offsets=(number * each, 0),
-            sizes=(each, width),
-        )  # fmt: skip
-
-    def rope(self, node: Node) -> None:
-        shape = self.rank(node.result)
-        position = rope_position(node)
-        if position is None:
-            raise TilewrightError("TW7086", f"{self.label}: angles depend on several dimensions")
-        order = [position, *(d for d in range(len(shape)) if d != position)]
-        x = self.transpose(self.plain(node.inputs["x"]), order)
-        rows, width = shape[position], shape[-1]
-        flat = self.reshape(x, (rows, prod(shape) // rows))
-        operands = {"x": flat}
-        for role in ("cos", "sin"):
-            table = self.plain(node.inputs[role])
-            operands[role] = self.reshape(table, (rows, self.shape(table)[-1]))
-        dtype, scale = self.format(node.result)
-        made = self.emit(
-            "rope", operands, self.shape(flat), dtype, scale, width=width,
-            interleaved=node.call.string("style") == "interleaved",
-        )  # fmt: skip
-        made = self.reshape(made, [shape[d] for d in order])
-        self.names[node.result] = self.transpose(made, [order.index(d) for d in range(len(shape))])
 
     def movement(self, node: Node) -> None:
         family, call = node.family, node.call

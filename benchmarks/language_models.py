@@ -57,6 +57,8 @@ def measure(config: DecoderConfig, count: int, target: str) -> dict[str, Any]:
     began = time.process_time()
     model = LanguageModel(program.program)
     found, cycles = [], {}
+    bounds = {n: m.artifact.bound() for n, m in program.program.entries.items()}
+    told("bounds", ", ".join(f"{n} {b.cycles:,}" for n, b in bounds.items() if b is not None))
     for token in model.stream(prompt, count):
         told("token", f"{token.position}: {token.token}, {token.cycles:,} cycles")
         found.append((token.token, token.logits))
@@ -65,9 +67,9 @@ def measure(config: DecoderConfig, count: int, target: str) -> dict[str, Any]:
     wanted = LanguageModel(program.program, referenced=True)
     equal = 0
     for (token, logits), other in zip(found, wanted.stream(prompt, count), strict=True):
-        equal += token == other.token and np.array_equal(logits, other.logits)
-        told("reference", f"{other.position}: {other.token}")
-    bounds = {n: m.artifact.bound() for n, m in program.program.entries.items()}
+        same = token == other.token and np.array_equal(logits, other.logits)
+        equal += same
+        told("reference", f"{other.position}: {'equal' if same else f'{other.token}, not {token}'}")
     return {
         "parameters": parameters,
         "cycles": cycles,

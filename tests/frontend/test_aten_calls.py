@@ -322,3 +322,19 @@ def test_rows_in_groups(tmp_path: Path) -> None:
     ends = torch.tensor([2, 2, 5, 6], dtype=torch.int32)
     calls: Calls = {"grouped": lambda x, e: grouped(x, w, e)}
     check(calls, (numbers(8, 3, seed=31), ends), tmp_path, 1e-5)
+
+
+def test_signs_and_numbers_that_are_none(tmp_path: Path) -> None:
+    edges = [0.0, -0.0, 1.5, -2.25, math.inf, -math.inf, math.nan, 3e38, 1e-40]
+    a = torch.tensor(edges).repeat(len(edges), 1)
+    calls: Calls = {
+        "fmax": torch.fmax,
+        "fmin": torch.fmin,
+        "signbit": lambda x, y: torch.signbit(x),
+        "copysign": torch.copysign,
+        "copysign number": lambda x, y: torch.copysign(x, -2.0),
+        "whole fmax": lambda x, y: torch.fmax((x > 0).int(), (y > 1).int()),
+    }
+    check(calls, (a, a.T.contiguous()), tmp_path)
+    b = torch.tensor([0.0, -3.0, 4.0, 2e38, -1e30, 1e-30, -math.inf]).repeat(7, 1)
+    check({"hypot": torch.hypot}, (b, b.T.contiguous()), tmp_path)

@@ -135,6 +135,63 @@ def extreme(importer: Importer, node: Node) -> Lowered:
     return apply(importer, f"elementwise_{'max' if '.max' in node.target else 'min'}", a, b)
 
 
+@lowers("fmax", "fmin")
+def extreme_of_numbers(importer: Importer, node: Node) -> Lowered:
+    """Where one of both is no number, the other."""
+    info = importer.result()
+    a, b = (importer.cast(importer.tensor(node.get(n)), info.dtype) for n in ("self", "other"))
+    found = apply(importer, f"elementwise_{'max' if '.fmax' in node.target else 'min'}", a, b)
+    if not info.dtype.is_float:
+        return found
+    found = importer.select(importer.compare("ne", b, b), a, found, info)
+    return importer.select(importer.compare("ne", a, a), b, found, info)
+
+
+@lowers("hypot")
+def hypot(importer: Importer, node: Node) -> Lowered:
+    """The larger times sqrt(1 + ratio^2): squares of large numbers would overflow."""
+    info = importer.result()
+    both = [importer.cast(importer.tensor(node.get(n)), info.dtype) for n in ("self", "other")]
+    sizes = [importer.unary("elementwise_abs", x) for x in both]
+    large = apply(importer, "elementwise_max", *sizes)
+    small = apply(importer, "elementwise_min", *sizes)
+    # 0 and 0, and infinity with anything: the larger is the length.
+    divisor = importer.select(importer.compare("eq", large, 0.0), 1.0, large, info)
+    ratio = importer.pointwise("elementwise_div", small, divisor)
+    ratio = importer.select(importer.compare("eq", large, math.inf), 0.0, ratio, info)
+    grown = importer.pointwise("elementwise_add", importer.unary("elementwise_square", ratio), 1.0)
+    return importer.pointwise("elementwise_mul", large, importer.unary("elementwise_sqrt", grown))
+
+
+@lowers("signbit")
+def signbit(importer: Importer, node: Node) -> Lowered:
+    return _is_negative(importer, importer.tensor(node.get("self")))
+
+
+@lowers("copysign.Tensor", "copysign.Scalar")
+def copysign(importer: Importer, node: Node) -> Lowered:
+    info = importer.result()
+    size = importer.unary(
+        "elementwise_abs", importer.cast(importer.tensor(node.get("self")), info.dtype)
+    )
+    other = operand(importer, node.get("other"))
+    minus = importer.unary("elementwise_neg", size)
+    if not isinstance(other, SSAValue):
+        return minus if math.copysign(1.0, other) < 0 else size
+    return importer.select(_is_negative(importer, other), minus, size, info)
+
+
+def _is_negative(importer: Importer, x: SSAValue) -> SSAValue:
+    """Of zeros too: 1 / -0 is below zero."""
+    if not importer.kind(x).is_float:
+        return importer.compare("lt", x, 0)
+    zero = importer.compare("eq", x, 0)
+    shown = importer.select(
+        zero, importer.pointwise("elementwise_div", 1.0, x), x, importer.info(x)
+    )
+    return importer.compare("lt", shown, 0)
+
+
 _POWERS = {2: "square", 3: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1: "recip"}
 
 

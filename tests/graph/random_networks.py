@@ -16,6 +16,7 @@ from random_pieces import (
     running_sum,
     scalar,
     softmax,
+    steps,
     unary,
     waves,
 )
@@ -275,6 +276,7 @@ def layer(d: Drawing, x: str, kind: int) -> str:
 RECIPES = (
     (8.0, unary),
     (3.0, scalar),
+    (1.0, steps),
     (8.0, binary),
     (2.0, choose),
     (3.0, reduction),

@@ -70,6 +70,11 @@ def _define(name: str, meaning: Any, torch: Any, jax: Any, onnx: Any) -> None:
     OPERATIONS[name] = Operation(meaning, text(torch), text(jax), nodes)
 
 
+def _steps(along: Sequence[int]) -> Array:
+    """0 to 1 along one axis."""
+    return (np.arange(max(along)) / max(along)).reshape(along)
+
+
 # --- element by element -----------------------------------------------------------------
 
 
@@ -247,6 +252,28 @@ for _name, _sign, _kind, _function in (
         f"{{0}} {_sign} {{number}}",
         lambda a, o, out, kind=_kind: node(kind, [a[0], f"scalar({o['number']})"], out),
     )
+_define(
+    # A known vector, repeated along all axes but one.
+    "add_steps",
+    lambda r, a, o: r.bf16(r.bf16(a[0]) + r.bf16(_steps(o["along"]))),
+    "{0} + (torch.arange({size}) / {size}).reshape({along}).expand({whole})",
+    "{0} + jnp.broadcast_to((jnp.arange({size}) / {size}).reshape({along}), {whole})",
+    lambda a, o, out: node(
+        "Add",
+        [
+            a[0],
+            node(
+                "Expand",
+                [
+                    f"floats(np.arange({o['size']}).reshape({o['along']}) / {o['size']})",
+                    f"ints({o['whole']})",
+                ],
+                f"{out}_steps",
+            ),
+        ],
+        out,
+    ),
+)
 _define(
     "reverse_subtract",
     lambda r, a, o: r.bf16(o["number"] - r.bf16(a[0])),

@@ -72,6 +72,15 @@ def scalar(d: Drawing) -> None:
     d.add(kind, d.pick(), number=d.one((0.5, -1.5, 2.0, 0.1, 1.0, 3.0, 0.7071)))
 
 
+def steps(d: Drawing) -> None:
+    """Positions are added along one axis, or one axis after the other."""
+    x = d.pick(least=1)
+    shape = d.shape(x)
+    for axis in d.random.permutation(len(shape))[: d.number(1, 2)]:
+        along = tuple(n if k == axis else 1 for k, n in enumerate(shape))
+        x = d.add("add_steps", x, size=shape[axis], along=along, whole=tuple(shape))
+
+
 def binary(d: Drawing) -> None:
     """Of two values that fit, or of a value and something that is broadcast."""
     x = d.pick()

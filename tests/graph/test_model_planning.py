@@ -130,11 +130,13 @@ def test_a_model_too_large_for_dram_says_what_would_fit() -> None:
     calls, last = layers(8)
     last.kind = "output"
     folded = fold_layers([calls], [last])
-    room = replace(V1, dram_bytes=6 * 4096)  # a page per round of weights, and one per activation
+    room = replace(
+        V1, dram_bytes=6 * 4096
+    )  # a page per iteration of weights, and one per activation
     with pytest.raises(TilewrightError, match="too many") as caught:
         place(folded.calls, folded.layer_loops, room, fuse=False)
     (loop,) = folded.layer_loops
-    found = re.search(r"would fit with (\d+) of the 8 rounds", str(caught.value))
+    found = re.search(r"would fit with (\d+) of the 8 iterations", str(caught.value))
     assert found is not None
     fitting = replace(loop, count=int(found[1]))
     assert place(folded.calls, [fitting], room, fuse=False).dram_end <= room.dram_bytes
@@ -194,9 +196,9 @@ def test_a_result_that_is_read_later_is_no_variable_of_the_loop() -> None:
 
 def with_ports(count: int) -> tuple[list[Call], list[Tensor]]:
     """Layers that read an input of their own and have a result that leaves the model."""
-    at, calls, outputs = tensor("x", "input"), [], []
+    at, calls, outputs = value("x", "input"), [], []
     for k in range(count):
-        given, kept, out = tensor(f"i{k}", "input"), tensor(f"k{k}", "output"), tensor(f"h{k}")
+        given, kept, out = value(f"i{k}", "input"), value(f"k{k}", "output"), value(f"h{k}")
         calls.append(Call(f"layer{k}.keep", "pointwise", {"x": at, "z": given}, kept))
         calls.append(Call(f"layer{k}.next", "linear", {"a": kept}, out))
         outputs.append(kept)
@@ -204,7 +206,7 @@ def with_ports(count: int) -> tuple[list[Call], list[Tensor]]:
     return calls, [*outputs, at]
 
 
-def test_inputs_and_outputs_of_layers_are_those_of_rounds() -> None:
+def test_inputs_and_outputs_of_layers_are_those_of_iterations() -> None:
     calls, outputs = with_ports(3)
     folded = fold_layers([calls], outputs)
     (loop,) = folded.layer_loops
@@ -213,17 +215,15 @@ def test_inputs_and_outputs_of_layers_are_those_of_rounds() -> None:
         "i0": ["i0", "i1", "i2"],
         "k0": ["k0", "k1", "k2"],
     }
-    assert {t.name: turn for t, turn in folded.turns.items()} == {
-        "i0": 0, "i1": 1, "i2": 2, "k0": 0, "k1": 1, "k2": 2,
-    }  # fmt: skip
+    assert {t.name for t in folded.apart} == {"i0", "i1", "i2", "k0", "k1", "k2"}
 
 
 @pytest.mark.parametrize("reader", ["i1", "k1"])
-def test_what_somebody_else_reads_does_not_belong_to_a_round(reader: str) -> None:
+def test_what_somebody_else_reads_does_not_belong_to_an_iteration(reader: str) -> None:
     calls, outputs = with_ports(3)
     read = next(t for call in calls for t in call.tensors.values() if t.name == reader)
-    calls.append(pointwise(read, tensor("more", "output")))
-    assert not fold_layers([calls], [*outputs, calls[-1].output]).turns
+    calls.append(Call("more", "pointwise", {"x": read}, value("more", "output")))
+    assert not fold_layers([calls], [*outputs, calls[-1].output]).apart
 
 
 # --- linking ----------------------------------------------------------------------------------

@@ -12,19 +12,19 @@ SAMPLE = [
     ("a fold that should not be", tower_models.read_after_the_loop),
     ("readers behind the loop not asked for", tower_models.two_carried),
     ("readers behind the loop not asked for", tower_models.some_layers_have_outputs),
-    ("inputs of rounds that others read", tower_models.an_input_of_two_layers),
-    ("a port of another round", tower_models.inputs_and_outputs_of_every_layer),
-    ("weights of another round", tower_models.towers_after_each_other),
+    ("inputs of iterations that others read", tower_models.an_input_of_two_layers),
+    ("a port of another iteration", tower_models.inputs_and_outputs_of_every_layer),
+    ("weights of another iteration", tower_models.towers_after_each_other),
     ("a number in the code halved", tower_models.two_heads),
     ("a scale halved", tower_models.two_heads),
     ("another operand", tower_models.start_is_an_output),
-    ("a round left out", tower_models.two_heads),
+    ("an iteration left out", tower_models.two_heads),
     ("a result taken for another", tower_models.start_is_an_output),
     ("a live range cut short", tower_models.read_after_the_loop),
     ("a slot reused early", tower_models.a_later_part_reads_it),
     ("a stay cut short", tower_models.result_and_more_work),
     ("a work area over a tensor", tower_models.result_and_more_work),
-    ("a stride of rounds wrong", tower_models.two_heads),
+    ("a stride of iterations wrong", tower_models.two_heads),
     ("a pointer step left out", tower_models.read_in_every_round),
     ("an address off by one row", tower_models.two_heads),
     ("a tensor register mistaken", tower_models.two_heads),
@@ -46,9 +46,9 @@ def test_mistakes_have_effects():
     """Kinds that must change a result do so, and somebody finds them."""
     certain = [
         ("a fold that should not be", tower_models.read_after_the_loop),
-        ("a round left out", tower_models.two_heads),
+        ("an iteration left out", tower_models.two_heads),
         ("a scale halved", tower_models.two_heads),
-        ("a port of another round", tower_models.inputs_and_outputs_of_every_layer),
+        ("a port of another iteration", tower_models.inputs_and_outputs_of_every_layer),
     ]
     for name, make in certain:
         assert trial(make, KINDS[name], 0).verdict == "found"

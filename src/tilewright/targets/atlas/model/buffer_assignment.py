@@ -28,7 +28,7 @@ from tilewright.targets.atlas.profile import Profile
 KIB = 1024
 PAGE = 4096  # tensors in DRAM start at multiples of this
 ONE_BODY = 480  # tiles of an operand that one loop body holds
-WORD = 1024  # VMEM kept for the rounds' offset
+WORD = 1024  # VMEM kept for the offset of iterations
 
 
 @dataclass
@@ -47,7 +47,9 @@ class BufferAssignment:
     vmem: dict[StoredTensor, int] = field(default_factory=dict)
     dram: dict[StoredTensor, int] = field(default_factory=dict)
     areas: list[Area] = field(default_factory=list)  # VMEM for each call to work in
-    stride: dict[int, int] = field(default_factory=dict)  # repeat number -> bytes between rounds
+    stride: dict[int, int] = field(
+        default_factory=dict
+    )  # repeat number -> bytes between iterations
     dram_end: int = 0
     lives: dict[StoredTensor, LiveRange] = field(default_factory=dict)
     stays: dict[StoredTensor, ResidencyInterval] = field(default_factory=dict)
@@ -192,7 +194,7 @@ def _place_dram(
     places: BufferAssignment,
     profile: Profile,
 ) -> None:
-    """Weights one after the other, those of rounds round by round; activations share memory."""
+    """Weights one after the other, those of loops iteration by iteration; activations share memory."""
     end = 0
 
     def put(tensor: StoredTensor, at: int) -> int:
@@ -255,9 +257,7 @@ def _too_large(
     for number, repeat in enumerate(layer_loops):
         fewer = -(-over // places.stride[number])
         if repeat.own and fewer < repeat.count:
-            hint += (
-                f"; it would fit with {repeat.count - fewer} of the {repeat.count} rounds of layers"
-            )
+            hint += f"; it would fit with {repeat.count - fewer} of the {repeat.count} iterations of layers"
             break
     return TilewrightError(
         "TW1705",

@@ -6,12 +6,16 @@ import json
 import struct
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.dialects.parsing import parse_text
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.models import import_model
 from tilewright.io.tensor_files import read_tensor
+from tilewright.reference.executor import Executor
 
 
 def test_halves_of_characters_can_be_printed():
@@ -50,3 +54,42 @@ def test_shapes_beyond_every_integer(size: str):
     text = f"func.func @f(%x: tensor<{size}xf32>) -> tensor<{size}xf32> {{\n  return %x : f32\n}}"
     with pytest.raises(TilewrightError, match="a shape has at most 4611686018427387904 elements"):
         parse_text(text)
+
+
+def test_attention_without_columns_costs_nothing():
+    """A million heads of no width: the scores would be 256 million numbers."""
+    kind = {"q": "1000000x8x0xbf16", "k": "1000000x32x0xbf16"}
+    text = f"""func.func @f(%q: tensor<{kind["q"]}>, %k: tensor<{kind["k"]}>) -> tensor<{kind["q"]}> {{
+      %s = arith.constant 1.0 : f32
+      %e = tensor.empty() : tensor<{kind["q"]}>
+      %0 = iree_linalg_ext.attention <indexing_maps = [
+          affine_map<(b, m, n, k, l) -> (b, m, k)>, affine_map<(b, m, n, k, l) -> (b, l, k)>,
+          affine_map<(b, m, n, k, l) -> (b, l, n)>, affine_map<(b, m, n, k, l) -> ()>,
+          affine_map<(b, m, n, k, l) -> (b, m, n)>]>
+          ins(%q, %k, %k, %s : tensor<{kind["q"]}>, tensor<{kind["k"]}>, tensor<{kind["k"]}>, f32)
+          outs(%e : tensor<{kind["q"]}>) {{
+      ^bb0(%score: f32):
+        iree_linalg_ext.yield %score : f32
+      }} -> tensor<{kind["q"]}>
+      return %0 : tensor<{kind["q"]}>
+    }}"""
+    given = [np.zeros((1000000, rows, 0), ml_dtypes.bfloat16) for rows in (8, 32)]
+    (result,) = Executor(parse_text(text)).run(given, "f")
+    assert result.shape == (1000000, 8, 0)
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**5000), 1e39], ids=["wide", "wider", "float"])
+@pytest.mark.parametrize(
+    "where", ["tw.state(N)", "tw.full(N)", "x[m, :] * N", "tw.to_operand(x[m, :], N)"]
+)
+def test_numbers_that_no_tile_holds(number: float, where: str):
+    @tw.kernel
+    def kernel(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+        for m in tw.grid(x.M):
+            made = eval(where, {"tw": tw, "x": x, "m": m, "N": number})
+            out[m, :] = x[m, :] + made
+
+    x = np.ones((32, 32), ml_dtypes.bfloat16)
+    with pytest.raises(TilewrightError) as caught:
+        kernel.compile(x, target="atlas-v1")
+    assert caught.value.code in ("TW1616", "TW1624") and len(str(caught.value)) < 500

@@ -13,7 +13,7 @@ from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, live_ranges, place
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
-from tilewright.targets.atlas.model.layer_loops import fold_layers
+from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
 from tilewright.targets.atlas.model.link import Linked, link
 from tilewright.targets.atlas.model.residency import (
     Demands,
@@ -126,23 +126,42 @@ def test_tensors_that_live_together_have_places_apart() -> None:
                 assert high <= area.start or area.end <= low
 
 
+def stored(folded: Folded) -> tuple[list[Launch], list[LayerLoop[StoredTensor]]]:
+    """Folded calls as launches."""
+    made: dict[Tensor, StoredTensor] = {}
+
+    def of(one: Tensor) -> StoredTensor:
+        return made.setdefault(one, StoredTensor(one.name, one.layout, one.kind))
+
+    launches = [
+        Launch(c.name, c.kernel, {p: of(t) for p, t in c.operands.items()}, of(c.output))
+        for c in folded.calls
+    ]
+    loops = [
+        LayerLoop(
+            loop.count, loop.first, loop.end, loop.names,
+            {of(t): [of(one) for one in every] for t, every in loop.own.items()},
+        )
+        for loop in folded.layer_loops
+    ]  # fmt: skip
+    return launches, loops
+
+
 def test_a_model_too_large_for_dram_says_what_would_fit() -> None:
     calls, last = layers(8)
     last.kind = "output"
-    folded = fold_layers([calls], [last])
-    room = replace(
-        V1, dram_bytes=6 * 4096
-    )  # a page per iteration of weights, and one per activation
+    launches, (loop,) = stored(fold_layers([calls], [last]))
+    # A page per iteration of weights, and one per activation.
+    room = replace(V1, dram_bytes=6 * 4096)
     with pytest.raises(TilewrightError, match="too many") as caught:
-        place(folded.calls, folded.layer_loops, room, fuse=False)
-    (loop,) = folded.layer_loops
+        place(launches, [loop], room, fuse=False)
     found = re.search(r"would fit with (\d+) of the 8 iterations", str(caught.value))
     assert found is not None
     fitting = replace(loop, count=int(found[1]))
-    assert place(folded.calls, [fitting], room, fuse=False).dram_end <= room.dram_bytes
+    assert place(launches, [fitting], room, fuse=False).dram_end <= room.dram_bytes
     with pytest.raises(TilewrightError):
         more = replace(loop, count=fitting.count + 1)
-        place(folded.calls, [more], room, fuse=False)
+        place(launches, [more], room, fuse=False)
 
 
 # --- layer folding ----------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def whole_attention(call: Call) -> Array:
     result = np.empty(call.shape, dtype=np.float64)
     if mask is not None:
         mask = np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
-    for at in np.ndindex(*q.shape[:-2]):
+    for at in np.ndindex(*q.shape[:-2]) if result.size else ():
         part = None if mask is None else mask[at]
         score = block_scores(call, q[at], k[at], part, (0, 0), offset)
         result[at] = attention.update(None, score, v[at]).result()

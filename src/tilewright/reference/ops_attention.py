@@ -67,7 +67,7 @@ def whole_attention(op: Operation, builder: Builder) -> Evaluate:
 
         shape = [sizes[d] if d in in_output else 1 for d in range(len(sizes))]
         result = np.empty(shape, dtype=target.work)
-        for at in np.ndindex(*[sizes[d] for d in batch]):
+        for at in np.ndindex(*[sizes[d] for d in batch]) if result.size else ():
             score = attention.scores(
                 matrix(views[0], rows, inner, at),
                 matrix(views[1], keys, inner, at),

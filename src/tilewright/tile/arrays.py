@@ -202,16 +202,24 @@ def _as_operand(value: Any) -> TileArray | float:
     if number is not None:
         return number
     if isinstance(value, (int, float, np.integer, np.floating)):
-        from tilewright.tile.backend import active
-
-        backend = active()
-        limit, text = LARGEST[backend.value]
-        if limit <= abs(value) < HUGE:
-            raise backend.error(
-                "TW1616", f"{value} is beyond the largest {backend.value} number, {text}"
-            )
-        return float(value)
+        return as_number(value)
     return as_tiles(value)
+
+
+def as_number(value: Any) -> float:
+    """A number that tiles can hold."""
+    from tilewright.tile.backend import active
+
+    backend = active()
+    limit, text = LARGEST[backend.value]
+    if limit <= abs(value) < HUGE:
+        # Integers of Python may have more digits than it prints.
+        large = isinstance(value, int) and abs(value) >= 1 << 128
+        shown = f"an integer of {value.bit_length()} bits" if large else value
+        raise backend.error(
+            "TW1616", f"{shown} is beyond the largest {backend.value} number, {text}"
+        )
+    return float(value)
 
 
 def casts(dtype: str) -> str:

@@ -55,7 +55,7 @@ def full(value: float, dtype: str = VALUE) -> TileArray:
         raise backend.error(
             "TW1617", f"tiles are {backend.value} or {backend.operand}, not {dtype}"
         )
-    return _filled(backend, float(value), dtype)
+    return _filled(backend, arrays.as_number(value), dtype)
 
 
 def _filled(backend: Backend, value: float, dtype: str) -> TileArray:
@@ -230,14 +230,14 @@ def _number(scale: Any) -> float | None:
         raise active().error(
             "TW1624", f"a scale is a number, a row or a column, not {type(scale).__name__}"
         )
-    number = float(scale)
-    if not SMALLEST <= number <= LARGEST or not SMALLEST <= 1 / number <= LARGEST:
+    if not SMALLEST <= scale <= LARGEST or not SMALLEST <= 1 / scale <= LARGEST:
+        shown = scale if abs(scale) < 1 << 128 else "of too many digits"
         raise active().error(
             "TW1624",
-            f"scale {scale} is outside {SMALLEST:.3g} to {1 / SMALLEST:.3g}",
+            f"scale {shown} is outside {SMALLEST:.3g} to {1 / SMALLEST:.3g}",
             "scales are positive, and so are their reciprocals, as bf16 numbers",
         )
-    return number
+    return float(scale)
 
 
 def _in_register(number: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.tile.arrays import Arithmetic, Operand, TileArray, as_tiles
+from tilewright.tile.arrays import Arithmetic, Operand, TileArray, as_number, as_tiles
 
 
 class Carrier(Arithmetic):
@@ -42,7 +42,7 @@ class State(Carrier):
         super().__init__(backend)
         self.first: float | None = None
         if isinstance(first, (int, float)):
-            self.first = float(first)
+            self.first = as_number(first)
         elif first is not None:
             self.held = as_tiles(first)
 

@@ -12,6 +12,7 @@ from tilewright.tile.arrays import (
     Arithmetic,
     Cell,
     TileArray,
+    as_number,
     as_tiles,
     casts,
     kept_in_memory,
@@ -209,7 +210,7 @@ class Tensor:
         leading, rows, columns = self._blocks(index)
         backend.written.add(self.name)
         if isinstance(value, (int, float)):
-            value = self._filled(rows, columns, float(value))
+            value = self._filled(rows, columns, as_number(value))
         if not isinstance(value, Arithmetic):
             raise backend.error("TW1616", f"a tile is needed here, not {value!r}")
         value = as_tiles(value)

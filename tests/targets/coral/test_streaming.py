@@ -184,7 +184,7 @@ def test_pools_along_time():
             "tensor<f32>):\n %r = stablehlo.add %a, %b : tensor<f32>\n stablehlo.return %r : tensor<f32> }) "
             "{window_dimensions = array<i64: 1, 3, 1, 1>, window_strides = array<i64: 1, 2, 1, 1>} : "
             f"({down.type}, tensor<f32>) -> tensor<1x149x16x1xf32>",
-            Tensor["f32", 1, 149, 16, 1],
+            Tensor["f32", 1, 149, 16, 1],  # type: ignore[arg-type]
         )
         h = pooled.reshape(1, 1, 149, 16)
         return (h.conv2d(w(1, 2, 16, 8)) + w(8)).relu().max(1, 2)

@@ -182,9 +182,11 @@ def test_column_major_b_gains_what_is_published(
     m, _, n = tile
     totals = {"col": 0.0, "row": 0.0}
     for _ in range(200):
-        shape = [u * choose.randint(1, 8192 // u) for u in (4 * m, k_mt, array.columns * n)]
+        rows, inner, columns = (
+            unit * choose.randint(1, 8192 // unit) for unit in (4 * m, k_mt, array.columns * n)
+        )
         for layout in totals:
-            gemm = gemm_of(*shape, tile, "wide_k", array, dtype=dtype, out=out, b_layout=layout, k_mt=k_mt)  # fmt: skip
+            gemm = gemm_of(rows, inner, columns, tile, "wide_k", array, dtype=dtype, out=out, b_layout=layout, k_mt=k_mt)  # fmt: skip
             totals[layout] += gemm.operations / (estimate(gemm, array).seconds + 0.2e-3)
     gain = 100 * (totals["col"] / totals["row"] - 1)
     assert gain >= 0 and gain == pytest.approx(published, abs=within)

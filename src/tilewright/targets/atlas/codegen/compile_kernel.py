@@ -84,6 +84,7 @@ def compile_kernel(
     for name, layout in layouts.items():
         bases[name] = end
         end += -(-layout.bytes // PAGE) * PAGE
+    _check_dram(kernel, profile, end)  # before it is traced, which takes longer
     # Tensors are packed with zeros around them, and nobody looks beyond the edges of results.
     tensors = {
         name: Placed(layout, bases[name], padding=layout.arrangement is not None)
@@ -104,6 +105,16 @@ def compile_kernel(
     )
     compiled.least = placed.least
     return compiled
+
+
+def _check_dram(kernel: Kernel, profile: Profile, end: int) -> None:
+    if end > profile.dram_bytes:
+        raise TilewrightError(
+            "TW1638",
+            f"the tensors of {kernel.name} need {end / 2**20:.1f} MiB of DRAM, {profile.name} has "
+            f"{profile.dram_bytes / 2**20:.1f} MiB",
+            kernel.location,
+        )
 
 
 def compile_placed(
@@ -182,13 +193,7 @@ def lowered(
         if name in numbers:
             data.append((end, tensor.layout.pack(numbers[name])))
         end += -(-tensor.layout.bytes // PAGE) * PAGE
-    if end > profile.dram_bytes:
-        raise TilewrightError(
-            "TW1638",
-            f"the tensors of {kernel.name} need {end / 2**20:.1f} MiB of DRAM, {profile.name} has "
-            f"{profile.dram_bytes / 2**20:.1f} MiB",
-            kernel.location,
-        )
+    _check_dram(kernel, profile, end)
     routines = []
     try:
         for name in tracer.read_back & placed.keys():  # their padding is read with them

@@ -231,7 +231,8 @@ def _number(scale: Any) -> float | None:
             "TW1624", f"a scale is a number, a row or a column, not {type(scale).__name__}"
         )
     if not SMALLEST <= scale <= LARGEST or not SMALLEST <= 1 / scale <= LARGEST:
-        shown = scale if abs(scale) < 1 << 128 else "of too many digits"
+        large = isinstance(scale, int) and scale.bit_length() > 128
+        shown = "of so many digits" if large else scale
         raise active().error(
             "TW1624",
             f"scale {shown} is outside {SMALLEST:.3g} to {1 / SMALLEST:.3g}",

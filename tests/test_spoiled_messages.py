@@ -16,6 +16,8 @@ from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.models import import_model
 from tilewright.io.tensor_files import read_tensor
 from tilewright.reference.executor import Executor
+from tilewright.targets.atlas.passes.generate_code import generate_code
+from tilewright.targets.atlas.profile import load_profile
 
 
 def test_halves_of_characters_can_be_printed():
@@ -93,3 +95,14 @@ def test_numbers_that_no_tile_holds(number: float, where: str):
     with pytest.raises(TilewrightError) as caught:
         kernel.compile(x, target="atlas-v1")
     assert caught.value.code in ("TW1616", "TW1624") and len(str(caught.value)) < 500
+
+
+def test_programs_on_tensors_without_elements():
+    kind = "tensor<0x0xbf16>"
+    text = f"""func.func @f(%a: {kind}) -> {kind} {{
+      %r = npu_schedule.ukernel_launch "npu_uk_silu"(%a) : {kind} -> {kind}
+      return %r : {kind}
+    }}"""
+    (function,) = parse_text(text).ops
+    with pytest.raises(TilewrightError, match="has no elements"):
+        generate_code(function, load_profile("atlas-v1"))  # type: ignore[arg-type]

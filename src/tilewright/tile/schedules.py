@@ -137,6 +137,8 @@ def _spec(value: SSAValue, name: str, op: Operation) -> TensorSpec:
         raise error_at(
             op, "TW1466", f"{name} has no dimensions, tensors of a program have one or more"
         )
+    if 0 in shape:
+        raise error_at(op, "TW1466", f"{name} has no elements, tensors of a program have some")
     return TensorSpec(dtype, tuple(f"{name}_{d}" for d in range(len(shape))))
 
 
@@ -558,7 +560,7 @@ def cleaned(value: TileArray) -> TileArray:
     down, across = value.blank if value.kind == "full" else (True, False)
     rows = [SIDE] * len(value.cells) if down else value.rows
     columns = [SIDE] * len(value.columns) if across else value.columns
-    if min(rows) == SIDE == min(columns):
+    if min(rows, default=SIDE) == SIDE == min(columns, default=SIDE):
         return value
     if value.dtype == "fp8":
         return to_fp8(cleaned(to_bf16(value)))

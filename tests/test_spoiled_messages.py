@@ -106,3 +106,13 @@ def test_programs_on_tensors_without_elements():
     (function,) = parse_text(text).ops
     with pytest.raises(TilewrightError, match="has no elements"):
         generate_code(function, load_profile("atlas-v1"))  # type: ignore[arg-type]
+
+
+def test_blocks_move_by_numbers():
+    @tw.kernel
+    def kernel(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+        for m in tw.grid(x.M):
+            out[m, :] = x[m + m, :]  # type: ignore[operator]
+
+    with pytest.raises(TilewrightError, match="moves by a number of elements, not by Block"):
+        kernel.compile(np.ones((64, 32), ml_dtypes.bfloat16))

@@ -26,6 +26,7 @@ from typing import Any
 from tilewright.errors import TilewrightError, each_error
 
 SECONDS = 20.0  # of processor time, one case
+LONG = 4096  # bytes of an input that may take a second more
 WAITING = 600.0  # seconds without a word, however little the processor gives
 MEMORY = 3 << 30  # bytes a case may add
 # What catches defects of our own, so that users get an error; here they are findings.
@@ -56,6 +57,7 @@ class Keep:
         self.folder = folder
         self.content: bytes = b""
         self.suffix = ".txt"
+        self.warned = False  # the time of a short input is over
 
     def text(self, text: str, suffix: str = ".txt") -> str:
         self.content, self.suffix = text.encode("utf-8", "surrogatepass"), suffix
@@ -148,6 +150,8 @@ def run_case(subject: Subject, seeds: Any, seed: int, keep: Keep) -> tuple[str, 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            keep.warned = False
+            signal.signal(signal.SIGPROF, lambda *_: _alarm(keep))
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 subject.run(seeds, choose, keep)
@@ -178,8 +182,13 @@ def _finding(subject: Subject, seed: int, problem: BaseException, keep: Keep) ->
 # --- processes --------------------------------------------------------------------------
 
 
-def _alarm(*_: object) -> None:
-    raise Hang
+def _alarm(keep: Keep) -> None:
+    """The time of a case is over; long inputs get more, once."""
+    more = len(keep.content) / LONG
+    if keep.warned or more < 1:
+        raise Hang
+    keep.warned = True
+    signal.setitimer(signal.ITIMER_PROF, more)
 
 
 def sanitized() -> bool:
@@ -199,7 +208,6 @@ def _work(
     subjects: Sequence[Subject], cases: list[tuple[int, int]], pipe: Connection, folder: str
 ) -> None:
     """Run cases in this process and tell of each before and after it."""
-    signal.signal(signal.SIGPROF, _alarm)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TILEWRIGHT_TRACEBACK"] = "1"  # what breaks a pass is not passed on as bad input
     sink = os.open(os.devnull, os.O_WRONLY)

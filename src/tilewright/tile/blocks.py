@@ -26,6 +26,12 @@ class Block:
 
     def __add__(self, elements: int) -> Block:
         """The same block so many elements further on: `x[m + 1, :]` under a window."""
+        if not isinstance(elements, int):
+            from tilewright.tile.backend import active
+
+            raise active().error(
+                "TW1604", f"a block moves by a number of elements, not by {type(elements).__name__}"
+            )
         return replace(self, shift=(self.shift or 0) + elements)
 
     @property

@@ -116,3 +116,14 @@ def test_blocks_move_by_numbers():
 
     with pytest.raises(TilewrightError, match="moves by a number of elements, not by Block"):
         kernel.compile(np.ones((64, 32), ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize("columns", [(1 << 20) + 1, 1 << 40])
+def test_more_tiles_than_anybody_reads_at_once(columns: int):
+    @tw.kernel
+    def kernel(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+        for m in tw.grid(x.M):
+            out[m, :] = tw.relu(x[m, :])
+
+    with pytest.raises(TilewrightError, match="at most 32,768 are read or written"):
+        kernel.ir(M=64, N=columns)

@@ -25,6 +25,8 @@ from tilewright.tile.types import TensorSpec
 if TYPE_CHECKING:
     from tilewright.tile.backend import Backend
 
+MOST_TILES = 1 << 15  # in one place of a program: all of them are looked at one by one
+
 
 class UnknownSize(TilewrightError, AttributeError):
     """A size that a tensor does not have."""
@@ -87,7 +89,15 @@ class Tensor:
             for i, extent in zip(index[:-count], self.shape[:-count], strict=True)
         ]
         rows = None if self.is_vector else self._block(index[-2], self.shape[-2], rows=True)
-        return leading, rows, self._block(index[-1], self.shape[-1])
+        columns = self._block(index[-1], self.shape[-1])
+        count = columns.tiles * (1 if rows is None else rows.tiles)
+        if count > MOST_TILES:
+            raise self.backend.error(
+                "TW1607",
+                f"{count:,} tiles of {self.name} at once, at most {MOST_TILES:,} are read or written",
+                "loop over them with tw.grid or tw.steps",
+            )
+        return leading, rows, columns
 
     def _single(self, index: Any, extent: int) -> Single:
         if isinstance(index, int):

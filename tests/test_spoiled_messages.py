@@ -127,3 +127,13 @@ def test_more_tiles_than_anybody_reads_at_once(columns: int):
 
     with pytest.raises(TilewrightError, match="at most 32,768 are read or written"):
         kernel.ir(M=64, N=columns)
+
+
+def test_reshapes_that_do_not_fit():
+    text = """func.func @f(%x: tensor<2x1x4xf32>) -> tensor<6x4xf32> {
+      %y = tensor.collapse_shape %x [[0, 1], [2]] : tensor<2x1x4xf32> into tensor<6x4xf32>
+      return %y : tensor<6x4xf32>
+    }"""
+    with pytest.raises(TilewrightError) as caught:
+        Executor(parse_text(text)).run([np.zeros((2, 1, 4), np.float32)], "f")
+    assert caught.value.code == "TW1502"

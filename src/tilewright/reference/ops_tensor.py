@@ -269,13 +269,25 @@ def insert(op: Operation, builder: Builder) -> Step:
 @operation("tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape")
 def reshape(op: Operation, builder: Builder) -> Evaluate:
     shape = list(tensor_shape(op.results[0]))
+
+    def reshaped(source: Array, sizes: Sequence[int]) -> Array:
+        known = math.prod(size for size in sizes if size >= 0)
+        fits = source.size == known if -1 not in sizes else known and source.size % known == 0
+        if not fits:
+            raise fault(
+                op,
+                "TW1502",
+                f"{name_of(op)} makes a tensor of shape {list(sizes)} from {list(source.shape)}",
+            )
+        return source.reshape(sizes)
+
     if shape.count(-1) <= 1:
-        return lambda source, *_: source.reshape(shape)
+        return lambda source, *_: reshaped(source, shape)
     if name_of(op) == "tensor.reshape":
-        return lambda source, sizes: source.reshape([int(s) for s in sizes])
+        return lambda source, sizes: reshaped(source, [int(s) for s in sizes])
     if name_of(op) == "tensor.expand_shape":
         sizes = mixed(integers(attribute_of(op, "static_output_shape")), list(op.operands[1:]), 1)
-        return lambda *values: values[0].reshape(sizes(values))
+        return lambda *values: reshaped(values[0], sizes(values))
     groups = [integers(group) for group in attribute_of(op, "reassociation").data]
     return lambda source: source.reshape(
         [int(np.prod([source.shape[d] for d in group])) for group in groups]

@@ -168,7 +168,7 @@ def _fastest(
             break
     assert best is not None
     work = sum(task.cycles for task in problem.tasks)
-    if best.assignment.changed and best.makespan > work:  # the serial one takes all of it
+    if best.makespan > bound.best and (len(problem.tasks) <= most or best.makespan > work):
         serial = realise(problem, serial_plan(problem), bound)
         if serial.makespan < best.makespan:
             best = serial

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -203,8 +202,3 @@ class LanguageModel:
             f"<{self.program.name} for {self.program.target}: {', '.join(variants)}, "
             f"{self.cache.stored} of {self.cache.capacity} slots>"
         )
-
-
-def language_model(program: Any, **options: Any) -> LanguageModel:
-    """The language model of a program, as `tw.load` and `tw.compile` give it."""
-    return LanguageModel(getattr(program, "program", program), **options)

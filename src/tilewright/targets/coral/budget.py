@@ -33,10 +33,6 @@ class Budget:
     external: int = 0  # behind the bus: weights, inputs and outputs
 
     @property
-    def code_used(self) -> int:
-        return self.text
-
-    @property
     def data_used(self) -> int:
         return self.constants + self.data + self.arena + self.stack
 

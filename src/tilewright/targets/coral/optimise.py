@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.targets.coral.evaluate import evaluate
-from tilewright.targets.coral.program import Access, Node, Program, Shape, Value, identity
+from tilewright.targets.coral.program import Node, Program, Shape, Value, identity
 
 MOST_ROUNDS = 200
 
@@ -434,8 +434,3 @@ def _matching(shape: Shape, source: Shape) -> dict[int, int | None]:
     for k, n in enumerate(shape):
         where[k] = None if n == 1 else places.pop(0)
     return where
-
-
-def unit_access(access: Access, shape: Shape) -> Access:
-    """Dimensions of one element are not indexed."""
-    return tuple(None if d is not None and shape[k] == 1 else d for k, d in enumerate(access))

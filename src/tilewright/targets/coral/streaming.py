@@ -77,10 +77,6 @@ class Region:
     sink_read: tuple[Value, int] | None = None  # the image it sums, and its delay
     views: dict[Value, tuple[Value, int]] = field(default_factory=dict)  # of rows -> image, row
 
-    @property
-    def buffer_bytes(self) -> int:
-        return sum(-(-rows.bytes // 16) * 16 for rows in self.rows.values())
-
 
 class _Unfit(Exception):
     """A run of groups that cannot be streamed."""

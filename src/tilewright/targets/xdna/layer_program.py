@@ -20,7 +20,7 @@ from typing import Any
 from tilewright.targets.xdna.analytic import estimate
 from tilewright.targets.xdna.design import Design
 from tilewright.targets.xdna.device import ArrayDevice
-from tilewright.targets.xdna.events import TimeResult, simulate_time
+from tilewright.targets.xdna.events import simulate_time
 from tilewright.targets.xdna.lowering import lower
 from tilewright.targets.xdna.mapper import design_of
 from tilewright.targets.xdna.problem import (
@@ -259,8 +259,3 @@ def _widths(
             )
             found.append((cost, k, k_mt))
     return [(k, k_mt) for _, k, k_mt in sorted(found)[:_STEPS_KEPT]]
-
-
-def layer_times(program: Program, device: ArrayDevice) -> dict[Shape, TimeResult]:
-    """Simulated time of each shape."""
-    return {shape: simulate_time(design, device) for shape, design in program.designs.items()}

@@ -82,9 +82,6 @@ class Lowering:
                 return end
         raise TilewrightError("TW8040", f"FIFO @{fifo} has no {direction} end at {tile}")
 
-    def bytes_held(self, tile: Tile) -> int:
-        return sum(b.bytes for b in self.buffers if b.holder == tile)
-
 
 @dataclass
 class _Allocation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -10,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fuzzing.mutations import mutated_text
+from fuzzing.mutations import json_text, mutated_json, mutated_text
 from fuzzing.running import Keep, Subject
 from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import ModuleOp, TensorType
-from tilewright.extensions import PIPELINES
+from tilewright.extensions import MANIFESTS, PIPELINES, load
 from tilewright.frontend.mlir import resource_section, split_resources, without_device
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.reference import dtypes
@@ -119,6 +120,28 @@ def _run_pipeline_text(texts: list[str], choose: random.Random, keep: Keep) -> N
     parse_pipeline(keep.text(mutated_text(choose.choice(texts), choose, texts)))
 
 
+NATIVE = "filecheck/transforms/convert_npu_schedule_to_isa_native.mlir"
+
+
+def _manifest() -> tuple[Any, list[str]]:
+    """The first machine's manifest, and schedules of its kernels."""
+    manifest = json.loads(json.dumps(load(MANIFESTS["atlas-v0"]).build()))
+    return manifest, re.split(r"\n// -----.*\n", (TESTS / NATIVE).read_text())
+
+
+def _run_manifest(seeds: tuple[Any, list[str]], choose: random.Random, keep: Keep) -> None:
+    whole, schedules = seeds
+    schedule = choose.choice(schedules)
+    used = {n: k for n, k in whole["kernels"].items() if f'"{k["symbol_prefix"]}' in schedule}
+    document = mutated_json({**whole, "kernels": used}, choose)
+    path = keep.file(json_text(document, choose), "kernels.json")
+    module = parse_text(schedule, "in.mlir")
+    chosen = f"convert-npu-schedule-to-isa{{kernel-manifest={path}}}"
+    run_passes(module, parse_pipeline(chosen), make_context())
+    text_program(module)
+    memory_map_json(module)
+
+
 LIT = [
     "filecheck/transforms",
     "filecheck/dialects",
@@ -131,5 +154,6 @@ SUBJECTS = [
     Subject("linalg-model", lambda: pieces(["filecheck/transforms", "filecheck/dialects"]), _run_import),
     Subject("stablehlo", lambda: pieces(["data/stablehlo"], 20_000), _run_import),
     Subject("executor", lambda: pieces(["filecheck/transforms", "filecheck/dialects"]), _run_executor),
+    Subject("manifest", _manifest, _run_manifest),
     Subject("pipelines", lambda: [*PASSES, *(",".join(p) for p in PIPELINES.values())], _run_pipeline_text),
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """The exported manifest: kernels run anywhere, in sequence, and survive every form."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.text_isa import parse_text_isa, print_text_isa
 from tilewright.tile.layouts import Layout
-from tilewright.transforms.kernel_manifest import from_json
+from tilewright.transforms.kernel_manifest import from_json, load_manifest
 
 PROFILES = ("atlas-v0", "atlas-v1")
 MEMORY = 1 << 20
@@ -215,3 +216,17 @@ def test_bad_calls():
         stitch(manifest, [("silu", {"y": 0})])
     with pytest.raises(TilewrightError, match="dram_out_0 unbound"):
         stitch(manifest, [("silu", {"x": 0})])
+
+
+def test_a_manifest_file_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.json"
+    for names in ({}, {"kernels": {}}):
+        path.write_text(json.dumps({"schema_version": 1, **names}))
+        if names:
+            assert load_manifest(str(path)).kernels == {}
+        else:
+            with pytest.raises(TilewrightError, match="an object of kernels is needed"):
+                load_manifest(str(path))
+    path.write_text("[" * 100_000)
+    with pytest.raises(TilewrightError, match="nested too deeply"):
+        load_manifest(str(path))

@@ -16,6 +16,8 @@ from tilewright.errors import Location, TilewrightError
 from tilewright.targets import registry
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.target import Described, Description, Family, Memory
+from tilewright.targets.vpu.machine import read_machine
+from tilewright.targets.xdna.device import load_device
 
 OWN = Family("own", "a machine of another package", ("own-1",), "test_registry:find_own")
 THIEF = Family("thief", "takes a name that is taken", ("atlas-v1",), "test_registry:find_own")
@@ -120,3 +122,20 @@ def test_the_command_lists_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     document = json.loads(result.stdout)
     assert result.exit_code == 0 and "own-1" in [t["name"] for t in document["targets"]]
     assert set(document["broken"]) == {"broken", "odd", "thief", "atlas"}
+
+
+def test_files_of_machines_are_read_anew(tmp_path: Path) -> None:
+    """Whoever changes a number and compares gets the changed machine, not the first one."""
+    path = tmp_path / "mine.toml"
+    found = []
+    for bandwidth in (40e9, 50e9):
+        path.write_text(f'base = "npu2"\nname = "mine"\n[dram]\nbandwidth = {bandwidth}\n')
+        found.append(load_device(str(path)).dram.bandwidth)
+    assert found == [40e9, 50e9]
+
+
+def test_machine_files_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(TilewrightError, match="nested too deeply"):
+        read_machine(str(path))

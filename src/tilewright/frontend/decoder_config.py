@@ -6,7 +6,6 @@ known here, or has something this release does not compute.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.io.file_access import decode_text, read_bytes
+from tilewright.io.json_tables import load_document, shown
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma")
 _IGNORED_ROPE = (None, "default")
+_LARGEST = 16 << 20  # bytes of a configuration
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,7 @@ def read_config(folder: str | Path) -> DecoderConfig:
     """The network of a Hugging Face folder."""
     path = Path(folder) / "config.json"
     place = Location(str(path))
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
-        raise TilewrightError(
-            "TW6401", f"cannot read the configuration: {reason or error}", place
-        ) from None
+    table = load_document(decode_text(read_bytes(str(path), _LARGEST), str(path)), str(path))
     if not isinstance(table, dict):
         raise TilewrightError("TW6401", "the configuration is not an object", place)
     return config_of(table, place)
@@ -91,10 +87,10 @@ def read_config(folder: str | Path) -> DecoderConfig:
 def config_of(table: Mapping[str, Any], place: Location) -> DecoderConfig:
     """The network that a configuration describes; what is not computed here is an error."""
     family = table.get("model_type")
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise TilewrightError(
             "TW6402",
-            f"models of type {family!r} are not built here",
+            f"models of type {shown(family)} are not built here",
             place,
             f"types are {', '.join(FAMILIES)}; others can be exported with torch.export",
         )
@@ -104,7 +100,14 @@ def config_of(table: Mapping[str, Any], place: Location) -> DecoderConfig:
         if value is None:
             value = default
         if type(value) is not int or not 1 <= value <= 1 << 24:
-            raise TilewrightError("TW6401", f"{key} is {value!r}, must be a positive number", place)
+            message = f"{key} is {shown(value)}, must be a positive number"
+            raise TilewrightError("TW6401", message, place)
+        return value
+
+    def table_of(key: str) -> Mapping[str, Any] | None:
+        value = table.get(key) or None
+        if value is not None and not isinstance(value, dict):
+            raise TilewrightError("TW6401", f"{key} is {shown(value)}, must be an object", place)
         return value
 
     heads, width = number("num_attention_heads"), number("hidden_size")
@@ -113,15 +116,16 @@ def config_of(table: Mapping[str, Any], place: Location) -> DecoderConfig:
     if gemma and activation == "gelu":
         activation = "gelu_pytorch_tanh"  # as the published code reads it
     known = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
-    if activation not in known:
-        raise TilewrightError("TW6402", f"the activation {activation!r} is not built here", place)
+    if not isinstance(activation, str) or activation not in known:
+        message = f"the activation {shown(activation)} is not built here"
+        raise TilewrightError("TW6402", message, place)
     if table.get("attention_bias") and not qwen2:
         raise TilewrightError("TW6402", "biases of all projections are not built here", place)
     if table.get("mlp_bias"):
         raise TilewrightError("TW6402", "biases of the MLP are not built here", place)
     if table.get("use_sliding_window") or (family == "mistral" and table.get("sliding_window")):
         raise TilewrightError("TW6402", "attention in a sliding window is not built here", place)
-    rope = table.get("rope_parameters") or {}
+    rope = table_of("rope_parameters") or {}
     base = rope.get("rope_theta", table.get("rope_theta", 10000.0))
     config = DecoderConfig(
         family=family,
@@ -132,9 +136,9 @@ def config_of(table: Mapping[str, Any], place: Location) -> DecoderConfig:
         heads=heads,
         groups=number("num_key_value_heads", heads),
         head=number("head_dim", width // heads),
-        epsilon=float(table.get("rms_norm_eps", 1e-6)),
-        base=float(base),
-        scaling=_scaling(table.get("rope_scaling") or rope or None, place),
+        epsilon=_positive("rms_norm_eps", table.get("rms_norm_eps", 1e-6), place),
+        base=_positive("rope_theta", base, place),
+        scaling=_scaling(table_of("rope_scaling") or rope or None, place),
         tied=bool(table.get("tie_word_embeddings", gemma)),
         biases=qwen2,
         head_norms=family == "qwen3",
@@ -149,6 +153,15 @@ def config_of(table: Mapping[str, Any], place: Location) -> DecoderConfig:
             place,
         )
     return config
+
+
+def _positive(key: str, value: Any, place: Location) -> float:
+    """A number that float32 holds, above zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-30 < value < 1e30:
+        raise TilewrightError(
+            "TW6401", f"{key} is {shown(value)}, must be a positive number", place
+        )
+    return float(value)
 
 
 def _scaling(given: Mapping[str, Any] | None, place: Location) -> Mapping[str, Any] | None:
@@ -166,9 +179,16 @@ def _scaling(given: Mapping[str, Any] | None, place: Location) -> Mapping[str, A
             "original_max_position_embeddings",
         ),
     }
-    if kind not in wanted:
-        raise TilewrightError("TW6402", f"rotary scaling {kind!r} is not built here", place)
+    if not isinstance(kind, str) or kind not in wanted:
+        raise TilewrightError("TW6402", f"rotary scaling {shown(kind)} is not built here", place)
     for key in wanted[kind]:
-        if not isinstance(given.get(key), int | float):
+        if key not in given:
             raise TilewrightError("TW6401", f"rotary scaling lacks {key}", place)
-    return {**given, "rope_type": kind}
+    numbers = {
+        key: _positive(f"{key} of rotary scaling", given[key], place) for key in wanted[kind]
+    }
+    if kind == "llama3" and numbers["low_freq_factor"] >= numbers["high_freq_factor"]:
+        raise TilewrightError(
+            "TW6401", "low_freq_factor of rotary scaling is not below high_freq_factor", place
+        )
+    return {**numbers, "rope_type": kind}

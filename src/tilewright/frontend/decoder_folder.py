@@ -61,7 +61,7 @@ def _files(folder: Path) -> list[Path]:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         if not all(isinstance(name, str) and Path(name).name == name for name in names):
             raise ValueError
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise TilewrightError("TW6401", "the index of the weights is malformed", place) from None
     missing = sorted(name for name in names if not (folder / name).is_file())
     if missing:

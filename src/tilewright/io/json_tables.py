@@ -44,7 +44,9 @@ def load_document(text: str, source: str) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            raise ValueError("an object names a key twice")
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+            raise ValueError(f"an object has the key {shown(twice)} twice")
         return result
 
     collecting = gc.isenabled()
@@ -55,8 +57,9 @@ def load_document(text: str, source: str) -> Any:
         place = Location(source, error.lineno, error.colno)
         raise TilewrightError("TW1057", f"this is not JSON: {error.msg}", place) from None
     except ValueError as error:
+        reason = str(error).split(";")[0]
         raise TilewrightError(
-            "TW1057", f"this is not usable JSON: {error}", Location(source)
+            "TW1057", f"this is not usable JSON: {reason}", Location(source)
         ) from None
     except RecursionError:
         raise TilewrightError(
@@ -119,6 +122,18 @@ class Table:
         if type(value) is not int or not low <= value <= high:
             raise self.bad(f"has {key} {shown(value)}, must be a number from {low} to {high}")
         return value
+
+    def real(self, key: str) -> float:
+        return self._finite(key, self.take(key))
+
+    def reals(self, key: str) -> dict[str, float]:
+        """An object of numbers."""
+        return {name: self._finite(f"{key} {name}", n) for name, n in self.table(key).items()}
+
+    def _finite(self, key: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+            raise self.bad(f"has {key} {shown(value)}, must be a number")
+        return float(value)
 
     def text(self, key: str, most: int = MAX_NAME) -> str:
         return self._name(key, self.take(key), most)

@@ -12,7 +12,6 @@ cannot be applied.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,8 @@ from typing import Any
 from tilewright.dialects.kernel_families import DTYPE_SUFFIXES
 from tilewright.errors import Location, TilewrightError
 from tilewright.extensions import MANIFESTS, load
+from tilewright.io.file_access import decode_text, read_bytes
+from tilewright.io.json_tables import MAX_DOCUMENT, load_document
 
 # Layout name -> (element type, bytes of one operand tile).
 LAYOUTS: dict[str, tuple[str, int]] = {
@@ -208,25 +209,24 @@ class Manifest:
         return best
 
 
-@cache
 def load_manifest(source: str) -> Manifest:
-    """A manifest by built-in name or from a JSON file."""
+    """A manifest by built-in name or from a JSON file, as it is now."""
     if source in MANIFESTS:
-        return from_json(load(MANIFESTS[source]).build(), source)
-    try:
-        data = json.loads(Path(source).read_text(encoding="utf-8"))
-    except OSError as error:
+        return _built_in(source)
+    if not Path(source).is_file():
         raise TilewrightError(
             "TW1320",
-            f"cannot read the kernel manifest: {error.strerror}",
+            "cannot read the kernel manifest: there is no such file",
             Location(source),
             f"give a JSON file or one of: {', '.join(MANIFESTS)}",
-        ) from None
-    except ValueError as error:
-        raise TilewrightError(
-            "TW1320", f"the kernel manifest is not JSON: {error}", Location(source)
-        ) from None
-    return from_json(data, source)
+        )
+    text = decode_text(read_bytes(source, MAX_DOCUMENT), source)
+    return from_json(load_document(text, source), source)
+
+
+@cache
+def _built_in(source: str) -> Manifest:
+    return from_json(load(MANIFESTS[source]).build(), source)
 
 
 def from_json(data: Any, source: str) -> Manifest:

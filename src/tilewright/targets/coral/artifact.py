@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member, read_archive
+from tilewright.io.json_tables import Table, read_document
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.targets.artifact import (
     Bound,
@@ -258,16 +259,11 @@ def _tensor_row(tensor: Tensor) -> dict[str, Any]:
 
 def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> CoralArtifact:
     """The artifact of a bundle's files, of unknown origin."""
-    contents = _document(members, CONTENTS, place)
-    try:
-        if contents["version"] != 1:
-            raise ValueError(f"version {contents['version']!r}")
-        machine = machine_named(str(contents["machine"]))
-        rows = list(contents["entries"])
-        entries = [_read_entry(row, members, place) for row in rows]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        said = f"{type(error).__name__}: {error}"[:160]
-        raise TilewrightError("TW5050", f"{CONTENTS} is malformed: {said}", place) from None
+    top = Table(read_document(members, CONTENTS, place), f"{CONTENTS} of Coral", place)
+    top.integer("version", 1, 1)
+    machine = machine_named(top.text("machine"))
+    entries = top.each("entries", "program", lambda row: _read_entry(row, members, place))
+    top.done()
     wanted = {CONTENTS}
     for entry in entries:
         wanted |= {f"{entry.name}.{end}" for end in ("elf", "c", "program.json", "safetensors")}
@@ -278,55 +274,51 @@ def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> CoralAr
     return CoralArtifact(machine, entries)
 
 
-def _read_entry(row: Any, members: Mapping[str, np.ndarray], place: Location) -> Entry:
-    name = str(row["name"])
+def _read_entry(row: Table, members: Mapping[str, np.ndarray], place: Location) -> Entry:
+    name = row.text("name")
     if f"{name}.elf" not in members or f"{name}.c" not in members:
         raise TilewrightError("TW5050", f"the bundle lacks the program {name}", place)
     arrays: dict[str, np.ndarray] = {}
     file = f"{name}.safetensors"
     if file in members:
         arrays = read_tensors(members[file], file, place)
-    program = read_program(_document(members, f"{name}.program.json", place), arrays, place)
-    steps = tuple(
-        Step(
-            str(s["name"]),
-            str(s["kernel"]),
-            {str(k): str(v) for k, v in s["operands"].items()},
-            dict(s["options"]),
-            tuple(map(str, s["sources"])),
-            int(s["macs"]),
-        )
-        for s in row["steps"]
-    )
-    tensors = tuple(
-        Tensor(
-            str(t["name"]),
-            str(t["space"]),
-            int(t["address"]),
-            int(t["bytes"]),
-            str(t["encoding"]),
-            t["kind"] if t["kind"] in KINDS else "constant",
-            int(t["first"]),
-            int(t["last"]),
-            shape=tuple(int(n) for n in t["shape"]),
-            dtype=str(t["dtype"]),
-        )
-        for t in row["tensors"]
-    )
+    document = read_document(members, f"{name}.program.json", place)
+    program = read_program(document, arrays, place)
+    steps = tuple(row.each("steps", "step", _read_step))
+    tensors = tuple(row.each("tensors", "tensor", _read_tensor))
     elf = members[f"{name}.elf"].tobytes()
     parse_elf(elf, f"{place.file} ({name}.elf)")
     source = members[f"{name}.c"].tobytes().decode("utf-8", "replace")
-    noise = {str(k): float(v) for k, v in row["noise"].items()}
-    return Entry(name, elf, source, program, steps, tensors, dict(row["sizes"]), noise)
+    sizes = row.table("sizes")
+    for key in ("text", "constants", "data", "arena", "stack", "external"):
+        row.inner(f"the size table of {name}", sizes).integer(key)
+    return Entry(name, elf, source, program, steps, tensors, sizes, row.reals("noise"))
 
 
-def _document(members: Mapping[str, np.ndarray], name: str, place: Location) -> Any:
-    if name not in members:
-        raise TilewrightError("TW5050", f"the bundle lacks {name}", place)
-    try:
-        return json.loads(members[name].tobytes())
-    except (ValueError, RecursionError) as error:
-        raise TilewrightError("TW5050", f"{name} is not JSON: {error}"[:200], place) from None
+def _read_step(row: Table) -> Step:
+    return Step(
+        row.text("name"),
+        row.text("kernel"),
+        row.texts("operands"),
+        row.table("options"),
+        row.names("sources"),
+        row.integer("macs", high=1 << 62),
+    )
+
+
+def _read_tensor(row: Table) -> Tensor:
+    return Tensor(
+        row.text("name"),
+        row.text("space"),
+        row.integer("address"),
+        row.integer("bytes"),
+        row.text("encoding"),
+        row.choice("kind", KINDS),
+        row.integer("first"),
+        row.integer("last"),
+        shape=row.shape(),
+        dtype=row.text("dtype"),
+    )
 
 
 def programs_of(path: str) -> list[tuple[Entry, CoralMachine]]:

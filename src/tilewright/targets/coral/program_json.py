@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location
+from tilewright.io.json_tables import MAX_RANK, Table, shown
 from tilewright.targets.coral.evaluate import NODES
 from tilewright.targets.coral.program import DTYPES, Node, Program, Value
 
-MOST = 1 << 20  # values, nodes, entries of a list
+MOST = 1 << 20  # entries of a list
 MOST_BYTES = 1 << 30  # of a value
 
 
@@ -79,82 +80,82 @@ def _plain(content: Any) -> Any:
     return list(content) if isinstance(content, tuple) else content
 
 
-def _restored(content: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def read_program(document: Any, arrays: Mapping[str, np.ndarray], place: Location) -> Program:
+    """The program of a document; anything unexpected is an error at `place`."""
+    top = Table(document, "the reference program", place)
+    values = top.each("values", "value", lambda row: _value(row, arrays))
+
+    def taken(row: Table, key: str) -> list[Value]:
+        indices = row.numbers(key, MOST, len(values) - 1)
+        return [values[index] for index in indices]
+
+    def node(row: Table) -> Node:
+        kind = row.choice("kind", tuple(NODES))
+        inputs, output = taken(row, "inputs"), values[row.integer("output", high=len(values) - 1)]
+        attributes = row.table("attributes")
+        restored = {
+            key: _restored(row, key, content, arrays) for key, content in attributes.items()
+        }
+        accesses = []
+        for access in row.list("accesses"):
+            known = isinstance(access, list) and len(access) <= MAX_RANK
+            if not known or not all(
+                d is None or (type(d) is int and 0 <= d < MAX_RANK) for d in access
+            ):
+                raise row.bad(f"has the access {shown(access)}, must be a list of axes")
+            accesses.append(tuple(access))
+        return Node(kind, inputs, output, restored, accesses)
+
+    nodes = top.each("nodes", "node", node)
+    program = Program(
+        taken(top, "inputs"),
+        taken(top, "outputs"),
+        nodes,
+        list(top.names("input_names")),
+        list(top.names("output_names")),
+        top.text("source", 1 << 16),
+    )
+    top.done()
+    known = {id(v) for v in values if v.data is not None} | {id(v) for v in program.inputs}
+    for made in nodes:
+        if any(id(v) not in known for v in made.inputs):
+            raise top.bad(f"has a {made.kind} that reads what is not there yet")
+        known.add(id(made.output))
+    if any(id(v) not in known for v in program.outputs):
+        raise top.bad("never computes one of its outputs")
+    return program
+
+
+def _restored(row: Table, key: str, content: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(content, dict) and set(content) == {"array"}:
-        return arrays[content["array"]]
+        return _array(row, content["array"], arrays)
     if isinstance(content, dict) and set(content) == {"float"}:
+        if content["float"] not in ("inf", "-inf", "nan"):
+            raise row.bad(f"has {key} {shown(content)}, must be a number")
         return float(content["float"])
     return tuple(content) if isinstance(content, list) else content
 
 
-def read_program(document: Any, arrays: Mapping[str, np.ndarray], place: Location) -> Program:
-    """The program of a document; anything unexpected is an error at `place`."""
-    try:
-        return _read(document, arrays)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        said = f"{type(error).__name__}: {error}"[:160]
-        raise TilewrightError(
-            "TW5051", f"the bundle's reference program is malformed: {said}", place
-        ) from None
+def _array(row: Table, name: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    if not isinstance(name, str) or name not in arrays:
+        raise row.bad(f"names the array {shown(name)}, which the bundle lacks")
+    return arrays[name]
 
 
-def _read(document: Any, arrays: Mapping[str, np.ndarray]) -> Program:
-    values = [_value(row, arrays) for row in _list(document["values"])]
-
-    def value(index: Any) -> Value:
-        if type(index) is not int or not 0 <= index < len(values):
-            raise ValueError(f"there is no value {index!r}")
-        return values[index]
-
-    nodes = []
-    for row in _list(document["nodes"]):
-        kind = row["kind"]
-        if kind not in NODES:
-            raise ValueError(f"there is no operation {kind!r}")
-        attributes = {str(k): _restored(v, arrays) for k, v in row["attributes"].items()}
-        accesses = [tuple(access) for access in _list(row["accesses"])]
-        inputs = [value(i) for i in _list(row["inputs"])]
-        nodes.append(Node(kind, inputs, value(row["output"]), attributes, accesses))
-    known = {id(v) for v in values if v.data is not None}
-    program = Program(
-        [value(i) for i in _list(document["inputs"])],
-        [value(i) for i in _list(document["outputs"])],
-        nodes,
-        [str(name) for name in _list(document["input_names"])],
-        [str(name) for name in _list(document["output_names"])],
-        str(document["source"]),
-    )
-    known |= {id(v) for v in program.inputs}
-    for node in nodes:
-        if any(id(v) not in known for v in node.inputs):
-            raise ValueError(f"{node.kind} reads what is not there yet")
-        known.add(id(node.output))
-    if any(id(v) not in known for v in program.outputs):
-        raise ValueError("an output is never computed")
-    return program
-
-
-def _list(content: Any) -> list[Any]:
-    if not isinstance(content, list) or len(content) > MOST:
-        raise ValueError("a list is missing, or too long")
-    return content
-
-
-def _value(row: Any, arrays: Mapping[str, np.ndarray]) -> Value:
-    shape = tuple(_list(row["shape"]))
-    dtype = row["dtype"]
-    if dtype not in DTYPES:
-        raise ValueError(f"there is no element type {dtype!r}")
-    if len(shape) > 16 or any(type(n) is not int or not 0 < n <= MOST_BYTES for n in shape):
-        raise ValueError(f"{shape!r} is no shape")
+def _value(row: Table, arrays: Mapping[str, np.ndarray]) -> Value:
+    dtype = row.choice("dtype", tuple(DTYPES))
+    shape = row.shape(1)
     if prod(shape) * DTYPES[dtype].itemsize > MOST_BYTES:
-        raise ValueError(f"a tensor of shape {shape!r} is too large")
+        raise row.bad(f"has shape {shown(shape)}, which is too large")
     data = None
-    if "data" in row:
-        data = arrays[row["data"]]
-        data = data.view(np.bool_) if dtype == "i1" else data
+    if "data" in row.values:
+        name = row.take("data")
+        data = _array(row, name, arrays)
+        data = data.view(np.bool_) if dtype == "i1" and data.dtype == np.uint8 else data
         if data.dtype != DTYPES[dtype] or data.size != prod(shape):
-            raise ValueError(f"{row['data']} has another type or size")
+            raise row.bad(f"names the array {shown(name)}, which has another type or size")
         data = data.reshape(shape)
-    scale = float(row["scale"]) if "scale" in row else None
-    return Value(str(row["name"]), shape, dtype, data, scale, int(row.get("zero", 0)))
+    scale, zero = None, 0
+    if "scale" in row.values:
+        scale, zero = row.real("scale"), row.integer("zero", -(1 << 31), 1 << 31)
+    return Value(row.text("name"), shape, dtype, data, scale, zero)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.file_access import decode_text, read_bytes
+from tilewright.io.json_tables import load_document
 from tilewright.targets.vpu.machine import machine_from
 from tilewright.targets.vpu.tile_graph import DMA, ENGINES, Buffer, Task, TileGraph, View
 
@@ -26,26 +27,7 @@ def read_graph(path: str) -> TileGraph:
 
 def read_json(path: str) -> Any:
     """Any JSON file; a key that stands twice in one object is an error."""
-    text = decode_text(read_bytes(path, LARGEST), path)
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(items)
-        if len(result) != len(items):
-            seen: set[str] = set()
-            twice = next(key for key, _ in items if key in seen or seen.add(key))
-            raise TilewrightError("TW7004", f"the key {twice!r} stands twice in one object")
-        return result
-
-    try:
-        return json.loads(text, object_pairs_hook=pairs)
-    except json.JSONDecodeError as error:
-        place = Location(path, error.lineno, error.colno)
-        raise TilewrightError("TW7004", f"this is not JSON: {error.msg}", place) from None
-    except RecursionError:
-        raise TilewrightError("TW7004", "this JSON is nested too deeply", Location(path)) from None
-    except ValueError as error:
-        message = f"a number in this JSON cannot be read: {str(error).split(';')[0]}"
-        raise TilewrightError("TW7004", message, Location(path)) from None
+    return load_document(decode_text(read_bytes(path, LARGEST), path), path)
 
 
 def graph_from(value: Any) -> TileGraph:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.file_access import decode_text, read_bytes
+from tilewright.io.json_tables import load_document
 
 DDR_BYTES = 8 << 30
 LARGEST_FILE = 1 << 20
@@ -227,12 +228,9 @@ def read_machine(name: str) -> Machine:
     """A preset by name, or a machine from a JSON file with `preset` and what differs."""
     if name in PRESETS or not name.endswith(".json"):
         return preset(name)
-    text = decode_text(read_bytes(name, LARGEST_FILE), name)
+    document = load_document(decode_text(read_bytes(name, LARGEST_FILE), name), name)
     try:
-        return machine_from(json.loads(text), rates_too=True)
-    except json.JSONDecodeError as error:
-        place = Location(name, error.lineno, error.colno)
-        raise TilewrightError("TW7004", f"this is not JSON: {error.msg}", place) from None
+        return machine_from(document, rates_too=True)
     except TilewrightError as error:
         raise error.at(Location(str(Path(name)))) from None
 

@@ -167,9 +167,15 @@ def built_in(name: str, place: Location) -> ArrayDevice:
     return load_device(name)
 
 
-@cache
 def load_device(name: str) -> ArrayDevice:
-    """A built-in device (`npu2`, `npu1_2col`) or the device a file describes."""
+    """A built-in device (`npu2`, `npu1_2col`) or the device a file describes, as it is now."""
+    if re.fullmatch(r"\w+", name):
+        return _known(name)
+    return device_of(_values(name, ()), Location(name))
+
+
+@cache
+def _known(name: str) -> ArrayDevice:
     subset = re.fullmatch(r"(npu[12])_([1-9])col", name)
     if subset is not None:
         whole = load_device(subset[1])

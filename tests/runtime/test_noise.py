@@ -10,7 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.frontend.builder import ModelBuilder
+from tilewright.frontend.mlir_model import import_mlir
 from tilewright.frontend.onnx import read_onnx
+from tilewright.reference.dtypes import numpy_type
 from tilewright.reference.executor import Executor
 from tilewright.runtime.noise import REST, limits
 
@@ -129,3 +131,27 @@ def _network(
     weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
     graph = helper.make_graph(nodes, "network", into, out, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+@pytest.mark.parametrize("element", ["f64", "f16", "bf16"])
+def test_models_in_other_floats_are_judged_alike(element: str) -> None:
+    """A language model comes in bf16; its products round to fp8 as those of float32 do."""
+    rng = np.random.default_rng(5)
+    weights = {name: rng.standard_normal((64, 64)).astype(np.float32) for name in ("w", "v")}
+    found = {}
+    for kind in ("f32", element):
+        text = f"""
+        func.func @main(%x: tensor<16x64x{kind}>) -> tensor<16x64x{kind}> {{
+          %w = arith.constant dense_resource<w> : tensor<64x64x{kind}>
+          %v = arith.constant dense_resource<v> : tensor<64x64x{kind}>
+          %a = npu_kernel.matmul %x, %w : tensor<16x64x{kind}>, tensor<64x64x{kind}> -> tensor<16x64x{kind}>
+          %b = npu_kernel.matmul %a, %v : tensor<16x64x{kind}>, tensor<64x64x{kind}> -> tensor<16x64x{kind}>
+          return %b : tensor<16x64x{kind}>
+        }}"""
+        given = {name: array.astype(numpy_type(kind)) for name, array in weights.items()}
+        model = import_mlir(text, "model.mlir", given)
+        inputs = [np.random.default_rng(6).standard_normal((16, 64)).astype(numpy_type(kind))]
+        exact = Executor(model.module, model.weights).run(inputs)
+        found[kind] = limits(model, inputs, exact)[0]
+    assert found["f32"].cosine < 1 - 4 * REST
+    assert 1 - found[element].cosine == pytest.approx(1 - found["f32"].cosine, rel=0.3)

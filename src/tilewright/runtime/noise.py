@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.dialects.xdsl_api import f32
 from tilewright.runtime.verification import Accuracy, accuracy
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ UNCHANGED = (
 SUMS = ("reduction_sum", "reduction_mean", "cumsum", "layer_norm", "rms_norm", "softmax")
 PARTIAL = 3 * NARROW  # partial sums are rounded too, and they are larger than what they are made of
 WHOLE = ("elementwise_floor", "elementwise_ceil", "elementwise_round")
+FLOATS = ("f64", "f32", "f16", "bf16")  # a model may be written in any of them
 NOISE = "noise"  # names of the weights that disturb, with how they do
 SIZES = {"product": ROUNDING, "sum": PARTIAL, "step": NARROW}
 POOLS = 3  # of rounding noise for every shape: operations share them
@@ -105,15 +105,18 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
         products = PRODUCTS.get(node.family, 0)
         for index, value in enumerate(node.operands):
             kind = tensor_type(value)
-            if kind.element_type != f32 or (index >= products and value in graph.constants):
+            if index >= products and value in graph.constants:
+                continue
+            element = str(kind.element_type)
+            if element not in FLOATS:
                 continue
             shape = tuple(kind.get_shape())
             if index < products:
-                name = f"{NOISE}.product.{len(shapes)}"
+                name = f"{NOISE}.product.{element}.{len(shapes)}"
             else:
                 kind_of_noise = "sum" if node.family in SUMS else "step"
                 sizes = "x".join(map(str, shape))
-                name = f"{NOISE}.{kind_of_noise}.{sizes}.{(number + index) % POOLS}"
+                name = f"{NOISE}.{kind_of_noise}.{element}.{sizes}.{(number + index) % POOLS}"
             shapes[name] = shape
             noise = arith.ConstantOp(DenseResourceAttr.from_params(name, kind), kind)
             builder = IntentBuilder([noise])
@@ -148,11 +151,13 @@ def _run(
     disturbed: Imported, shapes: dict[str, tuple[int, ...]], inputs: list[np.ndarray], seed: int
 ) -> list[np.ndarray]:
     """The outputs with operands of products off."""
+    from tilewright.reference.dtypes import numpy_type
     from tilewright.reference.executor import Executor
 
     random = np.random.default_rng(seed)
     weights = dict(disturbed.weights)
     for name, shape in shapes.items():
-        size = np.float32(SIZES[name.split(".")[1]])
-        weights[name] = 1 + size * random.standard_normal(shape, np.float32)
+        _, kind, element, *_ = name.split(".")
+        drawn = 1 + np.float32(SIZES[kind]) * random.standard_normal(shape, np.float32)
+        weights[name] = drawn.astype(numpy_type(element))
     return Executor(disturbed.module, weights).run(inputs)

@@ -137,3 +137,15 @@ def test_reshapes_that_do_not_fit():
     with pytest.raises(TilewrightError) as caught:
         Executor(parse_text(text)).run([np.zeros((2, 1, 4), np.float32)], "f")
     assert caught.value.code == "TW1502"
+
+
+def test_loops_that_never_end_are_refused() -> None:
+    @tw.kernel
+    def endless(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
+        for _ in tw.each(2**70):
+            pass
+        out[:, :] = x[:, :]
+
+    x = np.zeros((32, 32), ml_dtypes.bfloat16)
+    with pytest.raises(TilewrightError, match=r"1.18e\+21 elements takes more"):
+        endless.eager(x)

@@ -10,6 +10,8 @@ import numpy as np
 from tilewright.tile.backend import Backend, active
 from tilewright.tile.blocks import Block, Single
 
+MOST_ITERATIONS = 1 << 20
+
 
 def side() -> int:
     """The side of a tile on the machine that the kernel is compiled for; blocks are multiples."""
@@ -30,11 +32,17 @@ def _size(backend: Backend, size: int | None) -> int:
     return size
 
 
-def _extent(backend: Backend, extent: Any) -> int:
-    """The size of a dimension, checked."""
+def _extent(backend: Backend, extent: Any, step: int = 1) -> int:
+    """The size of a dimension that a loop goes through by steps, checked."""
     whole = isinstance(extent, (int, np.integer)) and not isinstance(extent, bool)
     if not whole or extent < 1:
         raise backend.error("TW1644", f"{extent!r} is not the size of a dimension")
+    if extent > MOST_ITERATIONS * step:
+        raise backend.error(
+            "TW1644",
+            f"a dimension of {float(extent):.3g} elements takes more than {MOST_ITERATIONS:,} iterations",
+            "use larger blocks" if step > 1 else "cut the dimension in two",
+        )
     return int(extent)
 
 
@@ -54,8 +62,8 @@ def grid(
     computed from the padding stays in the padding.
     """
     backend = active()
-    extent = _extent(backend, extent)
     size = _size(backend, size)
+    extent = _extent(backend, extent, size)
     _check_unroll(backend, unroll)
     if unroll is False:
         unroll = -(-backend.depth // 2)
@@ -72,8 +80,8 @@ def steps(
     unroll: True, False or a number of steps, to decide that yourself.
     """
     backend = active()
-    extent = _extent(backend, extent)
     size = _size(backend, size)
+    extent = _extent(backend, extent, size)
     if unroll is None:
         limit = backend.step_limit
         unroll = True if extent // size <= limit else max(1, limit // 8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from vpu_graphs import random_graph, spilling, three_engines
 
@@ -54,4 +56,12 @@ def test_damaged_texts_are_refused(before: str, after: str, message: str) -> Non
     place = text.index(before, text.index('"cmx"'))
     damaged = text[:place] + after + text[place + len(before) :]
     with pytest.raises(TilewrightError, match=message):
+        read_schedule(parse_text(damaged), made.draft.machine)
+
+
+@pytest.mark.parametrize("queues", ["", "queues = 3 : i64, ", "queues = [1 : i64], "])
+def test_tasks_without_queues_are_refused(queues: str) -> None:
+    made = portfolio(three_engines())
+    damaged = re.sub(r"queues = \[[^]]*\](, )?", queues, text_of(made), count=1)
+    with pytest.raises(TilewrightError, match="needs a list of texts 'queues'"):
         read_schedule(parse_text(damaged), made.draft.machine)

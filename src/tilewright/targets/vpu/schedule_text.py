@@ -271,9 +271,9 @@ class _Reader:
 
     def _task(self, op: Operation, reads, writes) -> None:
         self._check_live(op, reads, writes)
-        queues = op.attributes["queues"]
-        assert isinstance(queues, ArrayAttr)
-        name = _text(op, "id")
+        name, queues = _text(op, "id"), op.attributes.get("queues")
+        if not isinstance(queues, ArrayAttr) or not all(isinstance(q, StringAttr) for q in queues):
+            raise _bad(op, "needs a list of texts 'queues'")
         self.tasks.append(
             TextTask(
                 name,

@@ -59,7 +59,13 @@ class VpuReference:
     def run(self, part: DevicePart, watch: Watch | None = None) -> None:
         entry = self.entries[part.entry]
         inputs = {name: self.memory[port] for port, name in entry.inputs.items()}
-        known = run_network(entry.network, inputs)
+        try:
+            known = run_network(entry.network, inputs)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError):
+            # Attributes of a bundle's calls are whatever stood in the file.
+            raise TilewrightError(
+                "TW7034", f"the reference of {entry.name} is damaged", hint="compile it again"
+            ) from None
         for number, call in enumerate(entry.network.calls):
             if watch is not None:
                 reads = {role: known[name] for role, name in call.operands.items()}

@@ -14,6 +14,8 @@ from tilewright.targets.vpu.artifact import VpuProgram
 from tilewright.targets.vpu.lowering.network import Call, Network, Value
 from tilewright.targets.vpu.operations.numbers import DTYPES
 
+_MOST_ELEMENTS = 1 << 34  # of a value
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -121,6 +123,8 @@ def entry_from(
     try:
         network = Network()
         for name, shape, dtype, scale, known in document["values"]:
+            if dtype not in DTYPES or not _is_shape(shape) or not _is_scale(scale):
+                raise bad
             data = None
             if known:
                 data = constants[f"{document['name']}/{name}"]
@@ -130,7 +134,7 @@ def entry_from(
             network.values[str(name)] = Value(str(name), tuple(map(int, shape)), dtype, scale, data)
         for name, family, operands, result, attributes, sources in document["calls"]:
             unknown = set(operands.values()) | {result}
-            if not unknown <= network.values.keys():
+            if not unknown <= network.values.keys() or not isinstance(attributes, dict):
                 raise bad
             network.calls.append(
                 Call(name, family, operands, result, _tuples(attributes), tuple(sources))
@@ -167,6 +171,19 @@ def _check(entry: CompiledEntry, bad: TilewrightError) -> None:
         value = network.values[place.value]
         if place.rows.stop > value.rows or place.columns.stop > value.width:
             raise bad
+
+
+def _is_shape(value: Any) -> bool:
+    """Sizes of a tensor that memory could hold."""
+    whole = isinstance(value, list) and all(type(n) is int and n > 0 for n in value)
+    return whole and prod(value) <= _MOST_ELEMENTS
+
+
+def _is_scale(value: Any) -> bool:
+    """None, a number, or one for every channel."""
+    every = value if isinstance(value, list) else [value]
+    numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in every)
+    return value is None or (bool(every) and numbers)
 
 
 def _tuples(value: Any) -> Any:

@@ -22,7 +22,6 @@ from tilewright.model.parts import Parts as Encoded
 from tilewright.model.simplify import simplify
 from tilewright.targets.artifact import Bound
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
-from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_accuracy
 from tilewright.targets.atlas.model.assemble import assemble
 from tilewright.targets.atlas.model.bounds import bound_of
@@ -31,6 +30,7 @@ from tilewright.targets.atlas.model.decode import read_launches
 from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
 from tilewright.targets.atlas.model.host import Parts, split_parts
+from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.kernels_products import mark_products
 from tilewright.targets.atlas.model.launches import LaunchProgram
 from tilewright.targets.atlas.model.lowering import Lowering
@@ -146,12 +146,18 @@ def _generate(
     profile: Profile,
     options: CompileOptions,
     progress: Progress = lambda phase, detail: None,
-) -> tuple[BufferAssignment, list[PlacedKernel]]:
+) -> tuple[BufferAssignment, list[KernelCode]]:
     """Buffer assignment and code."""
     mark_products(program.launches, profile)
     places, made = fit(program, profile, options.fuse)
-    finished = []
+    finished, known = [], 0
     for launch, kernel in zip(program.launches, made, strict=True):
         progress("place and generate", launch.name)
-        finished.append(kernel.finish())
+        if isinstance(kernel, KernelCode):
+            known += 1
+            finished.append(kernel)
+        else:
+            finished.append(kernel.finish())
+    if known:
+        progress("place and generate", f"{known} of {len(made)} kernels were known")
     return places, finished

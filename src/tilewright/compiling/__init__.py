@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.parsing import parse_text
-from tilewright.dialects.work_estimate import arithmetic_of
+from tilewright.dialects.work_estimate import share_of
 from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.model_language import Model
@@ -149,7 +149,8 @@ def compile_imported(
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
     )
-    provenance["host_share"] = host_share(compiled, imported)
+    share = provenance.pop("host_share", None)  # some machines know it already
+    provenance["host_share"] = host_share(compiled, imported) if share is None else share
     if shapes:
         provenance["shapes"] = {
             name: size if isinstance(size, int) else list(size) for name, size in shapes.items()
@@ -208,9 +209,8 @@ def host_share(compiled: CompiledModel[Any], imported: Imported) -> float:
     if not compiled.host_module:
         return 0.0
     simple = compiled.phases.get("simplified")
-    whole = arithmetic_of(parse_text(simple, "<model>") if simple else imported.module)
-    mine = arithmetic_of(parse_text(compiled.host_module, "<host>"))
-    return min(1.0, mine / whole) if whole else 1.0
+    whole = parse_text(simple, "<model>") if simple else imported.module
+    return share_of(parse_text(compiled.host_module, "<host>"), whole)
 
 
 def _check_layers(imported: Imported, names: Sequence[str]) -> None:

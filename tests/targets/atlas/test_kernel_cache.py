@@ -27,6 +27,7 @@ from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tuning import Tuning, tuned
 from tilewright.targets.atlas.model import kernel_code
 from tilewright.targets.atlas.model.kernel_code import (
+    Fitting,
     KernelCode,
     Lacking,
     from_bytes,
@@ -253,6 +254,7 @@ def test_entries_say_what_was_put_in() -> None:
     assert np.array_equal(again.program.lines, code.program.lines)
     assert (again.schedule, again.data, again.end) == (code.schedule, code.data, code.end)
     assert from_bytes(to_bytes(Lacking(77))) == Lacking(77)
+    assert from_bytes(to_bytes(Fitting(78))) == Fitting(78)
 
 
 @settings(max_examples=300, deadline=None)
@@ -263,7 +265,7 @@ def test_no_bytes_make_reading_an_entry_fail(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, max(0, len(raw) - 1)))
         raw[at : at + data.draw(st.integers(0, 6))] = data.draw(st.binary(max_size=6))
     found = from_bytes(bytes(raw))
-    assert found is None or isinstance(found, KernelCode | Lacking)
+    assert found is None or isinstance(found, KernelCode | Fitting | Lacking)
 
 
 def test_entries_with_impossible_heads_are_none() -> None:

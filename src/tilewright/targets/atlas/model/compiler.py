@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright
 from tilewright.dialects.printing import print_module
+from tilewright.dialects.work_estimate import share_of
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import calibrate, example_inputs
@@ -96,6 +97,7 @@ def compile_model(
         "model": model.source,
         "model_hash": model_hash(simple),
         "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
+        "host_share": share_of(encoded.host_module, simple.module),
     }
     with phase("check"):
         require(result)

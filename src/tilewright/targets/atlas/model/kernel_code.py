@@ -52,6 +52,13 @@ class KernelCode:
 
 
 @dataclass(frozen=True)
+class Fitting:
+    """There is no code yet, but its end is known."""
+
+    end: int
+
+
+@dataclass(frozen=True)
 class Lacking:
     """There is no code: the kernel would need so many bytes of VMEM for itself."""
 
@@ -60,18 +67,18 @@ class Lacking:
 
 @dataclass
 class Pending:
-    """A lowered kernel: its instructions are not yet in order."""
+    """A kernel that fits where it is placed: its instructions are not yet in order.
 
-    lowered: LoweredKernel
+    Buffer assignment tries many places; code is generated for the last ones only.
+    """
+
+    end: int
+    lower: Callable[[], LoweredKernel]
     key: bytes | None
-
-    @property
-    def end(self) -> int:
-        return self.lowered.end
 
     def finish(self) -> KernelCode:
         """Its code, which the cache learns."""
-        placed = self.lowered.finish()
+        placed = self.lower().finish()
         code = KernelCode(placed.program, print_module(placed.module), placed.data, self.end)
         _keep(self.key, code)
         return code
@@ -94,17 +101,21 @@ def stored(
     if store is not None and key is not None:
         raw = store.get(key)
         found = None if raw is None else from_bytes(raw)
+        if isinstance(found, Fitting):
+            return Pending(found.end, lower, key)
         if found is not None:
             return found
     try:
-        return Pending(lower(), key)
+        made = lower()
     except VmemExceeded as error:
         lacking = Lacking(error.wanted)
         _keep(key, lacking)
         return lacking
+    _keep(key, Fitting(made.end))
+    return Pending(made.end, lambda: made, key)
 
 
-def _keep(key: bytes | None, code: KernelCode | Lacking) -> None:
+def _keep(key: bytes | None, code: KernelCode | Fitting | Lacking) -> None:
     store = content_cache.current()
     if store is not None and key is not None:
         store.put(key, to_bytes(code))
@@ -182,8 +193,10 @@ def _plain(value: Any) -> Any:
 # --- entries ------------------------------------------------------------------------------
 
 
-def to_bytes(code: KernelCode | Lacking) -> bytes:
+def to_bytes(code: KernelCode | Fitting | Lacking) -> bytes:
     """An entry's content: a line of JSON, then the bytes it speaks of."""
+    if isinstance(code, Fitting):
+        return json.dumps({"fitting": code.end}).encode() + b"\n"
     if isinstance(code, Lacking):
         return json.dumps({"lacking": code.wanted}).encode() + b"\n"
     schedule = code.schedule.encode()
@@ -198,13 +211,15 @@ def to_bytes(code: KernelCode | Lacking) -> bytes:
     return json.dumps(head).encode() + b"\n" + b"".join(rows)
 
 
-def from_bytes(raw: bytes) -> KernelCode | Lacking | None:
+def from_bytes(raw: bytes) -> KernelCode | Fitting | Lacking | None:
     """What an entry says; none if it says nothing that makes sense."""
     try:
         first, _, rest = raw.partition(b"\n")
         head = json.loads(first)
         if set(head) == {"lacking"}:
             return Lacking(_count(head["lacking"]))
+        if set(head) == {"fitting"}:
+            return Fitting(_count(head["fitting"]))
         at = 0
 
         def take(size: int) -> bytes:

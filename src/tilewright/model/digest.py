@@ -9,9 +9,9 @@ import numpy as np
 from tilewright.frontend.imported import Imported
 
 
-def bytes_of(array: np.ndarray) -> np.ndarray:
+def bytes_of(array: np.ndarray) -> memoryview:
     """The bytes of an array, without a copy where they lie in order."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def model_hash(model: Imported) -> str:

@@ -22,6 +22,7 @@ from tilewright.cli.compile_entries import (
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.decoder import Capacity
 from tilewright.frontend.decoder_folder import is_decoder_folder
+from tilewright.io.content_cache import caching
 from tilewright.model.options import CompileOptions
 
 if TYPE_CHECKING:
@@ -184,6 +185,11 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     help="Size of a symbolic dimension of an ONNX model, or NAME=2x3x4 for a whole input. "
     "Repeatable.",
 )
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Generate every kernel now: neither use nor fill the cache (see tilewright cache).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def command(
     models: tuple[str, ...],
@@ -208,8 +214,11 @@ def command(
     dump_phases: str | None,
     page: str | None,
     sizes: tuple[str, ...],
+    no_cache: bool,
     as_json: bool,
 ) -> int:
+    if no_cache:
+        click.get_current_context().with_resource(caching("off"))
     if samples and (calibrate_seed is not None or calibrate_count is not None):
         raise click.UsageError("calibrate with files or with random numbers, not with both")
     if host and no_host:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 import networks
+from tilewright.cli import main
 from tilewright.compiling import compile_imported
 from tilewright.frontend.imported import Imported
 from tilewright.io.content_cache import ContentCache, caching
@@ -288,3 +289,25 @@ def test_entries_with_impossible_heads_are_none() -> None:
     ):
         assert from_bytes(raw) is None
     assert from_bytes(first + b"\n" + rest + b"x") is None
+
+
+# --- the command ----------------------------------------------------------------------------
+
+
+def test_the_command_compiles_with_and_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, out = tmp_path / "cache", tmp_path / "mlp.twb"
+    model = Path(__file__).parents[2] / "data" / "pt2" / "mlp.pt2"
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(cache))
+
+    def compiled(*more: str) -> bytes:
+        with pytest.raises(SystemExit) as caught:
+            main(["compile", str(model), "-o", str(out), *more])
+        assert not caught.value.code
+        return out.read_bytes()
+
+    fresh = compiled("--no-cache")
+    assert not cache.exists()
+    assert compiled() == fresh and entries(cache)
+    assert compiled() == fresh

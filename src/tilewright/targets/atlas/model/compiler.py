@@ -74,7 +74,7 @@ def compile_model(
     with phase("calibrate"):
         meanings_of_inputs = meanings_of(graph)
         samples = list(calibration) or [example_inputs(simple, options.seed, meanings_of_inputs)]
-        calibrate(simple, lowered.observers, samples)
+        floats = calibrate(simple, lowered.observers, samples, graph.outputs)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
         folded = parts.fold(options.layer_loops)
@@ -105,7 +105,7 @@ def compile_model(
     if options.accuracy:
         with phase("accuracy"):
             note_accuracy(result, measure(result, simple, meanings, samples[0]))
-    result.timing = timing
+    result.timing, result.floats = timing, floats
     return result
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 import networks
+import tilewright
 from tilewright.cli import main
 from tilewright.compiling import compile_imported
 from tilewright.frontend.imported import Imported
@@ -228,6 +229,25 @@ def test_the_source_of_the_package_is_in_the_key() -> None:
     assert table["generator"] == kernel_code.generator_digest()
     kernel_code.generator_digest.cache_clear()
     assert table["generator"] == kernel_code.generator_digest()
+
+
+def test_files_that_were_written_since_the_package_was_loaded_turn_it_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What runs is not what they say: nothing is stored under their digest."""
+    assert key() is not None
+    newest = max(path.stat().st_mtime_ns for path in kernel_code._files())
+    monkeypatch.setattr(tilewright, "LOADED_AT", newest)
+    assert key() is not None
+    monkeypatch.setattr(tilewright, "LOADED_AT", newest - 1)
+    assert key() is None
+
+
+def test_kernels_of_others_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert key(kernel="unknown") is None
+    record = replace(kernel_code.RECORDS["norm"], make=lambda options: None)
+    monkeypatch.setitem(kernel_code.RECORDS, "norm", record)  # made in this file
+    assert key() is None
 
 
 def test_what_has_no_plain_form_is_not_cached() -> None:

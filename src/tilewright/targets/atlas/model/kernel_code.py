@@ -29,10 +29,12 @@ from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel, Placement
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.isa import MAX_OPERANDS, OPCODES
+from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
 FORMAT = 1  # of keys and entries
+ROOT = Path(tilewright.__file__).parent
 _LIBRARIES = ("numpy", "ml_dtypes", "xdsl")  # which kernels are traced with
 _COLUMNS = (("opcodes", "u1"), ("operands", "<i4"), ("lines", "<i4"))
 
@@ -133,7 +135,7 @@ def key_of(
 ) -> bytes | None:
     """All that the code of a launch depends on; none if some of it cannot be written down."""
     generator = generator_digest()
-    if generator is None:
+    if generator is None or _changed() or not _is_ours(kernel):
         return None
     try:
         table = {
@@ -152,20 +154,38 @@ def key_of(
 
 
 @cache
+def _files() -> tuple[Path, ...]:
+    """The files of the package that decide what is generated: all that it reads."""
+    return tuple(sorted(path for end in ("py", "toml") for path in ROOT.rglob(f"*.{end}")))
+
+
+def _changed() -> bool:
+    """Whether files were written after the package was loaded: then something else runs than they say."""
+    try:
+        return any(path.stat().st_mtime_ns > tilewright.LOADED_AT for path in _files())
+    except OSError:
+        return True
+
+
+def _is_ours(kernel: str) -> bool:
+    """Whether a kernel is written in the package, so that its text is part of the key."""
+    record = RECORDS.get(kernel)
+    return record is not None and record.make.__module__.partition(".")[0] == "tilewright"
+
+
+@cache
 def generator_digest() -> str | None:
     """A digest of the package's files and of what they run on; none if they cannot be read."""
-    root = Path(tilewright.__file__).parent
     digest = hashlib.blake2b(digest_size=20)
     try:
         libraries = [importlib.metadata.version(name) for name in _LIBRARIES]
-        files = sorted(path for end in ("py", "toml") for path in root.rglob(f"*.{end}"))
-        for path in files:
+        for path in _files():
             content = path.read_bytes()
-            digest.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode())
+            digest.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode())
             digest.update(content)
     except (OSError, importlib.metadata.PackageNotFoundError):
         return None
-    if not files:
+    if not _files():
         return None
     about = [tilewright.__version__, platform.python_version(), sys.byteorder, *libraries]
     digest.update("\0".join(about).encode())

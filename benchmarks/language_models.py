@@ -6,10 +6,15 @@
 
 A prompt of 128 tokens goes through `prefill`, then tokens one by one through `generate` with 1024
 slots. Every token and all its logits are compared, bit for bit, with the same quantised model
-computed by the references in numpy. Seconds are processor time.
+computed by the references in numpy. Seconds are processor time; matrix products of calibration run
+on one thread, since waiting threads would count as well.
 """
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded
 
 import argparse
 import json
@@ -111,6 +116,7 @@ def main() -> int:
     parser.add_argument("--target", default="atlas-v1")
     parser.add_argument("--write", action="store_true", help="add to the table in results")
     given = parser.parse_args()
+    os.environ.setdefault("TILEWRIGHT_CACHE", "off")  # what is measured is generated now
     rows, equal = [], True
     for name, config in SHAPES.items():
         if given.only not in name:

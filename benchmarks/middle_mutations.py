@@ -21,6 +21,7 @@ import datetime
 import importlib
 import json
 import math
+import os
 import platform
 import random
 import sys
@@ -41,6 +42,7 @@ VERDICTS = ("found", "missed", "no program", "no effect", "nothing to break")
 
 
 def main() -> int:
+    os.environ.setdefault("TILEWRIGHT_CACHE", "off")  # what is measured is generated now
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--effective", type=int, default=300, help="enough that change a result")
     parser.add_argument("--count", type=int, default=2000, help="trials at most")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,7 @@ def row(name: str, found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def main() -> int:
+    os.environ.setdefault("TILEWRIGHT_CACHE", "off")  # what is measured is generated now
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

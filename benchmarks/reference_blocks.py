@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import platform
 import resource
 import sys
@@ -31,6 +32,7 @@ blocks = importlib.import_module("blocks")
 
 
 def main() -> None:
+    os.environ.setdefault("TILEWRIGHT_CACHE", "off")  # what is measured is generated now
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("files", nargs="*", type=Path, help="MLIR files of blocks")
     parser.add_argument("--passes", default="canonicalize,convert-linalg-to-npu-kernel")

@@ -12,6 +12,10 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 from golden_cycles import GoldenCycles
 
+# Tests change the code generator under the compiler's feet, and never use what somebody compiled at
+# home; those of the cache have folders of their own.
+os.environ["TILEWRIGHT_CACHE"] = "off"
+
 # Random examples find new mistakes on people's machines; a run in CI has to be repeatable.
 settings.register_profile("ci", derandomize=True, deadline=None)
 if os.environ.get("CI"):

@@ -5,6 +5,7 @@ which opens a saved one, the model language (`tw.model`, `tw.Tensor`, `tw.consta
 language (`tw.kernel`, `tw.grid`, `tw.exp`, …). All of it is loaded when first used.
 """
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import Location, TilewrightError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.tile import *  # noqa: F403
 
 __version__ = "0.1.0"
+LOADED_AT = time.time_ns()  # a file of the package that is newer may not be what runs
 __all__ = [
     "EntryPoints",
     "Location",

@@ -12,6 +12,7 @@ config.excludes = ["Inputs"]
 config.test_source_root = str(Path(__file__).parent)
 config.test_exec_root = str(Path(__file__).parents[2] / "build" / "lit")
 config.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
+config.environment["TILEWRIGHT_CACHE"] = "off"
 scripts = Path(sys.executable).parent
 config.substitutions += [
     ("filecheck", str(scripts / "filecheck")),

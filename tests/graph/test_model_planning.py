@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, live_ranges, place
 from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
 from tilewright.targets.atlas.model.link import Linked, link
@@ -248,12 +248,12 @@ def test_what_somebody_else_reads_does_not_belong_to_an_iteration(reader: str) -
 # --- linking ----------------------------------------------------------------------------------
 
 
-def code(length: int) -> PlacedKernel:
+def code(length: int) -> KernelCode:
     rows = [Instruction.of("addi", 1, 0, k % 100) for k in range(length)]
-    return PlacedKernel(Program.from_instructions(rows), None, {}, [], None)  # type: ignore[arg-type]
+    return KernelCode(Program.from_instructions(rows), "", [], 0)
 
 
-def linked(made: list[PlacedKernel], loops: list[LayerLoop], limit: int) -> Linked:
+def linked(made: list[KernelCode], loops: list[LayerLoop], limit: int) -> Linked:
     calls = [pointwise(tensor("a"), tensor("b"), f"call{k}") for k in range(len(made))]
     into = Linked()
     places = BufferAssignment(stride=dict.fromkeys(range(len(loops)), 4096))

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "targets": ("targets", "list the machines to compile for"),
     "import": ("import_model", "read a model into MLIR and a file of weights"),
     "opt": ("opt", "run passes over MLIR"),
+    "cache": ("cache", "show or clear the cache of generated kernels"),
     "analyze-quant": ("analyze_quant", "count precisions before and after a lowering"),
 }
 

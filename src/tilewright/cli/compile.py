@@ -22,6 +22,7 @@ from tilewright.cli.compile_entries import (
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.decoder import Capacity
 from tilewright.frontend.decoder_folder import is_decoder_folder
+from tilewright.io.content_cache import caching
 from tilewright.model.options import CompileOptions
 
 if TYPE_CHECKING:
@@ -57,7 +58,35 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
 """
 
 
-@click.command("compile", help=HELP)
+class CompileCommand(click.Command):
+    """`--accuracy` takes a number or nothing: what follows it and is none is the next argument."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = [
+            "--accuracy=" if one == "--accuracy" and not _is_number(after) else one
+            for one, after in zip(args, [*args[1:], ""], strict=True)
+        ]
+        return super().parse_args(ctx, given)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not Path(text).exists()
+
+
+def _goal(text: str | None) -> float | None:
+    """The cosine of --accuracy, if it has one."""
+    if not text:
+        return None
+    if not _is_number(text):
+        raise click.UsageError(f"--accuracy takes a cosine such as 0.995, not {text!r}")
+    return float(text)
+
+
+@click.command("compile", cls=CompileCommand, help=HELP)
 @click.argument("models", metavar="MODEL | NAME=MODEL...", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="OUT.twb", help="Where the bundle goes.")
 @click.option(
@@ -169,8 +198,14 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
 )
 @click.option(
     "--accuracy",
-    is_flag=True,
-    help="Also note how far every layer is from float32, on the first calibration sample.",
+    "accuracy",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[COSINE]",
+    help="Also note how far every layer is from float32, on the first calibration sample. With a "
+    "number such as 0.995: find the cheapest layers to keep (see --keep) with which every output has "
+    "this cosine to float32 on all samples.",
 )
 @click.option("--dump-phases", metavar="DIR", help="Write the IR after every phase into a folder.")
 @click.option(
@@ -183,6 +218,11 @@ Nothing is written unless everything succeeds. Exits 0, or 2 for what cannot be 
     metavar="NAME=SIZE",
     help="Size of a symbolic dimension of an ONNX model, or NAME=2x3x4 for a whole input. "
     "Repeatable.",
+)
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Generate every kernel now: neither use nor fill the cache (see tilewright cache).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def command(
@@ -204,16 +244,24 @@ def command(
     step: int | None,
     no_host: bool,
     fuse: bool,
-    accuracy: bool,
+    accuracy: str | None,
     dump_phases: str | None,
     page: str | None,
     sizes: tuple[str, ...],
+    no_cache: bool,
     as_json: bool,
 ) -> int:
+    if no_cache:
+        click.get_current_context().with_resource(caching("off"))
     if samples and (calibrate_seed is not None or calibrate_count is not None):
         raise click.UsageError("calibrate with files or with random numbers, not with both")
     if host and no_host:
         raise click.UsageError("--host asks for work on the host, --no-host forbids it")
+    goal = _goal(accuracy)
+    if goal is not None:
+        from tilewright.compiling.steering import check_goal
+
+        check_goal(goal)
     model, numbers = models[0], batch_sizes(batch)
     if numbers is not None and (len(models) > 1 or states):
         raise click.UsageError("--batch is about one model without state")
@@ -224,7 +272,7 @@ def command(
         keep=keep,
         scales=scales,
         seed=calibrate_seed or 0,
-        accuracy=accuracy,
+        accuracy=accuracy == "",
         quantize=quantize,
     )
     named, folder = entry_models(models), is_decoder_folder(model)
@@ -233,6 +281,8 @@ def command(
         for option, value in refused.items():
             if value is not None:
                 raise click.UsageError(f"{option} is about one model, not about entry points")
+        if goal is not None:
+            raise click.UsageError("a goal of --accuracy is about one model, not entry points")
         if samples:
             raise click.UsageError("entry points are calibrated with random numbers here")
         for one in (named or {"": model}).values():
@@ -264,7 +314,7 @@ def command(
         check_sizes(imported, machine, options.quantize)
         count = calibrate_count or getattr(machine, "calibration_samples", 1)
         chosen = _samples(imported, samples, calibrate_seed or 0, count)
-        compiled = compile_imported(imported, machine, options, chosen, progress, shapes)
+        compiled = compile_imported(imported, machine, options, chosen, progress, shapes, goal)
         if not samples:
             compiled.provenance["calibration"] = (
                 f"{count} random sample{'s' * (count > 1)}, seed {calibrate_seed or 0}"

@@ -7,7 +7,7 @@ from typing import Any
 
 PHASES = (
     "import", "simplify", "lower", "calibrate", "fold layers", "place and generate", "link", "check",
-    "accuracy", "run and verify", "write",
+    "accuracy", "steer", "run and verify", "write",
 )  # fmt: skip
 
 

@@ -110,6 +110,7 @@ def text(found: dict[str, Any]) -> str:
             source = found["provenance"]["calibration"]
             lines.append(f"{SHORT.get(name, name):<8} {count} tensors, scales from {source}")
     lines += _accuracy(found["quantisation"])
+    lines += _choices(found["provenance"].get("accuracy_goal"))
     if found["bound"]:
         bound, cause = found["bound"]["cycles"], found["bound"]["cause"]
         lines.append(f"bound    {bound:,} cycles at least, set by {cause}")
@@ -131,6 +132,22 @@ def _accuracy(notes: dict[str, Any], shown: int = 3) -> list[str]:
         f"{note['cosine']:.6f}, relative error {note['relative']:.2e}"
         for number, note in enumerate(measured[:shown])
     ]
+
+
+def _choices(measured: dict[str, Any] | None) -> list[str]:
+    """What a goal of accuracy costs, and what else was measured."""
+    if measured is None:
+        return []
+    rows: list[tuple[str, ...]] = [("cosine", "cycles", "cost", "layers kept")]
+    chosen, every = measured["chosen"], measured["choices"]
+    plain = next(row["cycles"] for row in every if not row["keep"])
+    for row in every:
+        mark = "  <- chosen" if row["keep"] == chosen["keep"] else ""
+        cost = f"{row['cycles'] / plain - 1:+.1%}"
+        kept = ", ".join(row["keep"]) or "none"
+        rows.append((f"{row['cosine']:.6f}", f"{row['cycles']:,}", cost, kept + mark))
+    head = f"accuracy goal {measured['goal']:g}: cosine {chosen['cosine']:.6f} in {chosen['cycles']:,} cycles"
+    return [head, *(f"  {line}" for line in _table(rows, 3))]
 
 
 def _steps(found: dict[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.parsing import parse_text
-from tilewright.dialects.work_estimate import arithmetic_of
+from tilewright.dialects.work_estimate import share_of
 from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.model_language import Model
@@ -54,7 +54,7 @@ def compile(
     keep: Sequence[str] = (),
     scales: str = "channel",
     seed: int = 0,
-    accuracy: bool = False,
+    accuracy: bool | float = False,
     quantize: str | None = None,
     shapes: Shapes | None = None,
     weights: Any = None,
@@ -74,7 +74,9 @@ def compile(
     host: layers the host computes. no_host: it is an error if anything needs the host.
     keep: layers whose products are as precise as bf16, at two to three times the work.
     scales: of fp8 weights, one per "channel" (column) or one per "tensor".
-    accuracy: note how far every layer is from float32, on the first calibration sample.
+    accuracy: note how far every layer is from float32, on the first calibration sample. A number such
+        as 0.995: keep the cheapest layers with which outputs have this cosine to float32 on all
+        samples.
     quantize: the number format of products, such as "int8" on Coral; None: the machine's own.
     shapes: sizes of symbolic dimensions of ONNX models.
     weights: the tree of arrays that a jax function takes as its first argument.
@@ -92,9 +94,12 @@ def compile(
         keep=tuple(keep),
         scales=scales,
         seed=seed,
-        accuracy=accuracy,
+        accuracy=accuracy is True,
         quantize=quantize,
     )
+    goal = None if isinstance(accuracy, bool) else float(accuracy)
+    if goal is not None and (batch is not None or isinstance(model, Mapping)):
+        raise TilewrightError("TW0066", "a goal of accuracy is that of one model")
     if batch is not None:
         if isinstance(model, Mapping) or state:
             raise TilewrightError("TW0049", "batch sizes are those of one model without state")
@@ -122,7 +127,7 @@ def compile(
     imported = as_imported(model, inputs, shapes, weights)
     seconds = time.perf_counter() - began
     samples = samples_for(imported, calibrate, inputs, is_function(model))
-    compiled = compile_imported(imported, target, options, samples, progress, shapes)
+    compiled = compile_imported(imported, target, options, samples, progress, shapes, goal)
     compiled.timing = {"import": seconds, **compiled.timing}
     return Program(compiled, original=imported)
 
@@ -134,9 +139,27 @@ def compile_imported(
     samples: Sequence[Arrays] = (),
     progress: Progress = lambda phase, detail: None,
     shapes: Shapes | None = None,
+    goal: float | None = None,
 ) -> CompiledModel[Any]:
-    """The compiled form of an imported model, with where it came from and the host's share."""
+    """The compiled form of an imported model, with where it came from and the host's share.
+
+    goal: the cosine to float32 that outputs have to have (see `steering`).
+    """
     machine = registry.find(target)
+    if goal is not None:
+        from tilewright.compiling.steering import steered
+
+        if not getattr(machine, "keeps_layers", False):
+            raise TilewrightError(
+                "TW0066", f"{machine.name} cannot keep some layers more precise than others"
+            )
+        options, model = options or CompileOptions(), distinct(imported)
+        tried = with_state(model, samples) or [example_inputs(model, options.seed)]
+        return steered(
+            model, options, tried, goal,
+            lambda chosen: compile_imported(model, machine, chosen, samples, progress, shapes),
+            sorted(set(layer_names(model))), progress,
+        )  # fmt: skip
     options = options or CompileOptions()
     _check_format(machine, options.quantize)
     _check_layers(imported, (*options.host, *options.keep))
@@ -149,7 +172,8 @@ def compile_imported(
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
     )
-    provenance["host_share"] = host_share(compiled, imported)
+    share = provenance.pop("host_share", None)  # some machines know it already
+    provenance["host_share"] = host_share(compiled, imported) if share is None else share
     if shapes:
         provenance["shapes"] = {
             name: size if isinstance(size, int) else list(size) for name, size in shapes.items()
@@ -208,9 +232,8 @@ def host_share(compiled: CompiledModel[Any], imported: Imported) -> float:
     if not compiled.host_module:
         return 0.0
     simple = compiled.phases.get("simplified")
-    whole = arithmetic_of(parse_text(simple, "<model>") if simple else imported.module)
-    mine = arithmetic_of(parse_text(compiled.host_module, "<host>"))
-    return min(1.0, mine / whole) if whole else 1.0
+    whole = parse_text(simple, "<model>") if simple else imported.module
+    return share_of(parse_text(compiled.host_module, "<host>"), whole)
 
 
 def _check_layers(imported: Imported, names: Sequence[str]) -> None:

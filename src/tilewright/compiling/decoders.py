@@ -7,6 +7,8 @@ LanguageModel(program.program).generate([1, 2, 3], 20)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +60,8 @@ def compile_weights(
     """The same for a configuration and weights by their published names."""
     capacity, options = capacity or Capacity(), options or CompileOptions()
     models = decoder_entries(config, weights, capacity, name)
-    progress("calibrate", "float32 of the prompt")
-    samples = decoder_samples(models, config, _prompt(prompt, config, capacity, options.seed))
+    rehearsal = Rehearsal(models, _prompt(prompt, config, capacity, options.seed))
+    samples = {name: partial(rehearsal.samples, name) for name in models}
     program, originals = compile_entries(
         models, None, target, samples, options=options, name=name, progress=progress
     )
@@ -85,39 +87,79 @@ def decoder_samples(
     models: Mapping[str, Imported], config: DecoderConfig, prompt: Sequence[int]
 ) -> dict[str, list[Arrays]]:
     """What every entry point meets when a prompt goes through the model in float32."""
-    found: dict[str, list[Arrays]] = {name: [] for name in models}
-    rows: dict[str, list[np.ndarray]] = {}
-    prefill = models["prefill"]
-    variant = _variant("prefill", prefill)
-    for first in range(0, len(prompt), variant.tokens):
-        if first > variant.past:
-            break
-        part = prompt[first : first + variant.tokens]
-        sample = _sample(variant, prefill, part, rows)
-        results = _run(prefill, sample)
-        found["prefill"].append(sample)
-        _keep(rows, results, len(part))
-    stored = len(next(iter(rows.values()))) if rows else 0
-    hidden = []
-    for name, model in models.items():
-        if not name.startswith("generate"):
-            continue
+    rehearsal = Rehearsal(models, prompt)
+    return {name: rehearsal.samples(name, {}) for name in models}
+
+
+@dataclass
+class Rehearsal:
+    """A prompt on its way through the entry points, in float32.
+
+    What compiling an entry point has computed anyway (`known`) is not computed again.
+    """
+
+    models: Mapping[str, Imported]
+    prompt: Sequence[int]
+    found: dict[str, list[Arrays]] = field(default_factory=dict)  # samples, by entry point
+    ran: dict[str, list[Arrays]] = field(default_factory=dict)  # their results
+
+    def samples(self, name: str, known: Mapping[str, list[Arrays]]) -> list[Arrays]:
+        """The samples of an entry point; known: results of those before."""
+        if name not in self.found:
+            if name == "prefill":
+                self.found[name] = self._prefill()
+            elif name == "head":
+                self.found[name] = [
+                    {"hidden": results["hidden"]}
+                    for entry in self.models
+                    if entry.startswith("generate")
+                    for results in self._results(entry, known)
+                ]
+            else:
+                own = name.startswith("generate")
+                self.found[name] = self._generate(name, known) if own else []
+        return self.found[name]
+
+    def _results(self, name: str, known: Mapping[str, list[Arrays]]) -> list[Arrays]:
+        samples = self.samples(name, known)
+        if len(known.get(name, ())) == len(samples):
+            return known[name]
+        done = self.ran.setdefault(name, [])
+        done += [_run(self.models[name], sample) for sample in samples[len(done) :]]
+        return done
+
+    def _prefill(self) -> list[Arrays]:
+        model, rows, found = self.models["prefill"], {}, []
+        variant = _variant("prefill", model)
+        for first in range(0, min(len(self.prompt), variant.past + 1), variant.tokens):
+            if found:  # behind what the chunk before has stored
+                results = _run(model, found[-1])
+                self.ran.setdefault("prefill", []).append(results)
+                _keep(rows, results, variant.tokens)
+            part = self.prompt[first : first + variant.tokens]
+            found.append(_sample(variant, model, part, rows))
+        return found
+
+    def _rows(self, known: Mapping[str, list[Arrays]]) -> dict[str, list[np.ndarray]]:
+        """Keys and values of all tokens that prefill has seen."""
+        rows: dict[str, list[np.ndarray]] = {}
+        size = _variant("prefill", self.models["prefill"]).tokens
+        for number, results in enumerate(self._results("prefill", known)):
+            _keep(rows, results, len(self.prompt[number * size : (number + 1) * size]))
+        return rows
+
+    def _generate(self, name: str, known: Mapping[str, list[Arrays]]) -> list[Arrays]:
+        model, rows, found = self.models[name], self._rows(known), []
         variant = _variant(name, model)
+        stored = len(next(iter(rows.values()))) if rows else 0
         # Behind as much of the prompt as there is room for, and behind its beginning.
         for count in sorted({min(stored - variant.tokens, variant.past), 1}):
             if not 1 <= count <= stored - variant.tokens:
                 continue
-            part = prompt[count : count + variant.tokens]
+            part = self.prompt[count : count + variant.tokens]
             before = {key: held[:count] for key, held in rows.items()}
-            sample = _sample(variant, model, part, before)
-            found[name].append(sample)
-            hidden.append(_run(model, sample)["hidden"])
-        if not found[name]:
-            sample = _sample(variant, model, prompt[: variant.tokens], {})
-            found[name].append(sample)
-            hidden.append(_run(model, sample)["hidden"])
-    found["head"] = [{"hidden": one} for one in hidden]
-    return found
+            found.append(_sample(variant, model, part, before))
+        return found or [_sample(variant, model, self.prompt[: variant.tokens], {})]
 
 
 def _variant(name: str, model: Imported) -> Variant:

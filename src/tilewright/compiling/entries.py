@@ -39,6 +39,7 @@ from tilewright.targets.checking import ENTRY_NAME, require_entries
 from tilewright.targets.compiled_model import CompiledEntries, State
 
 Declared = Mapping[str, Sequence[str]]
+Floats = dict[str, list[dict[str, np.ndarray]]]  # outputs of entry points on their samples
 
 
 def compile_entries(
@@ -55,7 +56,8 @@ def compile_entries(
 ) -> tuple[CompiledEntries, dict[str, Imported]]:
     """The entry points, and what they were made of.
 
-    models, inputs, calibrate: by entry point. state: by its name, ports as `entry.port`. weights:
+    models, inputs, calibrate: by entry point; samples may be a function of the outputs that entry
+    points before have in float on theirs. state: by its name, ports as `entry.port`. weights:
     the tree of arrays that jax functions take as their first argument, one for all. shapes: sizes
     of symbolic dimensions, for all.
     """
@@ -72,10 +74,12 @@ def compile_entries(
     layers = _layers_of(imported, options)
     made, program = {}, CompiledEntries(name or "+".join(models), {}, declared)
     known: dict[str, list[np.ndarray]] = {}  # state as float32 has it, sample by sample
+    floats: Floats = {}
     for entry, model in imported.items():
+        given = (calibrate or {}).get(entry)
         samples = samples_for(
             model,
-            (calibrate or {}).get(entry),
+            given(floats) if callable(given) else given,
             (inputs or {}).get(entry),
             is_function(models[entry]),
         )
@@ -87,6 +91,7 @@ def compile_entries(
             progress(phase, f"{entry}: {detail}" if detail else entry)
 
         made[entry] = compile_imported(model, target, layers[entry], samples, told, shapes)
+        floats[entry] = made[entry].floats
     for entry, compiled in made.items():
         for port in program.read_by(entry):
             state_name = program.read_by(entry)[port]

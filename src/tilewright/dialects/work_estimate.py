@@ -30,6 +30,14 @@ def arithmetic_of(module: ModuleOp) -> int:
     return sum(arithmetic(op) for op in module.walk())
 
 
+def share_of(part: ModuleOp, whole: ModuleOp) -> float:
+    """How much of the arithmetic of a module a part of it does, from 0 to 1."""
+    if not any(True for _ in part.ops):
+        return 0.0
+    every = arithmetic_of(whole)
+    return min(1.0, arithmetic_of(part) / every) if every else 1.0
+
+
 def arithmetic(op: Operation) -> int:
     """Arithmetic operations of one intent; a multiplication and its addition are two."""
     if not op.results or not isinstance(op.results[0].type, TensorType):

@@ -77,12 +77,19 @@ def main_name(model: Imported) -> str:
 
 
 def calibrate(
-    model: Imported, observers: Sequence[RangeObserver], inputs: Sequence[Arrays]
-) -> None:
-    """Note the range of every value that will be fp8."""
-    for arrays in observe(model, (o.value for o in observers), inputs):
+    model: Imported,
+    observers: Sequence[RangeObserver],
+    inputs: Sequence[Arrays],
+    outputs: Sequence[tuple[str, SSAValue]] = (),
+) -> list[dict[str, np.ndarray]]:
+    """Note the range of every value that will be fp8; the outputs asked for, of every sample."""
+    found = []
+    values = [*(o.value for o in observers), *(value for _, value in outputs)]
+    for arrays in observe(model, values, inputs):
         for observer in observers:
             observer.observe(arrays[observer.value])
+        found.append({name: arrays[value] for name, value in outputs})
+    return found
 
 
 def example_inputs(

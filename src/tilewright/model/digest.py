@@ -9,10 +9,15 @@ import numpy as np
 from tilewright.frontend.imported import Imported
 
 
+def bytes_of(array: np.ndarray) -> memoryview:
+    """The bytes of an array, without a copy where they lie in order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
 def model_hash(model: Imported) -> str:
     """A hash of the model's operations and weights."""
     digest = hashlib.sha256(str(model.module).encode())
     for name in sorted(model.weights):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(model.weights[name]).tobytes())
+        digest.update(bytes_of(model.weights[name]))
     return digest.hexdigest()

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.model.digest import bytes_of
+
 HAND_OVER = "hand over"  # the family of values on their way to the device
 
 
@@ -60,4 +62,4 @@ class HostGraph:
 
 def content_digest(array: np.ndarray) -> str:
     """A digest of an array's bytes."""
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
+    return hashlib.blake2b(bytes_of(array), digest_size=16).hexdigest()

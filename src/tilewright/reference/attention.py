@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.reference import dtypes
 from tilewright.reference.dtypes import Array, ElementType
 
+UNDERFLOW = 760.0  # exp(-x) is zero in float64 from 746 on
 ScoreFunction = Callable[[Array], Array]
 
 
@@ -55,6 +56,26 @@ def scores(
         return np.where(mask, result, np.asarray(-np.inf, dtype=result.dtype))
     added = dtypes.rounded(result + mask.astype(result.dtype), score_type)
     return np.where(np.isneginf(mask), np.asarray(-np.inf, dtype=added.dtype), added)
+
+
+def weighing_keys(q: Array, k: Array, v: Array, scale: float, mask: Array) -> Array:
+    """Which keys [n] may have a weight other than exactly zero, for some query.
+
+    No score exceeds the longest query times the longest key. A key whose mask lies further below the
+    row's largest than twice that, and than what the exponential still tells from zero, weighs nothing.
+    """
+    every = np.ones(k.shape[-2], dtype=np.bool_)
+    if mask.dtype == np.bool_ or not (q.size and k.size and mask.size and np.isfinite(v).all()):
+        return every
+    with np.errstate(invalid="ignore", over="ignore"):
+        added = mask.astype(np.float64)
+        longest = [np.sqrt(np.square(x.astype(np.float64)).sum(-1).max()) for x in (q, k)]
+        reach = abs(scale) * longest[0] * longest[1] * (1 + 1e-6)
+        top = added.max(axis=-1, keepdims=True)
+        floor = top - 1e-6 * np.abs(top) - 2 * reach - UNDERFLOW
+        light = added + 1e-6 * np.abs(added) < floor  # never where something is not a number
+        light |= np.isneginf(added) & np.isfinite(floor)
+    return ~light.reshape(-1, light.shape[-1]).all(axis=0)
 
 
 def update(state: RunningState | None, score: Array, v: Array) -> RunningState:

@@ -57,14 +57,20 @@ def attention_operands(call: Call) -> tuple[Array, Array, Array, Array | None]:
     return q, k, v, call.values.get("mask")
 
 
+def _score_scale(call: Call, q: Array) -> float:
+    scale = call.kernel.floating("scale")
+    if scale is None:
+        scale = 1.0 / math.sqrt(q.shape[-1]) if q.shape[-1] else math.inf
+    return scale
+
+
 def block_scores(
     call: Call, q: Array, k: Array, mask: Array | None, start: tuple[int, int], offset: int
 ) -> Array:
     """Masked scores of one block; padding keys and the causal rule are masks too."""
-    scale = call.kernel.floating("scale")
-    if scale is None:
-        scale = 1.0 / math.sqrt(q.shape[-1]) if q.shape[-1] else math.inf
-    score = attention.scores(q, k, scale, dtypes.F32, mask, call.elements.get("mask"))
+    score = attention.scores(
+        q, k, _score_scale(call, q), dtypes.F32, mask, call.elements.get("mask")
+    )
     seen = np.ones((q.shape[-2], k.shape[-2]), dtype=np.bool_)
     if call.kernel.flag("causal"):
         seen &= attention.causal_mask(q.shape[-2], k.shape[-2], start[0], start[1], offset)
@@ -80,6 +86,11 @@ def block_scores(
 def whole_attention(call: Call) -> Array:
     q, k, v, mask = attention_operands(call)
     offset = k.shape[-2] - q.shape[-2]
+    counted = call.kernel.flag("causal") or call.kernel.integer("valid_keys") is not None
+    if mask is not None and mask.shape[-1] == k.shape[-2] and not counted:
+        kept = attention.weighing_keys(q, k, v, _score_scale(call, q), mask)
+        if not kept.all():
+            k, v, mask = k[..., kept, :], v[..., kept, :], mask[..., kept]
     result = np.empty(call.shape, dtype=np.float64)
     if mask is not None:
         mask = np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))

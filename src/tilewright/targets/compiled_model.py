@@ -41,6 +41,8 @@ class CompiledModel(Generic[Made]):
     phases: dict[str, str] = field(default_factory=dict)  # IR after each phase
     quantisation: dict[str, Any] = field(default_factory=dict)  # per tensor: formats, scales, error
     timing: dict[str, float] = field(default_factory=dict)  # seconds of each phase of compilation
+    # Outputs in float on the samples of calibration, where the machine has kept them; not saved.
+    floats: list[dict[str, np.ndarray]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class AtlasTarget:
     """One profile."""
 
     profile: Profile
+    keeps_layers = True  # products of some layers may be more precise than those of others
 
     @property
     def name(self) -> str:

@@ -60,4 +60,4 @@ def digest(codes: np.ndarray) -> str:
         codes = np.where((codes & 0x7FFF) > 0x7F80, np.uint16(0x7FC0), codes)
     else:
         codes = np.where((codes & 0x7F) == 0x7F, np.uint8(0x7F), codes)
-    return hashlib.blake2b(codes.tobytes(), digest_size=16).hexdigest()
+    return hashlib.blake2b(codes.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()

@@ -19,8 +19,8 @@ from tilewright.targets.atlas.artifact.atlas_artifact import (
     Step,
     compiled_parts,
 )
-from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
+from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.model.link import Linked, link
 from tilewright.targets.atlas.profile import Profile
@@ -32,7 +32,7 @@ def assemble(
     encoded: Encoded,
     program: LaunchProgram,
     places: BufferAssignment,
-    made: list[PlacedKernel],
+    made: list[KernelCode],
     profile: Profile,
     instruction_memory: int,
     phases: dict[str, str],
@@ -58,7 +58,7 @@ def assemble(
     sequence, entries = compiled_parts(ports, runs)
     phases["kernels"] = _listing(program, places)
     for call, kernel in zip(program.launches, made, strict=True):
-        phases[f"schedule {call.name}"] = print_module(kernel.module)
+        phases[f"schedule {call.name}"] = kernel.schedule
     return CompiledModel(
         name=encoded.source,
         artifact=AtlasArtifact(
@@ -92,7 +92,7 @@ def _host_text(encoded: Encoded) -> str:
 
 
 def _regions(
-    program: LaunchProgram, places: BufferAssignment, made: list[PlacedKernel]
+    program: LaunchProgram, places: BufferAssignment, made: list[KernelCode]
 ) -> tuple[dict[str, Region], dict[str, np.ndarray]]:
     """The place of every tensor, and the bytes of those that have a content."""
     regions: dict[str, Region] = {}

@@ -167,7 +167,8 @@ def power_of_two(x: float) -> float:
 
 def channel_scales(weight: np.ndarray) -> np.ndarray:
     """One scale per column, exact in bf16, so that the largest weight of it becomes TARGET."""
-    largest = np.abs(weight).max(axis=-2, keepdims=weight.ndim > 2)
+    kept = weight.ndim > 2
+    largest = np.maximum(weight.max(-2, keepdims=kept), -weight.min(-2, keepdims=kept))
     exact = np.where(largest > 0, largest / TARGET, 1.0).astype(np.float32)
     bits = (exact.view(np.uint32) + 0xFFFF) & 0xFFFF0000  # up to the next bf16
     return bits.astype(np.uint32).view(np.float32)
@@ -185,16 +186,22 @@ class Tensor:
     scale: RangeObserver | None = None  # of fp8 tensors
     # What the numbers in it say about the value, where that is more than a factor of `scale`.
     undo: Function | None = None
+    codes: np.ndarray | None = field(default=None, repr=False)  # of the content, once known
 
     def __repr__(self) -> str:
         return f"<{self.name} {'x'.join(map(str, self.layout.shape))} {self.layout.dtype}>"
 
 
 def content_codes(tensor: Tensor) -> np.ndarray:
-    """The bit patterns of a weight or constant, in the shape in which it is given."""
-    assert tensor.content is not None
-    array = np.asarray(tensor.content.content(), np.float32).reshape(tensor.layout.given)
-    return to_codes(array, tensor.layout.dtype)
+    """The bit patterns of a weight or constant, in the shape in which it is given.
+
+    To be asked for only when ranges are known: they are computed once.
+    """
+    if tensor.codes is None:
+        assert tensor.content is not None
+        array = np.asarray(tensor.content.content(), np.float32).reshape(tensor.layout.given)
+        tensor.codes = to_codes(array, tensor.layout.dtype)
+    return tensor.codes
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright
 from tilewright.dialects.printing import print_module
+from tilewright.dialects.work_estimate import share_of
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import calibrate, example_inputs
@@ -22,7 +23,6 @@ from tilewright.model.parts import Parts as Encoded
 from tilewright.model.simplify import simplify
 from tilewright.targets.artifact import Bound
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
-from tilewright.targets.atlas.codegen.compile_kernel import PlacedKernel
 from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_accuracy
 from tilewright.targets.atlas.model.assemble import assemble
 from tilewright.targets.atlas.model.bounds import bound_of
@@ -31,6 +31,7 @@ from tilewright.targets.atlas.model.decode import read_launches
 from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
 from tilewright.targets.atlas.model.host import Parts, split_parts
+from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.kernels_products import mark_products
 from tilewright.targets.atlas.model.launches import LaunchProgram
 from tilewright.targets.atlas.model.lowering import Lowering
@@ -73,7 +74,7 @@ def compile_model(
     with phase("calibrate"):
         meanings_of_inputs = meanings_of(graph)
         samples = list(calibration) or [example_inputs(simple, options.seed, meanings_of_inputs)]
-        calibrate(simple, lowered.observers, samples)
+        floats = calibrate(simple, lowered.observers, samples, graph.outputs)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
         folded = parts.fold(options.layer_loops)
@@ -96,6 +97,7 @@ def compile_model(
         "model": model.source,
         "model_hash": model_hash(simple),
         "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
+        "host_share": share_of(encoded.host_module, simple.module),
     }
     with phase("check"):
         require(result)
@@ -103,7 +105,7 @@ def compile_model(
     if options.accuracy:
         with phase("accuracy"):
             note_accuracy(result, measure(result, simple, meanings, samples[0]))
-    result.timing = timing
+    result.timing, result.floats = timing, floats
     return result
 
 
@@ -146,12 +148,18 @@ def _generate(
     profile: Profile,
     options: CompileOptions,
     progress: Progress = lambda phase, detail: None,
-) -> tuple[BufferAssignment, list[PlacedKernel]]:
+) -> tuple[BufferAssignment, list[KernelCode]]:
     """Buffer assignment and code."""
     mark_products(program.launches, profile)
     places, made = fit(program, profile, options.fuse)
-    finished = []
+    finished, known = [], 0
     for launch, kernel in zip(program.launches, made, strict=True):
         progress("place and generate", launch.name)
-        finished.append(kernel.finish())
+        if isinstance(kernel, KernelCode):
+            known += 1
+            finished.append(kernel)
+        else:
+            finished.append(kernel.finish())
+    if known:
+        progress("place and generate", f"{known} of {len(made)} kernels were known")
     return places, finished

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
+from tilewright.targets.atlas.model.kernel_code import KernelCode, Pending
 from tilewright.targets.atlas.model.kernel_records import over_images
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.model.layer_loops import can_be_copied
@@ -30,7 +30,7 @@ NO_ADDRESSES = ("TW1406", "TW1408")  # the memory planner found none
 
 def fit(
     program: LaunchProgram, profile: Profile, fuse: bool
-) -> tuple[BufferAssignment, list[LoweredKernel]]:
+) -> tuple[BufferAssignment, list[KernelCode | Pending]]:
     """A buffer assignment at which all calls can be lowered, and the lowered calls."""
     staged: set[StoredTensor] = set()
     search = _Search(program, profile)

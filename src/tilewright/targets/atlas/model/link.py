@@ -17,7 +17,6 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.compile_kernel import (
     LoweredKernel,
-    PlacedKernel,
     Placement,
     lowered,
     trace,
@@ -28,6 +27,7 @@ from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
+from tilewright.targets.atlas.model.kernel_code import KernelCode, Lacking, Pending, stored
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.profile import Profile
@@ -56,18 +56,19 @@ class Linked:
 class Generator:
     """Traces and compiles calls.
 
-    A trace does not depend on places and is kept; so is what was made of it at the same places.
+    A trace does not depend on places and is kept, for all calls of the same kernel; so is what was
+    made of it at the same places, here and on disk.
     """
 
     profile: Profile
     calls: Sequence[Launch]
     layer_loops: Sequence[LayerLoop[StoredTensor]]
-    traces: dict[tuple[int, int], Tracer] = field(default_factory=dict)
-    made: dict[tuple, LoweredKernel | VmemExceeded] = field(default_factory=dict)
+    traces: dict[tuple, Tracer] = field(default_factory=dict)
+    made: dict[tuple, KernelCode | Pending | Lacking] = field(default_factory=dict)
 
     def lower(
         self, places: BufferAssignment, short: Collection[int] = ()
-    ) -> tuple[list[LoweredKernel], dict[int, int]]:
+    ) -> tuple[list[KernelCode | Pending], dict[int, int]]:
         """Every call at its place, and bytes of VMEM that calls lack for good code.
 
         short: calls whose loop bodies may be short.
@@ -83,7 +84,7 @@ class Generator:
             tensors = {p: _placed(t, places, index, t in turning) for p, t in call.tensors.items()}
             placement = Placement(tensors, end, places.areas[index])
             result = self._known(index, kernel, layouts, placement, index in short)
-            if isinstance(result, VmemExceeded):
+            if isinstance(result, Lacking):
                 area = places.areas[index]
                 lacking[index] = result.wanted - (area.end - area.start)
                 continue
@@ -98,35 +99,35 @@ class Generator:
         layouts: dict[str, Layout],
         placement: Placement,
         short: bool,
-    ) -> LoweredKernel | VmemExceeded:
+    ) -> KernelCode | Pending | Lacking:
         """A call at its places, or what it lacks; computed once for the same places."""
         places = tuple(placement.tensors.items())
         key = (index, short, places, placement.constants, placement.area)
         if key not in self.made:
-            try:
-                self.made[key] = self._lowered(index, kernel, layouts, placement, short)
-            except VmemExceeded as error:
-                self.made[key] = error
+            call, short = self.calls[index], short or self._has_all(placement)
+            self.made[key] = stored(
+                call.kernel, call.options, placement, self.profile, short,
+                lambda: self._lowered(kernel, layouts, placement, short),
+            )  # fmt: skip
         return self.made[key]
 
-    def _lowered(
-        self,
-        index: int,
-        kernel: Kernel,
-        layouts: dict[str, Layout],
-        placement: Placement,
-        short: bool,
-    ) -> LoweredKernel:
-        """With long loop bodies if there is room; shorter ones where that is all there is."""
+    def _has_all(self, placement: Placement) -> bool:
+        """Whether there is no more VMEM that a call could ask for."""
         area = placement.area
         assert area is not None
-        short = short or area.end - area.start >= self.profile.vmem_bytes - 2 * PAGE
+        return area.end - area.start >= self.profile.vmem_bytes - 2 * PAGE
+
+    def _lowered(
+        self, kernel: Kernel, layouts: dict[str, Layout], placement: Placement, short: bool
+    ) -> LoweredKernel:
+        """With long loop bodies if there is room; shorter ones where that is all there is."""
         least: VmemExceeded | None = None
         for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if short else (STEPS,):
-            if (index, limit) not in self.traces:
-                self.traces[index, limit] = trace(kernel, self.profile, layouts, limit)
+            key = (kernel, tuple(layouts.items()), limit)
+            if key not in self.traces:
+                self.traces[key] = trace(kernel, self.profile, layouts, limit)
             try:
-                tracer = self.traces[index, limit]
+                tracer = self.traces[key]
                 shares = SHARES if short else SHARES[:1]
                 return lowered(kernel, self.profile, placement, tracer, shares)
             except VmemExceeded as error:
@@ -146,7 +147,7 @@ def _placed(tensor: StoredTensor, places: BufferAssignment, call: int, turning: 
 
 def link(
     calls: Sequence[Launch],
-    made: Sequence[PlacedKernel],
+    made: Sequence[KernelCode],
     layer_loops: Sequence[LayerLoop[StoredTensor]],
     places: BufferAssignment,
     profile: Profile,

@@ -230,3 +230,19 @@ def test_a_manifest_file_is_read_anew(tmp_path: Path) -> None:
     path.write_text("[" * 100_000)
     with pytest.raises(TilewrightError, match="nested too deeply"):
         load_manifest(str(path))
+
+
+def test_patch_points_name_instructions_that_are_there() -> None:
+    kernel = next(iter(load_manifest("atlas-v0").kernels.values()))
+    document = {
+        "symbol_prefix": kernel.symbol_prefix,
+        "tile_shape": list(kernel.tile_shape),
+        "input_layout": kernel.input_layout,
+        "output_layout": kernel.output_layout,
+        "instructions": [i.to_json() for i in kernel.instructions],
+        "patch_points": [
+            {"role": "dram_in_0", "register": 1, "original_value": 0, "instructions": [0, 10**6]}
+        ],
+    }
+    with pytest.raises(TilewrightError, match="dram_in_0 is computed by instructions that are not"):
+        from_json({"schema_version": 1, "kernels": {kernel.name: document}}, "mine.json")

@@ -271,8 +271,14 @@ def from_json(data: Any, source: str) -> Manifest:
                 instructions,
                 points,
             )
+            for point in points:
+                if not all(0 <= i < len(instructions) for i in point.instructions):
+                    raise bad(
+                        f"kernel {name}",
+                        f"{point.role} is computed by instructions that are not there",
+                    )
         except KeyError as error:
             raise bad(f"kernel {name}", f"the field {error} is missing") from None
-        except (TypeError, ValueError, AttributeError):
+        except (TypeError, ValueError, AttributeError, OverflowError):
             raise bad(f"kernel {name}", "a field has the wrong type") from None
     return Manifest(source, kernels)

@@ -189,8 +189,8 @@ def device_of(values: dict[str, Any], place: Location) -> ArrayDevice:
     """The device a complete table describes."""
     try:
         device = _build(ArrayDevice, values, "")
-    except (TypeError, ValueError) as error:
-        raise TilewrightError("TW8001", f"the device file is wrong: {error}", place) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TilewrightError("TW8001", f"the device file is wrong: {error}"[:200], place) from None
     _validate(device, place)
     return device
 

@@ -169,7 +169,15 @@ def _check(entry: CompiledEntry, bad: TilewrightError) -> None:
         raise bad
     for place in entry.places.values():
         value = network.values[place.value]
-        if place.rows.stop > value.rows or place.columns.stop > value.width:
+        for part, size in ((place.rows, value.rows), (place.columns, value.width)):
+            if not 0 <= part.start <= part.stop <= size:
+                raise bad
+    for item in entry.program.tasks.tasks.values():
+        place = entry.places.get(item.task) if item.task else None
+        if place is None:
+            continue
+        wanted = len(place.rows) * len(place.columns) * network.values[place.value].size
+        if not item.writes or item.writes[0].bytes * item.writes[0].count != wanted:
             raise bad
 
 

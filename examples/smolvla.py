@@ -199,7 +199,13 @@ def run_policy(
         "run_seconds": ran,
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "bundle_bytes": bundle.stat().st_size,
+        "weight_bytes": weight_bytes(model),
     }, program
+
+
+def weight_bytes(model: SmolVLA) -> int:
+    """Bytes of all weights in the formats they are used in: fp8, a table of rows as it is."""
+    return sum(p.numel() * (2 if p.dtype == torch.bfloat16 else 1) for p in model.parameters())
 
 
 def _flat(values: Any) -> list[torch.Tensor]:

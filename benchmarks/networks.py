@@ -6,7 +6,8 @@
     python benchmarks/networks.py --alone               its entry points, each a program of its own
     python benchmarks/networks.py --write               also benchmarks/results/networks.md
 
-Every network runs in a process of its own, so that memory is its own; needs torch.
+Every network runs in a process of its own and on one thread, so that memory and processor time are
+its own; needs torch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 CASES = {
     "SmolVLA, 1 camera, 1 step": ["--cameras", "1", "--steps", "1"],
     "SmolVLA, 3 cameras, 10 steps": ["--cameras", "3", "--steps", "10"],
@@ -33,13 +35,15 @@ ALONE = {
 SMALL = {"small SmolVLA, 2 cameras, 2 steps": ["--small", "--cameras", "2", "--steps", "2"]}
 HEADS = (
     "network", "parameters", "cycles", "x bound", "exact", "cosine", "host", "compile s", "run s",
-    "peak MB", "bundle bytes",
+    "verify s", "peak MB", "bundle bytes", "x weights",
 )  # fmt: skip
 
 START = """# Whole networks
 
-Seconds are processor time of compiling and of running all entry points; `exact` is against the
-quantised reference, `cosine` that of the actions with float32.
+Seconds are processor time of compiling (import of the model and writing the bundle included), of
+running all entry points, and of verifying each of them; peak MB is of all but verifying. `exact` is
+against the quantised reference, `cosine` that of the actions with float32. `x weights` is the bundle
+over the weights it has to hold: a byte for each in fp8, two in the embedding, which is bf16.
 """
 
 
@@ -50,6 +54,7 @@ def measure(options: list[str], folder: str) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         text=True,
         check=False,
+        env={**os.environ, **ONE_THREAD},
     )
     if not done.stdout.strip():
         raise SystemExit(f"it ended with exit code {done.returncode} and without figures")
@@ -68,8 +73,10 @@ def row(name: str, found: dict[str, Any]) -> tuple[str, ...]:
         f"{100 * share:.2f} %",
         f"{found['compile_seconds']:.0f}",
         f"{found['run_seconds']:.1f}",
+        f"{found['verify_seconds']:.0f}" if "verify_seconds" in found else "-",
         f"{found['peak_megabytes']:,}",
         f"{found['bundle_bytes']:,}",
+        f"{found['bundle_bytes'] / found['weight_bytes']:.3f}" if "weight_bytes" in found else "-",
     )
 
 

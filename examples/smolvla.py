@@ -17,7 +17,7 @@ import resource
 import sys
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,32 +53,45 @@ def inputs(model: SmolVLA, cameras: int, seed: int) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class FloatRun:
+    """One pass in float32: what every entry point is given first, and the actions in the end."""
+
+    examples: dict[str, tuple[Any, ...]]
+    actions: torch.Tensor
+
+
 @torch.no_grad()
-def examples_of(model: SmolVLA, given: dict[str, Any], steps: int) -> dict[str, tuple[Any, ...]]:
-    """What every entry point is given in the first step, by one pass in float32."""
+def float_run(model: SmolVLA, given: dict[str, Any], steps: int) -> FloatRun:
+    """The network in float32: ranges of values come from it, and it is what is compared with."""
     seen = [model.vision(image) for image in given["images"]]
     language = (given["tokens"], given["token_valid"], given["state"])
     keys, values = model.prefix(seen, *language)
     length = torch.full((1, 1, 1), 1.0 / steps)
-    return {
+    first = (
+        given["noise"],
+        model.time_embedding(1.0),
+        length,
+        given["token_valid"],
+        keys,
+        values,
+    )
+    examples = {
         "vision": (given["images"][0],),
         "prefix": (seen, *language),
-        "denoise": (
-            given["noise"],
-            model.time_embedding(1.0),
-            length,
-            given["token_valid"],
-            keys,
-            values,
-        ),
+        "denoise": first,
     }
+    actions = model.denoised(given["noise"], given["token_valid"], keys, values, steps)
+    return FloatRun(examples, actions)
 
 
 def compile_policy(
-    model: SmolVLA, given: dict[str, Any], steps: int, target: str, keep: tuple[str, ...] = ()
+    model: SmolVLA,
+    examples: dict[str, tuple[Any, ...]],
+    target: str,
+    keep: tuple[str, ...] = (),
 ) -> tw.EntryPoints:
     """The program; ranges of values come from one pass in float32."""
-    examples = examples_of(model, given, steps)
     state = {"actions": ["denoise.actions", "denoise.output"]}
     for number in range(model.sizes.layers):
         state[f"keys_{number}"] = [f"prefix.output_0_{number}", f"denoise.keys_{number}"]
@@ -121,7 +134,9 @@ def run_alone(
     model: SmolVLA, entry: str, given: dict[str, Any], options: argparse.Namespace
 ) -> tuple[dict[str, Any], tw.Program]:
     """One entry point as a program of its own: its figures, and the program."""
-    example = examples_of(model, given, options.steps)[entry]
+    began = time.process_time()
+    example = float_run(model, given, options.steps).examples[entry]
+    in_float = time.process_time() - began
     method = getattr(model, entry)
     began = time.process_time()
     program = tw.compile(method, example, options.target, keep=tuple(options.keep), progress=told)
@@ -142,6 +157,7 @@ def run_alone(
         "bound": bound.cycles if bound else None,
         "ratio": program.cycles / bound.cycles if bound else None,
         "host_share": {entry: program.model.provenance["host_share"]},
+        "float_seconds": in_float,
         "compile_seconds": compiled,
         "run_seconds": ran,
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
@@ -154,7 +170,10 @@ def run_policy(
 ) -> tuple[dict[str, Any], tw.EntryPoints]:
     """All of it, from images to actions: its figures, and the program."""
     began = time.process_time()
-    program = compile_policy(model, example, given.steps, given.target, tuple(given.keep))
+    exact = float_run(model, example, given.steps)
+    in_float = time.process_time() - began
+    began = time.process_time()
+    program = compile_policy(model, exact.examples, given.target, tuple(given.keep))
     bundle = given.out / "smolvla.twb"
     program.save(bundle)
     compiled = time.process_time() - began
@@ -162,8 +181,6 @@ def run_policy(
     began = time.process_time()
     actions, cycles = act(program, model, example, given.steps)
     ran = time.process_time() - began
-    names = ("images", "tokens", "token_valid", "state", "noise")
-    exact = model.act(**{name: example[name] for name in names}, steps=given.steps)
     np.save(given.out / "actions.npy", actions)
     times = {"vision": given.cameras, "prefix": 1, "denoise": given.steps}
     bounds = {n: program.program.entries[n].artifact.bound() for n in program}
@@ -172,16 +189,23 @@ def run_policy(
         "parameters": sum(p.numel() for p in model.parameters()),
         "cameras": given.cameras,
         "steps": given.steps,
-        "cosine": cosine(actions, exact.numpy()),
+        "cosine": cosine(actions, exact.actions.numpy()),
         "cycles": {**cycles, "total": sum(cycles.values())},
         "bound": bound,
         "ratio": sum(cycles.values()) / bound if bound else None,
         "host_share": {n: m.provenance["host_share"] for n, m in program.program.entries.items()},
+        "float_seconds": in_float,
         "compile_seconds": compiled,
         "run_seconds": ran,
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "bundle_bytes": bundle.stat().st_size,
+        "weight_bytes": weight_bytes(model),
     }, program
+
+
+def weight_bytes(model: SmolVLA) -> int:
+    """Bytes of all weights in the formats they are used in: fp8, a table of rows as it is."""
+    return sum(p.numel() * (2 if p.dtype == torch.bfloat16 else 1) for p in model.parameters())
 
 
 def _flat(values: Any) -> list[torch.Tensor]:

@@ -296,6 +296,18 @@ class SmolVLA(nn.Module):
         keys, values = self.prefix(
             [self.vision(image) for image in images], tokens, token_valid, state
         )
+        return self.denoised(noise, token_valid, keys, values, steps)
+
+    @torch.no_grad()
+    def denoised(
+        self,
+        noise: Tensor,
+        token_valid: Tensor,
+        keys: list[Tensor],
+        values: list[Tensor],
+        steps: int = 10,
+    ) -> Tensor:
+        """Actions from noise, with the keys and values of a prefix."""
         actions, length = noise, torch.full((1, 1, 1), 1.0 / steps)
         for number in range(steps):
             time = self.time_embedding(1.0 - number / steps)

@@ -16,6 +16,7 @@ from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTen
 from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
 from tilewright.targets.atlas.model.link import Linked, link
 from tilewright.targets.atlas.model.residency import (
+    Candidate,
     Demands,
     base_room,
     choose,
@@ -74,12 +75,12 @@ def test_what_crosses_a_layer_loop_lives_through_all_of_it() -> None:
 # --- residency --------------------------------------------------------------------------------
 
 
-def across(*kept: StoredTensor) -> tuple[list[Launch], dict[StoredTensor, tuple[int, list[int]]]]:
+def across(*kept: StoredTensor) -> tuple[list[Launch], dict[StoredTensor, Candidate]]:
     """Tensors that are made by the first call and read by the last; one call lies between."""
     x, a, b, y = tensor("x", "input"), tensor("a"), tensor("b"), tensor("y", "output")
     operands = {f"x{k}": t for k, t in enumerate(kept)}
     calls = [pointwise(x, a), pointwise(a, b), Launch("use", "pointwise", operands, y)]
-    return calls, {t: (0, [2]) for t in kept}
+    return calls, {t: Candidate(0, ((2, 2),)) for t in kept}
 
 
 def test_the_tensor_that_saves_most_stays() -> None:
@@ -106,6 +107,28 @@ def test_a_stay_covers_its_readers() -> None:
     (stay,) = choose(calls, candidates, V1.vmem_bytes, Demands())
     assert (stay.first, stay.until, stay.whole) == (0, 2, True)
     assert not choose(calls, candidates, V1.vmem_bytes, Demands(alone={1}))
+
+
+def test_what_iterations_leave_to_each_other_stays_through_the_loop() -> None:
+    x, h, a, b = tensor("x", "input"), tensor("h"), tensor("a"), tensor("b")
+    table, y = tensor("table"), tensor("y", "output")
+    both = Launch("a", "pointwise", {"x": h, "t": table}, a)
+    calls = [pointwise(x, table), pointwise(x, h), both, pointwise(a, b), pointwise(b, h)]
+    calls.append(pointwise(h, y))
+    places = place(calls, [LayerLoop(4, 2, 5)], V1)
+    stays = {t.name: (s.first, s.until, s.whole) for t, s in places.stays.items()}
+    # The table is read in every iteration, so nothing may take its place behind its only reader.
+    assert stays == {"table": (0, 4, True), "h": (1, 5, True), "a": (2, 3, True), "b": (3, 4, True)}
+    used = [(places.vmem[t], places.vmem[t] + t.layout.bytes) for t in (table, h)]
+    for other in (a, b):
+        start = places.vmem[other]
+        assert all(start >= end or start + other.layout.bytes <= low for low, end in used)
+
+
+def test_what_a_call_of_the_loop_changes_in_place_does_not_stay() -> None:
+    x, h, y = tensor("x", "input"), tensor("h"), tensor("y", "output")
+    calls = [pointwise(x, h), pointwise(h, h), pointwise(h, y)]
+    assert not place(calls, [LayerLoop(4, 1, 2)], V1).stays
 
 
 def test_tensors_that_live_together_have_places_apart() -> None:

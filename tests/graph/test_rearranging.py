@@ -170,6 +170,58 @@ def test_joins(target, first, second, axis) -> None:
     check(net, lambda a, b: 2 * np.concatenate([np.exp(a), np.tanh(b)], axis), target)
 
 
+def normed(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
+    apart = x - x.mean(-1, keepdims=True)
+    apart = apart / np.sqrt((apart**2).mean(-1, keepdims=True) + 1e-6)
+    return apart * weights["norm.weight"] + weights["norm.bias"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("also_read", [False, True])
+def test_parts_of_a_norm_side_by_side(target, also_read) -> None:
+    """They go to the product as fp8, in one pass, unless somebody else reads the norm."""
+    net = ModelBuilder("shuffle")
+    x = net.layer_norm(net.input("x", (1, 128, 70)), "norm")
+    parts = [net.slice(x, (0, start, 0), (1, 40, 64)) for start in (64, 0, 32)]
+    y = net.linear(net.concat(parts, 2), 33, "out")
+    net.output("y", net.softmax(y))
+    if also_read:
+        net.output("z", net.softmax(x))
+    program = tw.compile(net.build(), target=target)
+    kernels = [step.kernel for step in program.model.artifact.steps if step.kernel != "copy"]
+    quick = ["norm", "move", "linear", "softmax"]
+    assert kernels == quick or also_read
+    assert program.verify().ok
+    given = np.random.default_rng(5).normal(size=(1, 128, 70)).astype("f4")
+    results = program(given)
+    rows = normed(given, net.weights)
+    joined = np.concatenate([rows[:, start : start + 40, :64] for start in (64, 0, 32)], 2)
+    right = joined @ net.weights["out.weight"].T + net.weights["out.bias"]
+    got = np.log(np.asarray(results[0] if also_read else results, np.float64))
+    off = (got - got.mean(-1, keepdims=True)) - (right - right.mean(-1, keepdims=True))
+    assert np.linalg.norm(off) < 0.06 * np.linalg.norm(right)
+
+
+@pytest.mark.parametrize("shape", [(1, 70, 40), (70, 40)])
+def test_a_table_is_added_as_the_product_leaves(shape) -> None:
+    """Learned positions: a matrix of numbers that is added to every row's own."""
+    net = ModelBuilder("positions")
+    x = net.input("x", (1, 70, 50))
+    table = np.random.default_rng(3).normal(size=shape).astype("f4")
+    y = net.linear(x, 40, "embed")
+    lanes = [Lane(y.value, (0, 1, 2))]
+    lanes.append(Lane(net.weight("table", table).value, (0, 1, 2)[3 - len(shape) :]))
+    made = net._intents.elementwise("elementwise_add", lanes, f32, dict(enumerate((1, 70, 40))))
+    net.output("y", Value(net, made.tensor))
+    program = tw.compile(net.build())
+    assert [step.kernel for step in program.model.artifact.steps] == ["quantise", "linear"]
+    assert program.verify().ok
+    given = np.random.default_rng(5).normal(size=(1, 70, 50)).astype("f4")
+    right = given @ net.weights["embed.weight"].T + net.weights["embed.bias"] + table
+    got = np.asarray(program(given), np.float64)
+    assert np.linalg.norm(got - right) < 0.04 * np.linalg.norm(right)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("before", "after"), [((6, 32, 33), (2, 96, 33)), ((2, 64, 33), (2, 2, 32, 33))]

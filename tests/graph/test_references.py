@@ -32,6 +32,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"x": (1, ROWS, DEEP)}, ("x", "out")),
     ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "bf16", "weight": True, "bias": True},
      {"x": (2, ROWS, DEEP)}, ("x",)),
+    ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "fp8", "weight": True, "bias": True,
+              "factor": 0.5},
+     {"x": (1, ROWS, DEEP)}, ("out",)),
     ("softmax", {}, {"x": (2, ROWS, DEEP)}, ("x",)),
     ("reduce", {"kind": "mean", "along": "row"},
      {"x": (2, ROWS, DEEP), "out": (2, ROWS, 1)}, ("x",)),
@@ -54,6 +57,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
         [0, [0, 1], [0, 2], 2, [0, 0], [0, 0], 32, 33],
         [0, [0, 1], [1, 2], 2, [1, 0], [0, 0], 32, 33]]},
      {"x0": (2, 64, 33), "out": (4, 32, 33)}, ("out",)),
+    ("move", {"count": 1, "dtype": "fp8", "pieces": [
+        [0, [0, 1], [0, 1], 1, [2, 0], [0, 0], 40, 64],
+        [0, [0, 1], [0, 1], 1, [0, 0], [0, 2], 40, 33]]},
+     {"x0": (1, 110, 70), "out": (1, 40, 97)}, ("x0",)),
     ("copy", {"rank": 3, "dtype": "bf16"}, {"x": (2, ROWS, DEEP)}, ("out",)),
     ("copy", {"rank": 4, "dtype": "fp8"}, {"x": (2, 3, ROWS, 40)}, ()),
     ("copy", {"rank": 2, "dtype": "bf16"}, {"x": (ROWS, 20)}, ("x", "out")),
@@ -333,7 +340,7 @@ def calls(draw: st.DrawFn):
             [0, [1, 1], [0, 1], batch, [down, across], [0, 0], rows, deep],
             [1, [0, 1], [batch, 1], 1, [0, 0], [0, 0], rows, deep],
         ]
-        options = {"count": 2, "pieces": pieces}
+        options = {"count": 2, "pieces": pieces, "dtype": draw(st.sampled_from(OUT))}
     elif name == "copy":
         rank = draw(st.integers(2, 4))
         shapes = {"x": (2, batch, rows, deep)[4 - rank :]}

@@ -85,7 +85,7 @@ def compile_entries(
         )
         if entry not in (calibrate or {}):
             samples = _with_known(model, program.read_by(entry), samples, known, options.seed)
-        _note(model, program.written_by(entry), samples, known, options.seed)
+        _note(model, _for_later(program, list(imported), entry), samples, known, options.seed)
 
         def told(phase: str, detail: str, entry: str = entry) -> None:
             progress(phase, f"{entry}: {detail}" if detail else entry)
@@ -208,6 +208,13 @@ def _with_known(
         {**sample, **{port: values[number % len(values)] for port, values in mine.items()}}
         for number, sample in enumerate(samples)
     ]
+
+
+def _for_later(program: CompiledEntries, order: Sequence[str], entry: str) -> dict[str, str]:
+    """Outputs of an entry point that are state for those compiled after it."""
+    after = order[order.index(entry) + 1 :]
+    wanted = {name for other in after for name in program.read_by(other).values()}
+    return {port: name for port, name in program.written_by(entry).items() if name in wanted}
 
 
 def _note(

@@ -16,6 +16,7 @@ from tilewright.planning.plan import plan
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.model.residency import (
+    Candidate,
     Demands,
     ResidencyInterval,
     base_room,
@@ -111,7 +112,7 @@ def place(
     demands = demands or Demands()
     places = BufferAssignment(lives=live_ranges(calls, layer_loops))
     capacity = profile.vmem_bytes - WORD - demands.slack
-    found = _candidates(calls, places.lives, borders) if fuse else {}
+    found = _candidates(calls, layer_loops, places.lives, borders) if fuse else {}
     stays = choose(calls, found, capacity, demands)
     room = [_room(k, call, stays, capacity, demands.more) for k, call in enumerate(calls)]
     buffers = [
@@ -144,18 +145,32 @@ def starved(calls: Sequence[Launch], places: BufferAssignment, profile: Profile)
 
 
 def _candidates(
-    calls: Sequence[Launch], lives: dict[StoredTensor, LiveRange], borders: Sequence[int]
-) -> dict[StoredTensor, tuple[int, list[int]]]:
-    """Results that could stay in VMEM: the call that makes each, the calls that read it."""
+    calls: Sequence[Launch],
+    layer_loops: Sequence[LayerLoop[StoredTensor]],
+    lives: dict[StoredTensor, LiveRange],
+    borders: Sequence[int],
+) -> dict[StoredTensor, Candidate]:
+    """Results that could stay in VMEM.
+
+    What iterations of a loop read from before it, or leave to each other, stays through all of the
+    loop or not at all.
+    """
     found = {}
     for tensor, life in lives.items():
         if tensor.kind != "activation" or any(life.first < b <= life.last for b in borders):
             continue
         makers = [k for k, call in enumerate(calls) if call.output is tensor]
         readers = [k for k, call in enumerate(calls) if tensor in call.operands.values()]
-        once = len(makers) == 1 and readers and min(readers) > makers[0]
-        if once and (life.first, life.last) == (makers[0], readers[-1]):
-            found[tensor] = (makers[0], readers)
+        if not makers or not readers or min(readers) <= makers[0] or life.first != makers[0]:
+            continue
+        if any(loop.first <= readers[-1] and makers[0] < loop.first for loop in layer_loops):
+            in_place = any(tensor in calls[k].operands.values() for k in makers)
+            if not in_place:
+                found[tensor] = Candidate(makers[0], ((life.last, len(readers) + len(makers)),))
+        elif len(makers) == 1 and life.last == readers[-1]:
+            ends = [(reader, count) for count, reader in enumerate(readers, 1)]
+            ends[-1] = (readers[-1], len(readers) + 1)
+            found[tensor] = Candidate(makers[0], tuple(ends))
     return found
 
 

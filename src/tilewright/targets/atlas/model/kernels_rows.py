@@ -118,10 +118,10 @@ def move(o: Options):
 
     pieces: (number of the operand, its first matrix and how far the next one is, the same of the
     result, how many, the tile down and across where it starts in the operand, the same in the
-    result, its rows and columns).
+    result, its rows and columns). dtype: of all of them, "fp8" or else bf16.
     """
-    count = o["count"]
-    specs = {f"x{k}": tw.bf16[f"B{k}", f"M{k}", f"N{k}"] for k in range(count)}
+    count, kind = o["count"], tw.fp8 if o.get("dtype") == "fp8" else tw.bf16
+    specs = {f"x{k}": kind[f"B{k}", f"M{k}", f"N{k}"] for k in range(count)}
 
     def body(t: Tensors) -> None:
         out = t["out"]
@@ -142,4 +142,4 @@ def move(o: Options):
                         tile = replace(tile, rows=[m.valid(0)], columns=[n.valid(0)])
                         out[at(out, b * target[1] + target[0], m, n, place)] = tile
 
-    return {**specs, "out": tw.bf16["B", "M", "N"]}, body
+    return {**specs, "out": kind["B", "M", "N"]}, body

@@ -101,7 +101,7 @@ class Lowering:
         self.host_layers = tuple(host)
         self.angles = angles_of(graph)
         self.collapse = not _attends_to_single_rows(graph)
-        refused = {node: self._reason_for_host(node) for node in graph.nodes}
+        refused = {node: self.reason_for_host(node) for node in graph.nodes}
         self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
 
     def canonical(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -110,7 +110,7 @@ class Lowering:
 
     def linear(self, value: SSAValue) -> Linear | None:
         found = find_linear(self.graph, value, self.fuse)
-        if found is not None and any(self._reason_for_host(node) for node in found.nodes):
+        if found is not None and any(self.reason_for_host(node) for node in found.nodes):
             return None
         return found
 
@@ -142,7 +142,7 @@ class Lowering:
         node = self.graph.definition[value]
         if node in self.result.host:
             return
-        reason = self._reason_for_host(node)
+        reason = self.reason_for_host(node)
         if reason is None:
             try:
                 tensor = self.images.outside(value) if value in self.images else self.bf16(value)
@@ -159,7 +159,8 @@ class Lowering:
         for operand in node.operands:
             self._outside(operand)
 
-    def _reason_for_host(self, node: Node) -> str | None:
+    def reason_for_host(self, node: Node) -> str | None:
+        """Why the host computes a node whatever kernels there are; None: nothing says it does."""
         if dtype_of(node.result) not in FLOATS:
             return f"{dtype_of(node.result)} values are not for the NPU"
         if node in self.angles:
@@ -307,7 +308,7 @@ class Lowering:
         if value in self.images:  # stored in another order: by way of the host
             return self.from_host(value, shape)
         node = self.graph.definition[value]
-        reason = self._reason_for_host(node) or self.images.reason(node)
+        reason = self.reason_for_host(node) or self.images.reason(node)
         if reason is None:
             try:
                 return self._from_node(node, shape)
@@ -381,6 +382,22 @@ class Lowering:
         """The value as fp8, for matrix products."""
         return self.remembered((value, "fp8"), lambda: self._make_fp8(value))
 
+    def _only_fp8(self, value: SSAValue) -> bool:
+        """Whether nobody reads a value but products, at once or as parts of it put together.
+
+        Products that are kept read what rounding leaves out too, so they need it in bf16 first.
+        """
+        if (value, "bf16") in self.forms or any(value is end for _, end in self.graph.outputs):
+            return False
+
+        def takes_fp8(user: Node) -> bool:
+            if user.family == "matmul":
+                return user.inputs["lhs"] is value and not self.kept(user.layer)
+            return user.family in ("slice", "concat") and self._only_fp8(user.result)
+
+        users = self.graph.users.get(value, ())
+        return bool(users) and all(map(takes_fp8, users))
+
     def _given_fp8(self, value: SSAValue, shape: tuple[int, int, int]) -> Tensor:
         """An input or constant of fp8 numbers, as it is."""
         array, scale = self.graph.constants.get(value), RangeObserver(value, fixed=True)
@@ -399,12 +416,7 @@ class Lowering:
         if dtype_of(value) == FP8:
             return self._given_fp8(value, shape)
         node = graph.definition.get(value)
-        # Products that are kept read what rounding leaves out too, so they need it in bf16 first.
-        only_products = all(
-            user.family == "matmul" and user.inputs["lhs"] is value and not self.kept(user.layer)
-            for user in graph.users.get(value, ())
-        ) and not any(value is result for _, result in graph.outputs)
-        if self.fuse and node is not None and only_products and (value, "bf16") not in self.forms:
+        if self.fuse and node is not None and self._only_fp8(value):
             mean = self.images.mean(value, "fp8")
             if mean is not None:
                 return mean
@@ -417,6 +429,11 @@ class Lowering:
                 return self.products.emit_linear(linear, value, "fp8")
             if self._same_elements(node) and self.canonical(shape_of(node.operands[0])) == shape:
                 return self.fp8(node.operands[0])
+            if self.products.is_plain_norm(node) and self.reason_for_host(node) is None:
+                return self.products.norm(node, "fp8", whole=True)
+            moved = self.rearranging.joined_fp8(node, shape)
+            if moved is not None:
+                return moved
         x = self.bf16(value)
         scale = self.magnitude(value)
         out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
@@ -443,7 +460,7 @@ class Lowering:
                 inner is None
                 or not (self.fuse and chained)
                 or not _is_pointwise(inner)
-                or self._reason_for_host(inner) is not None
+                or self.reason_for_host(inner) is not None
                 or not self.graph.used_once(value)
                 or len(program) >= CHAIN
                 or self.linear(value) is not None

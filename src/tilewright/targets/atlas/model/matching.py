@@ -109,17 +109,24 @@ def find_residual(graph: Graph, node: Node, fuse: bool = True) -> tuple[Linear, 
         return None
     first, second = node.operands
     shape = shape_of(node.result)
-    if shape_of(first) != shape or shape_of(second) != shape or first is second:
+    if first is second or any(_filled(shape_of(x)) != _filled(shape) for x in (first, second)):
         return None
     if not (node.reads_plainly(0) and node.reads_plainly(1)):
         return None
     for inner, other in ((second, first), (first, second)):
-        if not graph.used_once(inner) or other in graph.constants:
+        if not graph.used_once(inner) or shape_of(inner) != shape:
             continue
         linear = find_linear(graph, inner, fuse)
         if linear is not None:
             return linear, other
     return None
+
+
+def _filled(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without dimensions of size 1 in front."""
+    while len(shape) > 2 and shape[0] == 1:
+        shape = shape[1:]
+    return shape
 
 
 @dataclass(frozen=True)

@@ -225,9 +225,8 @@ class Products:
     def _folds(self, norm: Node) -> bool:
         """Whether weight and bias of a norm go into the products that read it."""
         constants, result = self.at.graph.constants, norm.result
-        for role in ("weight", "bias"):
-            if role in norm.inputs and norm.inputs[role] not in constants:
-                return False
+        if not self.known_rows(norm):
+            return False
         if any(self.at.kept(user.layer) for user in self.at.graph.users.get(result, ())):
             return False
         if any(result is value for _, value in self.at.graph.outputs):
@@ -239,8 +238,21 @@ class Products:
             for user in self.at.graph.users.get(result, ())
         )
 
-    def norm(self, node: Node, dtype: str) -> Tensor:
-        """A norm: fp8 without weight and bias for products that fold them in, or bf16 with them."""
+    def known_rows(self, norm: Node) -> bool:
+        """Whether weight and bias of a norm are constants."""
+        rows = (norm.inputs[role] for role in ("weight", "bias") if role in norm.inputs)
+        return all(row in self.at.graph.constants for row in rows)
+
+    def is_plain_norm(self, node: Node) -> bool:
+        """Whether a node is a norm of rows with known weight and bias."""
+        if node.family not in ("rms_norm", "layer_norm") or not self.known_rows(node):
+            return False
+        rank = len(shape_of(node.result))
+        return node.call.axis(rank) == rank - 1
+
+    def norm(self, node: Node, dtype: str, whole: bool = False) -> Tensor:
+        """A norm: fp8 without weight and bias for products that fold them in, or with them if
+        `whole`; or bf16 with them."""
         rank = len(shape_of(node.result))
         if node.call.axis(rank) != rank - 1:
             raise Unsupported("a norm along another dimension than the last")
@@ -250,7 +262,7 @@ class Products:
         x = self.at.bf16(node.inputs["x"])
         shape = self.at.canonical(shape_of(node.result))
         operands = {"x": x}
-        if dtype == "fp8":
+        if dtype == "fp8" and not whole:
             scale = self.at.magnitude(node.inputs["x"], Normed(kind, epsilon))
             out = self.at.activation(
                 self.at.hint(node.result), shape, "fp8", value=node.result, scale=scale
@@ -260,19 +272,24 @@ class Products:
                 node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
                 kind=kind, epsilon=epsilon, out="fp8",
             )  # fmt: skip
+        scale = self.at.magnitude(node.result) if dtype == "fp8" else None
         for role in ("weight", "bias"):
             if role in node.inputs:
                 row = self.at.graph.constants.get(node.inputs[role])
                 if row is None:
                     raise Unsupported(f"a norm whose {role} is computed")
                 layout = Layout((shape[2],), "bf16")
+                share = inverse_of(scale if role == "bias" else None)
                 operands[role] = self.at.weight(
-                    f"{node.layer or kind}.{role}", layout, row.reshape(-1)
+                    f"{node.layer or kind}.{role}", layout, row.reshape(-1), factor=share
                 )
-        out = self.at.activation(self.at.hint(node.result), shape, "bf16", value=node.result)
+        out = self.at.activation(
+            self.at.hint(node.result), shape, dtype, value=node.result, scale=scale
+        )
+        deferred = {"factor": inverse_of(scale)} if scale is not None else None
         return self.at.call(
-            node.layer or kind + "_norm", "norm", operands, out, (node,),
-            kind=kind, epsilon=epsilon, out="bf16",
+            node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
+            kind=kind, epsilon=epsilon, out=dtype,
             weight="weight" in operands, bias="bias" in operands,
         )  # fmt: skip
 

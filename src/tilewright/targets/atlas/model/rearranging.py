@@ -132,8 +132,44 @@ class Rearranging:
             count=len(operands), pieces=pieces,
         )  # fmt: skip
 
+    def joined_fp8(self, node: Node, shape: tuple[int, int, int]) -> Tensor | None:
+        """A concat of slices of one value, moved as fp8 in one pass; None: it is something else."""
+        parts = [self.at.graph.node_of(value, "slice") for value in node.operands]
+        cut = [part for part in parts if part is not None]
+        sources = {part.operands[0] for part in cut}
+        if node.family != "concat" or len(cut) != len(parts) or len(sources) != 1:
+            return None
+        if any(self.at.reason_for_host(one) is not None for one in (node, *cut)):
+            return None
+        try:
+            joins = self._pieces_of_concat(node)
+            places = [
+                self._pieces_of_slice(part, self.at.canonical(shape_of(part.result)))
+                for part in cut
+            ]
+        except Unsupported:
+            return None
+        if len(joins) > PIECES or [p[0] for p in joins] != list(range(len(cut))):
+            return None
+        pieces = []
+        for join, (place, *others) in zip(joins, places, strict=True):
+            if others or join[3] != 1 or place[3] != 1:
+                return None  # several matrices
+            _, source, _, _, origin, *_ = place
+            pieces.append([0, source, *join[2:4], origin, *join[5:]])
+        x = self.at.fp8(sources.pop())
+        name = f"{self.at.hint(node.result)}.fp8"
+        out = self.at.activation(name, shape, "fp8", value=node.result, scale=x.scale)
+        return self.at.call(
+            node.layer or node.family, "move", {"x0": x}, out, (*cut, node),
+            count=1, pieces=pieces, dtype="fp8",
+        )  # fmt: skip
+
     def _part(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         """A slice whose rows and columns start where tiles do."""
+        return self._moved(node, [node.operands[0]], shape, self._pieces_of_slice(node, shape))
+
+    def _pieces_of_slice(self, node: Node, shape: tuple[int, int, int]) -> list:
         source = node.operands[0]
         sizes, rank = shape_of(source), len(shape_of(source))
         offsets, counts = node.call.integers("offsets"), node.call.integers("sizes")
@@ -161,10 +197,13 @@ class Rearranging:
         for first, step, count in _progressions([int(k) for k in indices.reshape(-1)]):
             pieces.append([0, [first, step], [done, 1], count, origin, [0, 0], rows, counts[-1]])
             done += count
-        return self._moved(node, [source], shape, pieces)
+        return pieces
 
     def _joined(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         """Parts that begin where tiles do."""
+        return self._moved(node, node.operands, shape, self._pieces_of_concat(node))
+
+    def _pieces_of_concat(self, node: Node) -> list:
         sizes, sources = shape_of(node.result), node.operands
         rank = len(sizes)
         axis = node.call.axis(rank)
@@ -195,7 +234,7 @@ class Rearranging:
             else:
                 raise Unsupported("a concat of one part")
             start += mine[axis]
-        return self._moved(node, sources, shape, pieces)
+        return pieces
 
     def regrouped(self, node: Node, source: SSAValue, shape: tuple[int, int, int]) -> Tensor:
         """Whole tiles of rows of one batch that belong to matrices of another height."""

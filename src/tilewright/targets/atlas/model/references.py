@@ -138,7 +138,7 @@ def move(profile: Profile, options: Options, operands: Operands) -> dict[str, Co
         shape[0] = max(shape[0], first + step * (count - 1) + 1)
         shape[1] = max(shape[1], down * SIDE + rows)
         shape[2] = max(shape[2], across * SIDE + columns)
-    out = np.zeros(shape, np.uint16)
+    out = np.zeros(shape, operands["x0"].dtype)
     for number, source, target, count, origin, place, rows, columns in pieces:
         for k in range(count):
             matrix = operands[f"x{number}"][source[0] + k * source[1]]

@@ -35,6 +35,18 @@ class ResidencyInterval:
     whole: bool  # nobody reads it later: it needs no place in DRAM
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A result that could stay in VMEM from call `first` on.
+
+    ends: the last calls of possible stays, and how many of its transfers each saves; after the last of
+    them nobody reads it.
+    """
+
+    first: int
+    ends: tuple[tuple[int, int], ...]
+
+
 @dataclass
 class Demands:
     """What calls need beyond the estimates here, as found by lowering them.
@@ -50,25 +62,21 @@ class Demands:
 
 def choose(
     calls: Sequence[Launch],
-    candidates: Mapping[StoredTensor, tuple[int, list[int]]],
+    candidates: Mapping[StoredTensor, Candidate],
     capacity: int,
     demands: Demands,
 ) -> list[ResidencyInterval]:
-    """The stays that save most DRAM traffic.
-
-    candidates: tensor -> (call that makes it, calls that read it).
-    """
+    """The stays that save most DRAM traffic."""
     if not candidates:
         return []
     model = cp_model.CpModel()
     options: dict[tuple[StoredTensor, int], cp_model.IntVar] = {}
     gains: list[tuple[int, cp_model.IntVar]] = []
-    for number, (tensor, (_, readers)) in enumerate(candidates.items()):
+    for number, (tensor, candidate) in enumerate(candidates.items()):
         chosen = []
-        for count in range(1, len(readers) + 1):
+        for count, (_, moves) in enumerate(candidate.ends):
             variable = model.new_bool_var(f"t{number}_{count}")
             options[tensor, count] = variable
-            moves = count + (count == len(readers))
             gains.append((moves * rounded(tensor) // KIB, variable))
             # Of equal choices the shorter stay.
             chosen.append(variable)
@@ -104,16 +112,14 @@ def choose(
     stays = []
     for (tensor, count), variable in options.items():
         if solver.value(variable):
-            first, readers = candidates[tensor]
-            stays.append(
-                ResidencyInterval(tensor, first, readers[count - 1], count == len(readers))
-            )
+            candidate = candidates[tensor]
+            until, whole = candidate.ends[count][0], count + 1 == len(candidate.ends)
+            stays.append(ResidencyInterval(tensor, candidate.first, until, whole))
     return stays
 
 
-def _covers(candidate: tuple[int, list[int]], count: int, index: int) -> bool:
-    first, readers = candidate
-    return first <= index <= readers[count - 1]
+def _covers(candidate: Candidate, count: int, index: int) -> bool:
+    return candidate.first <= index <= candidate.ends[count][0]
 
 
 def rounded(tensor: StoredTensor) -> int:

@@ -9,7 +9,6 @@ the reason, and the plan is made again without it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,12 +19,16 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.targets.atlas.kernels.arrangements import written
-from tilewright.targets.atlas.kernels.images import SIDE, Image, Window, beyond, needed_border, pair
+from tilewright.targets.atlas.kernels.images import SIDE, Image, Window, beyond, needed_border
+from tilewright.targets.atlas.model.image_phases import (
+    Phases,
+    is_stored_anew,
+    phases_of,
+    store_anew,
+)
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 
 FLOATS = ("f32", "bf16", "f16", "f64")
-TRIES = 8  # passes over a graph until the phases of all sums agree
-Phases = tuple[int, int]
 
 _ACTIVATIONS = {
     "elementwise_relu": "relu", "relu": "relu", "silu": "silu", "elementwise_silu": "silu",
@@ -40,7 +43,7 @@ THROUGH_ZERO = ("none", "relu", "relu6", "silu", "gelu", "tanh")  # a border of 
 class Layer:
     """One kernel over images."""
 
-    kind: str  # conv, max, average, combine
+    kind: str  # conv, max, average, combine, resample
     inputs: tuple[SSAValue, ...]
     result: SSAValue
     nodes: tuple[Node, ...]  # the operation itself first
@@ -48,6 +51,16 @@ class Layer:
     window: Window | None = None
     activation: str = "none"
     unfolded: bool = False
+
+    @property
+    def steps(self) -> Phases:
+        """How many pixels apart the windows of two results are."""
+        return (1, 1) if self.window is None else self.window.steps
+
+    @property
+    def stored_anew(self) -> bool:
+        """Whether the result's phases have nothing to do with those of what it reads."""
+        return self.unfolded or self.kind == "resample"
 
     @property
     def node(self) -> Node:
@@ -84,6 +97,8 @@ class ImagePlan:
         if layer.kind == "combine":
             two = len(layer.inputs) == 2
             return "combine", {**both, "activation": layer.activation, "two": two}
+        if layer.kind == "resample":
+            return "resample", both
         both["window"] = written(layer.window)
         if layer.kind == "conv":
             own: dict[str, Any] = {
@@ -105,6 +120,8 @@ def plan_images(graph: Graph, fuse: bool, host: dict[Node, str]) -> ImagePlan:
     while True:
         plan = ImagePlan(graph, reasons=reasons)
         found = _layers(graph, fuse, {*host, *reasons}, reasons)
+        if store_anew(graph, found):
+            continue
         plan.layers = {layer.result: layer for layer in found}
         wrong = _store(plan, found) or dict(_impossible(plan))
         if not wrong:
@@ -151,8 +168,8 @@ def _layer(
 ) -> Layer | None:
     """The layer of a node, if it is one."""
     if node.family == "conv2d":
-        constant = [v in graph.constants for r, v in node.inputs.items() if r != "x"]
-        if not all(constant):
+        filters = [graph.known(value) for role, value in node.inputs.items() if role != "x"]
+        if any(array is None for array in filters):
             reasons[node] = "a convolution whose filters are computed"
             return None
         return _window_layer(graph, node, "conv", found, reasons)
@@ -163,6 +180,10 @@ def _layer(
         return _window_layer(graph, node, kind, found, reasons)
     activation = activation_of(node)
     known = [found.get(value) for value in node.operands]
+    if is_stored_anew(node):
+        if known[0] is None:
+            return None
+        return Layer("resample", (node.operands[0],), node.result, (node,), known[0].first)
     if activation and len(known) == 1 and known[0] is not None:
         inputs, first = (node.operands[0],), known[0].first
         return Layer("combine", inputs, node.result, (node,), first, activation=activation)
@@ -183,7 +204,7 @@ def _window_layer(
     """A convolution or pooling."""
     x, call = node.inputs["x"], node.call
     first = not (call.string("layout") or "").startswith("nhwc")
-    if x in graph.constants or (x in found and found[x].first != first):
+    if graph.known(x) is not None or (x in found and found[x].first != first):
         reasons[node] = "an image that is constant or has its channels elsewhere"
         return None
     if kind == "conv":
@@ -306,7 +327,7 @@ def _only_means(graph: Graph, node: Node) -> bool:
 
 def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     """Fill in the images of a plan; layers that cannot be, with the reason."""
-    phases, wrong = _phases(layers)
+    phases, wrong = phases_of(layers)
     if wrong:
         return wrong
     orders = {x: layer.first for layer in layers for x in (*layer.inputs, layer.result)}
@@ -318,7 +339,7 @@ def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
             readers[x].append(layer)
     alike, pitches = _Groups(drafts), _Groups(drafts)
     for layer in layers:
-        for x in () if layer.unfolded else layer.inputs:
+        for x in () if layer.stored_anew else layer.inputs:
             pitches.join(x, layer.result)
             if layer.kind == "combine":
                 alike.join(x, layer.result)
@@ -356,46 +377,12 @@ def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     return {}
 
 
-def _phases(layers: list[Layer]) -> tuple[dict[SSAValue, Phases], dict[Node, str]]:
-    """Phases of every image: so many that all strides on the way to the end have their own."""
-    need: dict[SSAValue, Phases] = {}
-
-    def ask(value: SSAValue, phases: Phases) -> None:
-        known = need.get(value, (1, 1))
-        need[value] = (math.lcm(known[0], phases[0]), math.lcm(known[1], phases[1]))
-
-    uneven: Layer | None = None
-    for _ in range(TRIES):
-        for layer in reversed(layers):
-            ask(layer.result, (1, 1))
-            down, across = need[layer.result]
-            steps = layer.window.steps if layer.window is not None else (1, 1)
-            for x in () if layer.unfolded else layer.inputs:
-                ask(x, (down * steps[0], across * steps[1]))
-        found: dict[SSAValue, Phases] = {}
-        uneven = None
-        for layer in layers:
-            if layer.unfolded:
-                found[layer.result] = need[layer.result]
-                continue
-            given = [found.setdefault(x, need[x]) for x in layer.inputs]
-            if len(set(given)) > 1:
-                uneven = layer
-                for x in layer.inputs:
-                    for phases in given:
-                        ask(x, phases)
-            steps = layer.window.steps if layer.window is not None else (1, 1)
-            found[layer.result] = pair((given[0][0] // steps[0], given[0][1] // steps[1]))
-        if uneven is None:
-            return found, {}
-    assert uneven is not None
-    return {}, {uneven.node: "a sum of images that come by different strides"}
-
-
 def _note_signs(plan: ImagePlan, layers: list[Layer]) -> None:
     """Find images that hold no negative number."""
     for layer in layers:
-        pooled = layer.kind in ("max", "average") and layer.inputs[0] in plan.nonnegative
+        pooled = (
+            layer.kind in ("max", "average", "resample") and layer.inputs[0] in plan.nonnegative
+        )
         if pooled or layer.activation in NONNEGATIVE:
             plan.nonnegative.add(layer.result)
 

@@ -143,7 +143,7 @@ class Images:
             )
         else:
             x = self.image(value)
-        given = np.asarray(self.graph.constants[node.inputs["w"]], np.float32)
+        given = np.asarray(self.graph.known(node.inputs["w"]), np.float32)
         weight = given.transpose(2, 3, 1, 0) if layer.first else given  # [KH, KW, C / groups, N]
         channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
@@ -165,7 +165,7 @@ class Images:
             ),
         }
         if "bias" in node.inputs:
-            bias = np.asarray(self.graph.constants[node.inputs["bias"]], np.float32).reshape(-1)
+            bias = np.asarray(self.graph.known(node.inputs["bias"]), np.float32).reshape(-1)
             operands["bias"] = lowering.weight(f"{name}.bias", layouts["bias"], bias, factor=share)
         deferred = {}
         if target is not None and not early:

@@ -175,6 +175,14 @@ _RECORDS = (
         work_images.combine,
         over_images=True,
     ),
+    KernelRecord(
+        "resample",
+        "an image of the pixels of another",
+        kernels_images.resample,
+        references_images.resample,
+        work_images.resample,
+        over_images=True,
+    ),
 )
 RECORDS: dict[str, KernelRecord] = {record.name: record for record in _RECORDS}
 REFERENCES = {name: record.reference for name, record in RECORDS.items()}

@@ -19,6 +19,8 @@ from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows, own_tile
+from tilewright.targets.atlas.kernels.resampling import Resampling
+from tilewright.targets.atlas.kernels.resampling import resample as resampling
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import bf16, fp8
@@ -161,3 +163,14 @@ def conv2d(o: Options) -> Kernel:
 def pool(o: Options) -> Kernel:
     """The kernel of a pooling."""
     return pooled(o).kernel
+
+
+def resampled(o: Options, first: bool | None = None) -> Resampling:
+    """An image of the pixels of another: those of `rows` and `columns`, or all of them."""
+    image, out = stored_image(o["image"], first), stored_image(o["out"], first)
+    return resampling(image, out, o.get("rows"), o.get("columns"))
+
+
+def resample(o: Options) -> Kernel:
+    """The kernel of an image made of another's pixels."""
+    return resampled(o).kernel

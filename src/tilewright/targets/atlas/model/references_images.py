@@ -108,3 +108,13 @@ def combine(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes
         y = arith.add(y, times(bf16(profile, operands["b"]), o.get("second", 1.0)))
     y = times(_ACTIVATIONS[o["activation"]](y), o.get("factor", 1.0))
     return {"out": fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y}
+
+
+def resample(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """Pixels of an image at other places; what is picked by a product has no negative zeros."""
+    image = stored_image(o["image"])
+    rows = np.arange(image.height) if o.get("rows") is None else np.array(o["rows"])
+    columns = np.arange(image.width) if o.get("columns") is None else np.array(o["columns"])
+    y = _last(o, operands["x"])[..., rows[:, None], columns[None, :], :]
+    outside = (rows[:, None] < 0) | (columns[None, :] < 0)
+    return _given(o, np.where(outside[..., None] | (y == 0x80), np.uint8(0), y))

@@ -82,3 +82,8 @@ def combine(o: Options, function: Function) -> Counts:
     steps += _activation(o["activation"], function)
     tiles = _pixels(image) * _tiles(image.channels)
     return {"tiles": tiles * steps, "casts": tiles * (out.dtype == "fp8") * (steps > 0)}
+
+
+def resample(o: Options, function: Function) -> Counts:
+    """Pixels that are only moved need no work."""
+    return {}

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.artifact.contents import contents_of, read_content
 from tilewright.targets.atlas.kernels.arrangements import read, written
 from tilewright.targets.atlas.kernels.images import (
     Channels,
+    Diagonals,
     Filters,
     Image,
     Means,
@@ -277,6 +278,7 @@ ARRANGEMENTS = [
     Filters(3, 3, 64, 96, groups=2),
     Filters(1, 1, 27, 16, taken=(3, 3, 3, 16)),
     Channels(70),
+    Diagonals(3, 2, 40),
     Means(3, 40),
     Unfolded(Image(8, 8, 3), Window(3, 3, padding=1), Image(8, 8, 20)),
 ]

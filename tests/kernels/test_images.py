@@ -93,6 +93,28 @@ def some_image(random, window, channels, **more):
 
 @given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
 @GENERATED
+def test_depthwise_filters_as_rows(seed, profile):
+    """Rows of filters become diagonal tiles on the chip, with the signs of all zeros as without."""
+    random = np.random.default_rng(seed)
+    window = some_window(random)
+    channels = int(random.integers(2, 80))
+    image = some_image(random, window, channels)
+    layer = conv2d(
+        image, channels, window, groups=channels, bias=bool(random.random() < 0.5),
+        scale=bool(random.random() < 0.5), activation=str(random.choice(list(ACTIVATIONS))),
+        diagonal=True,
+    )  # fmt: skip
+    check(layer, references.conv2d(layer), profile, random)
+
+
+def test_only_depthwise_filters_are_rows():
+    with pytest.raises(TilewrightError) as error:
+        conv2d(Image(8, 8, 8), 16, Window(1, 1), groups=8, diagonal=True)
+    assert error.value.code == "TW1675"
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
+@GENERATED
 def test_random_convolutions(seed, profile):
     random = np.random.default_rng(seed)
     window = some_window(random)

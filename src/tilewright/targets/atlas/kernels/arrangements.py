@@ -17,6 +17,7 @@ from typing import Any
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels.images import (
     Channels,
+    Diagonals,
     Filters,
     Image,
     Means,
@@ -31,6 +32,7 @@ KINDS: dict[str, type] = {
     "window": Window,
     "filters": Filters,
     "channels": Channels,
+    "diagonals": Diagonals,
     "means": Means,
     "unfolded": Unfolded,
     "split_head": SplitHead,

@@ -435,6 +435,32 @@ class Filters:
 
 
 @dataclass(frozen=True)
+class Diagonals:
+    """Filters [KH, KW, 1, N] of a channel each, stored as [taps, N] with zeros up to whole tiles of
+    filters. As tiles of filters they would be diagonals, 32 times as many bytes.
+    """
+
+    height: int
+    width: int
+    filters: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.height, self.width, 1, self.filters)
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        return (self.height * self.width, round_up(self.filters))
+
+    def arranged(self, codes: np.ndarray) -> np.ndarray:
+        rows = codes.reshape(-1, self.filters)
+        return np.pad(rows, [(0, 0), (0, round_up(self.filters) - self.filters)])
+
+    def restored(self, codes: np.ndarray) -> np.ndarray:
+        return codes[:, : self.filters].reshape(self.shape)
+
+
+@dataclass(frozen=True)
 class Channels:
     """One number per channel, stored with zeros up to whole tiles."""
 

@@ -18,9 +18,13 @@ import numpy as np
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.image_blocks import kept_rows, period, write_border
+from tilewright.targets.atlas.kernels.image_blocks import (
+    kept_rows,
+    own_tile,
+    period,
+    write_border,
+)
 from tilewright.targets.atlas.kernels.images import LOWEST, SIDE, Image, image_type
-from tilewright.targets.atlas.kernels.pooling import own_tile
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 

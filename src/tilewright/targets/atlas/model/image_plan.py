@@ -58,6 +58,10 @@ class Layer:
         return (1, 1) if self.window is None else self.window.steps
 
     @property
+    def groups(self) -> int:
+        return self.node.call.integer("groups") or 1
+
+    @property
     def stored_anew(self) -> bool:
         """Whether the result's phases have nothing to do with those of what it reads."""
         return self.unfolded or self.kind == "resample"
@@ -101,12 +105,14 @@ class ImagePlan:
             return "resample", both
         both["window"] = written(layer.window)
         if layer.kind == "conv":
+            filters, groups = self.images[layer.result].channels, layer.groups
             own: dict[str, Any] = {
-                "filters": self.images[layer.result].channels,
-                "groups": layer.node.call.integer("groups") or 1,
+                "filters": filters, "groups": groups,
                 "bias": "bias" in layer.node.inputs, "scale": True,
                 "activation": layer.activation, "unfolded": layer.unfolded,
             }  # fmt: skip
+            if groups == filters == self.source(layer).channels > 1:
+                own["diagonal"] = True
             return "conv2d", {**both, **own}
         counting = layer.node.call.flag("count_include_pad")
         kept = layer.inputs[0] in self.nonnegative
@@ -231,7 +237,7 @@ def _window_layer(
         reasons[node] = error.message
         return None
     layer = Layer(kind, (x,), node.result, (node,), first, window)
-    if kind == "conv" and x not in found and (call.integer("groups") or 1) == 1:
+    if kind == "conv" and x not in found and layer.groups == 1:
         taps, channels = height * width, image.channels
         layer.unfolded = -(-taps * channels // SIDE) < taps * -(-channels // SIDE)
     return layer

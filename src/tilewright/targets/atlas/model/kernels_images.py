@@ -17,8 +17,9 @@ import tilewright.tile as tw
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
+from tilewright.targets.atlas.kernels.image_blocks import own_tile
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
-from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows, own_tile
+from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
 from tilewright.targets.atlas.kernels.resampling import resample as resampling
 from tilewright.tile.blocks import Block
@@ -34,6 +35,7 @@ def convolved(o: Options, first: bool | None = None) -> Convolution:
         stored_image(o["image"], first), o["filters"], read(o["window"]), groups=o["groups"],
         bias=o["bias"], scale=o["scale"], activation=o["activation"],
         factor=o.get("factor", 1.0), out=stored_image(o["out"], first), unfolded=o["unfolded"],
+        diagonal=o.get("diagonal", False),
     )  # fmt: skip
 
 

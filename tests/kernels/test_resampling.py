@@ -50,8 +50,8 @@ def test_any_pixels(seed, profile):
         return Image(height, width, phases=phases, border=border, spare=1, **more)
 
     given, out = image(*sizes[:2]), image(*sizes[2:])
-    rows = random.integers(-1, sizes[0], sizes[2])
-    columns = random.integers(-1, sizes[1], sizes[3])
+    rows = random.integers(-1, sizes[0], sizes[2]).tolist()
+    columns = random.integers(-1, sizes[1], sizes[3]).tolist()
     check(resample(given, out, rows, columns), profile, seed)
 
 

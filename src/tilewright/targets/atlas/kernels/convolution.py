@@ -60,7 +60,15 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": tw.gelu,
     "sigmoid": tw.sigmoid,
     "tanh": tw.tanh,
+    "hardsigmoid": lambda x: _hard_sigmoid(x),
+    "hardswish": lambda x: x * _hard_sigmoid(x),
 }
+
+
+def _hard_sigmoid(x: Any) -> Any:
+    return tw.minimum(tw.relu(x * (1 / 6) + 0.5), 1.0)
+
+
 PRODUCT = 46.0  # ticks of a product of tiles, about
 
 

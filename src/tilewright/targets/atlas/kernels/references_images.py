@@ -29,6 +29,13 @@ from tilewright.targets.atlas.profile import Profile
 
 LOWEST = 0xFE  # of fp8
 
+
+def hard_sigmoid(x: Codes) -> Codes:
+    """x / 6 + 1/2 between 0 and 1."""
+    line = arith.add(arith.multiply(x, constant(1 / 6)), constant(0.5))
+    return arith.extreme(arith.relu(line), constant(1.0), larger=False)
+
+
 # Activation on bit patterns, in float64, and how steep it is at most.
 _ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
     "none": (lambda x: x, lambda x: x, 1.0),
@@ -46,6 +53,12 @@ _ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
     ),
     "sigmoid": (sigmoid, lambda x: 1 / (1 + np.exp(-x)), 0.25),
     "tanh": (function("tanh"), np.tanh, 1.0),
+    "hardsigmoid": (hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1), 0.2),
+    "hardswish": (
+        lambda x: arith.multiply(x, hard_sigmoid(x)),
+        lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+        1.5,
+    ),
 }
 
 

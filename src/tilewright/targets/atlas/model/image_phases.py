@@ -43,11 +43,10 @@ def _ask_all(need: Needs, layers: list[Layer]) -> None:
     for layer in reversed(layers):
         _ask(need, layer.result, (1, 1))
         down, across = need[layer.result]
-        for x in layer.inputs:
-            if layer.kind == "resample":
-                _ask(need, x, (1, 1))
-            elif not layer.unfolded:
-                _ask(need, x, (down * layer.steps[0], across * layer.steps[1]))
+        for x in layer.alike:
+            _ask(need, x, (down * layer.steps[0], across * layer.steps[1]))
+        for x in layer.apart:
+            _ask(need, x, (1, 1))
 
 
 def phases_of(layers: list[Layer]) -> tuple[Needs, dict[Node, str]]:
@@ -59,15 +58,15 @@ def phases_of(layers: list[Layer]) -> tuple[Needs, dict[Node, str]]:
         found: Needs = {}
         uneven = None
         for layer in layers:
-            if layer.stored_anew:
-                for x in () if layer.unfolded else layer.inputs:
-                    found.setdefault(x, need[x])
+            for x in layer.apart:
+                found.setdefault(x, need[x])
+            if not layer.alike:
                 found[layer.result] = need[layer.result]
                 continue
-            given = [found.setdefault(x, need[x]) for x in layer.inputs]
+            given = [found.setdefault(x, need[x]) for x in layer.alike]
             if len(set(given)) > 1:
                 uneven = layer
-                for x in layer.inputs:
+                for x in layer.alike:
                     for phases in given:
                         _ask(need, x, phases)
             down, across = layer.steps
@@ -88,10 +87,10 @@ def store_anew(graph: Graph, layers: list[Layer]) -> bool:
     _ask_all(need, layers)
     readers: dict[SSAValue, list[Layer]] = {}
     for layer in layers:
-        for x in () if layer.unfolded else layer.inputs:
+        for x in layer.alike:
             readers.setdefault(x, []).append(layer)
     for layer in reversed(layers):
-        if layer.unfolded or layer.steps == (1, 1) or need[layer.result] == (1, 1):
+        if not layer.alike or layer.steps == (1, 1) or need[layer.result] == (1, 1):
             continue
         wanted = math.prod(layer.steps) * math.prod(need[layer.result])
         rows, columns = _rows_and_columns(layer.inputs[0], layer.first)
@@ -119,8 +118,6 @@ def _later_strides(
     while waiting:
         here = waiting.pop()
         for layer in readers.get(here, ()):
-            if layer.stored_anew:
-                continue
             if layer.steps != (1, 1):
                 found.setdefault(here, []).append(layer)
             elif layer.result not in seen:
@@ -136,7 +133,7 @@ def _earliest(
     made = {layer.result: layer for layer in layers}
     while True:
         maker = made.get(value)
-        if maker is None or maker.stored_anew or maker.steps != (1, 1) or len(maker.inputs) != 1:
+        if maker is None or maker.steps != (1, 1) or len(maker.alike) != 1 or maker.apart:
             return value, readers
         before = maker.inputs[0]
         private = all(

@@ -9,6 +9,7 @@ the reason, and the plan is made again without it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,15 +36,23 @@ _ACTIVATIONS = {
     "gelu_tanh": "gelu", "gelu_erf": "gelu", "sigmoid": "sigmoid",
     "elementwise_sigmoid": "sigmoid", "elementwise_tanh": "tanh", "tanh": "tanh",
 }  # fmt: skip
-NONNEGATIVE = ("relu", "relu6", "sigmoid")
-THROUGH_ZERO = ("none", "relu", "relu6", "silu", "gelu", "tanh")  # a border of zeros stays one
+NONNEGATIVE = ("relu", "relu6", "sigmoid", "hardsigmoid")
+THROUGH_ZERO = (
+    "none",
+    "relu",
+    "relu6",
+    "silu",
+    "gelu",
+    "tanh",
+    "hardswish",
+)  # a border of zeros stays one
 
 
 @dataclass(eq=False)
 class Layer:
     """One kernel over images."""
 
-    kind: str  # conv, max, average, combine, resample
+    kind: str  # conv, max, average, combine, resample, mean, gate
     inputs: tuple[SSAValue, ...]
     result: SSAValue
     nodes: tuple[Node, ...]  # the operation itself first
@@ -51,6 +60,7 @@ class Layer:
     window: Window | None = None
     activation: str = "none"
     unfolded: bool = False
+    times: float = 1.0  # what the result of the activation is multiplied by
 
     @property
     def steps(self) -> Phases:
@@ -62,9 +72,16 @@ class Layer:
         return self.node.call.integer("groups") or 1
 
     @property
-    def stored_anew(self) -> bool:
-        """Whether the result's phases have nothing to do with those of what it reads."""
-        return self.unfolded or self.kind == "resample"
+    def alike(self) -> tuple[SSAValue, ...]:
+        """Inputs that are stored as the result is, but for strides and borders."""
+        if self.unfolded or self.kind in ("resample", "mean"):
+            return ()
+        return self.inputs[:1] if self.kind == "gate" else self.inputs
+
+    @property
+    def apart(self) -> tuple[SSAValue, ...]:
+        """Inputs that are images stored in a way of their own."""
+        return () if self.unfolded else self.inputs[len(self.alike) :]
 
     @property
     def node(self) -> Node:
@@ -91,7 +108,7 @@ class ImagePlan:
         image = self.images[layer.result]
         if dtype == "fp8":
             return image
-        if layer.kind == "combine":
+        if layer.kind in ("combine", "gate"):
             return replace(image, dtype="bf16")
         return replace(image, dtype="bf16", border=(0, 0), spare=0, fill="zero")
 
@@ -101,8 +118,10 @@ class ImagePlan:
         if layer.kind == "combine":
             two = len(layer.inputs) == 2
             return "combine", {**both, "activation": layer.activation, "two": two}
-        if layer.kind == "resample":
-            return "resample", both
+        if layer.kind in ("resample", "mean"):
+            return layer.kind, both
+        if layer.kind == "gate":
+            return "gate", {**both, "gate": written(self.images[layer.inputs[1]])}
         both["window"] = written(layer.window)
         if layer.kind == "conv":
             filters, groups = self.images[layer.result].channels, layer.groups
@@ -181,8 +200,9 @@ def _layer(
         return _window_layer(graph, node, "conv", found, reasons)
     if node.family in ("pool_max", "pool_avg"):
         kind = "max" if node.family == "pool_max" else "average"
-        if kind == "average" and _only_means(graph, node):
-            return None
+        whole = _mean_order(node) is not None and node.operands[0] in found
+        if kind == "average" and whole:
+            return _mean(graph, node, found)
         return _window_layer(graph, node, kind, found, reasons)
     activation = activation_of(node)
     known = [found.get(value) for value in node.operands]
@@ -190,6 +210,15 @@ def _layer(
         if known[0] is None:
             return None
         return Layer("resample", (node.operands[0],), node.result, (node,), known[0].first)
+    if _mean_order(node) is not None:
+        return _mean(graph, node, found)
+    if node.family == "elementwise_mul" and len(known) == 2 and not scalars(node):
+        return _gate(node, found)
+    factor = factor_of(node)
+    if factor is not None and len(known) == 1 and known[0] is not None:
+        return Layer(
+            "combine", (node.operands[0],), node.result, (node,), known[0].first, times=factor
+        )
     if activation and len(known) == 1 and known[0] is not None:
         inputs, first = (node.operands[0],), known[0].first
         return Layer("combine", inputs, node.result, (node,), first, activation=activation)
@@ -201,6 +230,34 @@ def _layer(
         )
         if alike and one is not None and two is not None and one.first == two.first:
             return Layer("combine", tuple(node.operands), node.result, (node,), one.first)
+    return None
+
+
+def _mean(graph: Graph, node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
+    """A mean of all pixels that is an image itself, not only a row for products."""
+    x, order = node.operands[0], _mean_order(node)
+    if x not in found or order != found[x].first or _only_means(graph, node):
+        return None
+    return Layer("mean", (x,), node.result, (node,), found[x].first)
+
+
+def _gate(node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
+    """An image times one number per channel of each image of a batch."""
+    for index in (0, 1):
+        x, numbers = node.operands[index], node.operands[1 - index]
+        if x not in found or numbers not in found or not node.reads_plainly(index):
+            continue
+        first = found[x].first
+        batch, channels = shape_of(x)[0], shape_of(x)[1 if first else 3]
+        pixel = (batch, channels, 1, 1) if first else (batch, 1, 1, channels)
+        reads = [d for d in (0, 1 if first else 3) if shape_of(x)[d] != 1]
+        if (
+            shape_of(x) == shape_of(node.result)
+            and shape_of(numbers) == pixel != shape_of(x)
+            and node.reads(1 - index) == reads
+            and found[numbers].first == first
+        ):
+            return Layer("gate", (x, numbers), node.result, (node,), first)
     return None
 
 
@@ -245,13 +302,77 @@ def _window_layer(
 
 def _take_activation(graph: Graph, layer: Layer, skip: set[Node]) -> None:
     """Make an activation that alone reads the result part of the layer."""
-    if not graph.used_once(layer.result):
-        return
+    found = find_hard(graph, layer.result)
+    if found is None and graph.used_once(layer.result):
+        users = graph.users.get(layer.result, [])
+        name = activation_of(users[0]) if users else None
+        found = None if name is None else (name, (users[0],))
+    if found is not None and not skip & set(found[1]):
+        layer.activation, nodes = found
+        layer.result = nodes[-1].result
+        layer.nodes = (*layer.nodes, *nodes)
     users = graph.users.get(layer.result, [])
-    name = activation_of(users[0]) if users and users[0] not in skip else None
-    if name is not None:
-        layer.activation, layer.result = name, users[0].result
-        layer.nodes = (*layer.nodes, users[0])
+    while graph.used_once(layer.result) and users and users[0] not in skip:
+        factor = factor_of(users[0])
+        if factor is None:
+            return
+        layer.times *= factor
+        layer.result, layer.nodes = users[0].result, (*layer.nodes, users[0])
+        users = graph.users.get(layer.result, [])
+
+
+def factor_of(node: Node) -> float | None:
+    """What a node multiplies all of its operand by, if that is a positive number."""
+    literal = scalars(node)
+    if len(node.operands) != 1 or len(literal) != 1 or not node.reads_plainly():
+        return None
+    (side, number), *_ = literal.items()
+    if not math.isfinite(number) or number <= 0:
+        return None
+    if node.family == "elementwise_mul":
+        return number
+    return 1 / number if (node.family, side) == ("elementwise_div", "scalar_rhs") else None
+
+
+def find_hard(graph: Graph, x: SSAValue) -> tuple[str, tuple[Node, ...]] | None:
+    """The hard sigmoid clamp(x + 3, 0, 6) / 6 of a value that nothing else reads, or the hard
+    swish, which is x times that, and its nodes."""
+    added = [n for n in graph.users.get(x, ()) if n.family == "elementwise_add"]
+    if len(added) != 1 or 3.0 not in scalars(added[0]).values() or not added[0].reads_plainly():
+        return None
+    nodes = [added[0]]
+    wanted = ["clamp", "share"] if graph.used_once(x) else ["clamp", "share", "product"]
+    while wanted:
+        here = nodes[-1].result
+        users = graph.users.get(here, [])
+        step = _hard_step(users[0], x) if graph.used_once(here) else None
+        if step not in wanted or (step != "clamp" and "clamp" in wanted):
+            return None
+        wanted.remove(step)
+        nodes.append(users[0])
+    reads = sum(node.operands.count(x) for node in graph.users[x])
+    outside = any(x is result for _, result in graph.outputs)
+    if outside or reads != (1 if len(nodes) == 3 else 2):
+        return None
+    return ("hardsigmoid" if len(nodes) == 3 else "hardswish"), tuple(nodes)
+
+
+def _hard_step(node: Node, x: SSAValue) -> str | None:
+    """What a node does on the way of `find_hard`."""
+    if not all(node.reads_plainly(k) for k in range(len(node.operands))):
+        return None
+    if node.family == "clamp":
+        whole = (node.call.value("min"), node.call.value("max")) == (0, 6)
+        return "clamp" if whole else None
+    literal = scalars(node)
+    if node.family == "elementwise_mul" and x in node.operands and not literal:
+        return "product"
+    share = {"elementwise_div": 6.0, "elementwise_mul": 1 / 6}.get(node.family)
+    if share is None or len(literal) != 1 or len(node.operands) != 1:
+        return None
+    if node.family == "elementwise_div" and "scalar_rhs" not in literal:
+        return None
+    return "share" if np.isclose(next(iter(literal.values())), share, 1e-6) else None
 
 
 def activation_of(node: Node) -> str | None:
@@ -341,13 +462,13 @@ def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     _note_signs(plan, layers)
     readers: dict[SSAValue, list[Layer]] = {value: [] for value in drafts}
     for layer in layers:
-        for x in () if layer.unfolded else layer.inputs:
+        for x in (*layer.alike, *layer.apart):
             readers[x].append(layer)
     alike, pitches = _Groups(drafts), _Groups(drafts)
     for layer in layers:
-        for x in () if layer.stored_anew else layer.inputs:
+        for x in layer.alike:
             pitches.join(x, layer.result)
-            if layer.kind == "combine":
+            if layer.kind in ("combine", "gate"):
                 alike.join(x, layer.result)
     for group in alike.groups():
         border = np.max([_border(drafts[v], reader) for v in group for reader in readers[v]]
@@ -407,7 +528,9 @@ def _fill(plan: ImagePlan, image: Image, readers: list[Layer]) -> str | Layer:
     if not lowest:
         return "zero"
     others = [
-        r for r in readers if r.kind == "combine" or (r.kind != "max" and any(_border(image, r)))
+        r
+        for r in readers
+        if r.kind in ("combine", "gate", "mean") or (r.kind != "max" and any(_border(image, r)))
     ]
     users = plan.graph.users.get(lowest[0].inputs[0], ())
     means = any(_mean_order(user) is not None for user in users)

@@ -94,7 +94,7 @@ class Images:
         layer = self.plan.layers[value]
         readers = [one for one in self.plan.layers.values() if value in one.inputs]
         alone = not readers and (value, "image") not in self.lowering.forms
-        if layer.kind in ("conv", "combine") and alone:
+        if layer.kind in ("conv", "combine", "gate") and alone:
             return self._emit(layer, "bf16")
         x = self.image(value)
         copied = Layer("combine", (value,), value, (), layer.first)
@@ -107,7 +107,17 @@ class Images:
         if layer.kind == "combine":
             return self._combination(layer, dtype)
         x = self.image(layer.inputs[0])
-        return self._call(layer, dtype, layer.node.layer or "pool", {"x": x}, {}, scale=x.scale)
+        name = layer.node.layer or layer.kind
+        if layer.kind in ("mean", "gate"):
+            target = self.lowering.magnitude(layer.result) if dtype == "fp8" else None
+            factor = scale_of(x.scale) * inverse_of(target)
+            if layer.kind == "mean":
+                return self._call(layer, dtype, name, {"x": x}, {"factor": factor}, scale=target)
+            numbers = self.image(layer.inputs[1])
+            deferred = {"factor": factor * scale_of(numbers.scale)}
+            operands = {"a": x, "gate": numbers}
+            return self._call(layer, dtype, name, operands, deferred, scale=target)
+        return self._call(layer, dtype, name, {"x": x}, {}, scale=x.scale)
 
     def _call(
         self,
@@ -148,7 +158,8 @@ class Images:
         channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = target is not None and layer.activation in HOMOGENEOUS
-        share = inverse_of(target if early else None)
+        times = Factor(layer.times)
+        share = inverse_of(target) * times if early else ONE
         name = node.layer or "conv2d"
         if lowering.kept(name):
             raise TilewrightError(
@@ -168,8 +179,8 @@ class Images:
             bias = np.asarray(self.graph.known(node.inputs["bias"]), np.float32).reshape(-1)
             operands["bias"] = lowering.weight(f"{name}.bias", layouts["bias"], bias, factor=share)
         deferred = {}
-        if target is not None and not early:
-            deferred["factor"] = inverse_of(target)
+        if not early and (target is not None or layer.times != 1.0):
+            deferred["factor"] = inverse_of(target) * times
         image = self.plan.images[layer.result]
         macs = (image.batch or 1) * image.height * image.width * weight.size
         return self._call(layer, dtype, name, operands, deferred, macs, scale=target)
@@ -178,11 +189,11 @@ class Images:
         parts = [self.image(value) for value in layer.inputs]
         target = self.lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = layer.activation in HOMOGENEOUS
-        share = inverse_of(target)
+        share = inverse_of(target) * Factor(layer.times)
         deferred = {}
         for name, part in zip(("first", "second"), parts, strict=False):
             deferred[name] = scale_of(part.scale) * (share if early else ONE)
-        if target is not None and not early:
+        if not early and share != ONE:
             deferred["factor"] = share
         operands: dict[str, Tensor] = dict(zip(("a", "b"), parts, strict=False))
         name = layer.node.layer or layer.node.family.removeprefix("elementwise_")
@@ -244,7 +255,7 @@ class Images:
         """Whether other numbers than zero lie beyond the last channel: a sigmoid's of zero."""
         layer = self.plan.layers.get(value)
         if layer is None or layer.kind == "conv":
-            return layer is not None and layer.activation == "sigmoid"
+            return layer is not None and layer.activation in ("sigmoid", "hardsigmoid")
         return any(self._beyond(x) for x in layer.inputs)
 
     def _gather(

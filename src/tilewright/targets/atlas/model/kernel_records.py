@@ -176,6 +176,22 @@ _RECORDS = (
         over_images=True,
     ),
     KernelRecord(
+        "mean",
+        "the mean of all pixels, as an image of one",
+        kernels_images.mean,
+        references_images.mean,
+        work_images.mean,
+        over_images=True,
+    ),
+    KernelRecord(
+        "gate",
+        "images times a number per channel",
+        kernels_images.gate,
+        references_images.gate,
+        work_images.gate,
+        over_images=True,
+    ),
+    KernelRecord(
         "resample",
         "an image of the pixels of another",
         kernels_images.resample,

@@ -17,11 +17,12 @@ import tilewright.tile as tw
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
-from tilewright.targets.atlas.kernels.image_blocks import own_tile
+from tilewright.targets.atlas.kernels.image_blocks import own_tile, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
 from tilewright.targets.atlas.kernels.resampling import resample as resampling
+from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import bf16, fp8
@@ -176,3 +177,58 @@ def resampled(o: Options, first: bool | None = None) -> Resampling:
 def resample(o: Options) -> Kernel:
     """The kernel of an image made of another's pixels."""
     return resampled(o).kernel
+
+
+def mean_tiles(image: Image) -> list[tuple[int, int, int]]:
+    """Phase and number of every tile that has pixels."""
+    first, last = image.lead // SIDE, -(-(image.lead + image.rows * image.pitch) // SIDE)
+    return [(a, d, p) for a, d in image.each_phase() for p in range(first, last)]
+
+
+def mean(o: Options) -> Kernel:
+    """The mean of all pixels of each image, times `factor`, as an image of one pixel."""
+    image, out_image = stored_image(o["image"]), stored_image(o["out"])
+    tiles, unit, panels = mean_tiles(image), mean_unit(image), image.stored[-1]
+    share = o.get("factor", 1.0) / (image.height * image.width * unit)
+
+    def run(x: Any, out: Any) -> None:
+        """Sums of tiles one below the other, then of these."""
+        chosen = [
+            tw.park(tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == k)))
+            for k in range(min(SIDE, len(tiles)))
+        ]
+        into = Block(0, 1, out_image.pixels, None, 0) + out_image.lead
+        for b in tw.each(image.batch or 1):
+            write_border(out, b, out_image)
+            for c in tw.grid(panels):
+                total = tw.zeros()
+                for k, (a, d, p) in enumerate(tiles):
+                    total += chosen[k % SIDE] @ x[b, a, d, Block(p, 1, image.pixels), c]
+                line = spread((tw.col_sum(total) * share).tiles(), 1, 1)
+                out[b, 0, 0, into, c] = tw.to_fp8(tw.keep(line, np.arange(SIDE) == 0))
+
+    return kernel_of("mean", {"x": image_type(image), "out": image_type(out_image)}, run)
+
+
+def gate(o: Options) -> Kernel:
+    """Images times one number per image and channel (an image of one pixel), times `factor`."""
+    image, pixel, out_image = (stored_image(o[name]) for name in ("image", "gate", "out"))
+    panels = image.stored[-1]
+
+    def run(a: Any, gate: Any, out: Any) -> None:
+        """Element by element; a product repeats the pixel."""
+        repeat = tw.keep(tw.full(1.0), np.arange(SIDE) == 0)
+        repeat = tw.park(tw.transpose(tw.to_fp8(repeat)))
+        for b in tw.each(image.batch or 1):
+            for c in tw.grid(panels):
+                line = tw.zeros()
+                line += repeat @ gate[b, 0, 0, Block(pixel.lead // SIDE, 1, pixel.pixels), c]
+                line = tw.park(line if o.get("factor", 1.0) == 1.0 else line * o["factor"])
+                for row, column in image.each_phase():
+                    for p in tw.grid(image.pixels):
+                        at = (b, row, column, p, c)
+                        y = tw.to_bf16(a[at]) * line
+                        out[at] = tw.to_fp8(y) if out_image.dtype == "fp8" else y
+
+    specs = {"a": image_type(image), "gate": image_type(pixel), "out": image_type(out_image)}
+    return kernel_of("gate", specs, run)

@@ -28,6 +28,7 @@ from tilewright.targets.atlas.kernels.images import (
     Means,
     Unfolded,
     Window,
+    unfolded_columns,
 )
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.model.bounds import bound_of
@@ -280,6 +281,7 @@ ARRANGEMENTS = [
     Channels(70),
     Diagonals(3, 2, 40),
     Means(3, 40),
+    unfolded_columns(Image(9, 8, 3), Window(7, 7, 2, 3), Image(5, 4, 20))[0],
     Unfolded(Image(8, 8, 3), Window(3, 3, padding=1), Image(8, 8, 20)),
 ]
 

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.kernels.images import (
     Image,
     Means,
     Unfolded,
+    UnfoldedColumns,
     Window,
 )
 from tilewright.targets.atlas.kernels.rotary import SplitHead
@@ -35,6 +36,7 @@ KINDS: dict[str, type] = {
     "diagonals": Diagonals,
     "means": Means,
     "unfolded": Unfolded,
+    "unfolded_columns": UnfoldedColumns,
     "split_head": SplitHead,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
@@ -83,6 +85,9 @@ def _check(arrangement: Any) -> None:
         sizes = arrangement.window.result(source.height, source.width)
         if sizes != (out.height, out.width) or (source.batch or 1) != (out.batch or 1):
             raise ValueError("has an arrangement whose window makes another image")
+        columns = isinstance(arrangement, UnfoldedColumns)
+        if columns and out.channels != arrangement.window.width * source.channels:
+            raise ValueError("has an arrangement with other channels than its window sees")
     if isinstance(arrangement, Filters):
         own = (arrangement.height, arrangement.width, arrangement.channels // arrangement.groups)
         if math.prod(arrangement.shape) != math.prod(own) * arrangement.filters:

@@ -47,6 +47,7 @@ from tilewright.targets.atlas.kernels.images import (
     result_image,
     result_phases,
     round_up,
+    unfolded_columns,
 )
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
@@ -99,14 +100,15 @@ def conv2d(
     activation: str = "none",
     factor: float = 1.0,
     out: Image | None = None,
-    unfolded: bool = False,
+    unfolded: bool | str = False,
     diagonal: bool = False,
 ) -> Convolution:
     """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
 
     groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
     out: how the result is stored; by default as fp8 with the border and pitch of the image.
-    unfolded: the host stores every pixel's window as its channels, for first layers.
+    unfolded: the host stores every pixel's window as its channels, for first layers; "columns":
+    only the columns of it.
     diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip.
     """
     if activation not in ACTIVATIONS:
@@ -116,8 +118,10 @@ def conv2d(
     given = Filters(window.height, window.width, image.channels, filters, groups)
     if unfolded:
         out = out or replace(result_of_unfolded(image, window), channels=filters)
-        source = Unfolded(image, window, out)
-        plan = _Plan(source.into, Window(1, 1), source.filters(given), out, activation, factor)
+        source, rest = Unfolded(image, window, out), Window(1, 1)
+        if unfolded == "columns":
+            source, rest = unfolded_columns(image, window, out)
+        plan = _Plan(source.into, rest, source.filters(given), out, activation, factor)
         arranged: Any = source
     else:
         check_window(image, window, "a convolution")

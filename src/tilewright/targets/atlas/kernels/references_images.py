@@ -84,7 +84,7 @@ def _whole(x: np.ndarray, axis: int) -> np.ndarray:
     return np.pad(x, grow)
 
 
-def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
+def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     """One accumulator through all taps in reading order and channels in blocks of 32."""
     filters = layer.filters
     first, plain, steepness = _ACTIVATIONS[layer.activation]
@@ -103,8 +103,10 @@ def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
         seen, taps = windows(x, layer, 0), dense(w)
         sees = np.asarray(dense(np.ones(w.shape, bool)).any(0))
         if unfolded:
-            seen = seen.reshape(*seen.shape[:-2], 1, -1)
-            taps, sees = taps.reshape(1, -1, taps.shape[-1]), np.tile(sees, (len(taps), 1))
+            high = layer.window.height if unfolded == "columns" else 1
+            seen = seen.reshape(*seen.shape[:-2], high, -1)
+            sees = np.tile(sees, (len(taps) // high, 1))
+            taps = taps.reshape(high, -1, taps.shape[-1])
         shape = seen.shape[:-2]
         pixels = _whole(seen.reshape(-1, *seen.shape[-2:]), 2)
         taps, sees = (_whole(_whole(m, m.ndim - 2), m.ndim - 1) for m in (taps, sees))

@@ -20,7 +20,14 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.targets.atlas.kernels.arrangements import written
-from tilewright.targets.atlas.kernels.images import SIDE, Image, Window, beyond, needed_border
+from tilewright.targets.atlas.kernels.images import (
+    SIDE,
+    Image,
+    Window,
+    beyond,
+    needed_border,
+    round_up,
+)
 from tilewright.targets.atlas.model.image_phases import (
     Phases,
     is_stored_anew,
@@ -59,7 +66,7 @@ class Layer:
     first: bool  # whether channels come before rows and columns
     window: Window | None = None
     activation: str = "none"
-    unfolded: bool = False
+    unfolded: bool | str = False  # by the host: the window, or its columns
     times: float = 1.0  # what the result of the activation is multiplied by
 
     @property
@@ -296,7 +303,11 @@ def _window_layer(
     layer = Layer(kind, (x,), node.result, (node,), first, window)
     if kind == "conv" and x not in found and layer.groups == 1:
         taps, channels = height * width, image.channels
-        layer.unfolded = -(-taps * channels // SIDE) < taps * -(-channels // SIDE)
+        if -(-taps * channels // SIDE) < taps * -(-channels // SIDE):
+            # Whatever is fewer bytes to load.
+            whole = rows * round_up(taps * channels)
+            part = image.height * round_up(width * channels)
+            layer.unfolded = "columns" if part < whole else True
     return layer
 
 

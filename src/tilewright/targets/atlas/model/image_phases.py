@@ -19,7 +19,7 @@ from tilewright.model.capture import Graph, Node, node_of, shape_of
 from tilewright.targets.atlas.kernels.images import pair
 
 if TYPE_CHECKING:
-    from tilewright.targets.atlas.model.image_plan import Layer
+    from tilewright.targets.atlas.model.image_layers import Layer
 
 TRIES = 8  # passes over a graph until the phases of all sums agree
 LEAST = 400  # pixels of a phase that is not the last stride's own

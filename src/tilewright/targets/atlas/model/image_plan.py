@@ -28,6 +28,11 @@ from tilewright.targets.atlas.kernels.images import (
     needed_border,
     round_up,
 )
+from tilewright.targets.atlas.model.image_layers import (
+    Layer,
+    looked_up_pixels,
+    repeated_pixels,
+)
 from tilewright.targets.atlas.model.image_phases import (
     Phases,
     is_stored_anew,
@@ -53,46 +58,6 @@ THROUGH_ZERO = (
     "tanh",
     "hardswish",
 )  # a border of zeros stays one
-
-
-@dataclass(eq=False)
-class Layer:
-    """One kernel over images."""
-
-    kind: str  # conv, max, average, combine, resample, mean, gate
-    inputs: tuple[SSAValue, ...]
-    result: SSAValue
-    nodes: tuple[Node, ...]  # the operation itself first
-    first: bool  # whether channels come before rows and columns
-    window: Window | None = None
-    activation: str = "none"
-    unfolded: bool | str = False  # by the host: the window, or its columns
-    times: float = 1.0  # what the result of the activation is multiplied by
-
-    @property
-    def steps(self) -> Phases:
-        """How many pixels apart the windows of two results are."""
-        return (1, 1) if self.window is None else self.window.steps
-
-    @property
-    def groups(self) -> int:
-        return self.node.call.integer("groups") or 1
-
-    @property
-    def alike(self) -> tuple[SSAValue, ...]:
-        """Inputs that are stored as the result is, but for strides and borders."""
-        if self.unfolded or self.kind in ("resample", "mean"):
-            return ()
-        return self.inputs[:1] if self.kind == "gate" else self.inputs
-
-    @property
-    def apart(self) -> tuple[SSAValue, ...]:
-        """Inputs that are images stored in a way of their own."""
-        return () if self.unfolded else self.inputs[len(self.alike) :]
-
-    @property
-    def node(self) -> Node:
-        return self.nodes[0]
 
 
 @dataclass
@@ -125,8 +90,14 @@ class ImagePlan:
         if layer.kind == "combine":
             two = len(layer.inputs) == 2
             return "combine", {**both, "activation": layer.activation, "two": two}
-        if layer.kind in ("resample", "mean"):
-            return layer.kind, both
+        if layer.kind == "mean":
+            return "mean", both
+        if layer.kind == "resample":
+            names = zip(("rows", "columns"), layer.places, strict=True)
+            return "resample", {**both, **{n: list(p) for n, p in names if p is not None}}
+        if layer.kind == "join":
+            images = [written(self.images[x]) for x in layer.inputs]
+            return "join", {**both, "images": images, "starts": list(layer.starts)}
         if layer.kind == "gate":
             return "gate", {**both, "gate": written(self.images[layer.inputs[1]])}
         both["window"] = written(layer.window)
@@ -179,7 +150,9 @@ def _layers(graph: Graph, fuse: bool, skip: set[Node], reasons: dict[Node, str])
     found: dict[SSAValue, Layer] = {}
     taken: set[Node] = set()
     for node in graph.nodes:
-        if node in skip or node in taken or len(shape_of(node.result)) != 4:
+        if node in skip or node in taken:
+            continue
+        if len(shape_of(node.result)) != 4 and node.family != "reshape":
             continue
         if dtype_of(node.result) not in FLOATS:
             continue
@@ -213,12 +186,18 @@ def _layer(
         return _window_layer(graph, node, kind, found, reasons)
     activation = activation_of(node)
     known = [found.get(value) for value in node.operands]
+    if node.family == "reshape" and not is_stored_anew(node):
+        return repeated_pixels(graph, node, found)
     if is_stored_anew(node):
         if known[0] is None:
             return None
         return Layer("resample", (node.operands[0],), node.result, (node,), known[0].first)
     if _mean_order(node) is not None:
         return _mean(graph, node, found)
+    if node.family in ("concat", "slice"):
+        return _join(node, found)
+    if node.family == "gather":
+        return looked_up_pixels(graph, node, found)
     if node.family == "elementwise_mul" and len(known) == 2 and not scalars(node):
         return _gate(node, found)
     factor = factor_of(node)
@@ -266,6 +245,29 @@ def _gate(node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
         ):
             return Layer("gate", (x, numbers), node.result, (node,), first)
     return None
+
+
+def _join(node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
+    """Images side by side along their channels, or a part of the channels of one."""
+    if not all(x in found for x in node.operands) or not node.operands:
+        return None
+    first, rank = found[node.operands[0]].first, 4
+    axis = 1 if first else 3
+    if any(found[x].first != first for x in node.operands):
+        return None
+    if node.family == "concat":
+        if node.call.axis(rank) != axis or len(set(node.operands)) != len(node.operands):
+            return None
+        starts = (0,) * len(node.operands)
+        return Layer("join", tuple(node.operands), node.result, (node,), first, starts=starts)
+    offsets, sizes = node.call.integers("offsets"), node.call.integers("sizes")
+    steps, shape = node.call.integers("strides") or (1,) * rank, shape_of(node.operands[0])
+    if offsets is None or sizes is None or len(sizes) != rank or set(steps) != {1}:
+        return None
+    if any(d != axis and sizes[d] != shape[d] for d in range(rank)) or len(node.operands) != 1:
+        return None
+    starts = (offsets[axis],)
+    return Layer("join", (node.operands[0],), node.result, (node,), first, starts=starts)
 
 
 def _window_layer(
@@ -479,7 +481,7 @@ def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     for layer in layers:
         for x in layer.alike:
             pitches.join(x, layer.result)
-            if layer.kind in ("combine", "gate"):
+            if layer.kind in ("combine", "gate", "join"):
                 alike.join(x, layer.result)
     for group in alike.groups():
         border = np.max([_border(drafts[v], reader) for v in group for reader in readers[v]]
@@ -541,7 +543,8 @@ def _fill(plan: ImagePlan, image: Image, readers: list[Layer]) -> str | Layer:
     others = [
         r
         for r in readers
-        if r.kind in ("combine", "gate", "mean") or (r.kind != "max" and any(_border(image, r)))
+        if r.kind in ("combine", "gate", "mean", "join")
+        or (r.kind != "max" and any(_border(image, r)))
     ]
     users = plan.graph.users.get(lowest[0].inputs[0], ())
     means = any(_mean_order(user) is not None for user in users)

@@ -18,7 +18,8 @@ from tilewright.model.capture import Node, shape_of
 from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.calls import ONE, Factor, Tensor, inverse_of, scale_of
-from tilewright.targets.atlas.model.image_plan import Layer, mean_of, plan_images
+from tilewright.targets.atlas.model.image_layers import Layer
+from tilewright.targets.atlas.model.image_plan import mean_of, plan_images
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.kernels_images import gathered_columns
 from tilewright.tile.layouts import Layout
@@ -106,6 +107,8 @@ class Images:
             return self._convolution(layer, dtype)
         if layer.kind == "combine":
             return self._combination(layer, dtype)
+        if layer.kind == "join":
+            return self._joined(layer, dtype)
         x = self.image(layer.inputs[0])
         name = layer.node.layer or layer.kind
         if layer.kind in ("mean", "gate"):
@@ -197,6 +200,19 @@ class Images:
             deferred["factor"] = share
         operands: dict[str, Tensor] = dict(zip(("a", "b"), parts, strict=False))
         name = layer.node.layer or layer.node.family.removeprefix("elementwise_")
+        return self._call(layer, dtype, name, operands, deferred, scale=target)
+
+    def _joined(self, layer: Layer, dtype: str) -> Tensor:
+        """Images side by side; a part of one keeps its scale."""
+        parts = [self.image(value) for value in layer.inputs]
+        name = layer.node.layer or layer.node.family
+        operands = {f"x{k}": part for k, part in enumerate(parts)}
+        if len(parts) == 1:
+            return self._call(layer, dtype, name, operands, {}, scale=parts[0].scale)
+        target = self.lowering.magnitude(layer.result)
+        deferred = {
+            f"scale{k}": scale_of(part.scale) * inverse_of(target) for k, part in enumerate(parts)
+        }
         return self._call(layer, dtype, name, operands, deferred, scale=target)
 
     # --- rows ---------------------------------------------------------------------------------

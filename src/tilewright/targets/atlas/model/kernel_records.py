@@ -192,6 +192,14 @@ _RECORDS = (
         over_images=True,
     ),
     KernelRecord(
+        "join",
+        "channels of images side by side",
+        kernels_images.join,
+        references_images.join,
+        work_images.join,
+        over_images=True,
+    ),
+    KernelRecord(
         "resample",
         "an image of the pixels of another",
         kernels_images.resample,

@@ -232,3 +232,51 @@ def gate(o: Options) -> Kernel:
 
     specs = {"a": image_type(image), "gate": image_type(pixel), "out": image_type(out_image)}
     return kernel_of("gate", specs, run)
+
+
+def joined_columns(o: Options) -> list[list[tuple[int, int, np.ndarray]]]:
+    """For every tile of channels of a joined image: (source, tile of its channels, which of these
+    become which)."""
+    images, out = [stored_image(one) for one in o["images"]], stored_image(o["out"])
+    found: list[list[tuple[int, int, np.ndarray]]] = [[] for _ in range(out.stored[-1] // SIDE)]
+    place = 0
+    for k, (image, start) in enumerate(zip(images, o["starts"], strict=True)):
+        count = min(image.channels - start, out.channels - place)
+        channels = np.arange(count)
+        pairs = np.stack([(start + channels) // SIDE, (place + channels) // SIDE], 1)
+        for source, target in np.unique(pairs, axis=0):
+            here = channels[(pairs == (source, target)).all(1)]
+            chosen = np.zeros((SIDE, SIDE))
+            chosen[(start + here) % SIDE, (place + here) % SIDE] = 1.0
+            found[target].append((k, int(source), chosen))
+        place += count
+    return found
+
+
+def join(o: Options) -> Kernel:
+    """An image of the channels of others, side by side: of each those from `starts` on, times
+    `scale0`, `scale1`, …, as products with tiles that pick columns."""
+    images, out_image = [stored_image(one) for one in o["images"]], stored_image(o["out"])
+    parts, panels = joined_columns(o), out_image.stored[-1]
+
+    def run(**tensors: Any) -> None:
+        """Tile by tile of pixels."""
+        out, chosen = tensors["out"], {}
+        for k, _, columns in (part for target in parts for part in target):
+            key = k, columns.tobytes()
+            if key not in chosen:
+                tile = own_tile(f"columns_{len(chosen)}", columns * o.get(f"scale{k}", 1.0))
+                chosen[key] = tw.park(tw.to_fp8(tile))
+        for b in tw.each(out_image.batch or 1):
+            for row, column in out_image.each_phase():
+                for p in tw.grid(out_image.pixels):
+                    for n, target in enumerate(parts):
+                        total = tw.zeros()
+                        for k, source, columns in target:
+                            c = Block(source, 1, images[k].stored[-1])
+                            pixels = tensors[f"x{k}"][b, row, column, p, c]
+                            total += pixels @ chosen[k, columns.tobytes()]
+                        out[b, row, column, p, Block(n, 1, panels)] = tw.to_fp8(total)
+
+    specs = {f"x{k}": image_type(image) for k, image in enumerate(images)}
+    return kernel_of("join", {**specs, "out": image_type(out_image)}, run)

@@ -67,6 +67,18 @@ def test_squeeze_and_excite(seed, profile):
     assert result.outputs[0].accuracy is not None and result.outputs[0].accuracy.cosine > 0.98
 
 
+def test_a_gate_of_single_pixels():
+    """Where an image is one pixel, what gates it has its shape."""
+    net = ModelBuilder("pixel", seed=33)
+    x = net.relu(net.conv2d(net.input("x", (2, 40, 3, 3)), 36, 3, "stem"))
+    y = net.unary("elementwise_sigmoid", net.conv2d(x, 36, 1, "gate"))
+    net.output("y", net.conv2d(x * y, 9, 1, "last"))
+    model = net.build()
+    program = compile_model(model, load_profile("atlas-v1"))
+    assert "gate" in {step.kernel for step in program.artifact.steps} and len(program.parts) == 2
+    assert verify(program, per_layer=True, original=model).ok
+
+
 def test_means_of_large_images_are_close():
     """Sums of many tiles are not swallowed by what was added before."""
     net = ModelBuilder("large", seed=30)

@@ -239,7 +239,7 @@ def _gate(node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
         reads = [d for d in (0, 1 if first else 3) if shape_of(x)[d] != 1]
         if (
             shape_of(x) == shape_of(node.result)
-            and shape_of(numbers) == pixel != shape_of(x)
+            and shape_of(numbers) == pixel
             and node.reads(1 - index) == reads
             and found[numbers].first == first
         ):

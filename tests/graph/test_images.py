@@ -22,11 +22,13 @@ from tilewright.targets.atlas.artifact.contents import contents_of, read_content
 from tilewright.targets.atlas.kernels.arrangements import read, written
 from tilewright.targets.atlas.kernels.images import (
     Channels,
+    Diagonals,
     Filters,
     Image,
     Means,
     Unfolded,
     Window,
+    unfolded_columns,
 )
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.model.bounds import bound_of
@@ -80,13 +82,13 @@ def test_nothing_is_refused_without_a_host():
 def test_what_becomes_of_a_network():
     model = compiled("classifier")
     assert [step.kernel for step in model.artifact.steps] == [
-        "conv2d", "pool", "conv2d", "conv2d", "gather", "linear",
+        "conv2d", "pool", "resample", "conv2d", "conv2d", "gather", "linear",
     ]  # fmt: skip
     assert [step.options.get("activation") for step in model.artifact.steps[:1]] == ["relu"]
     kept = [
         r for r in model.artifact.regions.values() if r.space == "vmem" and r.layout.arrangement
     ]
-    assert len(kept) == 4  # every image between two layers
+    assert len(kept) == 5  # every image between two layers
     unfused = compiled("ragged", "atlas-v1", False)
     assert [step.kernel for step in unfused.artifact.steps].count("combine") == 3
 
@@ -223,6 +225,39 @@ def test_a_small_memory():
     assert verify(program, per_layer=True, original=model).ok
 
 
+@pytest.mark.parametrize(("size", "batch"), [(32, 1), (37, 2), (48, 1)])
+def test_many_strides_on_small_images(size, batch):
+    """Images whose phases would have a pixel each are stored anew between strides; of two layers
+    the one with fewer channels."""
+    net = ModelBuilder("strides", seed=27)
+    x = net.relu(net.conv2d(net.input("x", (batch, 3, size, size)), 12, 3, "stem", 2, 1))
+    for k in range(3):
+        wide = net.relu(net.conv2d(x, 40, 1, f"expand{k}"))
+        short = net.conv2d(x, 20, 1, f"short{k}", 2)
+        x = net.relu(net.conv2d(wide, 20, 3, f"conv{k}", 2, 1) + short)
+    net.output("y", x)
+    model = net.build()
+    program = compile_model(model, load_profile("atlas-v1"))
+    steps = [step for step in program.artifact.steps if step.kernel == "resample"]
+    assert steps and len(program.parts) == 2
+    assert {step.options["image"]["channels"] for step in steps} <= {12, 20}
+    result = verify(program, per_layer=True, original=model)
+    assert result.ok
+    assert result.outputs[0].accuracy is not None and result.outputs[0].accuracy.cosine > 0.985
+
+
+def test_filters_of_one_number_are_known():
+    """Weights that folding made all alike: a norm whose factor is zero in front of a sum."""
+    net = ModelBuilder("alike", seed=28)
+    x = net.relu(net.conv2d(net.input("x", (1, 3, 9, 9)), 12, 3, "stem", padding=1))
+    y = net.conv2d(x, 12, 3, "conv", padding=1)
+    net.output("y", x + (y * 0.0 + 0.5))
+    model = net.build()
+    program = compile_model(model, load_profile("atlas-v1"))
+    assert len(program.parts) == 2
+    assert verify(program, per_layer=True, original=model).ok
+
+
 # --- bundles ------------------------------------------------------------------------------------
 
 
@@ -244,7 +279,9 @@ ARRANGEMENTS = [
     Filters(3, 3, 64, 96, groups=2),
     Filters(1, 1, 27, 16, taken=(3, 3, 3, 16)),
     Channels(70),
+    Diagonals(3, 2, 40),
     Means(3, 40),
+    unfolded_columns(Image(9, 8, 3), Window(7, 7, 2, 3), Image(5, 4, 20))[0],
     Unfolded(Image(8, 8, 3), Window(3, 3, padding=1), Image(8, 8, 20)),
 ]
 

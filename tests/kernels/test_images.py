@@ -1,5 +1,7 @@
 """Convolution and pooling over images, in any size, stride, padding, dilation and grouping."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
@@ -10,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels import image_blocks
 from tilewright.targets.atlas.kernels import references_images as references
 from tilewright.targets.atlas.kernels.check import canonical
-from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, conv2d
+from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, conv2d, result_of_unfolded
 from tilewright.targets.atlas.kernels.images import (
     Filters,
     Image,
@@ -89,6 +91,43 @@ def some_image(random, window, channels, **more):
     height, width = (int(n) for n in random.integers(5, 16, 2))
     batch = None if random.random() < 0.7 else 2
     return prepared(Image(height, width, channels, batch=batch, **more), window)
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
+@GENERATED
+def test_depthwise_filters_as_rows(seed, profile):
+    """Rows of filters become diagonal tiles on the chip, with the signs of all zeros as without."""
+    random = np.random.default_rng(seed)
+    window = some_window(random)
+    channels = int(random.integers(2, 80))
+    image = some_image(random, window, channels)
+    layer = conv2d(
+        image, channels, window, groups=channels, bias=bool(random.random() < 0.5),
+        scale=bool(random.random() < 0.5), activation=str(random.choice(list(ACTIVATIONS))),
+        diagonal=True,
+    )  # fmt: skip
+    check(layer, references.conv2d(layer), profile, random)
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
+@GENERATED
+def test_columns_unfolded_by_the_host(seed, profile):
+    """A window's columns as channels, its rows as taps."""
+    random = np.random.default_rng(seed)
+    window = some_window(random, most=6)
+    channels, filters = int(random.integers(1, 8)), int(random.integers(1, 50))
+    image = Image(*(int(n) for n in random.integers(11, 20, 2)), channels, batch=2)
+    made = result_of_unfolded(image, window)
+    phases = tuple(int(n) for n in random.integers(1, 3, 2))
+    out = replace(made, channels=filters, phases=phases, border=(1, 1), pitch=0, spare=1)
+    layer = conv2d(image, filters, window, activation="relu", unfolded="columns", out=out)
+    check(layer, references.conv2d(layer, "columns"), profile, random)
+
+
+def test_only_depthwise_filters_are_rows():
+    with pytest.raises(TilewrightError) as error:
+        conv2d(Image(8, 8, 8), 16, Window(1, 1), groups=8, diagonal=True)
+    assert error.value.code == "TW1675"
 
 
 @given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))

@@ -38,6 +38,33 @@ def test_batch_norm_goes_into_the_convolution():
         assert sorted(result.weights) != ["w"]
 
 
+def _without_fill(families: dict[str, int]) -> dict[str, int]:
+    """A bias may be one number repeated."""
+    return {name: count for name, count in families.items() if name != "fill"}
+
+
+def test_one_number_for_all_channels_goes_into_the_convolution():
+    """A batch norm before training multiplies every channel alike."""
+    for family, number, bias in (
+        ("mul", 0.75, False), ("add", -2.0, False), ("sub", 3.0, True), ("div", 4.0, True),
+    ):  # fmt: skip
+        g = Graph()
+        x = g.input("x", (2, 3, 5, 5))
+        w = g.weight("w", RNG.standard_normal((4, 3, 3, 3)).astype(np.float32))
+        operands = [x, w] + ([g.weight("b", vector(4))] if bias else [])
+        y = g.call("conv2d", operands, TensorType(f32, [2, 4, 3, 3]), {"strides": integers([1, 1])})
+        _, families = simplified(g.finish(g.op(family, y, number)), tolerance=1e-5)
+        assert _without_fill(families) == {"conv2d": 1}
+        g = Graph()  # the number on the left
+        x, w = g.input("x", (2, 3, 5, 5)), g.weight("w", vector(4 * 27).reshape(4, 3, 3, 3))
+        y = g.call("conv2d", [x, w], TensorType(f32, [2, 4, 3, 3]), {"strides": integers([1, 1])})
+        _, families = simplified(g.finish(g.op(family, number, y)), tolerance=1e-5)
+        kept = 1 if family in ("sub", "div") else 0
+        assert _without_fill(families) == {
+            "conv2d": 1, **({f"elementwise_{family}": 1} if kept else {}),
+        }  # fmt: skip
+
+
 def test_scale_and_shift_go_into_a_product():
     for turned_weight in (False, True):
         g = Graph()

@@ -103,6 +103,13 @@ class Graph:
         reads = sum(node.operands.count(value) for node in self.users.get(value, ()))
         return outputs + reads == 1
 
+    def known(self, value: SSAValue) -> np.ndarray | None:
+        """What a value is before the model runs: a constant's content, or one number repeated."""
+        node = self.definition.get(value)
+        if node is None or node.family != "fill" or node.operands:
+            return self.constants.get(value)
+        return np.broadcast_to(np.asarray(node.call.value("value")), shape_of(value))
+
     def node_of(self, value: SSAValue, *families: str) -> Node | None:
         """The node that makes the value, if it is of one of the families."""
         node = self.definition.get(value)

@@ -23,6 +23,15 @@ class Block:
     shift: int | None = None  # elements further on, for windows over rows
     outer: tuple[Any, ...] = ()  # variables of the blocks it lies in, see `within`
     side: int = SIDE  # of a tile
+    factor: int = 1  # elements it moves per element of the loop variable, see `times_as_fast`
+    travel: int | None = None  # how far the loop variable goes; None: to the end of the dimension
+
+    def times_as_fast(self, factor: int, step: int, start: int = 0) -> Block:
+        """A tile of another dimension, `start` elements from its beginning, which moves so many
+        times as far in every iteration. step: elements of an iteration of the loop."""
+        return replace(
+            self, start=0, tiles=1, shift=start, factor=factor, travel=self.extent - step
+        )
 
     def __add__(self, elements: int) -> Block:
         """The same block so many elements further on: `x[m + 1, :]` under a window."""

@@ -146,6 +146,8 @@ class Tensor:
             )
         end = index.start + index.tiles if not index.variables else -(-index.extent // side)
         last = end * side + shift
+        if index.travel is not None:
+            last = (index.start + index.tiles) * side + shift + index.factor * index.travel
         if index.start * side + shift < 0 or last > self.layout.padded[-2]:
             raise self.backend.error(
                 "TW1604",
@@ -162,7 +164,7 @@ class Tensor:
         for block, step in ((rows, r), (columns, c)):
             if block is not None:
                 start = (block.start + step) * block.side + (block.shift or 0)
-                terms = tuple((variable, 1) for variable in block.variables)
+                terms = tuple((variable, block.factor) for variable in block.variables)
                 place.append(Single(start, terms) if terms else start)
         return place
 

@@ -5,6 +5,7 @@ after:  conv2d(x, w * scale, b * scale + shift)
 before: (matmul(x, w) + b) * scale + shift
 after:  matmul(x, w * scale) + (b * scale + shift)
 
+After a convolution, one number for all channels counts as well: a norm that was not trained yet.
 Only where weights, factors and terms are known: the new ones are written as intents on constants,
 which fold-constants computes. A bias row after a product stays an addition.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.dialects.intents import Lane, shape_of, tensor_type
+from tilewright.dialects.intents import Lane, literal, shape_of, tensor_type
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import SSAValue, StringAttr
 from tilewright.transforms.kernel_rewriting import (
@@ -22,6 +23,7 @@ from tilewright.transforms.kernel_rewriting import (
     family_name,
     has_one_user,
     is_float,
+    literal_operand,
     maker,
     operand_reads,
     product_behind,
@@ -53,6 +55,8 @@ def fold_affine(op: UKernelGenericOp, known: KnownValues) -> bool:
     """Move a per-channel factor or term into the weights before it; True when that was done."""
     if family_name(op) not in FAMILIES or not is_float(op.result):
         return False
+    if len(op.operands) == 1:
+        return _spread_literal(op, known)
     found = _channelwise(op, known)
     if found is None:
         return False
@@ -62,11 +66,33 @@ def fold_affine(op: UKernelGenericOp, known: KnownValues) -> bool:
     return _into_product(op, found, known)
 
 
+def _spread_literal(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """The same with a literal in place of a vector, after a convolution."""
+    found = literal_operand(op)
+    if found is None or not reads_plainly(op) or "roles" in op.attributes:
+        return False
+    x, number, left = found
+    convolution = maker(x, "conv2d")
+    if convolution is None or not has_one_user(convolution) or (left and not _commutes(op)):
+        return False
+    axis = 3 if _channels_last(convolution) else 1
+    builder = BuilderBefore(op)
+    element = tensor_type(op.result).element_type
+    vector = builder.fill(literal(number, element).value, (shape_of(op.result)[axis],))
+    if _into_convolution(op, Channelwise(x, vector, (axis,)), convolution, known):
+        return True
+    builder.discard()
+    return False
+
+
+def _commutes(op: UKernelGenericOp) -> bool:
+    return family_name(op) in ("elementwise_mul", "elementwise_add")
+
+
 def _channelwise(op: UKernelGenericOp, known: KnownValues) -> Channelwise | None:
     if len(op.operands) != 2 or "roles" in op.attributes:
         return None
-    ordered = family_name(op) in ("elementwise_div", "elementwise_sub")
-    for index in (0,) if ordered else (0, 1):
+    for index in (0, 1) if _commutes(op) else (0,):
         x, vector = op.operands[index], op.operands[1 - index]
         if known.is_known(vector) and not known.is_known(x) and reads_plainly(op, index):
             return Channelwise(x, vector, operand_reads(op)[1 - index])
@@ -98,11 +124,15 @@ def _adds(op: UKernelGenericOp) -> bool:
     return family_name(op) in ("elementwise_add", "elementwise_sub")
 
 
+def _channels_last(convolution: UKernelGenericOp) -> bool:
+    layout = convolution.attributes.get("layout")
+    return isinstance(layout, StringAttr) and layout.data == "nhwc_hwcf"
+
+
 def _into_convolution(
     op: UKernelGenericOp, found: Channelwise, convolution: UKernelGenericOp, known: KnownValues
 ) -> bool:
-    layout = convolution.attributes.get("layout")
-    last = isinstance(layout, StringAttr) and layout.data == "nhwc_hwcf"
+    last = _channels_last(convolution)
     if not found.along(op, 3 if last else 1) or convolution.result.type != op.result.type:
         return False
     x, weight, *rest = convolution.operands

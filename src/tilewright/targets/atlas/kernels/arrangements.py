@@ -17,10 +17,12 @@ from typing import Any
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels.images import (
     Channels,
+    Diagonals,
     Filters,
     Image,
     Means,
     Unfolded,
+    UnfoldedColumns,
     Window,
 )
 from tilewright.targets.atlas.kernels.rotary import SplitHead
@@ -31,8 +33,10 @@ KINDS: dict[str, type] = {
     "window": Window,
     "filters": Filters,
     "channels": Channels,
+    "diagonals": Diagonals,
     "means": Means,
     "unfolded": Unfolded,
+    "unfolded_columns": UnfoldedColumns,
     "split_head": SplitHead,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
@@ -81,6 +85,9 @@ def _check(arrangement: Any) -> None:
         sizes = arrangement.window.result(source.height, source.width)
         if sizes != (out.height, out.width) or (source.batch or 1) != (out.batch or 1):
             raise ValueError("has an arrangement whose window makes another image")
+        columns = isinstance(arrangement, UnfoldedColumns)
+        if columns and out.channels != arrangement.window.width * source.channels:
+            raise ValueError("has an arrangement with other channels than its window sees")
     if isinstance(arrangement, Filters):
         own = (arrangement.height, arrangement.width, arrangement.channels // arrangement.groups)
         if math.prod(arrangement.shape) != math.prod(own) * arrangement.filters:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import active_profile
@@ -25,6 +27,7 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     Cost,
     choose,
     kept_rows,
+    own_tile,
     pixel_blocks,
     write_border,
 )
@@ -32,6 +35,7 @@ from tilewright.targets.atlas.kernels.images import (
     LOWEST,
     SIDE,
     Channels,
+    Diagonals,
     Filters,
     Image,
     Tap,
@@ -43,9 +47,11 @@ from tilewright.targets.atlas.kernels.images import (
     result_image,
     result_phases,
     round_up,
+    unfolded_columns,
 )
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
+from tilewright.tile.types import TensorSpec
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "none": lambda x: x,
@@ -55,7 +61,15 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": tw.gelu,
     "sigmoid": tw.sigmoid,
     "tanh": tw.tanh,
+    "hardsigmoid": lambda x: _hard_sigmoid(x),
+    "hardswish": lambda x: x * _hard_sigmoid(x),
 }
+
+
+def _hard_sigmoid(x: Any) -> Any:
+    return tw.minimum(tw.relu(x * (1 / 6) + 0.5), 1.0)
+
+
 PRODUCT = 46.0  # ticks of a product of tiles, about
 
 
@@ -86,13 +100,16 @@ def conv2d(
     activation: str = "none",
     factor: float = 1.0,
     out: Image | None = None,
-    unfolded: bool = False,
+    unfolded: bool | str = False,
+    diagonal: bool = False,
 ) -> Convolution:
     """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
 
     groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
     out: how the result is stored; by default as fp8 with the border and pitch of the image.
-    unfolded: the host stores every pixel's window as its channels, for first layers.
+    unfolded: the host stores every pixel's window as its channels, for first layers; "columns":
+    only the columns of it.
+    diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip.
     """
     if activation not in ACTIVATIONS:
         raise TilewrightError(
@@ -101,25 +118,41 @@ def conv2d(
     given = Filters(window.height, window.width, image.channels, filters, groups)
     if unfolded:
         out = out or replace(result_of_unfolded(image, window), channels=filters)
-        source = Unfolded(image, window, out)
-        plan = _Plan(source.into, Window(1, 1), source.filters(given), out, activation, factor)
+        source, rest = Unfolded(image, window, out), Window(1, 1)
+        if unfolded == "columns":
+            source, rest = unfolded_columns(image, window, out)
+        plan = _Plan(source.into, rest, source.filters(given), out, activation, factor)
         arranged: Any = source
     else:
         check_window(image, window, "a convolution")
         out = out or result_image(image, window, filters)
         plan = _Plan(image, window, given, out, activation, factor)
         arranged = image
+    if diagonal and not groups == image.channels == filters:
+        raise TilewrightError(
+            "TW1675",
+            f"{groups} groups of {image.channels} channels and {filters} filters are no diagonals",
+            hint="only where every filter has a channel of its own",
+        )
+    plan = replace(plan, diagonal=diagonal)
     check_result(plan.image, plan.window, filters, out)
     per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
     specs = {
         "x": tw.fp8[plan.image.stored].panels().arranged(arranged),
-        "w": tw.fp8[plan.filters.stored].arranged(plan.filters),
+        "w": _rows(window, filters)
+        if diagonal
+        else tw.fp8[plan.filters.stored].arranged(plan.filters),
         **({"scale": per_filter} if scale else {}),
         **({"bias": per_filter} if bias else {}),
         "out": image_type(out),
     }
     kernel = kernel_of("conv2d", specs, plan.run)
     return Convolution(image, window, given, out, activation, kernel, factor)
+
+
+def _rows(window: Window, filters: int) -> TensorSpec:
+    rows = Diagonals(window.height, window.width, filters)
+    return tw.fp8[rows.stored].arranged(rows)
 
 
 def result_of_unfolded(image: Image, window: Window) -> Image:
@@ -140,23 +173,48 @@ class _Plan:
     out: Image
     activation: str
     factor: float
+    diagonal: bool = False
 
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
         panels = -(-self.filters.filters // SIDE)
         blocking = choose(self.out, panels, self._cost(), active_profile(), "a convolution")
+        lines = self._lines() if self.diagonal else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
+                tiles = self._diagonals(w, panel, lines) if self.diagonal else {}
                 for p in pixel_blocks(self.out, blocking.tiles):
                     for (n, channels), phase in product(panel, self.out.each_phase()):
                         total = tw.zeros()
                         for tap in self.window.taps:
                             at = self._at(phase, tap)
                             pixels = x[b, at.row, at.column, p + at.shift, channels]
-                            total += pixels @ w[tap[0], tap[1], self._depth(channels), n]
+                            total += pixels @ (
+                                tiles[n.start, tap]
+                                if self.diagonal
+                                else w[tap[0], tap[1], self._depth(channels), n]
+                            )
                         y = self._finished(total, n, scale, bias, p, phase)
                         out[b, phase[0], phase[1], p + self.out.lead, n] = y
+
+    def _diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
+        """Tiles of filters that see one channel each, by panel and tap: a row of w repeated, times
+        the unit matrix."""
+        unit, found = own_tile("unit", np.eye(SIDE)), {}
+        taps = self.window.taps
+        for (n, _), (k, tap) in product(panel, enumerate(taps)):
+            row = tw.zeros()
+            block = Block(k // SIDE, 1, len(taps))
+            line = replace(lines[k % SIDE].tiles(), columns=[block.size], blank=(True, True))
+            row += line @ w[block, n]
+            found[n.start, tap] = tw.park(tw.to_fp8(row * unit))
+        return found
+
+    def _lines(self) -> list[Any]:
+        """Tiles that repeat one row of what they are multiplied with."""
+        rows = [np.arange(SIDE) == k for k in range(min(SIDE, len(self.window.taps)))]
+        return [tw.park(tw.transpose(tw.to_fp8(tw.keep(tw.full(1.0), row)))) for row in rows]
 
     def _finished(self, total: Any, n: Block, scale: Any, bias: Any, p: Block, phase: Any) -> Any:
         y = total if scale is None else total * scale[n]
@@ -205,6 +263,6 @@ class _Plan:
         ticks = PRODUCT if active_profile().timing["tensor_load"].latency > 16 else 32.0
         return Cost(
             0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
-            max(shifts) - min(shifts), taps * depth, down * across,
-            down * across * taps * depth, ticks,
+            max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, down * across,
+            down * across * taps * depth, ticks, made=taps if self.diagonal else 0,
         )  # fmt: skip

@@ -14,11 +14,14 @@ import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels.images import LOWEST, SIDE, Image
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 
 TILE = 1024  # bytes of an fp8 tile
 BODY = 850  # products (or other steps) of tiles in one loop body
 SHORT = 220  # steps of a body that may be unrolled twice
+MADE = 3 * TILE  # bytes for a tile of filters that is made on the chip, with what it is made of
+MAKING = 150  # ticks of that, about
 START = 600  # ticks before a body is under way, about
 
 
@@ -39,6 +42,7 @@ class Cost:
     steps: int
     ticks: float
     longest: int = 0  # steps in one body; 0: BODY
+    made: int = 0  # tiles of filters per panel that are made on the chip, instead of `fixed`
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,7 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
     for group in sorted({-(-panels // k) for k in range(1, panels + 1)}):
         per_tile = cost.steps * group
         resident = cost.fixed * group * TILE
+        made = cost.made * group
         for most in range(1, total + 1):
             if most > 1 and most * per_tile > (cost.longest or BODY):
                 break
@@ -114,7 +119,7 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
             reads = cost.shared + cost.own * group
             around = (out.batch or 1) > 1 or group < panels
             # Filters of the next panels arrive while these are used.
-            held = resident * (1 + (group < panels))
+            held = resident * (1 + (group < panels)) + made * MADE
             needed = held + _room(cut, cost, reads, group, around) + 32 * TILE
             if not cut.looped:  # everything is one piece of code
                 needed += len(border_tiles(out)) * cost.writes * group * TILE
@@ -122,7 +127,7 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
             if needed > room:
                 continue
             per_byte = profile.dma.ticks(TILE) / TILE
-            ticks = resident * per_byte
+            ticks = resident * per_byte + made * MAKING
             for tiles, times in bodies:
                 loads = reads * (tiles * TILE + cost.halo * SIDE)
                 stores = tiles * cost.writes * group * TILE
@@ -191,3 +196,9 @@ def border_tiles(out: Image) -> list[Block]:
     after = first + -(-out.rows * out.pitch // SIDE)
     places = [*range(first), *range(after, out.pixels // SIDE)]
     return [Block(place, 1, out.pixels, None, 0) for place in places]
+
+
+def own_tile(name: str, numbers: np.ndarray) -> Any:
+    """A bf16 tile of the kernel's own."""
+    tensor = active().constant_tensor(name, lambda: numbers)
+    return tensor[:, :]

@@ -435,6 +435,32 @@ class Filters:
 
 
 @dataclass(frozen=True)
+class Diagonals:
+    """Filters [KH, KW, 1, N] of a channel each, stored as [taps, N] with zeros up to whole tiles of
+    filters. As tiles of filters they would be diagonals, 32 times as many bytes.
+    """
+
+    height: int
+    width: int
+    filters: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.height, self.width, 1, self.filters)
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        return (self.height * self.width, round_up(self.filters))
+
+    def arranged(self, codes: np.ndarray) -> np.ndarray:
+        rows = codes.reshape(-1, self.filters)
+        return np.pad(rows, [(0, 0), (0, round_up(self.filters) - self.filters)])
+
+    def restored(self, codes: np.ndarray) -> np.ndarray:
+        return codes[:, : self.filters].reshape(self.shape)
+
+
+@dataclass(frozen=True)
 class Channels:
     """One number per channel, stored with zeros up to whole tiles."""
 
@@ -517,6 +543,44 @@ class Unfolded:
 
     def restored(self, codes: np.ndarray) -> np.ndarray:
         raise TilewrightError("TW1672", "an unfolded image is an input and is not read back")
+
+
+@dataclass(frozen=True)
+class UnfoldedColumns(Unfolded):
+    """The same for the columns of a window only: every pixel of a row stands for the columns that a
+    window sees there, and a convolution over it has a tap per row. `window` is one row of a window,
+    `out` the image that is stored.
+    """
+
+    @property
+    def into(self) -> Image:
+        return self.out
+
+    def filters(self, given: Filters) -> Filters:
+        if given.groups != 1:
+            raise TilewrightError("TW1675", "an unfolded convolution has one group")
+        return Filters(
+            given.height, 1, self.into.channels, given.filters, taken=given.shape
+        )  # fmt: skip
+
+
+def unfolded_columns(image: Image, window: Window, out: Image) -> tuple[UnfoldedColumns, Window]:
+    """An image whose columns are unfolded for a window, and what is left of the window."""
+    top, left, bottom, right = window.sides
+    across = Window(
+        1, window.width, (1, window.steps[1]), (0, left, 0, right), (1, window.spacing[1])
+    )
+    down = Window(
+        window.height, 1, (window.steps[0], 1), (top, 0, bottom, 0), (window.spacing[0], 1)
+    )
+    stored = Image(
+        image.height, out.width, window.width * image.channels,
+        (out.phase_count[0] * window.steps[0], out.phase_count[1]), batch=image.batch,
+        pitch=out.pitch,
+    )  # fmt: skip
+    stored = replace(stored, border=(needed_border(stored, down)[0], 0))
+    stored = replace(stored, spare=max(0, -(-beyond(stored, down) // SIDE)))
+    return UnfoldedColumns(image, across, stored), down
 
 
 def taken(image: np.ndarray, window: Window, border: int | float = 0) -> np.ndarray:

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     Cost,
     choose,
     kept_rows,
+    own_tile,
     pixel_blocks,
     write_border,
 )
@@ -171,12 +172,6 @@ class _Plan:
         shares = np.repeat(1 / (np.maximum(counts, 1) * unit)[:, None], SIDE // 2, axis=1)
         tensor = active().constant_tensor(f"shares_{phase[0]}_{phase[1]}", lambda: shares, "halves")
         return tensor[replace(p, extent=total, shift=None), :]
-
-
-def own_tile(name: str, numbers: np.ndarray) -> Any:
-    """A bf16 tile of the kernel's own."""
-    tensor = active().constant_tensor(name, lambda: numbers)
-    return tensor[:, :]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,13 @@ from tilewright.targets.atlas.profile import Profile
 
 LOWEST = 0xFE  # of fp8
 
+
+def hard_sigmoid(x: Codes) -> Codes:
+    """x / 6 + 1/2 between 0 and 1."""
+    line = arith.add(arith.multiply(x, constant(1 / 6)), constant(0.5))
+    return arith.extreme(arith.relu(line), constant(1.0), larger=False)
+
+
 # Activation on bit patterns, in float64, and how steep it is at most.
 _ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
     "none": (lambda x: x, lambda x: x, 1.0),
@@ -46,6 +53,12 @@ _ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
     ),
     "sigmoid": (sigmoid, lambda x: 1 / (1 + np.exp(-x)), 0.25),
     "tanh": (function("tanh"), np.tanh, 1.0),
+    "hardsigmoid": (hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1), 0.2),
+    "hardswish": (
+        lambda x: arith.multiply(x, hard_sigmoid(x)),
+        lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+        1.5,
+    ),
 }
 
 
@@ -71,7 +84,7 @@ def _whole(x: np.ndarray, axis: int) -> np.ndarray:
     return np.pad(x, grow)
 
 
-def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
+def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     """One accumulator through all taps in reading order and channels in blocks of 32."""
     filters = layer.filters
     first, plain, steepness = _ACTIVATIONS[layer.activation]
@@ -90,8 +103,10 @@ def conv2d(layer: Convolution, unfolded: bool = False) -> Reference:
         seen, taps = windows(x, layer, 0), dense(w)
         sees = np.asarray(dense(np.ones(w.shape, bool)).any(0))
         if unfolded:
-            seen = seen.reshape(*seen.shape[:-2], 1, -1)
-            taps, sees = taps.reshape(1, -1, taps.shape[-1]), np.tile(sees, (len(taps), 1))
+            high = layer.window.height if unfolded == "columns" else 1
+            seen = seen.reshape(*seen.shape[:-2], high, -1)
+            sees = np.tile(sees, (len(taps) // high, 1))
+            taps = taps.reshape(high, -1, taps.shape[-1])
         shape = seen.shape[:-2]
         pixels = _whole(seen.reshape(-1, *seen.shape[-2:]), 2)
         taps, sees = (_whole(_whole(m, m.ndim - 2), m.ndim - 1) for m in (taps, sees))

@@ -20,38 +20,44 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
 from tilewright.targets.atlas.kernels.arrangements import written
-from tilewright.targets.atlas.kernels.images import SIDE, Image, Window, beyond, needed_border, pair
+from tilewright.targets.atlas.kernels.images import (
+    SIDE,
+    Image,
+    Window,
+    beyond,
+    needed_border,
+    round_up,
+)
+from tilewright.targets.atlas.model.image_layers import (
+    Layer,
+    looked_up_pixels,
+    repeated_pixels,
+)
+from tilewright.targets.atlas.model.image_phases import (
+    Phases,
+    is_stored_anew,
+    phases_of,
+    store_anew,
+)
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 
 FLOATS = ("f32", "bf16", "f16", "f64")
-TRIES = 8  # passes over a graph until the phases of all sums agree
-Phases = tuple[int, int]
 
 _ACTIVATIONS = {
     "elementwise_relu": "relu", "relu": "relu", "silu": "silu", "elementwise_silu": "silu",
     "gelu_tanh": "gelu", "gelu_erf": "gelu", "sigmoid": "sigmoid",
     "elementwise_sigmoid": "sigmoid", "elementwise_tanh": "tanh", "tanh": "tanh",
 }  # fmt: skip
-NONNEGATIVE = ("relu", "relu6", "sigmoid")
-THROUGH_ZERO = ("none", "relu", "relu6", "silu", "gelu", "tanh")  # a border of zeros stays one
-
-
-@dataclass(eq=False)
-class Layer:
-    """One kernel over images."""
-
-    kind: str  # conv, max, average, combine
-    inputs: tuple[SSAValue, ...]
-    result: SSAValue
-    nodes: tuple[Node, ...]  # the operation itself first
-    first: bool  # whether channels come before rows and columns
-    window: Window | None = None
-    activation: str = "none"
-    unfolded: bool = False
-
-    @property
-    def node(self) -> Node:
-        return self.nodes[0]
+NONNEGATIVE = ("relu", "relu6", "sigmoid", "hardsigmoid")
+THROUGH_ZERO = (
+    "none",
+    "relu",
+    "relu6",
+    "silu",
+    "gelu",
+    "tanh",
+    "hardswish",
+)  # a border of zeros stays one
 
 
 @dataclass
@@ -74,7 +80,7 @@ class ImagePlan:
         image = self.images[layer.result]
         if dtype == "fp8":
             return image
-        if layer.kind == "combine":
+        if layer.kind in ("combine", "gate"):
             return replace(image, dtype="bf16")
         return replace(image, dtype="bf16", border=(0, 0), spare=0, fill="zero")
 
@@ -84,14 +90,26 @@ class ImagePlan:
         if layer.kind == "combine":
             two = len(layer.inputs) == 2
             return "combine", {**both, "activation": layer.activation, "two": two}
+        if layer.kind == "mean":
+            return "mean", both
+        if layer.kind == "resample":
+            names = zip(("rows", "columns"), layer.places, strict=True)
+            return "resample", {**both, **{n: list(p) for n, p in names if p is not None}}
+        if layer.kind == "join":
+            images = [written(self.images[x]) for x in layer.inputs]
+            return "join", {**both, "images": images, "starts": list(layer.starts)}
+        if layer.kind == "gate":
+            return "gate", {**both, "gate": written(self.images[layer.inputs[1]])}
         both["window"] = written(layer.window)
         if layer.kind == "conv":
+            filters, groups = self.images[layer.result].channels, layer.groups
             own: dict[str, Any] = {
-                "filters": self.images[layer.result].channels,
-                "groups": layer.node.call.integer("groups") or 1,
+                "filters": filters, "groups": groups,
                 "bias": "bias" in layer.node.inputs, "scale": True,
                 "activation": layer.activation, "unfolded": layer.unfolded,
             }  # fmt: skip
+            if groups == filters == self.source(layer).channels > 1:
+                own["diagonal"] = True
             return "conv2d", {**both, **own}
         counting = layer.node.call.flag("count_include_pad")
         kept = layer.inputs[0] in self.nonnegative
@@ -105,6 +123,8 @@ def plan_images(graph: Graph, fuse: bool, host: dict[Node, str]) -> ImagePlan:
     while True:
         plan = ImagePlan(graph, reasons=reasons)
         found = _layers(graph, fuse, {*host, *reasons}, reasons)
+        if store_anew(graph, found):
+            continue
         plan.layers = {layer.result: layer for layer in found}
         wrong = _store(plan, found) or dict(_impossible(plan))
         if not wrong:
@@ -130,7 +150,9 @@ def _layers(graph: Graph, fuse: bool, skip: set[Node], reasons: dict[Node, str])
     found: dict[SSAValue, Layer] = {}
     taken: set[Node] = set()
     for node in graph.nodes:
-        if node in skip or node in taken or len(shape_of(node.result)) != 4:
+        if node in skip or node in taken:
+            continue
+        if len(shape_of(node.result)) != 4 and node.family != "reshape":
             continue
         if dtype_of(node.result) not in FLOATS:
             continue
@@ -151,18 +173,38 @@ def _layer(
 ) -> Layer | None:
     """The layer of a node, if it is one."""
     if node.family == "conv2d":
-        constant = [v in graph.constants for r, v in node.inputs.items() if r != "x"]
-        if not all(constant):
+        filters = [graph.known(value) for role, value in node.inputs.items() if role != "x"]
+        if any(array is None for array in filters):
             reasons[node] = "a convolution whose filters are computed"
             return None
         return _window_layer(graph, node, "conv", found, reasons)
     if node.family in ("pool_max", "pool_avg"):
         kind = "max" if node.family == "pool_max" else "average"
-        if kind == "average" and _only_means(graph, node):
-            return None
+        whole = _mean_order(node) is not None and node.operands[0] in found
+        if kind == "average" and whole:
+            return _mean(graph, node, found)
         return _window_layer(graph, node, kind, found, reasons)
     activation = activation_of(node)
     known = [found.get(value) for value in node.operands]
+    if node.family == "reshape" and not is_stored_anew(node):
+        return repeated_pixels(graph, node, found)
+    if is_stored_anew(node):
+        if known[0] is None:
+            return None
+        return Layer("resample", (node.operands[0],), node.result, (node,), known[0].first)
+    if _mean_order(node) is not None:
+        return _mean(graph, node, found)
+    if node.family in ("concat", "slice"):
+        return _join(node, found)
+    if node.family == "gather":
+        return looked_up_pixels(graph, node, found)
+    if node.family == "elementwise_mul" and len(known) == 2 and not scalars(node):
+        return _gate(node, found)
+    factor = factor_of(node)
+    if factor is not None and len(known) == 1 and known[0] is not None:
+        return Layer(
+            "combine", (node.operands[0],), node.result, (node,), known[0].first, times=factor
+        )
     if activation and len(known) == 1 and known[0] is not None:
         inputs, first = (node.operands[0],), known[0].first
         return Layer("combine", inputs, node.result, (node,), first, activation=activation)
@@ -177,13 +219,64 @@ def _layer(
     return None
 
 
+def _mean(graph: Graph, node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
+    """A mean of all pixels that is an image itself, not only a row for products."""
+    x, order = node.operands[0], _mean_order(node)
+    if x not in found or order != found[x].first or _only_means(graph, node):
+        return None
+    return Layer("mean", (x,), node.result, (node,), found[x].first)
+
+
+def _gate(node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
+    """An image times one number per channel of each image of a batch."""
+    for index in (0, 1):
+        x, numbers = node.operands[index], node.operands[1 - index]
+        if x not in found or numbers not in found or not node.reads_plainly(index):
+            continue
+        first = found[x].first
+        batch, channels = shape_of(x)[0], shape_of(x)[1 if first else 3]
+        pixel = (batch, channels, 1, 1) if first else (batch, 1, 1, channels)
+        reads = [d for d in (0, 1 if first else 3) if shape_of(x)[d] != 1]
+        if (
+            shape_of(x) == shape_of(node.result)
+            and shape_of(numbers) == pixel
+            and node.reads(1 - index) == reads
+            and found[numbers].first == first
+        ):
+            return Layer("gate", (x, numbers), node.result, (node,), first)
+    return None
+
+
+def _join(node: Node, found: dict[SSAValue, Layer]) -> Layer | None:
+    """Images side by side along their channels, or a part of the channels of one."""
+    if not all(x in found for x in node.operands) or not node.operands:
+        return None
+    first, rank = found[node.operands[0]].first, 4
+    axis = 1 if first else 3
+    if any(found[x].first != first for x in node.operands):
+        return None
+    if node.family == "concat":
+        if node.call.axis(rank) != axis or len(set(node.operands)) != len(node.operands):
+            return None
+        starts = (0,) * len(node.operands)
+        return Layer("join", tuple(node.operands), node.result, (node,), first, starts=starts)
+    offsets, sizes = node.call.integers("offsets"), node.call.integers("sizes")
+    steps, shape = node.call.integers("strides") or (1,) * rank, shape_of(node.operands[0])
+    if offsets is None or sizes is None or len(sizes) != rank or set(steps) != {1}:
+        return None
+    if any(d != axis and sizes[d] != shape[d] for d in range(rank)) or len(node.operands) != 1:
+        return None
+    starts = (offsets[axis],)
+    return Layer("join", (node.operands[0],), node.result, (node,), first, starts=starts)
+
+
 def _window_layer(
     graph: Graph, node: Node, kind: str, found: dict[SSAValue, Layer], reasons: dict[Node, str]
 ) -> Layer | None:
     """A convolution or pooling."""
     x, call = node.inputs["x"], node.call
     first = not (call.string("layout") or "").startswith("nhwc")
-    if x in graph.constants or (x in found and found[x].first != first):
+    if graph.known(x) is not None or (x in found and found[x].first != first):
         reasons[node] = "an image that is constant or has its channels elsewhere"
         return None
     if kind == "conv":
@@ -210,21 +303,89 @@ def _window_layer(
         reasons[node] = error.message
         return None
     layer = Layer(kind, (x,), node.result, (node,), first, window)
-    if kind == "conv" and x not in found and (call.integer("groups") or 1) == 1:
+    if kind == "conv" and x not in found and layer.groups == 1:
         taps, channels = height * width, image.channels
-        layer.unfolded = -(-taps * channels // SIDE) < taps * -(-channels // SIDE)
+        if -(-taps * channels // SIDE) < taps * -(-channels // SIDE):
+            # Whatever is fewer bytes to load.
+            whole = rows * round_up(taps * channels)
+            part = image.height * round_up(width * channels)
+            layer.unfolded = "columns" if part < whole else True
     return layer
 
 
 def _take_activation(graph: Graph, layer: Layer, skip: set[Node]) -> None:
     """Make an activation that alone reads the result part of the layer."""
-    if not graph.used_once(layer.result):
-        return
+    found = find_hard(graph, layer.result)
+    if found is None and graph.used_once(layer.result):
+        users = graph.users.get(layer.result, [])
+        name = activation_of(users[0]) if users else None
+        found = None if name is None else (name, (users[0],))
+    if found is not None and not skip & set(found[1]):
+        layer.activation, nodes = found
+        layer.result = nodes[-1].result
+        layer.nodes = (*layer.nodes, *nodes)
     users = graph.users.get(layer.result, [])
-    name = activation_of(users[0]) if users and users[0] not in skip else None
-    if name is not None:
-        layer.activation, layer.result = name, users[0].result
-        layer.nodes = (*layer.nodes, users[0])
+    while graph.used_once(layer.result) and users and users[0] not in skip:
+        factor = factor_of(users[0])
+        if factor is None:
+            return
+        layer.times *= factor
+        layer.result, layer.nodes = users[0].result, (*layer.nodes, users[0])
+        users = graph.users.get(layer.result, [])
+
+
+def factor_of(node: Node) -> float | None:
+    """What a node multiplies all of its operand by, if that is a positive number."""
+    literal = scalars(node)
+    if len(node.operands) != 1 or len(literal) != 1 or not node.reads_plainly():
+        return None
+    (side, number), *_ = literal.items()
+    if not math.isfinite(number) or number <= 0:
+        return None
+    if node.family == "elementwise_mul":
+        return number
+    return 1 / number if (node.family, side) == ("elementwise_div", "scalar_rhs") else None
+
+
+def find_hard(graph: Graph, x: SSAValue) -> tuple[str, tuple[Node, ...]] | None:
+    """The hard sigmoid clamp(x + 3, 0, 6) / 6 of a value that nothing else reads, or the hard
+    swish, which is x times that, and its nodes."""
+    added = [n for n in graph.users.get(x, ()) if n.family == "elementwise_add"]
+    if len(added) != 1 or 3.0 not in scalars(added[0]).values() or not added[0].reads_plainly():
+        return None
+    nodes = [added[0]]
+    wanted = ["clamp", "share"] if graph.used_once(x) else ["clamp", "share", "product"]
+    while wanted:
+        here = nodes[-1].result
+        users = graph.users.get(here, [])
+        step = _hard_step(users[0], x) if graph.used_once(here) else None
+        if step not in wanted or (step != "clamp" and "clamp" in wanted):
+            return None
+        wanted.remove(step)
+        nodes.append(users[0])
+    reads = sum(node.operands.count(x) for node in graph.users[x])
+    outside = any(x is result for _, result in graph.outputs)
+    if outside or reads != (1 if len(nodes) == 3 else 2):
+        return None
+    return ("hardsigmoid" if len(nodes) == 3 else "hardswish"), tuple(nodes)
+
+
+def _hard_step(node: Node, x: SSAValue) -> str | None:
+    """What a node does on the way of `find_hard`."""
+    if not all(node.reads_plainly(k) for k in range(len(node.operands))):
+        return None
+    if node.family == "clamp":
+        whole = (node.call.value("min"), node.call.value("max")) == (0, 6)
+        return "clamp" if whole else None
+    literal = scalars(node)
+    if node.family == "elementwise_mul" and x in node.operands and not literal:
+        return "product"
+    share = {"elementwise_div": 6.0, "elementwise_mul": 1 / 6}.get(node.family)
+    if share is None or len(literal) != 1 or len(node.operands) != 1:
+        return None
+    if node.family == "elementwise_div" and "scalar_rhs" not in literal:
+        return None
+    return "share" if np.isclose(next(iter(literal.values())), share, 1e-6) else None
 
 
 def activation_of(node: Node) -> str | None:
@@ -306,7 +467,7 @@ def _only_means(graph: Graph, node: Node) -> bool:
 
 def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     """Fill in the images of a plan; layers that cannot be, with the reason."""
-    phases, wrong = _phases(layers)
+    phases, wrong = phases_of(layers)
     if wrong:
         return wrong
     orders = {x: layer.first for layer in layers for x in (*layer.inputs, layer.result)}
@@ -314,13 +475,13 @@ def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     _note_signs(plan, layers)
     readers: dict[SSAValue, list[Layer]] = {value: [] for value in drafts}
     for layer in layers:
-        for x in () if layer.unfolded else layer.inputs:
+        for x in (*layer.alike, *layer.apart):
             readers[x].append(layer)
     alike, pitches = _Groups(drafts), _Groups(drafts)
     for layer in layers:
-        for x in () if layer.unfolded else layer.inputs:
+        for x in layer.alike:
             pitches.join(x, layer.result)
-            if layer.kind == "combine":
+            if layer.kind in ("combine", "gate", "join"):
                 alike.join(x, layer.result)
     for group in alike.groups():
         border = np.max([_border(drafts[v], reader) for v in group for reader in readers[v]]
@@ -356,46 +517,12 @@ def _store(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     return {}
 
 
-def _phases(layers: list[Layer]) -> tuple[dict[SSAValue, Phases], dict[Node, str]]:
-    """Phases of every image: so many that all strides on the way to the end have their own."""
-    need: dict[SSAValue, Phases] = {}
-
-    def ask(value: SSAValue, phases: Phases) -> None:
-        known = need.get(value, (1, 1))
-        need[value] = (math.lcm(known[0], phases[0]), math.lcm(known[1], phases[1]))
-
-    uneven: Layer | None = None
-    for _ in range(TRIES):
-        for layer in reversed(layers):
-            ask(layer.result, (1, 1))
-            down, across = need[layer.result]
-            steps = layer.window.steps if layer.window is not None else (1, 1)
-            for x in () if layer.unfolded else layer.inputs:
-                ask(x, (down * steps[0], across * steps[1]))
-        found: dict[SSAValue, Phases] = {}
-        uneven = None
-        for layer in layers:
-            if layer.unfolded:
-                found[layer.result] = need[layer.result]
-                continue
-            given = [found.setdefault(x, need[x]) for x in layer.inputs]
-            if len(set(given)) > 1:
-                uneven = layer
-                for x in layer.inputs:
-                    for phases in given:
-                        ask(x, phases)
-            steps = layer.window.steps if layer.window is not None else (1, 1)
-            found[layer.result] = pair((given[0][0] // steps[0], given[0][1] // steps[1]))
-        if uneven is None:
-            return found, {}
-    assert uneven is not None
-    return {}, {uneven.node: "a sum of images that come by different strides"}
-
-
 def _note_signs(plan: ImagePlan, layers: list[Layer]) -> None:
     """Find images that hold no negative number."""
     for layer in layers:
-        pooled = layer.kind in ("max", "average") and layer.inputs[0] in plan.nonnegative
+        pooled = (
+            layer.kind in ("max", "average", "resample") and layer.inputs[0] in plan.nonnegative
+        )
         if pooled or layer.activation in NONNEGATIVE:
             plan.nonnegative.add(layer.result)
 
@@ -414,7 +541,10 @@ def _fill(plan: ImagePlan, image: Image, readers: list[Layer]) -> str | Layer:
     if not lowest:
         return "zero"
     others = [
-        r for r in readers if r.kind == "combine" or (r.kind != "max" and any(_border(image, r)))
+        r
+        for r in readers
+        if r.kind in ("combine", "gate", "mean", "join")
+        or (r.kind != "max" and any(_border(image, r)))
     ]
     users = plan.graph.users.get(lowest[0].inputs[0], ())
     means = any(_mean_order(user) is not None for user in users)

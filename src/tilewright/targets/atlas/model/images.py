@@ -18,7 +18,8 @@ from tilewright.model.capture import Node, shape_of
 from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.calls import ONE, Factor, Tensor, inverse_of, scale_of
-from tilewright.targets.atlas.model.image_plan import Layer, mean_of, plan_images
+from tilewright.targets.atlas.model.image_layers import Layer
+from tilewright.targets.atlas.model.image_plan import mean_of, plan_images
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.kernels_images import gathered_columns
 from tilewright.tile.layouts import Layout
@@ -94,7 +95,7 @@ class Images:
         layer = self.plan.layers[value]
         readers = [one for one in self.plan.layers.values() if value in one.inputs]
         alone = not readers and (value, "image") not in self.lowering.forms
-        if layer.kind in ("conv", "combine") and alone:
+        if layer.kind in ("conv", "combine", "gate") and alone:
             return self._emit(layer, "bf16")
         x = self.image(value)
         copied = Layer("combine", (value,), value, (), layer.first)
@@ -106,8 +107,20 @@ class Images:
             return self._convolution(layer, dtype)
         if layer.kind == "combine":
             return self._combination(layer, dtype)
+        if layer.kind == "join":
+            return self._joined(layer, dtype)
         x = self.image(layer.inputs[0])
-        return self._call(layer, dtype, layer.node.layer or "pool", {"x": x}, {}, scale=x.scale)
+        name = layer.node.layer or layer.kind
+        if layer.kind in ("mean", "gate"):
+            target = self.lowering.magnitude(layer.result) if dtype == "fp8" else None
+            factor = scale_of(x.scale) * inverse_of(target)
+            if layer.kind == "mean":
+                return self._call(layer, dtype, name, {"x": x}, {"factor": factor}, scale=target)
+            numbers = self.image(layer.inputs[1])
+            deferred = {"factor": factor * scale_of(numbers.scale)}
+            operands = {"a": x, "gate": numbers}
+            return self._call(layer, dtype, name, operands, deferred, scale=target)
+        return self._call(layer, dtype, name, {"x": x}, {}, scale=x.scale)
 
     def _call(
         self,
@@ -143,12 +156,13 @@ class Images:
             )
         else:
             x = self.image(value)
-        given = np.asarray(self.graph.constants[node.inputs["w"]], np.float32)
+        given = np.asarray(self.graph.known(node.inputs["w"]), np.float32)
         weight = given.transpose(2, 3, 1, 0) if layer.first else given  # [KH, KW, C / groups, N]
         channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = target is not None and layer.activation in HOMOGENEOUS
-        share = inverse_of(target if early else None)
+        times = Factor(layer.times)
+        share = inverse_of(target) * times if early else ONE
         name = node.layer or "conv2d"
         if lowering.kept(name):
             raise TilewrightError(
@@ -165,11 +179,11 @@ class Images:
             ),
         }
         if "bias" in node.inputs:
-            bias = np.asarray(self.graph.constants[node.inputs["bias"]], np.float32).reshape(-1)
+            bias = np.asarray(self.graph.known(node.inputs["bias"]), np.float32).reshape(-1)
             operands["bias"] = lowering.weight(f"{name}.bias", layouts["bias"], bias, factor=share)
         deferred = {}
-        if target is not None and not early:
-            deferred["factor"] = inverse_of(target)
+        if not early and (target is not None or layer.times != 1.0):
+            deferred["factor"] = inverse_of(target) * times
         image = self.plan.images[layer.result]
         macs = (image.batch or 1) * image.height * image.width * weight.size
         return self._call(layer, dtype, name, operands, deferred, macs, scale=target)
@@ -178,14 +192,27 @@ class Images:
         parts = [self.image(value) for value in layer.inputs]
         target = self.lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = layer.activation in HOMOGENEOUS
-        share = inverse_of(target)
+        share = inverse_of(target) * Factor(layer.times)
         deferred = {}
         for name, part in zip(("first", "second"), parts, strict=False):
             deferred[name] = scale_of(part.scale) * (share if early else ONE)
-        if target is not None and not early:
+        if not early and share != ONE:
             deferred["factor"] = share
         operands: dict[str, Tensor] = dict(zip(("a", "b"), parts, strict=False))
         name = layer.node.layer or layer.node.family.removeprefix("elementwise_")
+        return self._call(layer, dtype, name, operands, deferred, scale=target)
+
+    def _joined(self, layer: Layer, dtype: str) -> Tensor:
+        """Images side by side; a part of one keeps its scale."""
+        parts = [self.image(value) for value in layer.inputs]
+        name = layer.node.layer or layer.node.family
+        operands = {f"x{k}": part for k, part in enumerate(parts)}
+        if len(parts) == 1:
+            return self._call(layer, dtype, name, operands, {}, scale=parts[0].scale)
+        target = self.lowering.magnitude(layer.result)
+        deferred = {
+            f"scale{k}": scale_of(part.scale) * inverse_of(target) for k, part in enumerate(parts)
+        }
         return self._call(layer, dtype, name, operands, deferred, scale=target)
 
     # --- rows ---------------------------------------------------------------------------------
@@ -244,7 +271,7 @@ class Images:
         """Whether other numbers than zero lie beyond the last channel: a sigmoid's of zero."""
         layer = self.plan.layers.get(value)
         if layer is None or layer.kind == "conv":
-            return layer is not None and layer.activation == "sigmoid"
+            return layer is not None and layer.activation in ("sigmoid", "hardsigmoid")
         return any(self._beyond(x) for x in layer.inputs)
 
     def _gather(

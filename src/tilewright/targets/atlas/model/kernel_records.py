@@ -175,6 +175,38 @@ _RECORDS = (
         work_images.combine,
         over_images=True,
     ),
+    KernelRecord(
+        "mean",
+        "the mean of all pixels, as an image of one",
+        kernels_images.mean,
+        references_images.mean,
+        work_images.mean,
+        over_images=True,
+    ),
+    KernelRecord(
+        "gate",
+        "images times a number per channel",
+        kernels_images.gate,
+        references_images.gate,
+        work_images.gate,
+        over_images=True,
+    ),
+    KernelRecord(
+        "join",
+        "channels of images side by side",
+        kernels_images.join,
+        references_images.join,
+        work_images.join,
+        over_images=True,
+    ),
+    KernelRecord(
+        "resample",
+        "an image of the pixels of another",
+        kernels_images.resample,
+        references_images.resample,
+        work_images.resample,
+        over_images=True,
+    ),
 )
 RECORDS: dict[str, KernelRecord] = {record.name: record for record in _RECORDS}
 REFERENCES = {name: record.reference for name, record in RECORDS.items()}

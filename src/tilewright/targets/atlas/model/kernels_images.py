@@ -17,8 +17,12 @@ import tilewright.tile as tw
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
+from tilewright.targets.atlas.kernels.image_blocks import own_tile, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
-from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows, own_tile
+from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
+from tilewright.targets.atlas.kernels.resampling import Resampling
+from tilewright.targets.atlas.kernels.resampling import resample as resampling
+from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import bf16, fp8
@@ -32,6 +36,7 @@ def convolved(o: Options, first: bool | None = None) -> Convolution:
         stored_image(o["image"], first), o["filters"], read(o["window"]), groups=o["groups"],
         bias=o["bias"], scale=o["scale"], activation=o["activation"],
         factor=o.get("factor", 1.0), out=stored_image(o["out"], first), unfolded=o["unfolded"],
+        diagonal=o.get("diagonal", False),
     )  # fmt: skip
 
 
@@ -161,3 +166,117 @@ def conv2d(o: Options) -> Kernel:
 def pool(o: Options) -> Kernel:
     """The kernel of a pooling."""
     return pooled(o).kernel
+
+
+def resampled(o: Options, first: bool | None = None) -> Resampling:
+    """An image of the pixels of another: those of `rows` and `columns`, or all of them."""
+    image, out = stored_image(o["image"], first), stored_image(o["out"], first)
+    return resampling(image, out, o.get("rows"), o.get("columns"))
+
+
+def resample(o: Options) -> Kernel:
+    """The kernel of an image made of another's pixels."""
+    return resampled(o).kernel
+
+
+def mean_tiles(image: Image) -> list[tuple[int, int, int]]:
+    """Phase and number of every tile that has pixels."""
+    first, last = image.lead // SIDE, -(-(image.lead + image.rows * image.pitch) // SIDE)
+    return [(a, d, p) for a, d in image.each_phase() for p in range(first, last)]
+
+
+def mean(o: Options) -> Kernel:
+    """The mean of all pixels of each image, times `factor`, as an image of one pixel."""
+    image, out_image = stored_image(o["image"]), stored_image(o["out"])
+    tiles, unit, panels = mean_tiles(image), mean_unit(image), image.stored[-1]
+    share = o.get("factor", 1.0) / (image.height * image.width * unit)
+
+    def run(x: Any, out: Any) -> None:
+        """Sums of tiles one below the other, then of these."""
+        chosen = [
+            tw.park(tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == k)))
+            for k in range(min(SIDE, len(tiles)))
+        ]
+        into = Block(0, 1, out_image.pixels, None, 0) + out_image.lead
+        for b in tw.each(image.batch or 1):
+            write_border(out, b, out_image)
+            for c in tw.grid(panels):
+                total = tw.zeros()
+                for k, (a, d, p) in enumerate(tiles):
+                    total += chosen[k % SIDE] @ x[b, a, d, Block(p, 1, image.pixels), c]
+                line = spread((tw.col_sum(total) * share).tiles(), 1, 1)
+                out[b, 0, 0, into, c] = tw.to_fp8(tw.keep(line, np.arange(SIDE) == 0))
+
+    return kernel_of("mean", {"x": image_type(image), "out": image_type(out_image)}, run)
+
+
+def gate(o: Options) -> Kernel:
+    """Images times one number per image and channel (an image of one pixel), times `factor`."""
+    image, pixel, out_image = (stored_image(o[name]) for name in ("image", "gate", "out"))
+    panels = image.stored[-1]
+
+    def run(a: Any, gate: Any, out: Any) -> None:
+        """Element by element; a product repeats the pixel."""
+        repeat = tw.keep(tw.full(1.0), np.arange(SIDE) == 0)
+        repeat = tw.park(tw.transpose(tw.to_fp8(repeat)))
+        for b in tw.each(image.batch or 1):
+            for c in tw.grid(panels):
+                line = tw.zeros()
+                line += repeat @ gate[b, 0, 0, Block(pixel.lead // SIDE, 1, pixel.pixels), c]
+                line = tw.park(line if o.get("factor", 1.0) == 1.0 else line * o["factor"])
+                for row, column in image.each_phase():
+                    for p in tw.grid(image.pixels):
+                        at = (b, row, column, p, c)
+                        y = tw.to_bf16(a[at]) * line
+                        out[at] = tw.to_fp8(y) if out_image.dtype == "fp8" else y
+
+    specs = {"a": image_type(image), "gate": image_type(pixel), "out": image_type(out_image)}
+    return kernel_of("gate", specs, run)
+
+
+def joined_columns(o: Options) -> list[list[tuple[int, int, np.ndarray]]]:
+    """For every tile of channels of a joined image: (source, tile of its channels, which of these
+    become which)."""
+    images, out = [stored_image(one) for one in o["images"]], stored_image(o["out"])
+    found: list[list[tuple[int, int, np.ndarray]]] = [[] for _ in range(out.stored[-1] // SIDE)]
+    place = 0
+    for k, (image, start) in enumerate(zip(images, o["starts"], strict=True)):
+        count = min(image.channels - start, out.channels - place)
+        channels = np.arange(count)
+        pairs = np.stack([(start + channels) // SIDE, (place + channels) // SIDE], 1)
+        for source, target in np.unique(pairs, axis=0):
+            here = channels[(pairs == (source, target)).all(1)]
+            chosen = np.zeros((SIDE, SIDE))
+            chosen[(start + here) % SIDE, (place + here) % SIDE] = 1.0
+            found[target].append((k, int(source), chosen))
+        place += count
+    return found
+
+
+def join(o: Options) -> Kernel:
+    """An image of the channels of others, side by side: of each those from `starts` on, times
+    `scale0`, `scale1`, …, as products with tiles that pick columns."""
+    images, out_image = [stored_image(one) for one in o["images"]], stored_image(o["out"])
+    parts, panels = joined_columns(o), out_image.stored[-1]
+
+    def run(**tensors: Any) -> None:
+        """Tile by tile of pixels."""
+        out, chosen = tensors["out"], {}
+        for k, _, columns in (part for target in parts for part in target):
+            key = k, columns.tobytes()
+            if key not in chosen:
+                tile = own_tile(f"columns_{len(chosen)}", columns * o.get(f"scale{k}", 1.0))
+                chosen[key] = tw.park(tw.to_fp8(tile))
+        for b in tw.each(out_image.batch or 1):
+            for row, column in out_image.each_phase():
+                for p in tw.grid(out_image.pixels):
+                    for n, target in enumerate(parts):
+                        total = tw.zeros()
+                        for k, source, columns in target:
+                            c = Block(source, 1, images[k].stored[-1])
+                            pixels = tensors[f"x{k}"][b, row, column, p, c]
+                            total += pixels @ chosen[k, columns.tobytes()]
+                        out[b, row, column, p, Block(n, 1, panels)] = tw.to_fp8(total)
+
+    specs = {f"x{k}": image_type(image) for k, image in enumerate(images)}
+    return kernel_of("join", {**specs, "out": image_type(out_image)}, run)

@@ -15,7 +15,13 @@ import numpy as np
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.kernels import references_images as library
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
-from tilewright.targets.atlas.model.kernels_images import convolved, mean_unit, pooled, stored_image
+from tilewright.targets.atlas.model.kernels_images import (
+    convolved,
+    mean_tiles,
+    mean_unit,
+    pooled,
+    stored_image,
+)
 from tilewright.targets.atlas.model.references_steps import UNARY, Codes, bf16, constant, fp8, times
 from tilewright.targets.atlas.profile import Profile
 
@@ -98,6 +104,8 @@ _ACTIVATIONS: dict[str, Callable[[Codes], Codes]] = {
     "relu6": lambda x: arith.extreme(arith.relu(x), constant(6.0), larger=False),
     "gelu": UNARY["gelu_tanh"],
     **{name: UNARY[name] for name in ("silu", "sigmoid", "tanh")},
+    "hardsigmoid": library.hard_sigmoid,
+    "hardswish": lambda x: arith.multiply(x, library.hard_sigmoid(x)),
 }
 
 
@@ -108,3 +116,55 @@ def combine(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes
         y = arith.add(y, times(bf16(profile, operands["b"]), o.get("second", 1.0)))
     y = times(_ACTIVATIONS[o["activation"]](y), o.get("factor", 1.0))
     return {"out": fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y}
+
+
+def resample(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """Pixels of an image at other places; what is picked by a product has no negative zeros."""
+    image = stored_image(o["image"])
+    rows = np.arange(image.height) if o.get("rows") is None else np.array(o["rows"])
+    columns = np.arange(image.width) if o.get("columns") is None else np.array(o["columns"])
+    y = _last(o, operands["x"])[..., rows[:, None], columns[None, :], :]
+    outside = (rows[:, None] < 0) | (columns[None, :] < 0)
+    return _given(o, np.where(outside[..., None] | (y == 0x80), np.uint8(0), y))
+
+
+def gate(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """a times one number per image and channel, which is multiplied by `factor` first."""
+    number = _last({"image": o["gate"]}, operands["gate"])
+    number = bf16(profile, np.where(number == 0x80, np.uint8(0), number))
+    line = times(number, o.get("factor", 1.0))
+    y = arith.multiply(bf16(profile, _last(o, operands["a"])), line)
+    return _given(o, fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
+
+
+def mean(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """The mean of all pixels: sums of every 32nd tile of what is stored, one below the other, then
+    of these."""
+    image = replace(stored_image(o["image"]), first=False)
+    x = _last(o, operands["x"]).reshape(-1, image.height, image.width, image.channels)
+    stored, unit = image.arranged(x), mean_unit(image)
+    one = arith.pack(arith.f64_to_bf16(np.full((1, SIDE), unit)), 1)
+    share = constant(o.get("factor", 1.0) / (image.height * image.width * unit))
+    rows = []
+    for b in range(len(stored)):
+        total = None
+        for k, (a, d, p) in enumerate(mean_tiles(image)):
+            chosen = np.where(np.arange(SIDE)[:, None] == k % SIDE, one, np.uint8(0))
+            total = arith.matmul(chosen, stored[b, a, d, p * SIDE : (p + 1) * SIDE], total)
+        assert total is not None
+        rows.append(arith.column_sum(total, profile.column_sum)[:1, : image.channels])
+    y = arith.multiply(np.concatenate(rows), share)
+    return _given(o, fp8(profile, y).reshape(*x.shape[:1], 1, 1, image.channels))
+
+
+def join(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """Channels of images side by side, each times the fp8 number nearest to its scale."""
+    out, parts, left = stored_image(o["out"]), [], stored_image(o["out"]).channels
+    for k, start in enumerate(o["starts"]):
+        scale = arith.unpack(arith.pack(constant(o.get(f"scale{k}", 1.0)), 1), 1)
+        x = _last({"image": o["images"][k]}, operands[f"x{k}"])[..., start:][..., :left]
+        y = arith.multiply(arith.unpack(x, 1), scale)
+        parts.append(np.where(y == 0x8000, np.uint16(0), y))
+        left -= x.shape[-1]
+    assert left == 0 and out.dtype == "fp8"
+    return _given(o, arith.pack(np.concatenate(parts, axis=-1), 1))

@@ -27,7 +27,7 @@ def _pixels(image: Image) -> float:
 
 
 def _activation(name: str, function: Function) -> int:
-    known = {"none": 0, "relu6": 2}
+    known = {"none": 0, "relu6": 2, "hardsigmoid": 4, "hardswish": 5}
     return known[name] if name in known else function("gelu_tanh" if name == "gelu" else name)
 
 
@@ -82,3 +82,25 @@ def combine(o: Options, function: Function) -> Counts:
     steps += _activation(o["activation"], function)
     tiles = _pixels(image) * _tiles(image.channels)
     return {"tiles": tiles * steps, "casts": tiles * (out.dtype == "fp8") * (steps > 0)}
+
+
+def resample(o: Options, function: Function) -> Counts:
+    """Pixels that are only moved need no work."""
+    return {}
+
+
+def mean(o: Options, function: Function) -> Counts:
+    """Sums of tiles of pixels, as of rows of means."""
+    return gather({**o, "kind": "mean", "out": "fp8"}, function)
+
+
+def gate(o: Options, function: Function) -> Counts:
+    """One multiplication and a cast."""
+    image, out = read(o["image"]), read(o["out"])
+    tiles = _pixels(image) * _tiles(image.channels)
+    return {"tiles": tiles, "casts": tiles * (out.dtype == "fp8")}
+
+
+def join(o: Options, function: Function) -> Counts:
+    """Channels that are only moved need no work."""
+    return {}

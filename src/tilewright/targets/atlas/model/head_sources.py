@@ -136,7 +136,7 @@ def _passes(graph: Graph, node: Node) -> bool:
     if node.family == "slice":
         return node.call.integers("offsets") is not None
     if node.family == "gather":
-        return node.operands[1] in graph.constants
+        return _known(graph, node.operands[1]) is not None
     if node.family == "rope":
         return "operand_maps" not in node.call.attributes
     if node.family in ("rms_norm", "layer_norm"):
@@ -146,6 +146,15 @@ def _passes(graph: Graph, node: Node) -> bool:
         )
         return known and node.call.axis(rank) == rank - 1
     return False
+
+
+def _known(graph: Graph, value: SSAValue) -> np.ndarray | None:
+    """Indices that are known beforehand."""
+    array = graph.constants.get(value)
+    filled = graph.node_of(value, "fill")
+    if filled is not None and (number := filled.call.value("value")) is not None:
+        array = np.full(shape_of(value), number)
+    return None if array is None else np.asarray(array, np.int64)
 
 
 @dataclass
@@ -215,7 +224,8 @@ class _Trace:
             cut = zip(offsets, sizes, steps, strict=True)
             return array[tuple(slice(o, o + n * s, s) for o, n, s in cut)].reshape(shape)
         if node.family == "gather":
-            indices = np.asarray(self.graph.constants[node.operands[1]], np.int64)
+            indices = _known(self.graph, node.operands[1])
+            assert indices is not None
             return np.take(array, indices, node.call.axis(array.ndim)).reshape(shape)
         return array.reshape(shape)
 

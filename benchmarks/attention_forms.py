@@ -84,6 +84,13 @@ class WithoutProjection(Heads):
         return x.transpose(1, 2).flatten(2)
 
 
+class NotTurned(Heads):
+    """Rows cut into heads by a reshape alone: a head has parts of many rows."""
+
+    def split(self, x: torch.Tensor, count: int) -> torch.Tensor:
+        return x.view(x.shape[0], count, x.shape[1], -1)
+
+
 class Apart(Heads):
     """The result as heads [B, H, M, D]."""
 
@@ -219,6 +226,7 @@ FORMS: dict[str, Form] = {
     "packed, 3 in front": Form(PackedInFront, _x()),
     "packed per head": Form(PackedPerHead, _x()),
     "no output projection": Form(WithoutProjection, _x()),
+    "heads by a reshape alone": Form(NotTurned, _x()),
     "heads as the result": Form(Apart, _x()),
     "keys and values as results": Form(WithCache, _x()),
     "grouped heads": Form(lambda: Heads(groups=2), _x()),

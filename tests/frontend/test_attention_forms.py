@@ -19,6 +19,7 @@ FORMS = [
     "packed, 3 in front",
     "packed per head",
     "no output projection",
+    "heads by a reshape alone",
     "heads as the result",
     "keys and values as results",
     "rope, part of a head",

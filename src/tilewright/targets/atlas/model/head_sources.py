@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.model.lowering import Lowering
 
 FLOATS = ("f32", "bf16", "f16", "f64")
+_FORM = ("permutation", "offsets", "sizes", "strides", "axis", "operand_maps")  # what moves columns
 STEPS = 24  # operations between heads and where they come from, at most
 
 Shape = tuple[int, ...]
@@ -71,7 +72,7 @@ def find_columns(
             if flat is None or flat < width:
                 continue
             wide = flat
-        found = _traced(graph, value, base, heads, wide, turned)
+        found = _traced(at, value, base, heads, wide, turned)
         if found is not None and (not beside or found.side_by_side):
             return found
     return None
@@ -138,7 +139,8 @@ def _passes(graph: Graph, node: Node) -> bool:
     if node.family == "gather":
         return _known(graph, node.operands[1]) is not None
     if node.family == "rope":
-        return "operand_maps" not in node.call.attributes
+        rank = len(shape_of(node.result))
+        return "operand_maps" not in node.call.attributes and node.call.axis(rank) == rank - 1
     if node.family in ("rms_norm", "layer_norm"):
         rank = len(shape_of(node.result))
         known = all(
@@ -230,9 +232,58 @@ class _Trace:
         return array.reshape(shape)
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """What a trace finds, apart from the values of one layer."""
+
+    numbers: np.ndarray
+    places: tuple[int, ...] = ()
+    rows_at: int = 2
+    gains: tuple[int, ...] = ()
+
+
 def _traced(
-    graph: Graph, value: SSAValue, base: SSAValue, heads: Heads, wide: int, turned: bool
+    at: Lowering, value: SSAValue, base: SSAValue, heads: Heads, wide: int, turned: bool
 ) -> Columns | None:
+    """The columns of one base; layers that are written alike are traced once."""
+    met: list[Node] = []
+    key = (_signature(at.graph, value, base, met), heads, wide, turned)
+    known = at.heads.traced
+    if key not in known:
+        known[key] = _trace(at.graph, value, base, heads, wide, turned)
+    found: _Layout | None = known[key]
+    if found is None:
+        return None
+    rope = next((node for node in met if node.family == "rope"), None)
+    norm = next((node for node in met if node.family.endswith("_norm")), None)
+    alone = _only_attends(at.graph, base)
+    return Columns(base, found.numbers, rope, found.places, found.rows_at, norm, found.gains, alone)
+
+
+def _signature(graph: Graph, value: SSAValue, base: SSAValue, met: list[Node]) -> tuple:
+    """How a value is made of a base, without names; met: rotations and norms on the way."""
+    if value is base:
+        return ("base", shape_of(value))
+    node = graph.definition[value]
+    if node.family in ("rope", "rms_norm", "layer_norm") and node not in met:
+        met.append(node)
+    inner = node.operands if node.family == "concat" else node.operands[:1]
+    indices = _known(graph, node.operands[1]) if node.family == "gather" else None
+    attributes = tuple(sorted((k, str(v)) for k, v in node.call.attributes.items() if k in _FORM))
+    return (
+        node.family,
+        shape_of(value),
+        attributes,
+        None if indices is None else (indices.shape, tuple(indices.reshape(-1).tolist())),
+        # Two rotations are not one, though they look alike.
+        met.index(node) if node in met else -1,
+        tuple(_signature(graph, operand, base, met) for operand in inner),
+    )
+
+
+def _trace(
+    graph: Graph, value: SSAValue, base: SSAValue, heads: Heads, wide: int, turned: bool
+) -> _Layout | None:
     batch, _, rows, _ = heads
     trace = _Trace(graph, base)
 
@@ -259,16 +310,15 @@ def _traced(
         rows_at = _rows_at(trace.rotating, wide)
         if rows_at is None:
             return None
-        more |= {"rope": trace.rope, "places": tuple(map(int, mine)), "rows_at": rows_at}
+        more |= {"places": tuple(map(int, mine)), "rows_at": rows_at}
     if trace.norm is not None:
-        gains = arrived("gains")
-        segments = arrived("segments")
+        gains, segments = arrived("gains"), arrived("segments")
         mine = gains[0, 0, 0]
         whole = sorted(mine) == list(range(shape_of(trace.norm.result)[-1]))
         if not whole or not (gains == mine).all() or not (segments == segments[..., :1]).all():
             return None
-        more |= {"norm": trace.norm, "gains": tuple(map(int, mine))}
-    return Columns(base, columns.astype(np.int64), alone=_only_attends(graph, base), **more)
+        more |= {"gains": tuple(map(int, mine))}
+    return _Layout(columns.astype(np.int64), **more)
 
 
 def _spread(columns: np.ndarray, heads: Heads) -> np.ndarray:

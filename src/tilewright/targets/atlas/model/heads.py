@@ -81,6 +81,7 @@ class Heads:
     def __init__(self, lowering: Lowering) -> None:
         self.at = lowering
         self.refused: dict[Node, str] = {}  # attention that is not for the device, and why
+        self.traced: dict[Any, Any] = {}  # columns of heads by how they are written
 
     def merged(self, value: SSAValue) -> tuple[Tensor, RangeObserver, int] | None:
         """Attention's result if the value is its heads side by side: (heads, scale, head width)."""

@@ -128,8 +128,25 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"a": (2, ROWS, DEEP), "w": (2, DEEP, 64)}, ("a", "out")),
     ("project", {"scale": True, "bias": True, "rope": "shared", "out": "values"},
      {"a": (1, 33, DEEP), "w": (1, DEEP, 128), "cos": (33, 64)}, ()),
+    ("project", {"scale": True, "rope": "shared", "rotated": 64, "out": "heads"},
+     {"a": (2, ROWS, DEEP), "w": (2, DEEP, 96), "cos": (ROWS, 20)}, ("a", "cos", "sin")),
+    ("project", {"scale": True, "bias": True, "out": "columns", "norm": 1e-6, "width": 60,
+                 "rope": "batch"},
+     {"a": (2, ROWS, DEEP), "w": (2, DEEP, 64), "cos": (2, ROWS, 30)}, ("out",)),
+    ("project", {"scale": True, "out": "heads", "norm": 1e-5, "width": 32, "shift": True},
+     {"a": (1, ROWS, DEEP), "w": (3, DEEP, 32)}, ("a",)),
+    ("project", {"scale": True, "out": "heads", "norm": 1e-5, "width": 64, "rope": "shared",
+                 "together": 3},
+     {"a": (1, 250, 130), "w": (3, 130, 64), "cos": (250, 32)}, ("a",)),
+    ("from_heads", {"factor": 0.3, "width": 64},
+     {"x": (2, 3, ROWS, 64), "out": (6, ROWS, 64)}, ("x",)),
+    ("from_heads", {"width": 17}, {"x": (1, 2, 20, 32), "out": (2, 20, 17)}, ("out",)),
     ("attention", {}, {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 33)},
      ("q", "kt", "v")),
+    ("attention", {"mask": "full", "per_head": True},
+     {"q": (2, 4, ROWS, 32), "kt": (2, 2, 32, 75), "v": (2, 2, 75, 32)}, ("q",)),
+    ("attention", {"mask": "full", "per_head": True, "batch": True},
+     {"q": (2, 2, 33, 32), "kt": (2, 1, 32, 40), "v": (2, 1, 40, 32)}, ("q", "mask", "out")),
     ("attention", {}, {"q": (1, 1, ROWS, 32), "kt": (1, 1, 32, 64), "v": (1, 1, 64, 96)}, ()),
     ("attention", {"parts": 2}, {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 33),
      "kt1": (2, 2, 40, 1), "v1": (2, 2, 1, 33)}, ("kt1",)),
@@ -386,6 +403,16 @@ def calls(draw: st.DrawFn):
             shapes["cos"] = (rows, half) if rope == "shared" else (batch, rows, half)
         options = {"scale": draw(flag), "bias": draw(flag), "rope": rope}
         options["out"] = draw(st.sampled_from(KINDS))
+        if draw(flag):
+            wide = wide if rope else 32 * draw(st.integers(1, 3))
+            shapes["w"] = (heads, deep, wide)
+            options |= {"norm": 1e-5, "width": draw(st.integers(1, wide)), "shift": draw(flag)}
+        elif rope and draw(flag):
+            shapes["w"], options["rotated"] = (heads, deep, 64 + wide), 64
+    elif name == "from_heads":
+        heads, tiles = draw(st.integers(1, 3)), -(-wide // 32) * 32
+        shapes = {"x": (batch, heads, rows, tiles), "out": (batch * heads, rows, wide)}
+        options = {"factor": draw(factor), "width": wide}
     else:
         groups, repeats = draw(st.integers(1, 2)), draw(st.integers(1, 2))
         keys = draw(st.integers(1, 100))
@@ -393,6 +420,7 @@ def calls(draw: st.DrawFn):
         shapes["v"] = (batch, groups, keys, wide)
         options = {"mask": draw(st.sampled_from([None, "causal", "full", "key"]))}
         options["batch"] = draw(flag)
+        options["per_head"] = options["mask"] == "full" and draw(flag)
         if draw(flag):
             options["parts"] = 2
             more = rows if options["mask"] == "causal" else draw(st.integers(1, 70))

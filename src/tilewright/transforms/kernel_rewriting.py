@@ -137,3 +137,29 @@ def function_blocks(module: ModuleOp) -> list[Block]:
     """The blocks of all functions."""
     functions = [op for op in module.walk() if op.name == "func.func"]
     return [block for function in functions for block in function.regions[0].blocks]
+
+
+def slice_within(
+    piece: UKernelGenericOp, x: SSAValue
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """Offsets, sizes and strides of a slice as one of x, of which it may be by a detour.
+
+    before: x = slice(y, 8 to 24), piece = slice(y, 16 to 24)    after: piece = slice(x, 8 to 16)
+    """
+    rank = len(shape_of(piece.operands[0]))
+    offsets, sizes = integers_of(piece, "offsets"), integers_of(piece, "sizes")
+    strides = integers_of(piece, "strides") or (1,) * rank
+    if not offsets or not sizes:
+        return None
+    if piece.operands[0] is x:
+        return offsets, sizes, strides
+    part = maker(x, "slice")
+    if part is None or part.operands[0] is not piece.operands[0]:
+        return None
+    first, extent = integers_of(part, "offsets"), integers_of(part, "sizes")
+    if extent != shape_of(x) or set(integers_of(part, "strides") or (1,)) != {1}:
+        return None
+    starts = tuple(a - b for a, b in zip(offsets, first, strict=True))
+    ends = (s + (n - 1) * t for s, n, t in zip(starts, sizes, strides, strict=True))
+    inside = all(s >= 0 for s in starts) and all(e < n for e, n in zip(ends, extent, strict=True))
+    return (starts, sizes, strides) if inside else None

@@ -21,6 +21,7 @@ from tilewright.transforms.kernel_rewriting import (
     operand_reads,
     reads_plainly,
     replace_value,
+    slice_within,
 )
 from tilewright.transforms.known_values import KnownValues
 
@@ -209,13 +210,15 @@ def _without_unit(value: SSAValue) -> SSAValue:
 
 def _takes_every_other(value: SSAValue, x: SSAValue, start: int) -> bool:
     piece = maker(value, "slice")
-    if piece is None or piece.operands[0] is not x:
+    within = slice_within(piece, x) if piece is not None else None
+    if within is None:
         return False
+    offsets, sizes, strides = within
     shape = shape_of(x)
     if shape_of(value) not in ((*shape[:-1], shape[-1] // 2), (*shape[:-1], shape[-1] // 2, 1)):
         return False
     return (
-        integers_of(piece, "strides") == (*([1] * (len(shape) - 1)), 2)
-        and integers_of(piece, "offsets") == (*([0] * (len(shape) - 1)), start)
-        and integers_of(piece, "sizes") == (*shape[:-1], shape[-1] // 2)
+        strides == (*([1] * (len(shape) - 1)), 2)
+        and offsets == (*([0] * (len(shape) - 1)), start)
+        and sizes == (*shape[:-1], shape[-1] // 2)
     )

@@ -65,14 +65,19 @@ def weights_behind(value: SSAValue) -> Weights | None:
     while isinstance(value.owner, UKernelGenericOp) and has_one_user(value.owner):
         op = value.owner
         if family_name(op) == "softmax":
-            rank = len(shape_of(value))
-            axis = op.attributes.get("axis")
-            along = axis.value.data % rank if isinstance(axis, IntegerAttr) else rank - 1
-            return Weights(op, guard) if rank >= 2 and along == rank - 1 else None
+            return Weights(op, guard) if _along_keys(op) else None
         if family_name(op) == "select" and guard is None:
             if number_of(op, "scalar_a") != 0 or len(op.operands) != 2 or not reads_plainly(op, 1):
                 return None
             guard, value = op, op.operands[1]
+            test = _nan_test(op.operands[0], value)
+            if test is not None and _only_read_by(value, (op, test)):
+                softmax = maker(value, "softmax")
+                return (
+                    Weights(softmax, guard)
+                    if softmax is not None and _along_keys(softmax)
+                    else None
+                )
         elif _keeps_scores(op):
             value = op.operands[0]
         else:
@@ -80,13 +85,36 @@ def weights_behind(value: SSAValue) -> Weights | None:
     return None
 
 
+def _along_keys(softmax: UKernelGenericOp) -> bool:
+    rank, axis = len(shape_of(softmax.result)), softmax.attributes.get("axis")
+    along = axis.value.data % rank if isinstance(axis, IntegerAttr) else rank - 1
+    return rank >= 2 and along == rank - 1
+
+
+def _nan_test(condition: SSAValue, value: SSAValue) -> UKernelGenericOp | None:
+    """The comparison by which a value is found to be NaN."""
+    test = maker(condition, "compare")
+    if test is None or list(test.operands) != [value, value]:
+        return None
+    predicate = test.attributes.get("predicate")
+    plain = reads_plainly(test, 0) and reads_plainly(test, 1)
+    return test if plain and isinstance(predicate, StringAttr) and predicate.data == "uno" else None
+
+
+def _only_read_by(value: SSAValue, users: tuple[UKernelGenericOp, ...]) -> bool:
+    return {use.operation for use in value.uses} == set(users)
+
+
 def guards_rows(weights: Weights, scores: Scores) -> bool:
     """Whether a choice of 0 is made exactly for rows whose mask, or score, is -inf everywhere.
 
-    before: select(reduction_max(mask) == -inf, 0, softmax(scores + mask))
+    before: select(reduction_max(mask) == -inf, 0, softmax(scores + mask)), or
+            select(isnan(p), 0, p) of p = softmax(scores + mask), which such rows make NaN
     """
     guard = weights.guard
     assert guard is not None
+    if _nan_test(guard.operands[0], weights.softmax.result) is not None:
+        return True
     test = maker(guard.operands[0], "compare")
     found = literal_operand(test) if test is not None else None
     if test is None or found is None or found[1] != -inf or not reads_plainly(test):

@@ -20,30 +20,39 @@ from tilewright.targets.atlas.model.calls import (
     Times,
     Unsupported,
     inverse_of,
+    scale_of,
 )
+from tilewright.targets.atlas.model.head_sources import Columns, find_columns, four, heads_beside
 from tilewright.targets.atlas.model.matching import Linear, padded
-from tilewright.tile.layouts import SIDE, Layout
+from tilewright.tile.layouts import Layout
 from tilewright.tile.masks import LOWEST
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.model.lowering import Lowering
+
+SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
 
 @dataclass(frozen=True)
 class Source:
     """Where heads [B, H, M, D] come from.
 
-    flat: the value [B, M, H * D] or [B, M, H, D] they are cut out of, if any; apart: a value of
-    heads [B, H, M, D] otherwise, before the rotation `rope`. linear: the product that makes the flat
-    value, where nothing else reads it. rows_at: which dimension of what is rotated counts rows.
+    apart: the heads before the rotation `rope`, which the host has to put side by side if they are
+    columns of nothing. columns: the flat value they are cut out of; beside: the same for one that
+    is these heads and nothing else. turned: rows and columns of the value are swapped.
     """
 
-    count: int
+    shape: tuple[int, int, int, int]
     apart: SSAValue
-    flat: SSAValue | None = None
     rope: Node | None = None
-    linear: Linear | None = None
-    rows_at: int = 2
+    columns: Columns | None = None
+    beside: Columns | None = None
+    turned: bool = False
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Of each column its place in the rotation."""
+        return self.columns.places if self.columns is not None else tuple(range(self.shape[3]))
 
 
 @dataclass(frozen=True)
@@ -55,12 +64,15 @@ class FromHeads:
     places: tuple[int, ...]
     turned: bool = False
     factor: Factor = ONE
+    shape: tuple[int, ...] = ()
+    swapped: bool = False  # the value itself has rows and columns swapped
 
     def __call__(self, numbers: np.ndarray) -> np.ndarray:
         apart = numbers.swapaxes(2, 3) if self.turned else numbers
         natural = np.empty((*apart.shape[:-1], len(self.columns)), apart.dtype)
         natural[..., list(self.columns)] = apart[..., list(self.places)] / self.factor.number()
-        return natural
+        natural = natural.swapaxes(2, 3) if self.swapped else natural
+        return natural.reshape(self.shape) if self.shape else natural
 
 
 class Heads:
@@ -68,39 +80,61 @@ class Heads:
 
     def __init__(self, lowering: Lowering) -> None:
         self.at = lowering
+        self.refused: dict[Node, str] = {}  # attention that is not for the device, and why
+        self.traced: dict[Any, Any] = {}  # columns of heads by how they are written
 
     def merged(self, value: SSAValue) -> tuple[Tensor, RangeObserver, int] | None:
         """Attention's result if the value is its heads side by side: (heads, scale, head width)."""
-        graph = self.at.graph
-        reshape = graph.node_of(value, "reshape")
-        if reshape is None or not graph.used_once(value):
+        node = heads_beside(self.at.graph, value)
+        if node is None:
             return None
-        inside = reshape.operands[0]
-        turn = graph.node_of(inside, "transpose")
-        if turn is not None:
-            if not graph.used_once(inside) or turn.call.integers("permutation") != (0, 2, 1, 3):
-                return None
-            inside = turn.operands[0]
-        node = graph.node_of(inside, "gemma_attention")
-        if node is None or not graph.used_once(inside) or len(shape_of(inside)) != 4:
-            return None
-        batch, heads, rows, width = shape_of(inside)
-        # With one head or one row, turning heads to the front moves nothing.
-        if turn is None and heads != 1 and rows != 1:
-            return None
+        batch, heads, rows, width = four(shape_of(node.result))
         if self.at.canonical(shape_of(value)) != (batch, rows, heads * width):
             return None
         tensor = self.attention(node)
         assert tensor.scale is not None
         return tensor, tensor.scale, width
 
+    def beside(self, value: SSAValue) -> Tensor | None:
+        """bf16 [B, M, H * D] of attention that no product follows: one with ones on its diagonal
+        puts heads side by side, whatever their width."""
+        found = self.merged(value)
+        if found is None:
+            return None
+        node, wide = self.at.graph.definition[value], shape_of(value)[-1]
+        straight = Linear(value, np.eye(wide, dtype=np.float32), None, None, (node,))
+        return self.at.products.emit_linear(straight, value, "bf16")
+
+    def apart(self, node: Node) -> Tensor:
+        """bf16 [B * H, M, D] of attention's result."""
+        batch, heads, rows, width = four(shape_of(node.result))
+        if self.at.canonical(shape_of(node.result)) != (batch * heads, rows, width):
+            raise Unsupported("attention to single rows moves values between tiles")
+        tensor = self.attention(node)
+        shape = (batch * heads, rows, width)
+        out = self.at.activation(self.at.hint(node.result), shape, "bf16", value=node.result)
+        return self.at.call(
+            f"{node.layer or 'attention'} apart", "from_heads", {"x": tensor}, out, (node,), 0,
+            {"factor": scale_of(tensor.scale)}, width=width,
+        )  # fmt: skip
+
     def attention(self, node: Node) -> Tensor:
+        """fp8 [B, H, M, D] of attention's result."""
+        if node in self.refused:
+            raise Unsupported(self.refused[node])
+        try:
+            key = (node.result, "attention")
+            return self.at.remembered(key, lambda: self._attention(node))
+        except Unsupported as error:
+            self.refused[node] = str(error)
+            raise
+
+    def _attention(self, node: Node) -> Tensor:
         call, (q, k, v) = node.call, (node.inputs[n] for n in "qkv")
-        batch, heads, rows, width = shape_of(node.result)
+        batch, heads, rows, width = four(shape_of(node.result))
         groups = heads // (call.integer("kv_group") or 1)
-        if call.flag("transpose_k") or call.flag("transpose_v"):
-            raise Unsupported("attention on transposed keys or values")
-        depth, keys = shape_of(q)[-1], shape_of(k)[-2]
+        turned = {"q": False, **{n: call.flag(f"transpose_{n}") for n in "kv"}}
+        depth = shape_of(q)[-1]
         factor = call.floating("scale")
         factor = 1 / math.sqrt(depth) if factor is None else factor
         if call.integer("valid_keys") is not None:
@@ -109,45 +143,52 @@ class Heads:
         sizes = self.at.magnitude(q, Times(Factor(factor))), self.at.magnitude(k)
         balance = Balance(*sizes)
         out_scale = self.at.magnitude(v)
-        parts = self._parts(k, v)
-        first, *others = [
-            self._source(x, n) for x, n in ((q, heads), *((k, groups) for k, _ in parts))
+        parts = [(k, v)] if turned["k"] or turned["v"] else self._parts(k, v)
+        sizes_of = [shape_of(k)[-1 if turned["k"] else -2] for k, _ in parts]
+        first = self._source(q, (batch, heads, rows, depth))
+        others = [
+            self._source(k, (batch, groups, count, depth), turned["k"])
+            for (k, _), count in zip(parts, sizes_of, strict=True)
         ]
-        order = _head_order(depth, [s.rope for s in (first, *others) if s.rope is not None])
+        order = _head_order(depth, [first, *others])
         natural = _head_order(width, [])
         operands = {"q": self._heads(q, "heads", order, first, Factor(factor, (balance,)))}
         for number, ((k, v), source) in enumerate(zip(parts, others, strict=True)):
             operands[f"kt{number or ''}"] = self._heads(
                 k, "columns", order, source, Factor(over=(balance,))
             )
+            values = self._source(v, (batch, groups, sizes_of[number], width), turned["v"])
             operands[f"v{number or ''}"] = self._heads(
-                v, "values", natural, self._source(v, groups), inverse_of(out_scale)
+                v, "values", natural, values, inverse_of(out_scale)
             )
         options: dict[str, Any] = {"parts": len(parts)} if len(parts) > 1 else {}
-        sizes_of = [shape_of(k)[-2] for k, _ in parts]
-        if call.flag("causal"):
-            if len(parts) > 1 and sizes_of[-1] != rows:
-                raise Unsupported("a causal mask over keys of several sources")
+        causal = call.flag("causal")
+        if causal and len(parts) > 1 and sizes_of[-1] != rows:
+            raise Unsupported("a causal mask over keys of several sources")
+        if causal:
             options["mask"] = "causal"
         if "mask" in node.inputs:
-            if "mask" in options:
-                raise Unsupported("attention with a causal and another mask")
+            if causal and len(parts) > 1:
+                raise Unsupported("a causal and another mask over keys of several sources")
             start = 0
             for number, count in enumerate(sizes_of):
                 columns = (start, start + count) if len(parts) > 1 else None
-                tensor, kind, per_batch = self._mask(
-                    node.inputs["mask"], batch, rows, count, columns
+                tensor, kinds = self._mask(
+                    node.inputs["mask"], (batch, heads, rows, count), causal, columns
                 )
-                tensor = self._staged(tensor) if heads > 1 else tensor
-                operands[f"mask{number or ''}"] = tensor
-                options |= {"mask": kind, "batch": per_batch}
+                shared = heads > 1 and not kinds.get("per_head")
+                operands[f"mask{number or ''}"] = self._staged(tensor) if shared else tensor
+                options |= kinds
                 start += count
         out = self.at.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
             value=node.result, scale=out_scale,
-            undo=FromHeads(tuple(range(width)), tuple(range(width)), factor=inverse_of(out_scale)),
+            undo=FromHeads(
+                tuple(range(width)), tuple(range(width)), factor=inverse_of(out_scale),
+                shape=shape_of(node.result),
+            ),
         )  # fmt: skip
-        macs = batch * heads * rows * keys * (depth + width)
+        macs = batch * heads * rows * sum(sizes_of) * (depth + width)
         return self.at.call(
             node.layer or "attention", "attention", operands, out, (node,), macs, None, sizes,
             **options,
@@ -156,6 +197,8 @@ class Heads:
     def _parts(self, k: SSAValue, v: SSAValue) -> list[tuple[SSAValue, SSAValue]]:
         """Keys and values from several sources, one after the other."""
         joined = [self.at.graph.node_of(x, "concat") for x in (k, v)]
+        if len(shape_of(k)) != 4:
+            return [(k, v)]
         parts = [node.operands for node in joined if node is not None]
         along = [node.call.axis(4) for node in joined if node is not None]
         if along != [2, 2] or [shape_of(x)[2] for x in parts[0]] != [
@@ -176,33 +219,44 @@ class Heads:
     def _mask(
         self,
         value: SSAValue,
-        batch: int,
-        rows: int,
-        keys: int,
+        scores: tuple[int, int, int, int],
+        causal: bool,
         columns: tuple[int, int] | None = None,
-    ) -> tuple[Tensor, str, bool]:
-        """The mask of all keys, or of those in some columns, as numbers to add."""
-        own = shape_of(value)
-        whole = (1,) * (4 - len(own)) + own
-        if whole[1] != 1:
-            raise Unsupported("a mask that differs between heads")
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """The mask of all keys, or of those in some columns, as numbers to add to scores [B, H, M,
+        N], and the options that say so."""
+        batch, heads, rows, keys = scores
+        whole = four(shape_of(value))
+        per_batch, per_head = whole[0] > 1, whole[1] > 1
+        if (per_batch and whole[0] != batch) or (per_head and whole[1] != heads):
+            raise Unsupported("a mask for another batch or other heads")
+        lead = ((batch,) if per_batch else ()) + ((heads,) if per_head else ())
+        shape = (*lead, rows, keys)
         conversion = "mask" if dtype_of(value) == "i1" else "clip"
-        per_batch = whole[0] > 1
-        if per_batch and whole[0] != batch:
-            raise Unsupported("a mask for another batch")
-        shape = (batch, rows, keys) if per_batch else (rows, keys)
+        options: dict[str, Any] = {"mask": "full", "batch": per_batch}
+        if per_head:
+            options["per_head"] = True
         array = self.at.graph.constants.get(value)
-        if array is not None:
-            numbers = np.where(array, 0.0, LOWEST) if conversion == "mask" else array
-            numbers = np.maximum(np.asarray(numbers, np.float32), LOWEST)
-            numbers = numbers[..., slice(*columns or (None,))].reshape(shape)
-            tensor = self.at.remembered(
-                (value, "mask", columns),
-                lambda: self.at.weight(self.at.hint(value), Layout(shape, "bf16"), numbers),
-            )
-            return tensor, "full", per_batch
-        tensor = self.at.from_host(value, shape, conversion, columns=columns)
-        return tensor, "full", per_batch
+        if array is None:
+            if causal:
+                raise Unsupported("attention with a causal and a computed mask")
+            if whole[2:] != (rows, keys if columns is None else whole[3]):
+                raise Unsupported("a computed mask that is repeated over queries or keys")
+            return self.at.from_host(value, shape, conversion, columns=columns), options
+        numbers = np.where(array, 0.0, LOWEST) if conversion == "mask" else array
+        numbers = np.asarray(numbers, np.float32).reshape(whole)
+        if columns is not None and whole[3] > 1:
+            numbers = numbers[..., slice(*columns)]
+        numbers = np.broadcast_to(numbers, (*numbers.shape[:2], rows, keys))
+        if causal:  # the last query sees all keys, the one before all but the last, …
+            later = np.arange(keys)[None] - np.arange(rows)[:, None] > keys - rows
+            numbers = np.where(later, LOWEST, numbers)
+        numbers = np.maximum(numbers, LOWEST).reshape(shape)
+        tensor = self.at.remembered(
+            (value, "mask", columns, causal, shape),
+            lambda: self.at.weight(self.at.hint(value), Layout(shape, "bf16"), numbers),
+        )
+        return tensor, options
 
     def _heads(
         self,
@@ -213,112 +267,153 @@ class Heads:
         factor: Factor,
     ) -> Tensor:
         """Queries, keys or values of attention in fp8, times `factor`."""
-        linear, rope, count = source.linear, source.rope, source.count
-        if linear is None:
-            if order != list(range(shape_of(value)[-1])):
-                raise Unsupported("heads from elsewhere would have to be rearranged")
+        columns, (batch, count, rows, width) = source.columns, source.shape
+        linear = self._product(columns.flat) if columns is not None else None
+        norm = columns.norm if columns is not None else None
+        # Whole tiles of what is there in bf16 anyway are cut out of it.
+        whole = order == list(range(width)) and norm is None and not source.turned
+        there = source.beside is not None and (linear is None or not source.beside.alone)
+        if whole and (columns is None or there):
             return self._split_heads(value, kind, source, factor)
-        a, weight, offset, scale, merged = self.at.products.operand(linear)
-        if merged:
-            raise Unsupported("heads made of merged heads")
-        batch, _, rows, width = shape_of(value)
+        if linear is not None and self.at.kept(linear.name):
+            raise TilewrightError(
+                "TW1709",
+                f"{linear.name} cannot be kept in bf16: attention takes its result as fp8",
+                linear.nodes[0].location,
+                "keep other layers",
+            )
+        name, a, weight, bias, scale, nodes = self._columns(value, source, linear)
+        if norm is not None and norm.family == "layer_norm":  # a mean is a product with weights too
+            weight = weight - weight.mean(2, keepdims=True)
+            bias = None if bias is None else bias - bias.mean(1, keepdims=True)
         wide = len(order)
-        columns = np.array([k for k in order if k >= 0])
+        taken = np.array([k for k in order if k >= 0])
         places = np.array([p for p, k in enumerate(order) if k >= 0])
-        weights = np.zeros((count, weight.shape[0], wide), np.float32)
-        heads = weight.reshape(weight.shape[0], count, width).transpose(1, 0, 2)
-        weights[:, :, places] = heads[:, :, columns]
+        weights = np.zeros((count, weight.shape[1], wide), np.float32)
+        weights[:, :, places] = weight[:, :, taken]
         channel = self.at.channel_scales(weights)
-        bias = (
-            linear.bias if offset is None else offset + (0 if linear.bias is None else linear.bias)
-        )
+        later = factor if norm is None else ONE
         operands = {
             "a": a,
             "w": self.at.weight(
-                f"{linear.name}.weight",
-                Layout(weights.shape, "fp8", "panels"),
-                weights,
-                channel,
+                f"{name}.weight", Layout(weights.shape, "fp8", "panels"), weights, channel
             ),
             "scale": self.at.weight(
-                f"{linear.name}.scale",
+                f"{name}.scale",
                 Layout((count, wide), "bf16", "rows"),
                 channel[:, 0, :],
-                factor=scale * factor,
+                factor=scale * later,
             ),
         }
         if bias is not None:
             spread = np.zeros((count, wide), np.float32)
-            spread[:, places] = bias.reshape(count, width)[:, columns]
+            spread[:, places] = bias[:, taken]
             operands["bias"] = self.at.weight(
-                f"{linear.name}.bias",
-                Layout((count, wide), "bf16", "rows"),
-                spread,
-                factor=factor,
+                f"{name}.bias", Layout((count, wide), "bf16", "rows"), spread, factor=later
             )
         options: dict[str, Any] = {"out": kind, "scale": True, "bias": bias is not None}
-        nodes = linear.nodes
-        if rope is not None:
-            tables, options["rope"] = self._tables(source, batch, rows, width)
+        if columns is not None and norm is not None:
+            operands |= self._norm(columns, name, order, factor)
+            options |= {
+                "norm": max(norm.call.floating("epsilon") or 0.0, SMALLEST),
+                "width": width,
+                "shift": "shift" in operands,
+            }
+            nodes = (*nodes, norm)
+        if source.rope is not None:
+            turning = shape_of(source.rope.result)[-1]
+            tables, options["rope"] = self._tables(source, batch, rows, turning)
             operands |= tables
-            nodes = (*nodes, rope)
+            if turning < width:
+                options["rotated"] = 2 * padded(turning // 2)
+            nodes = (*nodes, source.rope)
         shape = (batch, count, wide, rows) if kind == "columns" else (batch, count, rows, wide)
         order_name = "panels" if kind == "columns" else "tiles"
-        undo = FromHeads(tuple(columns), tuple(places), kind == "columns", factor)
-        out = self.at.activation(
-            f"{linear.name}.{kind}", shape, "fp8", order_name, value=value, undo=undo
+        undo = FromHeads(
+            tuple(taken), tuple(places), kind == "columns", factor, shape_of(value), source.turned
         )
-        macs = batch * rows * linear.weight.size
-        return self.at.call(linear.name, "project", operands, out, nodes, macs, **options)
+        out = self.at.activation(f"{name}.{kind}", shape, "fp8", order_name, value=value, undo=undo)
+        macs = batch * rows * weight.shape[1] * count * width
+        return self.at.call(name, "project", operands, out, nodes, macs, **options)
 
-    def _source(self, value: SSAValue, count: int) -> Source:
+    def _columns(
+        self, value: SSAValue, source: Source, linear: Linear | None
+    ) -> tuple[str, Tensor, np.ndarray, np.ndarray | None, Factor, tuple[Node, ...]]:
+        """What heads are a product of: its name, the left operand as fp8, weights [H, K, D], bias
+        [H, D], the factor between what the operand holds and its values, and the nodes."""
+        columns, (batch, count, rows, width) = source.columns, source.shape
+        numbers = np.arange(count * width).reshape(count, width)
+        if columns is not None:
+            numbers = columns.numbers
+            wide = int(np.prod(shape_of(columns.flat), dtype=np.int64)) // (batch * rows)
+            if linear is None and self.at.canonical(shape_of(columns.flat)) == (batch, rows, wide):
+                node = self.at.graph.definition.get(columns.flat)
+                straight = np.eye(wide, dtype=np.float32)
+                linear = Linear(columns.flat, straight, None, None, (node,) if node else ())
+        if linear is not None:
+            a, weight, offset, scale, _ = self.at.products.operand(linear, merged=False)
+            bias = linear.bias
+            if offset is not None:
+                bias = offset + (0 if bias is None else bias)
+            name = linear.name if linear.nodes else self.at.hint(linear.x)
+            bias = None if bias is None else bias[numbers]
+            return name, a, weight[:, numbers].transpose(1, 0, 2), bias, scale, linear.nodes
+        # The host puts the columns of a value that is stored otherwise side by side.
+        given = columns.flat if columns is not None else source.apart
+        if columns is None and (len(shape_of(given)) != 4 or source.turned):
+            raise Unsupported("attention whose heads are not side by side in another tensor")
+        wide = numbers.size if columns is None else int(np.prod(shape_of(given))) // (batch * rows)
+
+        def make() -> Tensor:
+            x = self.at.from_host(given, (batch, rows, wide), "heads" if columns is None else "")
+            scale = self.at.magnitude(given)
+            out = self.at.activation(f"{x.name}.fp8", x.layout.shape, "fp8", scale=scale)
+            deferred = {"factor": inverse_of(scale)}
+            return self.at.call(f"{x.name} to fp8", "quantise", {"x": x}, out, (), 0, deferred)
+
+        a = self.at.remembered((given, "columns", wide), make)
+        straight = np.eye(wide, dtype=np.float32)[:, numbers].transpose(1, 0, 2)
+        node = self.at.graph.definition.get(value)
+        nodes = (node,) if node is not None else ()
+        return self.at.hint(given), a, straight, None, scale_of(a.scale), nodes
+
+    def _norm(
+        self, columns: Columns, name: str, order: list[int], factor: Factor
+    ) -> dict[str, Tensor]:
+        """Weight and bias of a norm over each head, times the factor."""
+        norm, gains = columns.norm, np.array(columns.gains)
+        assert norm is not None
+        rows = {"gain": np.ones(len(gains), np.float32)}
+        for role, ours in (("weight", "gain"), ("bias", "shift")):
+            if role in norm.inputs:
+                given = np.asarray(self.at.graph.constants[norm.inputs[role]], np.float32)
+                rows[ours] = np.broadcast_to(given.reshape(-1), (len(gains),))[gains]
+        found = {}
+        for role, row in rows.items():
+            spread = np.array([row[k] if k >= 0 else 0.0 for k in order], np.float32)
+            layout = Layout((len(order),), "bf16")
+            found[role] = self.at.weight(f"{name}.{role}", layout, spread, factor=factor)
+        return found
+
+    def _source(
+        self, value: SSAValue, shape: tuple[int, int, int, int], turned: bool = False
+    ) -> Source:
         """Where heads [B, H, M, D] come from."""
-        graph, rope, alone = self.at.graph, None, True
-        batch, _, rows, width = shape_of(value)
-        # With one head or one row, turning heads to the front moves nothing.
-        turned = moves_nothing = count == 1 or rows == 1
-        rows_at = 2
-        apart = (batch, rows, count, width)
-        while (node := graph.definition.get(value)) is not None:
-            alone = alone and graph.used_once(value)
-            if node.family == "rope" and rope is None:
-                rope, value = node, node.inputs["x"]
-                sizes = shape_of(value)[1:3]
-                rows_at = 1 if (sizes == (rows, count) if moves_nothing else turned) else 2
-            elif node.family == "transpose" and (not turned or moves_nothing):
-                if node.call.integers("permutation") != (0, 2, 1, 3):
-                    break
-                turned, value = True, node.operands[0]
-            elif node.family == "reshape" and turned:
-                inside = node.operands[0]
-                rotated = rope is None and graph.node_of(inside, "rope") is not None
-                if rotated and moves_nothing and shape_of(inside) == apart:
-                    value = inside
-                elif self.at.canonical(shape_of(inside)) == (batch, rows, count * width):
-                    linear = self._product(inside) if alone and graph.used_once(inside) else None
-                    return Source(count, value, inside, rope, linear, rows_at)
-                elif not moves_nothing or shape_of(inside) != apart:
-                    break
-                else:
-                    value = inside
-            else:
-                break
-        flat = value if turned and shape_of(value) == apart else None
-        return Source(count, value, flat, rope, rows_at=rows_at)
+        columns = find_columns(self.at, value, shape, turned)
+        beside = columns
+        if columns is not None and not columns.side_by_side:
+            beside = find_columns(self.at, value, shape, turned, beside=True)
+        if columns is not None:
+            return Source(shape, value, columns.rope, columns, beside, turned)
+        rope = self.at.graph.node_of(value, "rope")
+        if rope is not None and "operand_maps" not in rope.call.attributes:
+            return Source(shape, rope.inputs["x"], rope, turned=turned)
+        return Source(shape, value, turned=turned)
 
     def _product(self, value: SSAValue) -> Linear | None:
         """The product that makes heads side by side."""
         linear = self.at.linear(value)
-        if linear is None or linear.activation:
-            return None
-        if self.at.kept(linear.name):
-            raise TilewrightError(
-                "TW1709",
-                f"{linear.name} cannot be kept in bf16: attention takes its result as fp8",
-                self.at.graph.definition[value].location,
-                "keep other layers",
-            )
-        return linear
+        return None if linear is None or linear.activation else linear
 
     def _tables(
         self, source: Source, batch: int, rows: int, width: int
@@ -326,12 +421,13 @@ class Heads:
         """cos and sin as [M, width / 2], or with a batch in front."""
         tables, half, rope = {}, width // 2, source.rope
         assert rope is not None
+        rows_at = source.columns.rows_at if source.columns is not None else 2
         for name in ("cos", "sin"):
             value = rope.inputs[name]
             own = shape_of(value)
             wide = (1,) * (4 - len(own)) + own
             if (
-                (wide[source.rows_at], wide[3 - source.rows_at], wide[3]) != (rows, 1, half)
+                (wide[rows_at], wide[3 - rows_at], wide[3]) != (rows, 1, half)
                 or wide[0] not in (1, batch)
                 or "operand_maps" in rope.call.attributes
             ):
@@ -368,19 +464,16 @@ class Heads:
 
     def _split_heads(self, value: SSAValue, kind: str, source: Source, factor: Factor) -> Tensor:
         """Heads [B, H, M, D] that no product makes for them: cut out of bf16 [B, M, H * D]."""
-        count, flat = source.count, source.flat
-        batch, _, rows, width = shape_of(value)
-        if flat is None and shape_of(source.apart) != (batch, count, rows, width):
-            raise Unsupported("attention whose heads are not side by side in another tensor")
-        if width % SIDE:
-            raise Unsupported(f"heads of {width} columns cut out of a wider tensor")
+        batch, count, rows, width = source.shape
         side_by_side = (batch, rows, count * width)
-        if flat is None:
+        if source.beside is None:
+            if len(shape_of(source.apart)) != 4:
+                raise Unsupported("attention whose heads are not side by side in another tensor")
             operands = {"x": self.at.from_host(source.apart, side_by_side, "heads")}
-        elif self.at.canonical(shape_of(flat)) == side_by_side:
-            operands = {"x": self.at.bf16(flat)}
         else:
-            operands = {"x": self.at.from_host(flat, side_by_side)}
+            flat = source.beside.flat
+            same = self.at.canonical(shape_of(flat)) == side_by_side
+            operands = {"x": self.at.bf16(flat) if same else self.at.from_host(flat, side_by_side)}
         options: dict[str, Any] = {"out": kind, "heads": count}
         if source.rope is not None:
             tables, options["rope"] = self._tables(source, batch, rows, width)
@@ -388,7 +481,7 @@ class Heads:
         shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
         order = "panels" if kind == "columns" else "tiles"
         every = tuple(range(width))
-        undo = FromHeads(every, every, kind == "columns", factor)
+        undo = FromHeads(every, every, kind == "columns", factor, shape_of(value))
         name = operands["x"].name
         out = self.at.activation(f"{name}.{kind}", shape, "fp8", order, value=value, undo=undo)
         node = self.at.graph.definition.get(value)
@@ -398,18 +491,24 @@ class Heads:
         )  # fmt: skip
 
 
-def _head_order(width: int, ropes: list[Node]) -> list[int]:
+def _head_order(width: int, sources: list[Source]) -> list[int]:
     """Which column of a head goes where; -1 is padding. Pairs of a rotation end up in halves
-    that are whole tiles."""
-    if not ropes:
+    that are whole tiles, what is not rotated behind them."""
+    turned = [source for source in sources if source.rope is not None]
+    if not turned:
         return [*range(width), *[-1] * (padded(width) - width)]
-    half = width // 2
-    styles = {rope.call.string("style") for rope in ropes}
-    if len(styles) > 1:
+    styles = {source.rope.call.string("style") for source in turned if source.rope is not None}
+    if len(styles) > 1 or len({source.places for source in turned}) > 1:
         raise Unsupported("queries and keys rotated in different styles")
+    places = turned[0].places
+    column = {place: k for k, place in enumerate(places) if place >= 0}
+    count = len(column)
     if styles == {"interleaved"}:
-        first, second = list(range(0, width, 2)), list(range(1, width, 2))
+        first, second = range(0, count, 2), range(1, count, 2)
     else:
-        first, second = list(range(half)), list(range(half, width))
-    rest = [-1] * (padded(half) - half)
-    return [*first, *rest, *second, *rest]
+        first, second = range(count // 2), range(count // 2, count)
+    order: list[int] = []
+    for part in (first, second):
+        order += [column[place] for place in part] + [-1] * (padded(count // 2) - count // 2)
+    rest = [k for k, place in enumerate(places) if place < 0]
+    return order + rest + [-1] * (padded(len(rest)) - len(rest))

@@ -109,6 +109,13 @@ _RECORDS = (
         work.split_heads_work,
     ),
     KernelRecord(
+        "from_heads",
+        "heads of attention as bf16 matrices",
+        kernels.from_heads,
+        references.from_heads,
+        work.from_heads_work,
+    ),
+    KernelRecord(
         "linear",
         "a product with weights and its epilogue",
         kernels.linear,

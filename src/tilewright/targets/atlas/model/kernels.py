@@ -308,6 +308,23 @@ def split_heads(o: Options):
     return given(x=tw.bf16["B", "M", "C"], **_rotations(o), out=spec), body
 
 
+def from_heads(o: Options):
+    """bf16 [B * H, M, E] of fp8 heads [B, H, M, D] times factor; D is E, the `width`, in whole tiles"""
+    factor = o.get("factor", 1.0)
+
+    def body(t: Tensors) -> None:
+        x, out = t["x"], t["out"]
+        for b in tw.each(x.B):
+            for h in tw.each(x.H):
+                for m in tw.grid(x.M):
+                    for n in tw.grid(out.E):
+                        y = tw.to_bf16(x[b, h, m, replace(n, extent=x.D)]).tiles()
+                        y = replace(y, columns=[n.valid(0)])
+                        out[b * x.H + h, m, n] = y if factor == 1.0 else y * factor
+
+    return given(x=tw.fp8["B", "H", "M", "D"], out=tw.bf16["C", "M", "E"]), body
+
+
 # --- products ---------------------------------------------------------------------------------
 
 
@@ -555,7 +572,9 @@ def project(o: Options):
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
     them; "values" is [B, H, M, D]. With rope a head's first half and
-    second half are pairs, each a whole number of tiles wide.
+    second half are pairs, each a whole number of tiles wide; rotated: the columns of these halves,
+    if more follow that are not rotated. norm: the epsilon of an rms norm of each head of `width`
+    columns that are not padding, before the rotation, times `gain`, plus `shift` if asked for.
     """
     kind = o["out"]
     out = {
@@ -569,6 +588,8 @@ def project(o: Options):
         w=tw.fp8["H", "K", "D"].panels(),
         scale=row if o.get("scale") else None,
         bias=row if o.get("bias") else None,
+        gain=tw.bf16["D"] if o.get("norm") else None,
+        shift=tw.bf16["D"] if o.get("shift") else None,
         **_rotations(o),
         out=out,
     )
@@ -583,8 +604,11 @@ def project(o: Options):
                 _finish(t, o, y, (h, d), ("scale", "bias"))
                 for d, y in zip(across, parts, strict=True)
             ]
+            if o.get("norm"):
+                parts = _normed_head(t, o, across, parts)
             if o.get("rope"):
-                parts = _rotated(t, b, m, parts)
+                turning = o.get("rotated", len(parts) * SIDE) // SIDE
+                parts = _rotated(t, b, m, parts[:turning]) + parts[turning:]
             for d, y in zip(across, parts, strict=True):
                 if kind == "columns":
                     out[b, h, d, m] = tw.to_fp8(y).T
@@ -613,6 +637,20 @@ def project(o: Options):
     return specs, body
 
 
+def _normed_head(t: Tensors, o: Options, across: list[Block], parts: list[Any]) -> list[Any]:
+    """The tiles of a head, normed together; its padding is 0 and stays so."""
+    tiles = [replace(y.tiles(), columns=[SIDE]) for y in parts]
+    squares = tw.square(tiles[0])
+    for y in tiles[1:]:
+        squares = squares + tw.square(y)
+    scale = tw.rsqrt(tw.row_sum(squares) * (1 / o["width"]) + o["norm"])
+    found = []
+    for d, y in zip(across, tiles, strict=True):
+        y = y * scale * t["gain"][d]
+        found.append(y + t["shift"][d] if "shift" in t else y)
+    return found
+
+
 def _rotations(o: Options) -> dict[str, TensorSpec | None]:
     """The tables of a rotation."""
     table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
@@ -636,8 +674,8 @@ def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
 def attention(o: Options):
     """softmax(q @ kt + mask) @ v for every head, fp8.
 
-    mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`) or
-    "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
+    mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`,
+    [H, M, N] or [B, H, M, N] with `per_head`) or "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
     and mask; a causal mask is for the last of them.
     """
     mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
@@ -648,7 +686,8 @@ def attention(o: Options):
         specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
         specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
         if mask == "full":
-            specs[f"mask{k}"] = tw.bf16["B", "M", keys] if batch else tw.bf16["M", keys]
+            lead = ("B",) * batch + ("H",) * bool(o.get("per_head"))
+            specs[f"mask{k}"] = tw.bf16[(*lead, "M", keys)]
         elif mask == "key":
             specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
     specs["out"] = tw.fp8["B", "H", "M", "E"]
@@ -656,7 +695,7 @@ def attention(o: Options):
     def body(t: Tensors) -> None:
         q, kt, out = t["q"], t["kt"], t["out"]
 
-        def source(k: Any, b: Any, g: Any, m: Any) -> Keys:
+        def source(k: Any, b: Any, g: Any, h: Any, m: Any) -> Keys:
             """Keys and values number k, as queries m see them."""
             keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
 
@@ -665,6 +704,7 @@ def attention(o: Options):
                     return tw.causal(score, m, j, infinite=not blind)
                 assert added is not None
                 place = (m, j) if mask == "full" else (j,)
+                place = (h, *place) if o.get("per_head") else place
                 return score + added[(b, *place) if batch else place]
 
             masked = k == numbers[-1] if mask == "causal" else mask is not None
@@ -689,7 +729,7 @@ def attention(o: Options):
                 for r in tw.each(q.H // kt.G):
                     h = g * (q.H // kt.G) + r
                     for m in tw.grid(q.M, unroll=blocks):
-                        sources = [source(k, b, g, m) for k in numbers]
+                        sources = [source(k, b, g, h, m) for k in numbers]
                         tiles = reach(m, q.M, kt.N) if limited else None
                         y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
                         out[b, h, m, :] = tw.to_fp8(y)

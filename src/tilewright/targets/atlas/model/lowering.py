@@ -337,8 +337,11 @@ class Lowering:
                 return product
         if node.family in ("rms_norm", "layer_norm"):
             return self.products.norm(node, "bf16")
+        if node.family == "gemma_attention":
+            return self.heads.apart(node)
         if node.family in ("reshape", "cast"):
-            return self._view(node, shape)
+            beside = self.heads.beside(value) if node.family == "reshape" else None
+            return beside if beside is not None else self._view(node, shape)
         if (
             node.family == "softmax"
             and node.call.axis(len(shape_of(value))) == len(shape_of(value)) - 1

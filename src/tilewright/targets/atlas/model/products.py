@@ -122,12 +122,15 @@ class Products:
 
         return {**found, "a_low": self.at.remembered((linear.x, "low"), make)}
 
-    def operand(self, linear: Linear) -> tuple[Tensor, np.ndarray, np.ndarray | None, Factor, bool]:
+    def operand(
+        self, linear: Linear, merged: bool = True
+    ) -> tuple[Tensor, np.ndarray, np.ndarray | None, Factor, bool]:
         """The product's left operand as fp8, the weight that fits it, a row to add to the bias,
-        the factor between what the operand holds and its values, and whether it is in heads."""
+        the factor between what the operand holds and its values, and whether it is in heads, which
+        it never is without `merged`."""
         weight = linear.weight
         try:
-            heads = self.at.heads.merged(linear.x)
+            heads = self.at.heads.merged(linear.x) if merged else None
         except Unsupported:  # the host attends, the product stays here
             heads = None
         if heads is not None:

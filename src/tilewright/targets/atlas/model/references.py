@@ -172,6 +172,13 @@ def split_heads(profile: Profile, options: Options, operands: Operands) -> dict[
     return {"out": _head_order(fp8(profile, heads), options["out"])}
 
 
+def from_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """bf16 [B * H, M, E] of fp8 heads [B, H, M, D] times a factor, without padding."""
+    x = times(bf16(profile, operands["x"]), options.get("factor", 1.0))
+    batch, heads, rows, width = x.shape
+    return {"out": x.reshape(batch * heads, rows, width)[..., : options["width"]]}
+
+
 def _head_order(heads: Codes, kind: str) -> Codes:
     """Heads [B, H, M, D] as they are kept: keys as [B, H, D, M]."""
     return np.ascontiguousarray(heads.swapaxes(2, 3) if kind == "columns" else heads)
@@ -264,10 +271,23 @@ def project(profile: Profile, options: Options, operands: Operands) -> dict[str,
     for head in range(w.shape[0]):
         rows = [operands[name][head] if name in operands else None for name in ("scale", "bias")]
         y = _scaled(_rows_by(a, w[head]), *rows)
+        if options.get("norm"):
+            y = _normed_head(profile, options, operands, y)
         if options.get("rope"):
-            y = _rotated(y, operands["cos"], operands["sin"])
+            turning = options.get("rotated", y.shape[-1])
+            turned = _rotated(y[..., :turning], operands["cos"], operands["sin"])
+            y = np.concatenate([turned, y[..., turning:]], -1)
         heads.append(fp8(profile, y))
     return {"out": _head_order(np.stack(heads, 1), options["out"])}
+
+
+def _normed_head(profile: Profile, options: Options, operands: Operands, y: Codes) -> Codes:
+    """The rms norm of each row of a head, whose columns beyond `width` are 0."""
+    squares = row_total(profile, arith.multiply(y, y), "sum")
+    mean = arith.multiply(squares, constant(1 / options["width"]))
+    y = arith.multiply(y, UNARY["rsqrt"](arith.add(mean, constant(options["norm"]))))
+    y = arith.multiply(y, spread(operands["gain"]))
+    return arith.add(y, spread(operands["shift"])) if options.get("shift") else y
 
 
 def _rotated(x: Codes, cos: Codes, sin: Codes) -> Codes:
@@ -295,6 +315,8 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
             mask = operands.get(f"mask{k}")
             if mask is not None and options.get("batch"):
                 mask = mask[b]
+            if mask is not None and options.get("per_head"):
+                mask = mask[h]
             keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
             sources.append(Source(keys, values, mask))
         out[b, h] = fp8(profile, attention(profile, q[b, h], sources, options.get("mask")))

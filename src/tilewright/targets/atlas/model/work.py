@@ -151,6 +151,11 @@ def split_heads_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return quantise_work(costs, o, shapes) + Work(tiles=rotated, casts=turned)
 
 
+def from_heads_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+    """An accumulator makes bf16 of fp8 on the way."""
+    return Work(tiles=int(o.get("factor", 1.0) != 1.0)).times(_grid(shapes["out"]))
+
+
 def linear_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
     tiles = bool(o.get("scale")) + bool(o.get("bias")) + bool(o.get("residual"))
@@ -187,7 +192,13 @@ def project_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     heads, _, width = shapes["w"]
     tiles = bool(o.get("scale")) + bool(o.get("bias")) + (3 if o.get("rope") else 0)
     casts = 2 if o["out"] == "columns" else 1
-    after = Work(tiles=tiles, casts=casts).times(batch * heads * _tiles(rows) * _tiles(width))
+    blocks = batch * heads * _tiles(rows)
+    after = Work(tiles=tiles, casts=casts).times(blocks * _tiles(width))
+    if o.get("norm"):
+        whole = _tiles(o["width"])
+        joins = _joins(o["width"])
+        one = Work(tiles=3 * whole + joins + whole * bool(o.get("shift")), columns=4, row_sums=1)
+        after += one.times(blocks)
     return _product(rows, deep, width, batch, heads) + after
 
 

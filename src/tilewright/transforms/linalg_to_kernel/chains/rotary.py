@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tilewright.dialects.intents import shape_of, tensor_type, text
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import AnyFloat, IntegerAttr, Operation, SSAValue, i64
+from tilewright.transforms.kernel_rewriting import slice_within
 from tilewright.transforms.linalg_to_kernel.chains.match import (
     Read,
     Recogniser,
@@ -36,19 +37,17 @@ class Half:
     op: Operation
 
 
-def _half(value: SSAValue) -> Half | None:
-    """The half of a tensor that a slice takes, contiguous or every other element."""
+def _half(value: SSAValue, whole: SSAValue | None = None) -> Half | None:
+    """The half of a tensor that a slice takes, contiguous or every other element; whole: the
+    tensor, where both may be slices of a wider one."""
     found = node_of(stem(value), "slice")
-    if found is None:
+    if found is None or not isinstance(found.op, UKernelGenericOp):
         return None
-    x = found.op.operands[0]
-    shape = shape_of(x)
-    offsets, sizes = (
-        [int(n) for n in found.op.attributes[k].get_values()]  # type: ignore[attr-defined]
-        for k in ("offsets", "sizes")
-    )
-    given = found.op.attributes.get("strides")
-    strides = [int(n) for n in given.get_values()] if given is not None else [1] * len(shape)  # type: ignore[attr-defined]
+    x = found.op.operands[0] if whole is None else whole
+    within = slice_within(found.op, x)
+    if within is None:
+        return None
+    shape, (offsets, sizes, strides) = shape_of(x), within
     axes = [d for d, n in enumerate(shape) if sizes[d] != n]
     if len(axes) != 1:
         return None
@@ -246,8 +245,12 @@ def _rotated(value: SSAValue, x: SSAValue) -> tuple[Half, list[Operation]] | Non
     negated = node_of(joined.op.operands[0], "elementwise_neg")
     if negated is None:
         return None
-    b, a = _half(negated.op.operands[0]), _half(joined.op.operands[1])
-    if a is None or b is None or a.x is not x or b.x is not x or a.axis != b.axis:
+    b, a = _half(negated.op.operands[0], x), _half(joined.op.operands[1], x)
+    if a is None or b is None:  # x without dimensions of size 1
+        b, a = _half(negated.op.operands[0]), _half(joined.op.operands[1])
+    if a is None or b is None or a.x is not b.x or a.axis != b.axis:
+        return None
+    if stem(a.x) is not stem(x):
         return None
     axis = joined.op.attributes["axis"].value.data % len(joined.shape)  # type: ignore[attr-defined]
     if a.second or not b.second or {a.style, b.style} != {"split_half"} or axis != a.axis:

@@ -1,0 +1,120 @@
+"""Attention as libraries write it is the device's, whatever stands around it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import tilewright as tw
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "attention_forms.py"
+FORMS = [
+    "packed, 3 in front",
+    "packed per head",
+    "no output projection",
+    "heads by a reshape alone",
+    "heads as the result",
+    "keys and values as results",
+    "rope, part of a head",
+    "rope, neighbours, part of a head",
+    "rms norm before rope",
+    "layer norm before rope",
+    "bias of every head",
+    "soft cap",
+    "rope, 40 wide",
+    "bare, 16 wide",
+]
+
+
+@pytest.fixture(scope="module")
+def forms() -> Any:
+    specification = importlib.util.spec_from_file_location("attention_forms", SCRIPT)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["attention_forms"] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_attention_is_on_the_device(forms: Any, name: str) -> None:
+    found = forms.tried(forms.FORMS[name])
+    assert found.right and found.attends
+    assert found.share == 0.0, found.reasons
+    assert found.cosine > 0.995
+
+
+def test_attention_of_jax() -> None:
+    jax = pytest.importorskip("jax")
+    random = np.random.default_rng(5)
+    weights = [random.standard_normal((64, 64), np.float32) / 8 for _ in range(4)]
+    x = random.standard_normal((1, 20, 64), np.float32)
+
+    def model(given: Any, x: Any) -> Any:
+        q, k, v = ((x @ w).reshape(1, 20, 4, 16) for w in given[:3])
+        mixed = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+        return mixed.reshape(1, 20, 64) @ given[3]
+
+    program = tw.compile(model, (x,), weights=weights)
+    assert program.verify().ok
+    assert "attention" in {step.kernel for step in program.model.artifact.steps}
+    assert program.model.provenance["host_share"] == 0.0
+    found, expected = (np.asarray(y, np.float64).ravel() for y in (program(x), model(weights, x)))
+    assert found @ expected / np.sqrt((found @ found) * (expected @ expected)) > 0.995
+
+
+def test_attention_of_an_onnx_export() -> None:
+    """Torch writes Softmax, IsNaN and Where: rows that see nothing would be NaN."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    random = np.random.default_rng(6)
+    later = np.where(np.tri(20, dtype=bool), 0.0, -np.inf).astype(np.float32)
+    known = {
+        **{f"w{n}": random.standard_normal((64, 64), np.float32) / 8 for n in "qkvo"},
+        "heads": np.array([1, 20, 4, 16]),
+        "rows": np.array([1, 20, 64]),
+        "scale": np.array(0.25, np.float32),
+        "zero": np.array(0.0, np.float32),
+        "later": later[None, None],
+    }
+    nodes = []
+    for n in "qkv":
+        turned = [0, 2, 3, 1] if n == "k" else [0, 2, 1, 3]
+        nodes += [
+            helper.make_node("MatMul", ["x", f"w{n}"], [f"{n}0"]),
+            helper.make_node("Reshape", [f"{n}0", "heads"], [f"{n}1"]),
+            helper.make_node("Transpose", [f"{n}1"], [n], perm=turned),
+        ]
+    nodes += [
+        helper.make_node("MatMul", ["q", "k"], ["s0"]),
+        helper.make_node("Mul", ["s0", "scale"], ["s1"]),
+        helper.make_node("Add", ["s1", "later"], ["s2"]),
+        helper.make_node("Softmax", ["s2"], ["p0"], axis=-1),
+        helper.make_node("IsNaN", ["p0"], ["blind"]),
+        helper.make_node("Where", ["blind", "zero", "p0"], ["p"]),
+        helper.make_node("MatMul", ["p", "v"], ["y0"]),
+        helper.make_node("Transpose", ["y0"], ["y1"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["y1", "rows"], ["y2"]),
+        helper.make_node("MatMul", ["y2", "wo"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "attention",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 20, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 20, 64])],
+        [numpy_helper.from_array(array, name) for name, array in known.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    onnx.checker.check_model(model)
+    program = tw.compile(model)
+    assert program.verify().ok
+    assert "attention" in {step.kernel for step in program.model.artifact.steps}
+    assert program.model.provenance["host_share"] == 0.0

@@ -158,6 +158,8 @@ class Heads:
                 k, "columns", order, source, Factor(over=(balance,))
             )
             values = self._source(v, (batch, groups, sizes_of[number], width), turned["v"])
+            if _head_order(width, [values]) != natural:
+                raise Unsupported("values are rotated, whose pairs would lie in other columns")
             operands[f"v{number or ''}"] = self._heads(
                 v, "values", natural, values, inverse_of(out_scale)
             )

@@ -155,3 +155,32 @@ def test_models_in_other_floats_are_judged_alike(element: str) -> None:
         found[kind] = limits(model, inputs, exact)[0]
     assert found["f32"].cosine < 1 - 4 * REST
     assert 1 - found[element].cosine == pytest.approx(1 - found["f32"].cosine, rel=0.3)
+
+
+def test_rounded_results_may_be_one_off() -> None:
+    """round(x @ w) is no index: a product that is a little off may round to the next number."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Round", ["p"], ["y"]),
+    ]
+    weight = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32)
+    model = read_onnx(_network(nodes, {"x": [8, 32]}, {"y": [8, 32]}, {"w": weight}))
+    x = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
+    exact = Executor(model.module, model.weights).run([x])
+    assert limits(model, [x], exact)[0].cosine < 1 - 2 * REST
+
+
+def test_noise_passes_where_numbers_choose() -> None:
+    """Experts are chosen by sorting; what comes before the choice is off all the same."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("ArgMax", ["h"], ["best"], axis=1, keepdims=0),
+        helper.make_node("Gather", ["table", "best"], ["chosen"]),
+        helper.make_node("Add", ["h", "chosen"], ["y"]),
+    ]
+    rng = np.random.default_rng(3)
+    stored = {n: rng.standard_normal((32, 32)).astype(np.float32) for n in ("w", "table")}
+    model = read_onnx(_network(nodes, {"x": [8, 32]}, {"y": [8, 32]}, stored))
+    x = rng.standard_normal((8, 32)).astype(np.float32)
+    exact = Executor(model.module, model.weights).run([x])
+    assert limits(model, [x], exact)[0].cosine < 1 - 2 * REST

@@ -37,7 +37,8 @@ UNCHANGED = (
 )  # they move numbers, or compare them
 SUMS = ("reduction_sum", "reduction_mean", "cumsum", "layer_norm", "rms_norm", "softmax")
 PARTIAL = 3 * NARROW  # partial sums are rounded too, and they are larger than what they are made of
-WHOLE = ("elementwise_floor", "elementwise_ceil", "elementwise_round")
+INDEXED = ("gather", "embedding", "scatter")
+DECIDED = ("argsort", "argmax", "argmin", "sort", "compare")
 FLOATS = ("f64", "f32", "f16", "bf16")  # a model may be written in any of them
 NOISE = "noise"  # names of the weights that disturb, with how they do
 SIZES = {"product": ROUNDING, "sum": PARTIAL, "step": NARROW}
@@ -98,7 +99,7 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
 
     simple = simplify(original)
     graph = capture(simple)
-    exact, shapes = angles_of(graph) | _whole_numbers(graph), dict[str, tuple[int, ...]]()
+    exact, shapes = angles_of(graph) | _indices(graph), dict[str, tuple[int, ...]]()
     for number, node in enumerate(graph.nodes):
         if node in exact or node.family in UNCHANGED:
             continue
@@ -127,23 +128,24 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
     return simple, shapes
 
 
-def _whole_numbers(graph: Graph) -> set[Node]:
-    """What numbers are computed from that are rounded to whole ones: indices are not a little off."""
-    from tilewright.model.capture import dtype_of
+def _indices(graph: Graph) -> set[Node]:
+    """What indices are computed from: they are not a little off.
 
+    Not what decides which index it is: where numbers are compared or sorted, rounding may change
+    the order, on the machine as in the noise.
+    """
     found: set[Node] = set()
     waiting = [
-        node
+        value
         for node in graph.nodes
-        if node.family in WHOLE
-        or (node.family == "cast" and not dtype_of(node.result).startswith(("f", "bf")))
+        for role, value in node.inputs.items()
+        if node.family in INDEXED and role == "indices"
     ]
     while waiting:
-        node = waiting.pop()
-        if node not in found:
+        node = graph.definition.get(waiting.pop())
+        if node is not None and node not in found and node.family not in DECIDED:
             found.add(node)
-            before = (graph.definition.get(value) for value in node.operands)
-            waiting += [one for one in before if one is not None]
+            waiting += node.operands
     return found
 
 

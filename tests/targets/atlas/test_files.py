@@ -208,7 +208,7 @@ BAD = [
     ("k.json", b"{}", "TW1058", "instructions is missing"),
     ("k.json", b'{"kernels": {}}', "TW1058", "instructions is missing"),
     ("k.json", b'{"schema": "x", "instructions": []}', "TW1058", "the schema is 'x'"),
-    ("k.json", b'{"instructions": [], "instructions": []}', "TW1057", "names a key twice"),
+    ("k.json", b'{"instructions": [], "instructions": []}', "TW1057", "twice"),
     ("k.json", b'[{"mnemonic": "addi", "args": {"rd": 1.5}}]', "TW1058", "rd of instruction 0 is 1.5"),
     ("k.json", b'[{"mnemonic": "addi", "args": {"rd": true}}]', "TW1058", "is True"),
     ("k.json", b'[{"mnemonic": "addi", "args": {"rd": 99}}]', "TW1005", "instruction 0: there is no register x99"),

@@ -80,7 +80,7 @@ def find_columns(
 
 def heads_beside(graph: Graph, value: SSAValue) -> Node | None:
     """The attention whose heads [B, H, M, D] are side by side in the rows of a value."""
-    wide = shape_of(value)[-1]
+    wide = shape_of(value)[-1] if shape_of(value) else 1
     for base in _path(graph, value):
         node = graph.node_of(base, "gemma_attention")
         if node is None:

@@ -168,7 +168,8 @@ def _run_list(seeds: _Lists, choose: random.Random, keep: Keep) -> None:
         document = mutated_json(choose.choice(seeds.lists), choose)
         path = keep.file(json_text(document, choose), "list.json")
     tasks = read_list(path)
-    list_text(tasks), list_binary(tasks)
+    list_text(tasks)
+    list_binary(tasks)
     if len(tasks.tasks) <= 200:
         for finding in verify(tasks, None, jitter=choose.choice((0, 2))):
             json.dumps(finding.to_json())

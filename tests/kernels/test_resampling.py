@@ -45,9 +45,9 @@ def test_any_pixels(seed, profile):
     }  # fmt: skip
 
     def image(height, width):
-        phases = tuple(int(n) for n in random.integers(1, 4, 2))
-        border = tuple(int(n) for n in random.integers(0, 3, 2))
-        return Image(height, width, phases=phases, border=border, spare=1, **more)
+        down, across = (int(n) for n in random.integers(1, 4, 2))
+        above, beside = (int(n) for n in random.integers(0, 3, 2))
+        return Image(height, width, phases=(down, across), border=(above, beside), spare=1, **more)
 
     given, out = image(*sizes[:2]), image(*sizes[2:])
     rows = random.integers(-1, sizes[0], sizes[2]).tolist()

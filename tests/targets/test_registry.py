@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -139,3 +140,19 @@ def test_machine_files_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_text("[" * 100_000)
     with pytest.raises(TilewrightError, match="nested too deeply"):
         read_machine(str(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[core]\nc_access_bytes = 0", "core.c_access_bytes is not in 1"),
+        ("[core]\nload_latency = 100000", "core.load_latency is not in 0..1024"),
+        ("[tile.core]\nlocks = -1", "tile.core.locks is not in 0"),
+        ("[dram]\nbandwidth = 1" + "0" * 400, "too large"),
+    ],
+)
+def test_numbers_of_an_array_that_cannot_be(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'base = "npu2"\nname = "mine"\n{line}\n')
+    with pytest.raises(TilewrightError, match=re.escape(message)):
+        load_device(str(path))

@@ -22,6 +22,7 @@ from tilewright.io.file_access import decode_text, read_bytes
 
 _FOLDER = Path(__file__).parent / "devices"
 _LIMIT = 1 << 20
+_MOST = 1 << 30  # of anything that is counted
 SHIM_ROW, MEMORY_ROW, FIRST_CORE_ROW = 0, 1, 2
 
 
@@ -302,11 +303,19 @@ def _validate(device: ArrayDevice, place: Location) -> None:
         for name in ("wrap_bits", "step_bits", "iteration_bits", "length_bits", "dimensions"):
             if not 1 <= getattr(tile, name) <= 32:
                 raise wrong(f"tile.{kind}.{name} is not in 1..32")
+        for field in dataclasses.fields(tile):
+            value = getattr(tile, field.name)
+            if isinstance(value, int) and not 0 <= value <= _MOST:
+                raise wrong(f"tile.{kind}.{field.name} is not in 0..{_MOST}")
     for name in ("columns", "core_rows", "clock_hz", "stream_bytes", "shim_stream_bytes"):
         if not getattr(device, name) > 0:
             raise wrong(f"{name} is not positive")
     if device.columns > 64 or device.core_rows > 16:
         raise wrong("the array has more than 64 columns or 16 core rows")
+    for field in dataclasses.fields(device.core):
+        least, most = (0, 1024) if field.name.endswith("latency") else (1, _MOST)
+        if not least <= getattr(device.core, field.name) <= most:
+            raise wrong(f"core.{field.name} is not in {least}..{most}")
     for name, mode in device.mac.items():
         if min(mode.shape) < 1 or mode.interval < 1:
             raise wrong(f"mac.{name} is not positive")

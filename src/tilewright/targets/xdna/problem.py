@@ -44,7 +44,7 @@ def round_up(value: int, multiple: int) -> int:
 
 
 def nearest_multiple(value: int, multiple: int) -> int:
-    return max(multiple, round(value / multiple) * multiple)
+    return max(multiple, (2 * value + multiple) // (2 * multiple) * multiple)
 
 
 def granules(block: tuple[int, int, int], weights: str) -> tuple[int, int, int]:

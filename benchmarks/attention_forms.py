@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import nn
-from torch.nn.functional import scaled_dot_product_attention as attend
+import torch  # pyright: ignore[reportMissingImports]
+from torch import nn  # pyright: ignore[reportMissingImports]
+from torch.nn.functional import scaled_dot_product_attention as attend  # pyright: ignore[reportMissingImports]
 
 ROWS = 20
 
@@ -177,7 +177,9 @@ class Masked(Heads):
 class GivenMask(Heads):
     """A mask for every head, given as an input."""
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, x: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
         return self.join(attend(*self.prepared(x), attn_mask=mask))
 
 
@@ -193,7 +195,9 @@ class Capped(Heads):
 class Cross(Heads):
     """Keys and values of another sequence."""
 
-    def forward(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, x: torch.Tensor, other: torch.Tensor
+    ) -> torch.Tensor:
         q = self.split(self.q(x), self.heads)
         k, v = (self.split(f(other), self.heads) for f in (self.k, self.v))
         return self.join(attend(q, k, v))

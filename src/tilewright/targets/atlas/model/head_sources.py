@@ -41,6 +41,7 @@ class Columns:
     """
 
     flat: SSAValue
+    wide: int  # C
     numbers: np.ndarray
     rope: Node | None = None
     places: tuple[int, ...] = ()
@@ -52,7 +53,8 @@ class Columns:
     @property
     def side_by_side(self) -> bool:
         """Whether the flat value is the heads and nothing else, one after the other."""
-        return np.array_equal(self.numbers.reshape(-1), np.arange(self.numbers.size))
+        whole = self.wide == self.numbers.size
+        return whole and np.array_equal(self.numbers.reshape(-1), np.arange(self.wide))
 
 
 def find_columns(
@@ -257,7 +259,9 @@ def _traced(
     rope = next((node for node in met if node.family == "rope"), None)
     norm = next((node for node in met if node.family.endswith("_norm")), None)
     alone = _only_attends(at.graph, base)
-    return Columns(base, found.numbers, rope, found.places, found.rows_at, norm, found.gains, alone)
+    return Columns(
+        base, wide, found.numbers, rope, found.places, found.rows_at, norm, found.gains, alone
+    )
 
 
 def _signature(graph: Graph, value: SSAValue, base: SSAValue, met: list[Node]) -> tuple:

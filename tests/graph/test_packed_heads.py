@@ -12,8 +12,10 @@ from tilewright.frontend.builder import ModelBuilder
 def test_parts_of_a_packed_row(rows: int, count: int) -> None:
     net = ModelBuilder("packed", seed=3)
     packed = net.linear(net.input("x", (3, rows, 40)), 288, "qkv")
-    parts = (net.slice(packed, (0, 0, n), (3, rows, 96)) for n in (0, 96, 192))
-    net.output("y", net.attention(*(net.heads(part, count) for part in parts)))
+    query, key, value = (
+        net.heads(net.slice(packed, (0, 0, first), (3, rows, 96)), count) for first in (0, 96, 192)
+    )
+    net.output("y", net.attention(query, key, value))
     model = net.build()
     found = tw.compile(model).verify(original=model)
     assert found.ok and found.cosine is not None and found.cosine > 0.99, found.text()

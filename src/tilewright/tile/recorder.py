@@ -110,6 +110,8 @@ class Recorder(Backend):
         self._line: int | None = None
         self.written_steps = 0  # the most steps unrolled
         self.read_back: set[str] = set()  # outputs that are read as well
+        self.launches = 0
+        self.most_launches: int | None = None  # beyond which no program comes of it
 
     # --- the function -------------------------------------------------------------------
 
@@ -190,6 +192,14 @@ class Recorder(Backend):
         attributes: dict[str, Attribute],
         line: int,
     ) -> SSAValue:
+        self.launches += 1
+        if self.most_launches is not None and self.launches > self.most_launches:
+            raise self.error(
+                "TW1680",
+                f"written out, {self.name} is more than {self.most_launches:,} operations on "
+                f"tiles; no instruction memory of {self.machine.name} holds them",
+                "use loops (tw.grid) around smaller blocks",
+            )
         shape = tuple(result.get_shape())
         shapes = [_shape(v) for v in inputs]
         if family.startswith(("elementwise_", "cast")) and any(s != shape for s in shapes):

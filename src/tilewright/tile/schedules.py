@@ -68,7 +68,15 @@ def compile_schedule(
 ) -> Any:
     """The program of a function of npu_schedule: text, a module (with `name`, or its only
     function), or the function."""
-    return schedule_kernel(_function(source, name)).compile(target=target)
+    function = _function(source, name)
+    kernel = schedule_kernel(function)
+    try:
+        return kernel.compile(target=target)
+    except TilewrightError as error:
+        # What is wrong with the whole kernel stands at its first line, which is ours.
+        if error.location is not None and error.location.file == kernel.code.co_filename:
+            error.location = location_of(function)
+        raise
 
 
 def _function(source: str | ModuleOp | func.FuncOp, name: str | None) -> func.FuncOp:

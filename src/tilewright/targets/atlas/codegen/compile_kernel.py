@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 PAGE = 4096  # tensors start at multiples of this in DRAM
 ALIGN = 1024  # and of this in VMEM
+# Of one trace. A tile is two registers, so these are 32,768 instructions and more, which is all the
+# instruction memory of the profiles; tracing what never runs would take minutes.
+LAUNCHES = 16_384
 
 
 def trace(
@@ -43,6 +46,7 @@ def trace(
     """The trace of a kernel, with its function complete."""
     tracer = Tracer(profile.tile_machine(), kernel.code, kernel.name)
     tracer.step_limit = step_limit
+    tracer.most_launches = max(LAUNCHES, profile.imem_bytes // 8)
     tensors = kernel.tensors(tracer, layouts)
     for tensor in tensors.values():
         tracer.bind(tensor)

@@ -8,6 +8,7 @@ buffers of their own while the next iteration computes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tilewright.errors import TilewrightError
@@ -69,10 +70,13 @@ def lower(
     """
     pool = pool or ConstantPool(0)
     statements = without_idle_slots(statements)
-    error = None
+    error, tried = None, []
     for share in shares:
         rows = fresh_loops(statements)
         mark_loops(rows, share)
+        if (marks := list(_marks(rows))) in tried:
+            continue  # the same code, so the same error
+        tried.append(marks)
         pool.values.clear()
         try:
             return _Lowering(profile, pool, area).run(rows, tables or {})
@@ -108,6 +112,14 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
                 else around * share <= TUNING.body_instructions
             )
             statement.unroll = not inner_stays and short
+
+
+def _marks(statements: list[Statement]) -> Iterator[bool | None]:
+    """Which loops are unrolled, in order."""
+    for statement in statements:
+        if isinstance(statement, For):
+            yield statement.unroll
+            yield from _marks(statement.body)
 
 
 class _Lowering(Chip):

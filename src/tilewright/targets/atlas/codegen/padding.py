@@ -48,24 +48,24 @@ def _rewritten(statements: list[Statement], mixed: set[Value], slow: bool) -> li
 
 def _mixed(statements: list[Statement]) -> set[Value]:
     """Tiles whose padding may reach an element of a result, or a place where it stays."""
-    rows = list(_all(statements))
-    users: dict[Value, list[Value]] = {}
-    found: set[Value] = set()
-    for s in rows:
+    sources: dict[Value, list[Value]] = {}  # of a local result, the tiles it is made from
+    waiting: list[Value] = []
+    for s in _all(statements):
         if isinstance(s, Compute) and s.local:
-            for value in s.inputs:
-                users.setdefault(value, []).extend(s.results)
+            for result in s.results:
+                sources.setdefault(result, []).extend(s.inputs)
         elif isinstance(s, Compute):
-            found.update(s.inputs)
+            waiting.extend(s.inputs)
         elif isinstance(s, Spill) or (isinstance(s, Write) and (s.pieces is None or s.on_chip)):
-            found.add(s.value)
+            waiting.append(s.value)
         elif isinstance(s, For):
-            found.update(v for c in s.carried for v in (c.initial, c.next))
-    grown = True
-    while grown:
-        reached = {value for value, made in users.items() if any(m in found for m in made)}
-        grown = not reached <= found
-        found |= reached
+            waiting.extend(v for c in s.carried for v in (c.initial, c.next))
+    found: set[Value] = set()
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.add(value)
+            waiting.extend(sources.get(value, ()))
     return found
 
 

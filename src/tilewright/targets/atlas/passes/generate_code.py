@@ -25,7 +25,7 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 from tilewright.targets.atlas.text_isa import record_of, spelling
 from tilewright.tile.layouts import Layout
-from tilewright.tile.schedules import schedule_kernel
+from tilewright.tile.schedules import compile_schedule
 
 
 def generate_code(function: func.FuncOp, profile: Profile) -> CompiledKernel:
@@ -34,7 +34,7 @@ def generate_code(function: func.FuncOp, profile: Profile) -> CompiledKernel:
     before: loops, slices and launches on tensors
     after:  npu_isa.buffer for every tensor in memory, then npu_isa.native_inst ...
     """
-    compiled = schedule_kernel(function).compile(target=profile)
+    compiled = compile_schedule(function, profile)
     names = [a.name_hint or f"arg{i}" for i, a in enumerate(function.body.block.args)]
     outputs = function.function_type.outputs
     buffers = [

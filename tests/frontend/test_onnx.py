@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from tilewright.dialects.context import make_context
 from tilewright.dialects.locations import location_of
 from tilewright.dialects.parsing import parse_text
+from tilewright.errors import TilewrightError
 from tilewright.frontend.onnx import read_onnx
 from tilewright.reference.executor import run
 
@@ -356,3 +357,50 @@ def test_norms_over_rows_of_one_element(sizes: list[int]) -> None:
     ]
     weights = {"w": np.full(sizes[-1], 2, np.float32)}
     check(model(nodes, {"x": (FLOAT, sizes)}, ["y"], weights), normal(*sizes))
+
+
+def _windows(x: np.ndarray, kernel: tuple[int, ...], border: float, pads: list[int]) -> np.ndarray:
+    """All windows over the last dimensions, with the numbers of each in dimensions behind."""
+    sides = [(0, 0), (0, 0), *zip(pads[:3], pads[3:], strict=True)]
+    wide = np.pad(x.astype(np.float64), sides, constant_values=border)
+    return np.lib.stride_tricks.sliding_window_view(wide, kernel, axis=(2, 3, 4))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("stride", [(1, 1, 1), (2, 1, 3)])
+def test_windows_over_volumes(groups: int, stride: tuple[int, int, int]) -> None:
+    """Convolution, then both poolings, with borders that differ at every side."""
+    pads, edges = [1, 0, 2, 0, 1, 1], [1, 0, 0, 0, 0, 1]
+    counted = groups - 1
+    nodes = [
+        helper.make_node(
+            "Conv", ["x", "w", "b"], ["c"], pads=pads, strides=list(stride), dilations=[2, 1, 1],
+            group=groups,
+        ),
+        helper.make_node("MaxPool", ["c"], ["m"], kernel_shape=[2, 1, 2], pads=edges),
+        helper.make_node(
+            "AveragePool", ["m"], ["y"], kernel_shape=[2, 2, 2], pads=edges,
+            count_include_pad=counted,
+        ),
+    ]  # fmt: skip
+    x, w, b = normal(2, 4, 7, 6, 8), normal(6, 4 // groups, 3, 2, 3), normal(6)
+    given = {"x": (TensorProto.FLOAT, list(x.shape))}
+    imported = read_onnx(model(nodes, given, ["c", "m", "y"], {"w": w, "b": b}, 22))
+    got = run(imported.module, [x], weights=imported.weights)
+
+    taps = _windows(x, (5, 2, 3), 0, pads)[:, :, :: stride[0], :: stride[1], :: stride[2], ::2]
+    taps = taps.reshape(2, groups, 4 // groups, *taps.shape[2:])
+    split = w.reshape(groups, 6 // groups, *w.shape[1:]).astype(np.float64)
+    images = np.einsum("ngcdhwijk,gfcijk->ngfdhw", taps, split)
+    images = images.reshape(2, 6, *images.shape[3:]) + b[:, None, None, None]
+    highest = _windows(images, (2, 1, 2), -np.inf, edges).max((-3, -2, -1))
+    border = 0 if counted else np.nan
+    mean = np.nanmean(_windows(highest, (2, 2, 2), border, edges), axis=(-3, -2, -1))
+    for have, want in zip(got, (images, highest, mean), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_window_larger_than_its_image() -> None:
+    node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[3, 5])
+    with pytest.raises(TilewrightError, match="a window over 5 of 4 numbers"):
+        read_onnx(model([node], {"x": (TensorProto.FLOAT, [1, 2, 6, 4])}, ["y"]))

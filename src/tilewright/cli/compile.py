@@ -130,7 +130,7 @@ def _goal(text: str | None) -> float | None:
     type=click.IntRange(1, 10_000),
     default=None,
     metavar="N",
-    help="How many random samples (default 1).",
+    help="How many random samples (default: as many as the machine needs).",
 )
 @click.option(
     "--host",
@@ -312,12 +312,12 @@ def command(
         imported = import_model(model, shapes)
         seconds = time.perf_counter() - began
         check_sizes(imported, machine, options.quantize)
-        count = calibrate_count or getattr(machine, "calibration_samples", 1)
-        chosen = _samples(imported, samples, calibrate_seed or 0, count)
+        chosen = _samples(imported, samples, calibrate_seed or 0, calibrate_count or 0)
         compiled = compile_imported(imported, machine, options, chosen, progress, shapes, goal)
         if not samples:
+            count = f"{calibrate_count} " if calibrate_count else ""
             compiled.provenance["calibration"] = (
-                f"{count} random sample{'s' * (count > 1)}, seed {calibrate_seed or 0}"
+                f"{count}random sample{'s' * (calibrate_count != 1)}, seed {calibrate_seed or 0}"
             )
         compiled.timing = {"import": seconds, **compiled.timing}
         html = _report(compiled, imported, progress) if page is not None else None
@@ -357,7 +357,7 @@ def _check_destinations(model: str, output: str, folder: str | None, page: str |
 
 
 def _samples(imported: Imported, paths: tuple[str, ...], seed: int, count: int) -> list[Arrays]:
-    """Inputs to calibrate with."""
+    """Inputs to calibrate with; none if the machine shall draw as many as it needs."""
     from tilewright.frontend.samples import read_samples
     from tilewright.model.calibrate import example_inputs
 

@@ -1,4 +1,8 @@
-"""ONNX operators with sliding windows: convolutions and pooling, in one and two dimensions."""
+"""ONNX operators with sliding windows: convolutions and pooling, in one to three dimensions.
+
+There is one kind of window, over images. A signal is an image of height 1; a volume is a row of
+images, whose windows along the depth are channels (convolutions) or a second pooling.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,18 @@ from tilewright.dialects.intents import integers
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
 from tilewright.frontend.onnx_lowering import Lowering
 from tilewright.frontend.onnx_nodes import Node, lowers, unsupported
-from tilewright.frontend.onnx_ops_movement import border, take
+from tilewright.frontend.onnx_ops_movement import border, take, window
 from tilewright.frontend.onnx_values import Value, element, is_float, shape
 
 
 def image(low: Lowering, x: SSAValue) -> SSAValue:
-    """[n, c, w] and [n, c, h, w] as [n, c, h, w]."""
+    """[n, c, w] as [n, c, 1, w]; images and volumes as they are."""
     sizes = shape(x)
-    if len(sizes) == 4:
-        return x
-    if len(sizes) != 3:
+    if not 3 <= len(sizes) <= 5:
         unsupported(
-            f"a window over {len(sizes) - 2} dimensions", "windows have one or two dimensions"
+            f"a window over {len(sizes) - 2} dimensions", "windows have one to three dimensions"
         )
-    return low.reshape(x, [*sizes[:2], 1, sizes[2]])
+    return low.reshape(x, [*sizes[:2], 1, sizes[2]]) if len(sizes) == 3 else x
 
 
 def two(values: Sequence[int] | None, one: int, rank: int) -> list[int]:
@@ -38,13 +40,14 @@ def padding_of(
     node: Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
     dilations: Sequence[int], rank: int, ceil: bool = False,
 ) -> list[int]:  # fmt: skip
-    """top, left, bottom, right; a window that ceil_mode adds is reached by more of it."""
+    """Before every dimension, then behind (top, left, bottom, right); a window that ceil_mode adds is
+    reached by more of it."""
     mode = node.get("auto_pad", "NOTSET")
     pads = node.get("pads") or [0] * (2 * rank)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     before = [0] * (2 - rank) + list(pads[:rank])
     after = [0] * (2 - rank) + list(pads[rank:])
-    for i in range(2):
+    for i in range(len(size)):
         if mode in ("SAME_UPPER", "SAME_LOWER"):
             total = max(0, (-(-size[i] // strides[i]) - 1) * strides[i] + spans[i] - size[i])
             small, large = total // 2, total - total // 2
@@ -74,10 +77,14 @@ def counts(
     size: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
     dilations: Sequence[int],
 ) -> list[int]:  # fmt: skip
-    return [
-        (size[i] + pads[i] + pads[i + 2] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1
-        for i in range(2)
-    ]
+    """How many windows there are along each dimension."""
+    found = []
+    for i, n in enumerate(size):
+        span, room = dilations[i] * (kernel[i] - 1) + 1, n + pads[i] + pads[i + len(size)]
+        if span > room and n:
+            unsupported(f"a window over {span} of {room} numbers, padding included")
+        found.append(max(0, (room - span) // strides[i] + 1))
+    return found
 
 
 @lowers("Conv")
@@ -96,14 +103,45 @@ def convolve(
     size, kernel = shape(x)[2:], shape(w)[2:]
     strides, dilations = (two(node.get(name), 1, rank) for name in ("strides", "dilations"))
     pads = padding_of(node, size, kernel, strides, dilations, rank)
-    attributes = window_attributes(strides, pads, dilations)
     groups = node.get("group", 1)
+    depth = 0
+    if rank == 3:
+        depth = counts(size, kernel, strides, pads, dilations)[0]
+        x, w = _depth_as_channels(low, x, w, depth, strides[0], dilations[0], pads, groups)
+        strides, dilations, pads = strides[1:], dilations[1:], [*pads[1:3], *pads[4:]]
+        size, kernel = size[1:], kernel[1:]
+    attributes = window_attributes(strides, pads, dilations)
     if groups != 1:
         attributes["groups"] = IntegerAttr(groups, builtin.i64)
     sizes = [shape(x)[0], shape(w)[0], *counts(size, kernel, strides, pads, dilations)]
     operands = [x, w] if bias is None else [x, w, bias]
     result: SSAValue = low.call("conv2d", operands, TensorType(to, sizes), attributes)
+    if rank == 3:
+        rows = low.reshape(result, [sizes[0] // depth, depth, *sizes[1:]])
+        return low.transpose(rows, [0, 2, 1, 3, 4])
     return low.reshape(result, [*sizes[:2], sizes[3]]) if flat else result
+
+
+def _depth_as_channels(
+    low: Lowering, x: SSAValue, w: SSAValue, count: int, stride: int, dilation: int,
+    pads: Sequence[int], groups: int,
+) -> tuple[SSAValue, SSAValue]:  # fmt: skip
+    """Volumes as images of all windows along the depth, whose taps become channels."""
+    x = border(low, x, [0, 0, pads[0], 0, 0], [0, 0, pads[3], 0, 0], 0)
+    batch, channels, _, height, width = shape(x)
+    filters, inside, taps, *kernel = shape(w)
+    steps = []
+    for tap in range(taps):
+        offsets, sizes = [0, 0, tap * dilation, 0, 0], [batch, channels, count, height, width]
+        part = window(low, x, offsets, sizes, [1, 1, stride, 1, 1])
+        part = low.transpose(part, [0, 2, 1, 3, 4])
+        steps.append(
+            low.reshape(part, [batch, count, groups, 1, channels // groups, height, width])
+        )
+    joined = steps[0] if taps == 1 else low.concat(steps, 3)
+    images = low.reshape(joined, [batch * count, taps * channels, height, width])
+    w = low.transpose(w, [0, 2, 1, 3, 4])
+    return images, low.reshape(w, [filters, taps * inside, *kernel])
 
 
 @lowers("ConvTranspose")
@@ -112,6 +150,8 @@ def transposed_convolution(low: Lowering, node: Node) -> Value:
     x, w = low.tensor(node.required(0)), low.tensor(node.required(1))
     rank = len(shape(x)) - 2
     flat = rank == 1
+    if rank == 3:
+        unsupported("a transposed convolution of volumes")
     x, w = image(low, x), image(low, w)
     groups = node.get("group", 1)
     size, kernel = shape(x)[2:], shape(w)[2:]
@@ -195,36 +235,60 @@ def pooling(low: Lowering, node: Node) -> Value:
     strides, dilations = (two(node.get(name), 1, rank) for name in ("strides", "dilations"))
     ceil = bool(node.get("ceil_mode", 0))
     pads = padding_of(node, size, kernel, strides, dilations, rank, ceil)
-    attributes = window_attributes(strides, pads, dilations)
-    attributes["kernel"] = integers(kernel)
-    family = "pool_max"
+    family, counted = "pool_max", False
     if node.operator == "AveragePool":
         family = "pool_avg"
         if node.get("count_include_pad", 0):
             given = padding_of(node, size, kernel, strides, dilations, rank)
-            if given != pads:
+            if given != pads or rank == 3:
                 # Only the padding of the model counts, not what ceil_mode adds behind it.
-                x = border(low, x, [0, 0, *given[:2]], [0, 0, *given[2:]], 0)
-                rest = [0, 0, pads[2] - given[2], pads[3] - given[3]]
-                attributes["padding"] = integers(rest)
-                size, pads = shape(x)[2:], rest
+                sides = len(size)
+                x = border(low, x, [0, 0, *given[:sides]], [0, 0, *given[sides:]], 0)
+                pads = [n - m for n, m in zip(pads, given, strict=True)]
             else:
-                attributes["count_include_pad"] = UnitAttr()
+                counted = True
     p = node.get("p", 2)
     if node.operator == "LpPool":
         family = "pool_sum"
         x = low.apply("elementwise_abs", x) if p != 2 else low.apply("elementwise_square", x)
         if p > 2:
             x = low.apply("elementwise_pow", x, float(p))
-    sizes = [*shape(x)[:2], *counts(size, kernel, strides, pads, dilations)]
     if family != "pool_max" and not is_float(element(x)):
         unsupported("an average of integers")
-    result: SSAValue = low.call(family, [x], TensorType(element(x), sizes), attributes)
+    result = _pooled(low, family, x, kernel, strides, pads, dilations, counted)
     if node.operator == "LpPool" and p == 2:
         result = low.apply("elementwise_sqrt", result)
     elif node.operator == "LpPool" and p > 2:
         result = low.apply("elementwise_pow", result, 1.0 / p)
+    sizes = shape(result)
     return low.reshape(result, [*sizes[:2], sizes[3]]) if flat else result
+
+
+def _pooled(
+    low: Lowering, family: str, x: SSAValue, kernel: Sequence[int], strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int], counted: bool,
+) -> SSAValue:  # fmt: skip
+    """A pooling over the last two dimensions of images, and then over the depth of volumes: the
+    numbers under a window without padding are a box, so averages of averages are right."""
+    size = shape(x)[2:]
+    if len(size) == 3:
+        batch, channels, depth, height, width = shape(x)
+        images = low.reshape(x, [batch, channels * depth, height, width])
+        sides = [*pads[1:3], *pads[4:]]
+        found = _pooled(low, family, images, kernel[1:], strides[1:], sides, dilations[1:], counted)
+        height, width = shape(found)[2:]
+        rows = low.reshape(found, [batch, channels, depth, height * width])
+        ends = [pads[0], 0, pads[3], 0]
+        found = _pooled(
+            low, family, rows, [kernel[0], 1], [strides[0], 1], ends, [dilations[0], 1], counted
+        )
+        return low.reshape(found, [batch, channels, shape(found)[2], height, width])
+    attributes = window_attributes(strides, pads, dilations)
+    attributes["kernel"] = integers(kernel)
+    if counted:
+        attributes["count_include_pad"] = UnitAttr()
+    sizes = [*shape(x)[:2], *counts(size, kernel, strides, pads, dilations)]
+    return low.call(family, [x], TensorType(element(x), sizes), attributes)
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")

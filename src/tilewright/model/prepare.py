@@ -6,6 +6,7 @@ and device → fuse epilogues → fold identical layers. Each step leaves IR tha
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,10 +30,14 @@ from tilewright.model.partition import main_of, marked, partition
 from tilewright.model.parts import DEVICE, Parts
 from tilewright.model.places import Supports, named, places
 from tilewright.model.quantise import quantise
-from tilewright.model.sample_values import Meaning
+from tilewright.model.sample_values import Meaning, with_others_like_it
 from tilewright.model.simplify import simplify
+from tilewright.reference import dtypes
 
 Arrays = Mapping[str, np.ndarray]
+# To take ranges from: so many numbers of inputs, from so many samples at most, where a run of the
+# model with fewer weights than SMALL takes no time.
+NUMBERS, SAMPLES, SMALL = 2048, 16, 4_000_000
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,6 @@ class Machine:
     in place of the model's after quantisation (quantise, rescale, …); without it they are on the
     side of what they belong to. fuses: which steps become epilogues of which kernels, `usual` for
     all that can; without it nothing is fused. layers: identical layers become loops.
-    samples: how many inputs are drawn to calibrate with where none are given.
     """
 
     name: str
@@ -57,7 +61,6 @@ class Machine:
     supports_encoded: Supports | None = None
     fuses: Fuses | None = None
     layers: bool = False
-    samples: int = 1
 
 
 @dataclass
@@ -100,8 +103,7 @@ def prepare(
         meanings = meanings_of(graph)
         reasons = places(graph, machine.supports, options, machine.exact_angles)
         given = [check_inputs(simple, sample, "a calibration sample") for sample in samples]
-        seeds = range(options.seed, options.seed + machine.samples)
-        found = list(given) or [example_inputs(simple, seed, meanings) for seed in seeds]
+        found = _enough(simple, given, meanings, options.seed, machine.formats is not None)
     encoded, hosted = simple, {node.op: reason for node, reason in reasons.items()}
     if machine.formats is not None:
         with driver.phase("quantise"):
@@ -142,6 +144,30 @@ def prepare(
         driver.phases,
         driver.timing,
     )
+
+
+def _enough(
+    model: Imported,
+    given: Sequence[Arrays],
+    meanings: Mapping[str, Meaning],
+    seed: int,
+    for_ranges: bool,
+) -> list[Arrays]:
+    """Inputs to calibrate with: those given, or drawn ones.
+
+    Ranges are those of the numbers seen, so a few numbers alone, given or drawn, are too few: more
+    like them are added, as long as the model is small.
+    """
+    numbers = sum(
+        math.prod(spec.shape)
+        for spec in model.inputs
+        if spec.dtype in dtypes.FLOATS and spec.name not in {*meanings, *model.state}
+    )
+    small = sum(np.size(weight) for weight in model.weights.values()) < SMALL
+    count = min(SAMPLES, -(-NUMBERS // numbers)) if for_ranges and numbers and small else 1
+    if len(given) == 1 and count > 1:
+        return list(with_others_like_it(given[0], count, seed, meanings, model.state))
+    return list(given) or [example_inputs(model, seed + k, meanings) for k in range(count)]
 
 
 def _kept(formats: Formats, options: CompileOptions) -> Formats:

@@ -7,7 +7,7 @@ for is found in the graph when a model is compiled (`model.meanings`), and kept 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,3 +98,36 @@ def _mask(shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
     result = np.arange(keys) < length[..., None]
     return np.broadcast_to(result.reshape((*result.shape[: len(shape) - 1], keys))
                            if len(shape) > 1 else result.reshape(keys), shape)  # fmt: skip
+
+
+def with_others_like_it(
+    sample: Mapping[str, np.ndarray],
+    count: int,
+    seed: int,
+    meanings: Mapping[str, Meaning] | None = None,
+    fixed: Container[str] = (),
+) -> list[Mapping[str, np.ndarray]]:
+    """A single sample and random ones of its mean and spread: one alone says little of ranges.
+
+    The spread of a few numbers is uncertain, and is taken larger by twice that; numbers that are all
+    alike, such as the zeros of a first state, say nothing of it. Integers, which may be indices, are
+    the sample's own in another order. Masks, angles, positions and
+    times, and the inputs `fixed`, stay as they are.
+    """
+    random = np.random.default_rng(seed)
+
+    def other(name: str, array: np.ndarray) -> np.ndarray:
+        meaning = (meanings or {}).get(name)
+        if name in fixed:
+            return array
+        if meaning is not None and meaning.kind in ("mask", "cos", "sin", "positions", "time"):
+            return array
+        if array.dtype.kind not in "iub" and array.size and np.isfinite(array).all():
+            numbers = array.astype(np.float64)
+            mean, spread = float(numbers.mean()), float(numbers.std())
+            spread = (spread or abs(mean) or 1.0) * (1 + 2 / np.sqrt(2 * array.size))
+            return (mean + spread * random.standard_normal(array.shape)).astype(array.dtype)
+        return random.permutation(array.reshape(-1)).reshape(array.shape)
+
+    others = ({n: other(n, array) for n, array in sample.items()} for _ in range(count - 1))
+    return [sample, *others]

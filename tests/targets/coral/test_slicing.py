@@ -162,7 +162,7 @@ def test_no_program_beats_its_bound():
 
 def test_others_like_a_sample():
     """One sample of a few numbers does not set ranges alone; indices stay among those that were given."""
-    from tilewright.targets.coral.target import with_others_like_it
+    from tilewright.model.sample_values import with_others_like_it
 
     rng = np.random.default_rng(0)
     sample = {"x": rng.normal(5, 0.1, 20).astype(np.float32), "i": np.array([3, 1, 4], np.int32)}

@@ -155,3 +155,27 @@ def test_a_wrong_kernel_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(table.OPERATIONS, "layer_norm", wrong)
     found = program.verify()
     assert not found.ok and found.first is not None and found.first.kernel == "layer_norm"
+
+
+@pytest.mark.parametrize("calibrate", [None, "one"])
+def test_few_numbers_do_not_set_ranges_alone(calibrate: str | None) -> None:
+    """A layer of six columns: other inputs than the one seen saturate, unless more are drawn."""
+    net = ModelBuilder("small", seed=3)
+    net.output("y", net.linear(net.relu(net.linear(net.input("x", (1, 6)), 9, "up")), 4, "down"))
+    random = np.random.default_rng(7)
+    sample = None if calibrate is None else random.standard_normal((1, 6)).astype(np.float32)
+    model = net.build()
+    program = tw.compile(model, target="vpu40", calibrate=sample)
+    exact = tw.compile(model, target="coral-highmem")
+    rows = [random.standard_normal((1, 6)).astype(np.float32) for _ in range(40)]
+    got, want = (np.concatenate([p(row) for row in rows]).ravel() for p in (program, exact))
+    assert got @ want / (np.linalg.norm(got) * np.linalg.norm(want)) > 0.999
+
+
+def test_a_weight_for_every_batch() -> None:
+    net = ModelBuilder("experts", seed=4)
+    random = np.random.default_rng(0)
+    weight = net.weight("w", random.standard_normal((3, 20, 9)).astype(np.float32))
+    net.output("y", net.relu(net.matmul(net.input("x", (3, 7, 20)), weight)))
+    found = tw.compile(net.build(), target="vpu40").verify()
+    assert found.ok and found.cosine is not None and found.cosine > 0.999

@@ -19,12 +19,13 @@ from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, StringAttr, func
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
-from tilewright.model.calibrate import example_inputs
+from tilewright.model.calibrate import example_inputs, input_meanings
 from tilewright.model.capture import Graph, Node, dtype_of, node_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.partition import COPIED, main_of
 from tilewright.model.parts import DEVICE, Part, Parts
 from tilewright.model.prepare import Machine, Prepared, prepare
+from tilewright.model.sample_values import with_others_like_it
 from tilewright.targets.artifact import DevicePart, HostPart, Port
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.coral.artifact import CoralArtifact, Entry, read_artifact
@@ -95,7 +96,8 @@ class CoralTarget:
             count = self.calibration_samples
             samples = [example_inputs(model, options.seed + k) for k in range(count)]
         elif len(samples) == 1 and chosen.precision == "int8":
-            samples = with_others_like_it(samples[0], self.calibration_samples, options.seed)
+            count, known = self.calibration_samples, input_meanings(model)
+            samples = with_others_like_it(samples[0], count, options.seed, known)
         prepared = prepare(model, Machine(self.name, refusal), options, samples, progress)
         began = time.perf_counter()
         parts = _whole(prepared)
@@ -158,28 +160,6 @@ def _whole(prepared: Prepared) -> Parts:
     return replace(
         parts, module=ModuleOp([function]), weights=model.weights, parts=(part,), ports=ports
     )
-
-
-def with_others_like_it(
-    sample: Mapping[str, np.ndarray], count: int, seed: int
-) -> list[Mapping[str, np.ndarray]]:
-    """A single sample and random ones of its mean and spread: one alone says little of ranges.
-
-    The spread of a few numbers is uncertain, and is taken larger by twice that; numbers that are all
-    alike, such as the zeros of a first state, say nothing of it. Integers, which may be indices, are
-    the sample's own in another order.
-    """
-    random = np.random.default_rng(seed)
-
-    def other(array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind == "f" and array.size and np.isfinite(array).all():
-            mean, spread = (float(f(array, dtype=np.float64)) for f in (np.mean, np.std))
-            spread = (spread or abs(mean) or 1.0) * (1 + 2 / np.sqrt(2 * array.size))
-            return (mean + spread * random.standard_normal(array.shape)).astype(array.dtype)
-        return random.permutation(array.reshape(-1)).reshape(array.shape)
-
-    others = ({name: other(array) for name, array in sample.items()} for _ in range(count - 1))
-    return [sample, *others]
 
 
 def coral_options(options: CompileOptions) -> CoralOptions:

@@ -58,6 +58,8 @@ def reason_against(op: Operation) -> str | None:
     (left, kind), (right, right_kind) = (_types(value) for value in op.operands)
     result_kind = _types(op.results[0])[1]
     if not isinstance(op.operands[1].owner, arith.ConstantOp):
+        if isinstance(op.operands[0].owner, arith.ConstantOp):
+            return "the constant is the left operand; the array takes it as the right one"
         return "both operands change from run to run; the array takes weights packed beforehand"
     if len(right) != 2:
         return "the weights of the array are matrices without batch dimensions"

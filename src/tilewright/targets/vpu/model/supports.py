@@ -27,8 +27,10 @@ _MOST_RANK = 6
 
 
 def formats(node: Node, graph: Graph) -> Format:
-    """Products with constant weights in i8, everything else in f16."""
-    if node.family in ("matmul", "conv2d"):
+    """Products with a constant weight in i8, everything else in f16: also with a weight per batch,
+    for which the matrix engine has no table of weights."""
+    batches = node.family == "matmul" and len(shape_of(node.inputs["rhs"])) > 2
+    if node.family in ("matmul", "conv2d") and not batches:
         return Product("i8", activations="tensor", result="auto", floats="f16")
     return Floats("f16", wide="f32")
 

@@ -169,7 +169,8 @@ def test_few_numbers_do_not_set_ranges_alone(calibrate: str | None) -> None:
     exact = tw.compile(model, target="coral-highmem")
     rows = [random.standard_normal((1, 6)).astype(np.float32) for _ in range(40)]
     got, want = (np.concatenate([p(row) for row in rows]).ravel() for p in (program, exact))
-    assert got @ want / (np.linalg.norm(got) * np.linalg.norm(want)) > 0.999
+    cosine = got @ want / (np.linalg.norm(got) * np.linalg.norm(want))
+    assert cosine > (0.999 if calibrate is None else 0.995)  # 0.91 and 0.96 from one sample alone
 
 
 def test_a_weight_for_every_batch() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,12 +50,14 @@ class Program:
             raise TilewrightError(
                 "TW3120", "inputs were given both by name and in order", hint="choose one"
             )
+        values: list[Any] = []
         if named:
             results = self.session.run({name: _array(value) for name, value in named.items()})
         else:
-            listed = self.session.run([_array(value) for value in arrays])
+            values = leaves(self.model, arrays)
+            listed = self.session.run([_array(value) for value in values])
             results = dict(zip(self.model.outputs, listed, strict=True))
-        return self.returned(results, [*arrays, *named.values()])
+        return self.returned(results, [*values, *named.values()])
 
     def returned(self, results: Mapping[str, np.ndarray], given: Sequence[Any]) -> Any:
         """Results as a call gives them back: one or a tuple, tensors for tensors."""
@@ -172,6 +174,53 @@ def bound_inputs(
         )
     given = named or dict(zip(model.inputs, arrays, strict=True))
     return {name: np.asarray(_array(value)) for name, value in given.items()}
+
+
+def leaves(model: CompiledModel[Any], arguments: Sequence[Any]) -> list[Any]:
+    """The arrays of a call in the order of the model's inputs: arguments may be dictionaries, lists
+    and tuples of arrays, as those of the function that was compiled.
+
+    JAX takes dictionaries apart by sorted keys, PyTorch as they are; names tell which it was.
+    """
+    if not any(isinstance(value, Mapping) or _is_tree(value) for value in arguments):
+        return list(arguments)
+    own = [name for name in model.inputs if name not in model.state]
+    for order in (sorted, list):
+        rows = [row for value in arguments for row in _leaves(value, (), order)]
+        names = own if len(rows) == len(own) else list(model.inputs)
+        if len(rows) == len(names) and all(
+            _plain(name).endswith(_plain("_".join(path)))
+            for name, (path, _) in zip(names, rows, strict=True)
+        ):
+            return [leaf for _, leaf in rows]
+    paths = [".".join(path) for value in arguments for path, _ in _leaves(value, (), list)]
+    raise TilewrightError(
+        "TW3120",
+        f"the arrays {', '.join(paths)} are not those that {model.name} takes",
+        hint=f"inputs are {', '.join(own)}",
+    )
+
+
+def _leaves(value: Any, path: tuple[str, ...], order: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Mapping):
+        for key in order(value):
+            yield from _leaves(value[key], (*path, str(key)), order)
+    elif _is_tree(value):
+        for index, part in enumerate(value):
+            yield from _leaves(part, (*path, str(index)), order)
+    else:
+        yield path, value
+
+
+def _is_tree(value: Any) -> bool:
+    """Whether it is a list of arrays, and not one of numbers, which is an array itself."""
+    return isinstance(value, list | tuple) and any(
+        hasattr(part, "shape") or isinstance(part, Mapping) or _is_tree(part) for part in value
+    )
+
+
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
 def _array(value: Any) -> Any:

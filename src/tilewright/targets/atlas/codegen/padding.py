@@ -38,7 +38,7 @@ def _rewritten(statements: list[Statement], mixed: set[Value], slow: bool) -> li
         elif isinstance(s, Read) and s.pieces is not None and not s.row:
             blank = s.result in mixed
             much = sum(count for _, count in s.pieces) > TUNING.padded_share * s.bytes
-            all_of_it = not slow or (blank and much)
+            all_of_it = not slow or (blank and much and not s.bare)
             s = replace(s, pieces=None) if all_of_it else replace(s, blank=blank)
         elif isinstance(s, Write) and s.pieces is not None and not slow:
             s = replace(s, pieces=None)

@@ -29,6 +29,9 @@ KERNELS = [
      ("a", "w_gate", "w_up", "out")),
     ("project", {"scale": True, "bias": True, "rope": "shared", "out": "columns"},
      {"a": (1, 18, 80), "w": (2, 80, 64), "cos": (18, 32)}, ("a", "w")),
+    # The rotation's tables are narrower than the heads they turn, and 0 beyond their edge.
+    ("project", {"scale": True, "rope": "shared", "out": "heads"},
+     {"a": (1, 18, 64), "w": (1, 64, 64), "cos": (18, 12)}, ("a", "cos", "sin", "out")),
     ("attention", {"mask": "causal"},
      {"q": (1, 2, 18, 64), "kt": (1, 1, 64, 50), "v": (1, 1, 50, 64)}, ("q", "v", "out")),
 ]  # fmt: skip

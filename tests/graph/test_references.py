@@ -183,6 +183,12 @@ def test_kernel(profile, name, options, shapes, on_chip):
     )
 
 
+def test_weights_ahead_begin_with_the_same_half_for_every_part_of_the_rows():
+    """Three blocks of the contraction turn the halves of the buffer an odd number of times."""
+    shapes = {"a": (1, 512, 384), "w": (384, 640)}
+    assert_same(*simulated("linear", {"out": "bf16", "rows": 256, "depth": 128}, shapes))
+
+
 @pytest.mark.parametrize(
     ("options", "queries", "keys", "heads", "most"),
     [

@@ -11,7 +11,7 @@ the loops and returned.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tilewright.dialects.kernel_families import kernel_call
@@ -80,7 +80,8 @@ class Placed:
     rounds: the program carries the kernel out several times, each time with another tensor; the
     address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
     changes: the kernel both reads and writes it. padding: it also moves what lies beyond the
-    tensor's edges, because somebody else reads that or has written something there.
+    tensor's edges, because somebody else reads that or has written something there. unwritten: what
+    lies there may be anything, so that no reader may bring it along.
     """
 
     layout: TensorLayout
@@ -90,6 +91,7 @@ class Placed:
     copy: int | None = None
     changes: bool = False
     padding: bool = True
+    unwritten: bool = False
 
 
 def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
@@ -183,6 +185,7 @@ class _Reader:
         place = self._offset(op, placed)
         pieces = self._content(op, placed, row)
         read = Read(value, place, size, _line(op), row, placed.on_chip, placed.changes, pieces)
+        read = replace(read, bare=placed.unwritten)
         self.rows.append(read)
         given = isinstance(op.source, BlockArgument) and isinstance(
             op.source.block.parent_op(), func.FuncOp

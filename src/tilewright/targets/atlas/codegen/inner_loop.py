@@ -30,10 +30,12 @@ from tilewright.tile.bodies import BODIES
 
 @dataclass
 class Outer:
-    """The loop around an inner loop, and where code before that loop goes."""
+    """The loop around an inner loop, and where code before that loop goes; repeats: that code is
+    itself part of a loop."""
 
     variable: Variable
     out: list[Code | Loop]
+    repeats: bool = False
 
 
 class InnerLoop:
@@ -348,7 +350,10 @@ class _Ahead:
         self.total = 2 * start + half
         place = 0
         first = routine.code()
-        self.sources: list[Register] = []
+        if loop.outer.repeats and loop.outer.variable.trips % 2:
+            for pointer in (self.current, self.filling):  # it begins with the same half again
+                value = first.constant(Kind.X, routine.pointers[pointer])
+                first.emit("add", pointer, first.constant(Kind.X, 0), value)
         for region in regions:
             region.buffer = place
             for run in loop.fixed:

@@ -250,7 +250,7 @@ class _Lowering(Chip):
         mark = self.top
         body: list[Code | Loop] = []
         if len(loop.body) == 1 and not any(isinstance(s, For) for s in inner[0].body):
-            InnerLoop(self, inner[0], body, Outer(loop.variable, out)).lower()
+            InnerLoop(self, inner[0], body, Outer(loop.variable, out, bool(around))).lower()
         else:
             self._sequence(loop.body, [*around, loop.variable], body)
         step = self.routine.code()

@@ -74,6 +74,7 @@ class Read:
     changing: bool = False  # a write may follow: it is read here or not at all
     pieces: Pieces | None = None  # what of the tile is in the tensor, all of it if None
     blank: bool = True  # the rest of the tile has to be zero
+    bare: bool = False  # nobody has written the rest: it may be anything in DRAM
 
 
 @dataclass(frozen=True, slots=True)

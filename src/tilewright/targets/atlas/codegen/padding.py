@@ -20,25 +20,32 @@ from tilewright.targets.atlas.codegen.nest import (
     Write,
 )
 from tilewright.targets.atlas.codegen.tuning import TUNING
+from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, ROW
 from tilewright.targets.atlas.profile import Profile
+
+WHOLE = (32, 32)  # rows and columns of a tile
 
 
 def without_padding(statements: list[Statement], profile: Profile) -> list[Statement]:
     """The statements with padding left in DRAM where moving it takes longer than clearing it."""
     moves = profile.dma.ticks(1024)
     slow = moves > 4 * profile.timing["tensor_load"].interval
-    return _rewritten(statements, _mixed(statements), slow)
+    return _rewritten(statements, _needed(statements), slow)
 
 
-def _rewritten(statements: list[Statement], mixed: set[Value], slow: bool) -> list[Statement]:
+def _rewritten(
+    statements: list[Statement], needed: dict[Value, tuple[int, int]], slow: bool
+) -> list[Statement]:
     result: list[Statement] = []
     for s in statements:
         if isinstance(s, For):
-            s = replace(s, body=_rewritten(s.body, mixed, slow))
+            s = replace(s, body=_rewritten(s.body, needed, slow))
         elif isinstance(s, Read) and s.pieces is not None and not s.row:
-            blank = s.result in mixed
+            rows, columns = _inside(s)
+            more = needed.get(s.result, (0, 0))
+            blank = more[0] > rows or more[1] > columns
             much = sum(count for _, count in s.pieces) > TUNING.padded_share * s.bytes
-            all_of_it = not slow or (blank and much)
+            all_of_it = not slow or (blank and much and not s.bare)
             s = replace(s, pieces=None) if all_of_it else replace(s, blank=blank)
         elif isinstance(s, Write) and s.pieces is not None and not slow:
             s = replace(s, pieces=None)
@@ -46,26 +53,44 @@ def _rewritten(statements: list[Statement], mixed: set[Value], slow: bool) -> li
     return result
 
 
-def _mixed(statements: list[Statement]) -> set[Value]:
-    """Tiles whose padding may reach an element of a result, or a place where it stays."""
+def _inside(s: Read | Write) -> tuple[int, int]:
+    """Rows and columns of a tile that move."""
+    if s.pieces is None or not s.pieces:
+        return WHOLE
+    halves = s.bytes // REGISTER_BYTES
+    return s.pieces[0][1] // ROW, len(s.pieces) * WHOLE[1] // halves
+
+
+def _needed(statements: list[Statement]) -> dict[Value, tuple[int, int]]:
+    """Rows and columns of tiles that may reach an element of a result, or a place where they stay."""
     sources: dict[Value, list[Value]] = {}  # of a local result, the tiles it is made from
-    waiting: list[Value] = []
+    found: dict[Value, tuple[int, int]] = {}
+    grown: list[Value] = []
+
+    def need(value: Value, more: tuple[int, int]) -> None:
+        known = found.get(value, (0, 0))
+        found[value] = max(known[0], more[0]), max(known[1], more[1])
+        if found[value] != known:
+            grown.append(value)
+
     for s in _all(statements):
         if isinstance(s, Compute) and s.local:
             for result in s.results:
                 sources.setdefault(result, []).extend(s.inputs)
         elif isinstance(s, Compute):
-            waiting.extend(s.inputs)
-        elif isinstance(s, Spill) or (isinstance(s, Write) and (s.pieces is None or s.on_chip)):
-            waiting.append(s.value)
+            for value in s.inputs:
+                need(value, WHOLE)
+        elif isinstance(s, Spill):
+            need(s.value, WHOLE)
+        elif isinstance(s, Write):
+            need(s.value, WHOLE if s.on_chip else _inside(s))
         elif isinstance(s, For):
-            waiting.extend(v for c in s.carried for v in (c.initial, c.next))
-    found: set[Value] = set()
-    while waiting:
-        value = waiting.pop()
-        if value not in found:
-            found.add(value)
-            waiting.extend(sources.get(value, ()))
+            for value in (v for c in s.carried for v in (c.initial, c.next)):
+                need(value, WHOLE)
+    while grown:
+        value = grown.pop()
+        for source in sources.get(value, ()):
+            need(source, found[value])
     return found
 
 

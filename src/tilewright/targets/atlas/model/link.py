@@ -9,7 +9,7 @@ that are loaded one after the other, all memories kept.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,10 +34,17 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.tile.backend import STEPS
 from tilewright.tile.kernel import Kernel
-from tilewright.tile.layouts import Layout
+from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.tracer import Tracer
 
 WORD = 4  # bytes of an instruction
+PRODUCTS = ("gated", "linear", "project")
+SEVERAL = ("together", "rows", "depth")  # options with loops around the loop that loads weights
+MUCH_PADDING = 1 / 8  # of the rows of a tensor
+# Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
+READ_TILES = (
+    "attention", "gated", "linear", "norm", "project", "quantise", "residue", "split_heads",
+)  # fmt: skip
 
 
 @dataclass
@@ -74,6 +81,7 @@ class Generator:
         short: calls whose loop bodies may be short.
         """
         turning = {t for repeat in self.layer_loops for t in repeat.own}
+        bare = written_inside(self.calls)
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
             kernel = build(call.kernel, call.options)
@@ -81,7 +89,11 @@ class Generator:
             for parameter, tensor in call.tensors.items():
                 if layouts[parameter] != tensor.layout:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
-            tensors = {p: _placed(t, places, index, t in turning) for p, t in call.tensors.items()}
+            tensors = {}
+            for parameter, tensor in call.tensors.items():
+                inside = tensor in bare or (parameter != "out" and reads_inside(call, tensor))
+                found = _placed(tensor, places, index, tensor in turning, inside)
+                tensors[parameter] = replace(found, unwritten=tensor in bare)
             placement = Placement(tensors, end, places.areas[index])
             result = self._known(index, kernel, layouts, placement, index in short)
             if isinstance(result, Lacking):
@@ -137,9 +149,46 @@ class Generator:
         raise least
 
 
-def _placed(tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool) -> Placed:
+def reads_inside(call: Launch, tensor: StoredTensor) -> bool:
+    """Whether a call leaves a tensor's padding in DRAM. That takes transfers of their own: in
+    products, which have many beside them, only where padding is much, or repeated for all weights."""
+    if call.kernel not in PRODUCTS:
+        return tensor.kind not in ("weight", "constant")
+    if tensor.kind == "weight":
+        return not any(call.options.get(option) for option in SEVERAL)
+    return _has_much_padding(tensor)
+
+
+def _has_much_padding(tensor: StoredTensor) -> bool:
+    rows = tensor.layout.matrix[0]
+    return -rows % SIDE >= MUCH_PADDING * rows
+
+
+def written_inside(calls: Sequence[Launch]) -> set[StoredTensor]:
+    """Results with much padding, which is not written: nobody here looks at it, and the host
+    never does."""
+    readers: dict[StoredTensor, list[Launch]] = {}
+    for call in calls:
+        for tensor in call.operands.values():
+            readers.setdefault(tensor, []).append(call)
+    return {
+        call.output
+        for call in calls
+        if call.output.kind in ("activation", "output")
+        and call.output.layout.arrangement is None
+        and call.output.layout.order in ("tiles", "panels", "rows")
+        and _has_much_padding(call.output)
+        and all(reader.kernel in READ_TILES for reader in readers.get(call.output, ()))
+    }
+
+
+def _placed(
+    tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool, inside: bool
+) -> Placed:
+    """Where a call finds a tensor; inside: only what lies inside its edges moves."""
     if not places.on_chip(tensor, call):
-        return Placed(tensor.layout, places.dram[tensor], rounds=turning)
+        padding = not inside or tensor.layout.arrangement is not None
+        return Placed(tensor.layout, places.dram[tensor], rounds=turning, padding=padding)
     stay = places.stays[tensor]
     copy = places.dram[tensor] if call == stay.first and not stay.whole else None
     return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy)

@@ -1,0 +1,92 @@
+"""Padding stays in DRAM: who leaves it there, and that nothing of it reaches a result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runs import assert_same, content_among_nan, simulated
+
+import tilewright as tw
+from tilewright.frontend.builder import ModelBuilder
+from tilewright.targets.atlas.model.launches import Launch, StoredTensor
+from tilewright.targets.atlas.model.link import READ_TILES, reads_inside, written_inside
+from tilewright.tile.layouts import Layout
+
+# Name, options, shapes, tensors whose padding is NaN. Where a tile has 27 or 30 rows, leaving its padding out is
+# not worth a transfer of its own; it has to be left out all the same.
+KERNELS = [
+    ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "fp8"}, {"x": (1, 50, 100)}, ("x", "out")),
+    ("norm", {"kind": "rms", "epsilon": 1e-5, "out": "bf16"}, {"x": (2, 30, 40)}, ("x",)),
+    ("quantise", {"factor": 0.25}, {"x": (2, 1, 80)}, ("x", "out")),
+    ("residue", {"factor": 0.25}, {"x": (1, 18, 80)}, ("x", "high")),
+    ("split_heads", {"out": "columns", "heads": 2},
+     {"x": (1, 27, 128), "out": (1, 2, 64, 27)}, ("x",)),
+    ("linear", {"scale": True, "bias": True, "residual": True, "out": "bf16"},
+     {"a": (1, 50, 112), "w": (112, 200)}, ("a", "w", "residual", "out")),
+    ("linear", {"heads": True, "scale": True, "out": "fp8"},
+     {"a": (1, 3, 1, 32), "w": (96, 70)}, ("a", "out")),
+    ("gated", {"scale": True, "bias": True}, {"a": (1, 30, 48), "w_gate": (48, 64)},
+     ("a", "w_gate", "w_up", "out")),
+    ("project", {"scale": True, "bias": True, "rope": "shared", "out": "columns"},
+     {"a": (1, 18, 80), "w": (2, 80, 64), "cos": (18, 32)}, ("a", "w")),
+    # The rotation's tables are narrower than the heads they turn, and 0 beyond their edge.
+    ("project", {"scale": True, "rope": "shared", "out": "heads"},
+     {"a": (1, 18, 64), "w": (1, 64, 64), "cos": (18, 12)}, ("a", "cos", "sin", "out")),
+    ("attention", {"mask": "causal"},
+     {"q": (1, 2, 18, 64), "kt": (1, 1, 64, 50), "v": (1, 1, 50, 64)}, ("q", "v", "out")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "shapes", "bare"), KERNELS)
+def test_kernels_leave_padding_alone(name, options, shapes, bare):
+    assert name in READ_TILES
+    assert_same(*simulated(name, options, shapes, bare=bare))
+
+
+def test_padding_is_filled_with_nan():
+    """What the tests above rely on: every row outside, none inside."""
+    layout = Layout((1, 3, 12), "bf16")
+    codes = np.arange(36, dtype=np.uint16).reshape(layout.shape)
+    found = content_among_nan(layout, layout.pack(codes))
+    assert np.array_equal(layout.unpack(found).view(np.uint16), codes)
+    assert np.count_nonzero(np.frombuffer(found, np.uint16) == 0xFFFF) == 32 * 32 - 3 * 16
+
+
+def call(kernel: str, rows: int, out: StoredTensor, **options) -> Launch:
+    operands = {
+        "a": StoredTensor("a", Layout((1, rows, 96), "fp8"), "activation"),
+        "w": StoredTensor("w", Layout((96, 64), "fp8", "panels"), "weight"),
+    }
+    return Launch(kernel, kernel, operands, out, options, (), 0, None, None)
+
+
+def result(rows: int) -> StoredTensor:
+    return StoredTensor("y", Layout((1, rows, 64), "bf16"), "output")
+
+
+def test_who_leaves_padding_in_dram():
+    few, many = call("linear", 50, result(50)), call("linear", 241, result(241))
+    assert reads_inside(few, few.operands["a"])
+    assert not reads_inside(many, many.operands["a"])  # not worth transfers of its own there
+    assert reads_inside(call("norm", 241, result(241)), many.operands["a"])
+    assert reads_inside(few, few.operands["w"])
+    assert not reads_inside(call("linear", 50, result(50), together=3), few.operands["w"])
+    assert written_inside([few, many]) == {few.output}
+
+
+def test_results_that_others_read_in_other_ways_are_written_whole():
+    made = call("linear", 1, result(1))
+    for kernel, expected in (("split_heads", {made.output}), ("pointwise", set())):
+        reader = Launch(kernel, kernel, {"x": made.output}, result(64), {}, (), 0, None, None)
+        assert written_inside([made, reader]) == expected
+
+
+def test_a_model_of_one_row_moves_little_more_than_its_weights():
+    net = ModelBuilder("row")
+    x = net.input("x", (1, 1, 96))
+    y = net.linear(net.rms_norm(x, "norm"), 160, "first", bias=False)
+    net.output("y", net.linear(y, 96, "second", bias=False) + x)
+    program = tw.compile(net.build())
+    assert program.verify().ok
+    weights = 2 * 96 * 160
+    assert program.report().dram_bytes < 1.2 * weights

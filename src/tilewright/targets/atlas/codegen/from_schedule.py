@@ -11,7 +11,7 @@ the loops and returned.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tilewright.dialects.kernel_families import kernel_call
@@ -205,7 +205,8 @@ class _Reader:
         self.rows.append(write)
         if placed.copy is not None:
             there = place.shifted(placed.copy - placed.base)
-            self.rows.append(Write(value, there, size, _line(op)))
+            moved = self._content(op, replace(placed, on_chip=False))
+            self.rows.append(Write(value, there, size, _line(op), pieces=moved))
 
     def _content(
         self,

@@ -74,6 +74,7 @@ class Generator:
         short: calls whose loop bodies may be short.
         """
         turning = {t for repeat in self.layer_loops for t in repeat.own}
+        bare = _bare(self.calls, places)
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
             kernel = build(call.kernel, call.options)
@@ -81,8 +82,11 @@ class Generator:
             for parameter, tensor in call.tensors.items():
                 if layouts[parameter] != tensor.layout:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
-            tensors = {p: _placed(t, places, index, t in turning) for p, t in call.tensors.items()}
-            placement = Placement(tensors, end, places.areas[index])
+            tensors = {
+                p: _placed(t, places, index, t in turning, t not in bare)
+                for p, t in call.tensors.items()
+            }
+            placement = Placement(tensors, end, places.areas[index], tables=True)
             result = self._known(index, kernel, layouts, placement, index in short)
             if isinstance(result, Lacking):
                 area = places.areas[index]
@@ -137,12 +141,28 @@ class Generator:
         raise least
 
 
-def _placed(tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool) -> Placed:
+def _bare(calls: Sequence[Launch], places: BufferAssignment) -> set[StoredTensor]:
+    """Tensors that move without their padding: what calls only read from DRAM has zeros around it,
+    and beyond the edges of what they only write to it nobody looks. What is both written and read
+    there keeps what was computed around it."""
+    read = {
+        tensor
+        for index, call in enumerate(calls)
+        for tensor in call.operands.values()
+        if not places.on_chip(tensor, index)
+    }
+    written = {call.output for call in calls}
+    return {t for t in read ^ written if t.layout.arrangement is None}
+
+
+def _placed(
+    tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool, padding: bool
+) -> Placed:
     if not places.on_chip(tensor, call):
-        return Placed(tensor.layout, places.dram[tensor], rounds=turning)
+        return Placed(tensor.layout, places.dram[tensor], rounds=turning, padding=padding)
     stay = places.stays[tensor]
     copy = places.dram[tensor] if call == stay.first and not stay.whole else None
-    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy)
+    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy, padding=padding)
 
 
 def link(
@@ -249,9 +269,29 @@ def _joined(programs: Sequence[Program]) -> Program:
 
 
 def _settled(program: Program, profile: Profile) -> Program:
-    """The program, followed by the time its last instruction may still take."""
-    longest = max(timing.latency for timing in profile.timing.values())
-    return _joined([program, _rows(fill(longest + 1))])
+    """The program, followed by the time its last instructions may still take."""
+    return _joined([program, _rows(fill(_unsettled(program, profile)))])
+
+
+def _unsettled(program: Program, profile: Profile) -> int:
+    """Ticks from the end of a program until all that it started is done.
+
+    Loops jump back only, so what was carried out last is what stands last: each instruction took
+    a tick at least, a delay as many as it says. Where instructions wait for their unit, nobody
+    knows when they started.
+    """
+    longest = max(timing.latency for timing in profile.timing.values()) + 1
+    if profile.busy_unit != "fault":
+        return longest
+    rest, elapsed = 0, 0
+    for index in reversed(range(len(program))):
+        instruction = program[index]
+        opcode = instruction.opcode
+        elapsed += 1 + (instruction.operands[0] if opcode.timing == "delay" else 0)
+        rest = max(rest, profile.timing_of(opcode).latency + 1 - elapsed)
+        if elapsed >= longest:
+            break
+    return rest
 
 
 def _rows(rows: list[Instruction]) -> Program:

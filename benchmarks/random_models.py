@@ -21,6 +21,7 @@ import json
 import multiprocessing
 import os
 import platform
+import re
 import sys
 import time
 from collections import Counter
@@ -37,6 +38,7 @@ from random_sources import SOURCES, reproducer
 
 SHRUNK = 3  # failures of one kind that a process makes small
 shrunk: Counter[tuple[str, str]] = Counter()
+REASONS = 12  # reasons for the host that are listed
 CONFIRM = 40  # one of so many models is run by its framework as well
 
 
@@ -141,7 +143,48 @@ def table(rows: list[Row]) -> str:
             f"worst element (limit 20). In {blunt} of {outputs} outputs values moved by one place "
             "would stay within the limits.",
         ]
+        lines += _speed(good)
     return "\n".join(lines)
+
+
+def _speed(good: list[Outcome]) -> list[str]:
+    """Cycles over bounds, the host's share, and the kernels that take most of what is above."""
+    # A model that is only on the host has no cycles: it counts for its share alone.
+    ratios = sorted(o.cycles / o.bound for o in good if o.bound)
+    shares = sorted(o.host_share for o in good)
+    if not ratios:
+        return []
+    beyond = sum(share > 0 for share in shares)
+    lines = [
+        "",
+        f"Cycles over the bound: median {_at(ratios, 0.5):.2f}, nine of ten at most "
+        f"{_at(ratios, 0.9):.2f}, largest {ratios[-1]:.1f} ({len(ratios)} models with a device "
+        f"part). Arithmetic on the host: median {_at(shares, 0.5):.1%}, nine of ten at most "
+        f"{_at(shares, 0.9):.1%}; {beyond} of {len(shares)} models have some.",
+        "",
+        "| kernel | models | cycles | x bound of its steps | of all cycles above the bounds |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    kernels: dict[str, list[tuple[int, int]]] = {}
+    for outcome in good:
+        for kernel, figures in outcome.kernels.items():
+            kernels.setdefault(kernel, []).append(figures)
+    sums = {k: (sum(c for c, _ in found), sum(b for _, b in found)) for k, found in kernels.items()}
+    above = sum(cycles - bound for cycles, bound in sums.values())
+    for kernel, (cycles, bound) in sorted(sums.items(), key=lambda row: row[1][1] - row[1][0]):
+        times = f"{cycles / bound:.1f}" if bound else ""
+        share = (cycles - bound) / max(1, above)
+        lines.append(f"| {kernel} | {len(kernels[kernel])} | {cycles:,} | {times} | {share:.0%} |")
+    reasons = Counter(_kind(reason) for o in good for reason in o.reasons)
+    if reasons:
+        lines += ["", "| reason for the host | times |", "|---|---:|"]
+        lines += [f"| {reason} | {count} |" for reason, count in reasons.most_common(REASONS)]
+    return lines
+
+
+def _kind(reason: str) -> str:
+    """A reason without its layer and its numbers."""
+    return re.sub(r"\d+", "N", reason.split(": ", 1)[-1])
 
 
 def _at(values: list[float], share: float) -> float:

@@ -34,6 +34,8 @@ class Outcome:
     state: ok; refused: an error with a code at compile time; wrong: an output is further from
     float32 than rounding explains; unverified: `verify` found something; crashed: anything else
     key: what failures of the same kind share; whole, worst: the largest errors, in spreads
+    cycles, bound: of the device's part; kernels: the same of all steps of a kernel; host_share: the
+    part of the model's arithmetic that the host does
     """
 
     state: str
@@ -45,6 +47,11 @@ class Outcome:
     outputs: int = 0
     seconds: float = 0.0  # of processor time
     limits: dict[str, tuple[float, float]] = field(default_factory=dict)
+    cycles: int = 0
+    bound: int = 0
+    host_share: float = 0.0
+    kernels: dict[str, tuple[int, int]] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)  # of the host
 
 
 def check(program: RandomProgram, source: str, target: str = "atlas-v1") -> Outcome:
@@ -84,7 +91,19 @@ def _check(program: RandomProgram, source: str, target: str) -> Outcome:
     if not verified.ok:
         outcome.state, outcome.key = "unverified", _finding(verified)
         outcome.detail = str(verified)[:3000]
+    _measure(model, outcome)
     return outcome
+
+
+def _measure(model: Program, outcome: Outcome) -> None:
+    """How long the model takes and what no program can beat, from the run before."""
+    report = model.report()
+    outcome.cycles, outcome.bound = report.cycles, report.bound
+    outcome.host_share = float(model.model.provenance.get("host_share") or 0.0)
+    outcome.reasons = [reason for part in report.host for reason in part["reasons"]]
+    for step in report.steps:
+        cycles, bound = outcome.kernels.get(step.kernel, (0, 0))
+        outcome.kernels[step.kernel] = (cycles + step.cycles, bound + step.bound)
 
 
 def _finding(verified: Verification) -> str:

@@ -9,7 +9,7 @@ from kernel_runs import assert_same, content_among_nan, simulated
 import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
-from tilewright.targets.atlas.model.link import READ_TILES, reads_inside, written_inside
+from tilewright.targets.atlas.model.padding_moves import READ_TILES, Moves, unwritten
 from tilewright.tile.layouts import Layout
 
 # Name, options, shapes, tensors whose padding is NaN. Where a tile has 27 or 30 rows, leaving its padding out is
@@ -66,19 +66,23 @@ def result(rows: int) -> StoredTensor:
 
 def test_who_leaves_padding_in_dram():
     few, many = call("linear", 50, result(50)), call("linear", 241, result(241))
-    assert reads_inside(few, few.operands["a"])
-    assert not reads_inside(many, many.operands["a"])  # not worth transfers of its own there
-    assert reads_inside(call("norm", 241, result(241)), many.operands["a"])
-    assert reads_inside(few, few.operands["w"])
-    assert not reads_inside(call("linear", 50, result(50), together=3), few.operands["w"])
-    assert written_inside([few, many]) == {few.output}
+    moves = Moves(frozenset(), frozenset())
+    assert moves.inside(few, "a", few.operands["a"])
+    assert not moves.inside(many, "a", many.operands["a"])  # not worth transfers of its own there
+    assert moves.inside(call("norm", 241, result(241)), "a", many.operands["a"])
+    assert moves.inside(few, "w", few.operands["w"])
+    assert not moves.inside(call("linear", 50, result(50), together=3), "w", few.operands["w"])
+    assert not moves.inside(few, "out", few.output)
+    assert unwritten([few, many]) == {few.output}
+    alone = Moves(frozenset(), frozenset({few.output}))
+    assert alone.inside(few, "out", few.output)
 
 
 def test_results_that_others_read_in_other_ways_are_written_whole():
     made = call("linear", 1, result(1))
     for kernel, expected in (("split_heads", {made.output}), ("pointwise", set())):
         reader = Launch(kernel, kernel, {"x": made.output}, result(64), {}, (), 0, None, None)
-        assert written_inside([made, reader]) == expected
+        assert unwritten([made, reader]) == expected
 
 
 def test_a_model_of_one_row_moves_little_more_than_its_weights():

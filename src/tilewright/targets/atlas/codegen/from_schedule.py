@@ -208,7 +208,8 @@ class _Reader:
         self.rows.append(write)
         if placed.copy is not None:
             there = place.shifted(placed.copy - placed.base)
-            self.rows.append(Write(value, there, size, _line(op)))
+            moved = self._content(op, replace(placed, on_chip=False))
+            self.rows.append(Write(value, there, size, _line(op), pieces=moved))
 
     def _content(
         self,

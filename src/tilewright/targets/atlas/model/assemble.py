@@ -105,7 +105,7 @@ def _regions(
             name = on_chip_name(tensor, places)
             place = places.vmem[tensor]
             regions[name] = Region(
-                name, "vmem", place, tensor.layout, tensor.kind, stay.first, stay.until
+                name, "vmem", place, tensor.layout, "activation", stay.first, stay.until
             )
         if stay is not None and stay.whole:
             continue

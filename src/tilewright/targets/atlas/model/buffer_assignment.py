@@ -153,17 +153,28 @@ def _candidates(
     """Results that could stay in VMEM.
 
     What iterations of a loop read from before it, or leave to each other, stays through all of the
-    loop or not at all.
+    loop or not at all. Outputs of the model stay outside of loops only, and go to DRAM as well.
     """
     found = {}
     for tensor, life in lives.items():
-        if tensor.kind != "activation" or any(life.first < b <= life.last for b in borders):
+        if tensor.kind not in ("activation", "output"):
             continue
         makers = [k for k, call in enumerate(calls) if call.output is tensor]
         readers = [k for k, call in enumerate(calls) if tensor in call.operands.values()]
         if not makers or not readers or min(readers) <= makers[0] or life.first != makers[0]:
             continue
-        if any(loop.first <= readers[-1] and makers[0] < loop.first for loop in layer_loops):
+        leaves = tensor.kind == "output"
+        last = readers[-1] if leaves else life.last
+        if any(life.first < border <= last for border in borders):
+            continue
+        if leaves:
+            inside = any(
+                loop.first <= k < loop.end for loop in layer_loops for k in (*makers, last)
+            )
+            if len(makers) == 1 and not inside:
+                ends = tuple((reader, count) for count, reader in enumerate(readers, 1))
+                found[tensor] = Candidate(makers[0], ends, leaves=True)
+        elif any(loop.first <= readers[-1] and makers[0] < loop.first for loop in layer_loops):
             in_place = any(tensor in calls[k].operands.values() for k in makers)
             if not in_place:
                 found[tensor] = Candidate(makers[0], ((life.last, len(readers) + len(makers)),))

@@ -30,21 +30,15 @@ from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignm
 from tilewright.targets.atlas.model.kernel_code import KernelCode, Lacking, Pending, stored
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
+from tilewright.targets.atlas.model.padding_moves import Moves
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.tile.backend import STEPS
 from tilewright.tile.kernel import Kernel
-from tilewright.tile.layouts import SIDE, Layout
+from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
 
 WORD = 4  # bytes of an instruction
-PRODUCTS = ("gated", "linear", "project")
-SEVERAL = ("together", "rows", "depth")  # options with loops around the loop that loads weights
-MUCH_PADDING = 1 / 8  # of the rows of a tensor
-# Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
-READ_TILES = (
-    "attention", "gated", "linear", "norm", "project", "quantise", "residue", "split_heads",
-)  # fmt: skip
 
 
 @dataclass
@@ -81,7 +75,7 @@ class Generator:
         short: calls whose loop bodies may be short.
         """
         turning = {t for repeat in self.layer_loops for t in repeat.own}
-        bare = written_inside(self.calls)
+        moves = Moves.of(self.calls, places)
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
             kernel = build(call.kernel, call.options)
@@ -91,10 +85,10 @@ class Generator:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
             tensors = {}
             for parameter, tensor in call.tensors.items():
-                inside = tensor in bare or (parameter != "out" and reads_inside(call, tensor))
+                inside = moves.inside(call, parameter, tensor)
                 found = _placed(tensor, places, index, tensor in turning, inside)
-                tensors[parameter] = replace(found, unwritten=tensor in bare)
-            placement = Placement(tensors, end, places.areas[index])
+                tensors[parameter] = replace(found, unwritten=tensor in moves.unwritten)
+            placement = Placement(tensors, end, places.areas[index], tables=True)
             result = self._known(index, kernel, layouts, placement, index in short)
             if isinstance(result, Lacking):
                 area = places.areas[index]
@@ -149,49 +143,16 @@ class Generator:
         raise least
 
 
-def reads_inside(call: Launch, tensor: StoredTensor) -> bool:
-    """Whether a call leaves a tensor's padding in DRAM. That takes transfers of their own: in
-    products, which have many beside them, only where padding is much, or repeated for all weights."""
-    if call.kernel not in PRODUCTS:
-        return tensor.kind not in ("weight", "constant")
-    if tensor.kind == "weight":
-        return not any(call.options.get(option) for option in SEVERAL)
-    return _has_much_padding(tensor)
-
-
-def _has_much_padding(tensor: StoredTensor) -> bool:
-    rows = tensor.layout.matrix[0]
-    return -rows % SIDE >= MUCH_PADDING * rows
-
-
-def written_inside(calls: Sequence[Launch]) -> set[StoredTensor]:
-    """Results with much padding, which is not written: nobody here looks at it, and the host
-    never does."""
-    readers: dict[StoredTensor, list[Launch]] = {}
-    for call in calls:
-        for tensor in call.operands.values():
-            readers.setdefault(tensor, []).append(call)
-    return {
-        call.output
-        for call in calls
-        if call.output.kind in ("activation", "output")
-        and call.output.layout.arrangement is None
-        and call.output.layout.order in ("tiles", "panels", "rows")
-        and _has_much_padding(call.output)
-        and all(reader.kernel in READ_TILES for reader in readers.get(call.output, ()))
-    }
-
-
 def _placed(
     tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool, inside: bool
 ) -> Placed:
     """Where a call finds a tensor; inside: only what lies inside its edges moves."""
+    padding = not inside or tensor.layout.arrangement is not None
     if not places.on_chip(tensor, call):
-        padding = not inside or tensor.layout.arrangement is not None
         return Placed(tensor.layout, places.dram[tensor], rounds=turning, padding=padding)
     stay = places.stays[tensor]
     copy = places.dram[tensor] if call == stay.first and not stay.whole else None
-    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy)
+    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy, padding=padding)
 
 
 def link(
@@ -298,9 +259,29 @@ def _joined(programs: Sequence[Program]) -> Program:
 
 
 def _settled(program: Program, profile: Profile) -> Program:
-    """The program, followed by the time its last instruction may still take."""
-    longest = max(timing.latency for timing in profile.timing.values())
-    return _joined([program, _rows(fill(longest + 1))])
+    """The program, followed by the time its last instructions may still take."""
+    return _joined([program, _rows(fill(_unsettled(program, profile)))])
+
+
+def _unsettled(program: Program, profile: Profile) -> int:
+    """Ticks from the end of a program until all that it started is done.
+
+    Loops jump back only, so what was carried out last is what stands last: each instruction took
+    a tick at least, a delay as many as it says. Where instructions wait for their unit, nobody
+    knows when they started.
+    """
+    longest = max(timing.latency for timing in profile.timing.values()) + 1
+    if profile.busy_unit != "fault":
+        return longest
+    rest, elapsed = 0, 0
+    for index in reversed(range(len(program))):
+        instruction = program[index]
+        opcode = instruction.opcode
+        elapsed += 1 + (instruction.operands[0] if opcode.timing == "delay" else 0)
+        rest = max(rest, profile.timing_of(opcode).latency + 1 - elapsed)
+        if elapsed >= longest:
+            break
+    return rest
 
 
 def _rows(rows: list[Instruction]) -> Program:

@@ -40,11 +40,12 @@ class Candidate:
     """A result that could stay in VMEM from call `first` on.
 
     ends: the last calls of possible stays, and how many of its transfers each saves; after the last of
-    them nobody reads it.
+    them no call reads it. leaves: the host reads it, so that it is in DRAM in any case.
     """
 
     first: int
     ends: tuple[tuple[int, int], ...]
+    leaves: bool = False
 
 
 @dataclass
@@ -113,7 +114,8 @@ def choose(
     for (tensor, count), variable in options.items():
         if solver.value(variable):
             candidate = candidates[tensor]
-            until, whole = candidate.ends[count][0], count + 1 == len(candidate.ends)
+            until, last = candidate.ends[count][0], count + 1 == len(candidate.ends)
+            whole = last and not candidate.leaves
             stays.append(ResidencyInterval(tensor, candidate.first, until, whole))
     return stays
 

@@ -29,6 +29,8 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     kept_rows,
     own_tile,
     pixel_blocks,
+    stored,
+    times,
     write_border,
 )
 from tilewright.targets.atlas.kernels.images import (
@@ -64,6 +66,9 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "hardsigmoid": lambda x: _hard_sigmoid(x),
     "hardswish": lambda x: x * _hard_sigmoid(x),
 }
+
+
+NONNEGATIVE = ("relu", "relu6", "sigmoid", "hardsigmoid")
 
 
 def _hard_sigmoid(x: Any) -> Any:
@@ -219,11 +224,16 @@ class _Plan:
     def _finished(self, total: Any, n: Block, scale: Any, bias: Any, p: Block, phase: Any) -> Any:
         y = total if scale is None else total * scale[n]
         y = y if bias is None else y + bias[n]
-        other = LOWEST if self.out.fill == "lowest" else 0.0
-        y = ACTIVATIONS[self.activation](y)
-        y = y if self.factor == 1.0 else y * self.factor
-        y = tw.keep(y, kept_rows(self.out, p, phase), other)
-        return tw.to_fp8(y) if self.out.dtype == "fp8" else y
+        rows = kept_rows(self.out, p, phase)
+        if self.out.fill == "lowest":
+            y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), rows, LOWEST)
+            return tw.to_fp8(y) if self.out.dtype == "fp8" else y
+        # What is cut off above and what is no pixel are one step.
+        highest = 6.0 if self.activation == "relu6" else np.inf
+        first = "relu" if self.activation == "relu6" else self.activation
+        y = ACTIVATIONS[first](y)
+        y = tw.keep(y, rows, nonnegative=self.activation in NONNEGATIVE, highest=highest)
+        return stored(y, self.factor, self.out.dtype)
 
     def _at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:
         return self.window.place(self.image, phase, tap)

@@ -202,3 +202,28 @@ def own_tile(name: str, numbers: np.ndarray) -> Any:
     """A bf16 tile of the kernel's own."""
     tensor = active().constant_tensor(name, lambda: numbers)
     return tensor[:, :]
+
+
+def times(y: Any, factor: float) -> Any:
+    """y times a number; by 1 there is no multiplication."""
+    return y if factor == 1.0 else y * factor
+
+
+def in_register(factor: float) -> bool:
+    """Whether a scale register can hold a factor, so that a cast multiplies by it for nothing and
+    with the same result: powers of two, which are exact."""
+    return 1 <= factor <= 128 and math.log2(factor).is_integer()
+
+
+def stored(y: Any, factor: float, dtype: str) -> Any:
+    """y times a factor, as it is stored."""
+    if dtype == "fp8" and in_register(factor):
+        return tw.to_fp8(y, factor)
+    return tw.to_fp8(times(y, factor)) if dtype == "fp8" else times(y, factor)
+
+
+def loaded(x: Any, factor: float) -> Any:
+    """bf16 of fp8 numbers times a factor."""
+    if factor > 0 and in_register(1 / factor):
+        return tw.to_bf16(x, 1 / factor)
+    return times(tw.to_bf16(x), factor)

@@ -17,7 +17,12 @@ import tilewright.tile as tw
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
-from tilewright.targets.atlas.kernels.image_blocks import own_tile, write_border
+from tilewright.targets.atlas.kernels.image_blocks import (
+    loaded,
+    own_tile,
+    stored,
+    write_border,
+)
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
@@ -137,10 +142,6 @@ def combine(o: Options) -> Kernel:
     image, out_image = stored_image(o["image"]), stored_image(o["out"])
     activation, panels = ACTIVATIONS[o["activation"]], image.stored[-1]
 
-    def part(x: Any, at: Any, name: str) -> Any:
-        y, factor = tw.to_bf16(x[at]), o.get(name, 1.0)
-        return y if factor == 1.0 else y * factor
-
     def run(out: Any, a: Any, b: Any = None) -> None:
         """Element by element."""
         for i in tw.each(image.batch or 1):
@@ -148,11 +149,9 @@ def combine(o: Options) -> Kernel:
                 for c in tw.grid(panels):
                     for p in tw.grid(image.pixels):
                         at = (i, row, column, p, c)
-                        y = part(a, at, "first")
-                        y = y if b is None else y + part(b, at, "second")
-                        y = activation(y)
-                        y = y if o.get("factor", 1.0) == 1.0 else y * o["factor"]
-                        out[at] = tw.to_fp8(y) if out_image.dtype == "fp8" else y
+                        y = loaded(a[at], o.get("first", 1.0))
+                        y = y if b is None else y + loaded(b[at], o.get("second", 1.0))
+                        out[at] = stored(activation(y), o.get("factor", 1.0), out_image.dtype)
 
     specs = {name: image_type(image) for name in ("a", "b")[: 1 + bool(o["two"])]}
     return kernel_of("combine", {**specs, "out": image_type(out_image)}, run)

@@ -14,16 +14,19 @@ from typing import Any
 import numpy as np
 
 import tilewright.tile as tw
+from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
 from tilewright.targets.atlas.kernels.image_blocks import (
+    kept_rows,
     loaded,
     own_tile,
+    pixel_blocks,
     stored,
     write_border,
 )
-from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
+from tilewright.targets.atlas.kernels.images import SIDE, Channels, Image, image_type, round_up
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
 from tilewright.targets.atlas.kernels.resampling import resample as resampling
@@ -33,6 +36,7 @@ from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import bf16, fp8
 
 Options = Mapping[str, Any]
+NORMED = 24  # tiles of pixels and channels that are normed together
 
 
 def convolved(o: Options, first: bool | None = None) -> Convolution:
@@ -231,6 +235,40 @@ def gate(o: Options) -> Kernel:
 
     specs = {"a": image_type(image), "gate": image_type(pixel), "out": image_type(out_image)}
     return kernel_of("gate", specs, run)
+
+
+def image_norm(o: Options) -> Kernel:
+    """The rms or layer norm of the channels of every pixel, times `factor`, or times `weight` plus
+    `bias`; the channels fill whole tiles."""
+    image, out_image = stored_image(o["image"]), stored_image(o["out"])
+    panels, share = image.stored[-1], 1 / image.channels
+    if image.channels % SIDE:
+        raise TilewrightError(
+            "TW1675", f"a norm of {image.channels} channels, which do not fill tiles of {SIDE}"
+        )
+    tiles = max(1, NORMED // (panels // SIDE))
+
+    def run(x: Any, out: Any, weight: Any = None, bias: Any = None) -> None:
+        """Row by row of tiles of pixels."""
+        whole = Block(0, panels // SIDE, panels)
+        for b in tw.each(image.batch or 1):
+            write_border(out, b, out_image)
+            for p in pixel_blocks(out_image, tiles):
+                for row, column in out_image.each_phase():
+                    values = tw.to_bf16(x[b, row, column, p + image.lead, whole])
+                    if o["kind"] == "layer":
+                        values = values - tw.row_sum(values) * share
+                    squares = tw.row_sum(tw.square(values)) * share
+                    y = values * tw.rsqrt(squares + o["epsilon"])
+                    y = y if weight is None else y * weight[whole]
+                    y = y if bias is None else y + bias[whole]
+                    y = tw.keep(y, kept_rows(out_image, p, (row, column)))
+                    y = stored(y, o.get("factor", 1.0), out_image.dtype)
+                    out[b, row, column, p + out_image.lead, whole] = y
+
+    per_channel = bf16[panels].arranged(Channels(image.channels))
+    specs = {"x": image_type(image), **{n: per_channel for n in ("weight", "bias") if o[n]}}
+    return kernel_of("image_norm", {**specs, "out": image_type(out_image)}, run)
 
 
 def joined_columns(o: Options) -> list[list[tuple[int, int, np.ndarray]]]:

@@ -102,6 +102,20 @@ def mean(o: Options, function: Function) -> Counts:
     return gather({**o, "kind": "mean", "out": "fp8"}, function)
 
 
+def image_norm(o: Options, function: Function) -> Counts:
+    """Squares and their sum, the product with their root; what the options add. Sums of a row are
+    of tiles that are added up first."""
+    image, out = read(o["image"]), read(o["out"])
+    rows, wide = _pixels(image), _tiles(image.channels)
+    joins, layer = max(0.0, wide - 1), o["kind"] == "layer"
+    tiles = 2 * wide + joins + wide * (o["weight"] + o["bias"])
+    tiles += wide * _multiplies(o.get("factor", 1.0), out) + (joins + wide) * layer
+    return {
+        "tiles": rows * tiles, "columns": rows * (3 + layer), "row_sums": rows * (1 + layer),
+        "casts": rows * wide * (out.dtype == "fp8"),
+    }  # fmt: skip
+
+
 def gate(o: Options, function: Function) -> Counts:
     """One multiplication and a cast."""
     image, out = read(o["image"]), read(o["out"])

@@ -219,7 +219,10 @@ class _Plan:
     def _lines(self) -> list[Any]:
         """Tiles that repeat one row of what they are multiplied with."""
         rows = [np.arange(SIDE) == k for k in range(min(SIDE, len(self.window.taps)))]
-        return [tw.park(tw.transpose(tw.to_fp8(tw.keep(tw.full(1.0), row)))) for row in rows]
+        return [
+            tw.park(tw.transpose(tw.to_fp8(tw.keep(tw.full(1.0), row, nonnegative=True))))
+            for row in rows
+        ]
 
     def _finished(self, total: Any, n: Block, scale: Any, bias: Any, p: Block, phase: Any) -> Any:
         y = total if scale is None else total * scale[n]

@@ -197,7 +197,7 @@ def mean(o: Options) -> Kernel:
     def run(x: Any, out: Any) -> None:
         """Sums of tiles one below the other, then of these."""
         chosen = [
-            tw.park(tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == k)))
+            tw.park(tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == k, nonnegative=True)))
             for k in range(min(SIDE, len(tiles)))
         ]
         into = Block(0, 1, out_image.pixels, None, 0) + out_image.lead
@@ -220,7 +220,7 @@ def gate(o: Options) -> Kernel:
 
     def run(a: Any, gate: Any, out: Any) -> None:
         """Element by element; a product repeats the pixel."""
-        repeat = tw.keep(tw.full(1.0), np.arange(SIDE) == 0)
+        repeat = tw.keep(tw.full(1.0), np.arange(SIDE) == 0, nonnegative=True)
         repeat = tw.park(tw.transpose(tw.to_fp8(repeat)))
         for b in tw.each(image.batch or 1):
             for c in tw.grid(panels):

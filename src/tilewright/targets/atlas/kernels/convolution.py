@@ -14,7 +14,7 @@ rounded to bf16 after every one. Taps outside of the image count as zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -24,6 +24,7 @@ import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.kernels.image_blocks import (
+    Blocking,
     Cost,
     choose,
     kept_rows,
@@ -51,6 +52,7 @@ from tilewright.targets.atlas.kernels.images import (
     round_up,
     unfolded_columns,
 )
+from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import TensorSpec
@@ -92,6 +94,12 @@ class Convolution:
     activation: str
     kernel: Kernel
     factor: float = 1.0
+    plan: _Plan | None = field(default=None, compare=False)
+
+    def blocking(self, profile: Profile) -> Blocking:
+        """How it is cut on a machine; an error where it does not fit."""
+        assert self.plan is not None
+        return self.plan.blocking(profile)
 
 
 def conv2d(
@@ -152,7 +160,7 @@ def conv2d(
         "out": image_type(out),
     }
     kernel = kernel_of("conv2d", specs, plan.run)
-    return Convolution(image, window, given, out, activation, kernel, factor)
+    return Convolution(image, window, given, out, activation, kernel, factor, plan)
 
 
 def _rows(window: Window, filters: int) -> TensorSpec:
@@ -182,8 +190,7 @@ class _Plan:
 
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
-        panels = -(-self.filters.filters // SIDE)
-        blocking = choose(self.out, panels, self._cost(), active_profile(), "a convolution")
+        blocking = self.blocking(active_profile())
         lines = self._lines() if self.diagonal else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
@@ -202,6 +209,11 @@ class _Plan:
                             )
                         y = self._finished(total, n, scale, bias, p, phase)
                         out[b, phase[0], phase[1], p + self.out.lead, n] = y
+
+    def blocking(self, profile: Profile) -> Blocking:
+        """Tiles of pixels and panels of filters in one body."""
+        panels = -(-self.filters.filters // SIDE)
+        return choose(self.out, panels, self._cost(profile), profile, "a convolution")
 
     def _diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
         """Tiles of filters that see one channel each, by panel and tap: a row of w repeated, times
@@ -265,7 +277,7 @@ class _Plan:
                 first, last = self.filters.tiles(tile)
                 yield [(Block(tile, 1, filters), Block(first, last - first + 1, channels))]
 
-    def _cost(self) -> Cost:
+    def _cost(self, profile: Profile) -> Cost:
         down, across = result_phases(self.image, self.window)
         depth, taps = self.filters.depth, len(self.window.taps)
         alone = self.filters.groups > 1
@@ -273,7 +285,7 @@ class _Plan:
                   for tap in self.window.taps]  # fmt: skip
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]
-        ticks = PRODUCT if active_profile().timing["tensor_load"].latency > 16 else 32.0
+        ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
         return Cost(
             0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
             max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, down * across,

@@ -23,6 +23,8 @@ from tilewright.targets.atlas.model.image_matching import find_layers
 from tilewright.targets.atlas.model.image_phases import store_anew
 from tilewright.targets.atlas.model.image_storage import store_images
 from tilewright.targets.atlas.model.kernel_records import RECORDS
+from tilewright.targets.atlas.model.kernels_images import check_room
+from tilewright.targets.atlas.profile import Profile
 
 
 @dataclass
@@ -86,7 +88,7 @@ class ImagePlan:
         return "pool", {**both, **own}
 
 
-def plan_images(graph: Graph, fuse: bool, host: dict[Node, str]) -> ImagePlan:
+def plan_images(graph: Graph, profile: Profile, fuse: bool, host: dict[Node, str]) -> ImagePlan:
     """The plan of a graph. host: operations that are not for the device, with the reason."""
     reasons: dict[Node, str] = {}
     while True:
@@ -95,17 +97,18 @@ def plan_images(graph: Graph, fuse: bool, host: dict[Node, str]) -> ImagePlan:
         if store_anew(graph, found):
             continue
         plan.layers = {layer.result: layer for layer in found}
-        wrong = store_images(plan, found) or dict(_impossible(plan))
+        wrong = store_images(plan, found) or dict(_impossible(plan, profile))
         if not wrong:
             return plan
         reasons.update(wrong)
 
 
-def _impossible(plan: ImagePlan) -> Iterator[tuple[Node, str]]:
-    """Layers that the library cannot make a kernel for."""
+def _impossible(plan: ImagePlan, profile: Profile) -> Iterator[tuple[Node, str]]:
+    """Layers that the library cannot make a kernel for, or none that fits on the machine."""
     for layer in plan.layers.values():
         kernel, options = plan.options(layer)
         try:
             RECORDS[kernel].make(options)
+            check_room(kernel, options, profile)
         except TilewrightError as error:
             yield layer.node, error.message

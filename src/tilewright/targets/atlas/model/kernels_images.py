@@ -30,6 +30,7 @@ from tilewright.targets.atlas.kernels.images import SIDE, Channels, Image, image
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
 from tilewright.targets.atlas.kernels.resampling import resample as resampling
+from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
@@ -47,6 +48,14 @@ def convolved(o: Options, first: bool | None = None) -> Convolution:
         factor=o.get("factor", 1.0), out=stored_image(o["out"], first), unfolded=o["unfolded"],
         diagonal=o.get("diagonal", False),
     )  # fmt: skip
+
+
+def check_room(kernel: str, o: Options, profile: Profile) -> None:
+    """An error if a kernel over windows does not fit on the machine, whatever else is there."""
+    if kernel == "conv2d":
+        convolved(o).blocking(profile)
+    elif kernel == "pool":
+        pooled(o).blocking(profile)
 
 
 def pooled(o: Options, first: bool | None = None) -> Pooling:

@@ -36,10 +36,19 @@ def where(condition: Operand, a: Operand, b: Operand) -> TileArray:
     return binary("elementwise_add", kept, binary("elementwise_mul", b, rest))
 
 
-def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
+def keep(
+    x: Operand,
+    rows: np.ndarray,
+    other: float = 0.0,
+    *,
+    nonnegative: bool = False,
+    highest: float = np.inf,
+) -> TileArray:
     """x in the rows where `rows` is true, and another number in the others (NaN stays NaN).
 
     rows: booleans, 32 for each tile down; a tile whose rows are all kept costs nothing.
+    nonnegative: no number of x is negative and the other one is 0, which costs half as much.
+    highest: larger numbers of a nonnegative x become this one, at no further cost.
     """
     tiles = as_tiles(x)
     backend = tiles.backend
@@ -48,29 +57,30 @@ def keep(x: Operand, rows: np.ndarray, other: float = 0.0) -> TileArray:
         raise backend.error(
             "TW1643", f"{kept.size} rows to keep of a tile of {tiles.text}", "32 for each tile down"
         )
+    if (nonnegative and other != 0) or (highest != np.inf and not nonnegative):
+        raise backend.error(
+            "TW1643",
+            f"rows that become {other:g} beside numbers up to {highest:g}",
+            "only rows without negative numbers that become 0 have a highest one",
+        )
+    whole = tiles if highest == np.inf else binary("elementwise_min", tiles, highest)
 
     def made(cell: Cell, line: np.ndarray) -> Cell:
-        if line.all():
-            return cell
-
         def compute() -> Any:
-            upper = _limit(backend, line, np.inf, other)
-            if other == 0:
-                lower = backend.launcher("elementwise_neg", backend.value, "column")(upper)
-            else:
+            value = backend.use(cell)
+            if not nonnegative:
                 lower = _limit(backend, line, -np.inf, other)
+                value = backend.launcher("elementwise_max", backend.value, kind)(value, lower)
             # In this order what is not kept becomes +0, never -0: of equals the second one counts.
-            value = backend.launcher("elementwise_max", backend.value, kind)(
-                backend.use(cell), lower
-            )
+            upper = _limit(backend, line, highest, other)
             return backend.launcher("elementwise_min", backend.value, kind)(value, upper)
 
         return backend.lazily(compute)
 
-    cells = [
-        [made(cell, kept[r * backend.side : r * backend.side + backend.side]) for cell in row]
-        for r, row in enumerate(tiles.cells)
-    ]
+    cells = []
+    for r, row in enumerate(tiles.cells):
+        line = kept[r * backend.side : r * backend.side + backend.side]
+        cells.append(whole.cells[r] if line.all() else [made(cell, line) for cell in row])
     return TileArray(backend, cells, backend.value, tiles.rows, tiles.columns, tiles.kind)
 
 
@@ -100,9 +110,14 @@ def turned(x: Operand) -> TileArray:
 def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
     """One number per row: `beyond` where the row is kept."""
     pattern = int("".join("01"[int(kept)] for kept in line), 2)
-    name = f"keep_{pattern:08x}_{'up' if beyond > 0 else 'down'}_{other:g}"
+    name = f"keep_{pattern:08x}_{_text(beyond)}_{_text(other)}"
     limit = np.repeat(np.where(line, beyond, other)[:, None], backend.side // 2, axis=1)
     return backend.read(backend.constant_tensor(name, lambda: limit, "halves"), [0, 0], "column")
+
+
+def _text(number: float) -> str:
+    """A number as part of a name."""
+    return repr(float(number)).replace("-", "m").replace(".", "p").replace("+", "")
 
 
 def causal(

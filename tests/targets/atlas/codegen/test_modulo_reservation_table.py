@@ -5,7 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.targets.atlas.codegen.modulo_reservation_table import UnitReservations, overlaps
+from tilewright.targets.atlas.codegen.modulo_reservation_table import (
+    SlotReservations,
+    UnitReservations,
+    overlaps,
+)
 
 INTERVAL = 60
 SPAN = st.tuples(st.integers(-100, 200), st.integers(1, 40))
@@ -66,3 +70,27 @@ def test_what_is_dropped_is_free_again(spans: list[tuple[int, int]]) -> None:
         assert line.gap(place) is None
         line.drop(place)
         assert line.gap(place) is not None
+
+
+@settings(max_examples=200)
+@given(st.lists(SPAN, max_size=9), SPAN, st.integers(0, 8), st.booleans())
+def test_neighbours_are_all_that_a_span_meets(
+    spans: list[tuple[int, int]], asked: tuple[int, int], own: int, moved: bool
+) -> None:
+    """The same as comparing a span with every other holder's."""
+    slot, held = SlotReservations(INTERVAL), dict[int, tuple[int, int]]()
+    for name, (start, length) in enumerate(spans):
+        span = (start, start + length)
+        if not any(overlaps(span, other, INTERVAL) for other in held.values()):
+            held[name] = span
+            slot.put(name, span)
+    if moved and own in held:  # a holder that is there gets another span, here a shorter one
+        held[own] = (held[own][0], held[own][0] + 1)
+        slot.put(own, held[own])
+    span = (asked[0], asked[0] + asked[1])
+    met = [o for n, o in held.items() if n != own and overlaps(span, o, INTERVAL)]
+    found = slot.meeting(span, own)
+    assert {end % INTERVAL for end in found} == {end % INTERVAL for _, end in met}
+    for name in list(held):
+        slot.drop(name)
+    assert not slot.meeting(span, -1) and not len(slot)

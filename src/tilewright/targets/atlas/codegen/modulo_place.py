@@ -15,8 +15,8 @@ from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step
 from tilewright.targets.atlas.codegen.modulo_pack import pack_products, place_loads
 from tilewright.targets.atlas.codegen.modulo_reservation_table import (
     IssueReservations,
+    SlotReservations,
     UnitReservations,
-    overlaps,
 )
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Register
@@ -64,7 +64,9 @@ class Placement:
         self.slot: dict[Register, int] = {}
         self.span: dict[Register, tuple[int, int]] = {}
         self.left = {r: len(graph.touches[r]) for r in graph.slots()}
-        self.others: dict[tuple[Kind, int | None, int], list[Register]] = defaultdict(list)
+        self.others: dict[tuple[Kind, int | None, int], SlotReservations] = defaultdict(
+            lambda: SlotReservations(interval)
+        )
         self.short: dict[Register, int] = {}  # slots that are taken again too early
         self.history: dict[tuple[Step, Register], tuple] = {}  # slots before a step was placed
         # Instructions that put a value into a slot of each kind.
@@ -282,10 +284,11 @@ class Placement:
             slot, span = self.history.pop((step, register))
             if slot is None or span is None:
                 slot = self.slot.pop(register)
-                self.others[register.kind, register.unit, slot].remove(register)
+                self.others[register.kind, register.unit, slot].drop(register)
                 del self.span[register]
             else:
                 self.span[register] = span
+                self.others[register.kind, register.unit, slot].put(register, span)
 
     # --- registers and slots ------------------------------------------------------------
 
@@ -362,29 +365,24 @@ class Placement:
 
     def _ready(self, register: Register, slot: int, span: tuple[int, int]) -> int:
         """When values in the way will have left a slot, at the earliest."""
+        others = self.others[register.kind, register.unit, slot]
         ends = [
-            span[0] + max(1, (self.span[o][1] - span[0]) % self.interval)
-            for o in self.others[register.kind, register.unit, slot]
-            if overlaps(span, self.span[o], self.interval)
+            span[0] + max(1, (end - span[0]) % self.interval)
+            for end in others.meeting(span, register)
         ]
         return min(ends, default=span[0])
 
     def _is_free(self, register: Register, slot: int, span: tuple[int, int]) -> bool:
         if span[1] - span[0] > self.interval:
             return False
-        others = self.others[register.kind, register.unit, slot]
-        return not any(
-            overlaps(span, self.span[o], self.interval) for o in others if o is not register
-        )
+        return not self.others[register.kind, register.unit, slot].meeting(span, register)
 
     def _occupy(self, register: Register, step: Step, tick: int) -> None:
         end = tick + self._hold(step, register)
         if register not in self.slot:
             span = (tick, max(end, tick + self.usual[register]))
-            slots, key = self._by_use(register), (register.kind, register.unit)
-            slot = next(s for s in slots if self._is_free(register, s, span))
-            self.slot[register] = slot
-            self.others[*key, slot].append(register)
+            slots = self._by_use(register)
+            self.slot[register] = next(s for s in slots if self._is_free(register, s, span))
         else:
             start, known = self.span[register]
             span = (min(start, tick), max(known, end))
@@ -396,6 +394,7 @@ class Placement:
                 max(self.at[s] + self._hold(s, register) for s in steps),
             )
         self.span[register] = span
+        self.others[register.kind, register.unit, self.slot[register]].put(register, span)
 
 
 def slots_of(step: Step) -> list[Register]:

@@ -3,12 +3,65 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Hashable
 
 
 def overlaps(a: tuple[int, int], b: tuple[int, int], interval: int) -> bool:
     """Whether two spans [start, end) overlap when both repeat every `interval` ticks."""
     (a0, a1), (b0, b1) = a, b
     return (b0 - a0) % interval < a1 - a0 or (a0 - b0) % interval < b1 - b0
+
+
+class SlotReservations:
+    """Who is in a slot when, by start of its span; spans of different holders never overlap.
+
+    Only neighbours of a span can meet it, so nothing is compared with all others.
+    """
+
+    def __init__(self, interval: int) -> None:
+        self.interval = interval
+        self.places: list[tuple[int, int]] = []  # start, number of the holder
+        self.spans: dict[int, int] = {}  # number -> length
+        self.held: dict[Hashable, tuple[int, int]] = {}  # holder -> its place
+        self.count = 0
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def put(self, holder: Hashable, span: tuple[int, int]) -> None:
+        """Give a holder this span, whatever it had."""
+        self.drop(holder)
+        self.count += 1
+        place = span[0] % self.interval, self.count
+        insort(self.places, place)
+        self.held[holder], self.spans[self.count] = place, span[1] - span[0]
+
+    def drop(self, holder: Hashable) -> None:
+        """Take a holder out, if it is in."""
+        place = self.held.pop(holder, None)
+        if place is not None:
+            self.places.pop(bisect_left(self.places, place))
+            del self.spans[place[1]]
+
+    def meeting(self, span: tuple[int, int], holder: Hashable) -> list[int]:
+        """Ends of the spans of others that overlap this one."""
+        interval, places, own = self.interval, self.places, self.held.get(holder)
+        begin, length, count = span[0] % interval, span[1] - span[0], len(places)
+        found = []
+        k = bisect_left(places, (begin, 0))
+        for number in range(k, k + count):  # those that start inside
+            start, key = place = places[number % count]
+            if (start - begin) % interval >= length:
+                break
+            if place != own:
+                found.append(start + self.spans[key])
+        for number in range(k - 1, k - 1 - count, -1):  # the one that starts before
+            start, key = place = places[number % count]
+            if place != own:
+                if (begin - start) % interval < self.spans[key]:
+                    found.append(start + self.spans[key])
+                break
+        return found
 
 
 class UnitReservations:

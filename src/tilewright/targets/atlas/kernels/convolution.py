@@ -14,7 +14,7 @@ rounded to bf16 after every one. Taps outside of the image count as zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -24,11 +24,14 @@ import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.kernels.image_blocks import (
+    Blocking,
     Cost,
     choose,
     kept_rows,
     own_tile,
     pixel_blocks,
+    stored,
+    times,
     write_border,
 )
 from tilewright.targets.atlas.kernels.images import (
@@ -49,6 +52,7 @@ from tilewright.targets.atlas.kernels.images import (
     round_up,
     unfolded_columns,
 )
+from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import TensorSpec
@@ -64,6 +68,9 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "hardsigmoid": lambda x: _hard_sigmoid(x),
     "hardswish": lambda x: x * _hard_sigmoid(x),
 }
+
+
+NONNEGATIVE = ("relu", "relu6", "sigmoid", "hardsigmoid")
 
 
 def _hard_sigmoid(x: Any) -> Any:
@@ -87,6 +94,12 @@ class Convolution:
     activation: str
     kernel: Kernel
     factor: float = 1.0
+    plan: _Plan | None = field(default=None, compare=False)
+
+    def blocking(self, profile: Profile) -> Blocking:
+        """How it is cut on a machine; an error where it does not fit."""
+        assert self.plan is not None
+        return self.plan.blocking(profile)
 
 
 def conv2d(
@@ -147,7 +160,7 @@ def conv2d(
         "out": image_type(out),
     }
     kernel = kernel_of("conv2d", specs, plan.run)
-    return Convolution(image, window, given, out, activation, kernel, factor)
+    return Convolution(image, window, given, out, activation, kernel, factor, plan)
 
 
 def _rows(window: Window, filters: int) -> TensorSpec:
@@ -177,8 +190,7 @@ class _Plan:
 
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
-        panels = -(-self.filters.filters // SIDE)
-        blocking = choose(self.out, panels, self._cost(), active_profile(), "a convolution")
+        blocking = self.blocking(active_profile())
         lines = self._lines() if self.diagonal else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
@@ -198,6 +210,11 @@ class _Plan:
                         y = self._finished(total, n, scale, bias, p, phase)
                         out[b, phase[0], phase[1], p + self.out.lead, n] = y
 
+    def blocking(self, profile: Profile) -> Blocking:
+        """Tiles of pixels and panels of filters in one body."""
+        panels = -(-self.filters.filters // SIDE)
+        return choose(self.out, panels, self._cost(profile), profile, "a convolution")
+
     def _diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
         """Tiles of filters that see one channel each, by panel and tap: a row of w repeated, times
         the unit matrix."""
@@ -214,16 +231,24 @@ class _Plan:
     def _lines(self) -> list[Any]:
         """Tiles that repeat one row of what they are multiplied with."""
         rows = [np.arange(SIDE) == k for k in range(min(SIDE, len(self.window.taps)))]
-        return [tw.park(tw.transpose(tw.to_fp8(tw.keep(tw.full(1.0), row)))) for row in rows]
+        return [
+            tw.park(tw.transpose(tw.to_fp8(tw.keep(tw.full(1.0), row, nonnegative=True))))
+            for row in rows
+        ]
 
     def _finished(self, total: Any, n: Block, scale: Any, bias: Any, p: Block, phase: Any) -> Any:
         y = total if scale is None else total * scale[n]
         y = y if bias is None else y + bias[n]
-        other = LOWEST if self.out.fill == "lowest" else 0.0
-        y = ACTIVATIONS[self.activation](y)
-        y = y if self.factor == 1.0 else y * self.factor
-        y = tw.keep(y, kept_rows(self.out, p, phase), other)
-        return tw.to_fp8(y) if self.out.dtype == "fp8" else y
+        rows = kept_rows(self.out, p, phase)
+        if self.out.fill == "lowest":
+            y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), rows, LOWEST)
+            return tw.to_fp8(y) if self.out.dtype == "fp8" else y
+        # What is cut off above and what is no pixel are one step.
+        highest = 6.0 if self.activation == "relu6" else np.inf
+        first = "relu" if self.activation == "relu6" else self.activation
+        y = ACTIVATIONS[first](y)
+        y = tw.keep(y, rows, nonnegative=self.activation in NONNEGATIVE, highest=highest)
+        return stored(y, self.factor, self.out.dtype)
 
     def _at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:
         return self.window.place(self.image, phase, tap)
@@ -252,7 +277,7 @@ class _Plan:
                 first, last = self.filters.tiles(tile)
                 yield [(Block(tile, 1, filters), Block(first, last - first + 1, channels))]
 
-    def _cost(self) -> Cost:
+    def _cost(self, profile: Profile) -> Cost:
         down, across = result_phases(self.image, self.window)
         depth, taps = self.filters.depth, len(self.window.taps)
         alone = self.filters.groups > 1
@@ -260,7 +285,7 @@ class _Plan:
                   for tap in self.window.taps]  # fmt: skip
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]
-        ticks = PRODUCT if active_profile().timing["tensor_load"].latency > 16 else 32.0
+        ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
         return Cost(
             0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
             max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, down * across,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -103,10 +104,26 @@ def partition(out: Image, most: int) -> Partition:
 def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) -> Blocking:
     """The cheapest block: the image is read again for every block of panels, and the halo again
     for every block of pixels."""
-    total = max(1, -(-out.rows * out.pitch // SIDE))
     room = profile.vmem_bytes * 7 // 8
+    best, least = _cheapest(out, panels, cost, room, profile.dma.ticks(TILE) / TILE)
+    if best is None:
+        raise TilewrightError(
+            "TW1674",
+            f"{where} needs {least / 2**20:.2f} MiB of VMEM for one tile of pixels, {profile.name} "
+            f"has {room / 2**20:.2f} MiB for that",
+            hint="use fewer channels or a smaller window at a time",
+        )
+    return best
+
+
+@lru_cache(1024)
+def _cheapest(
+    out: Image, panels: int, cost: Cost, room: int, per_byte: float
+) -> tuple[Blocking | None, int]:
+    """The cheapest block that has room, and the room that the smallest one needs."""
+    total = max(1, -(-out.rows * out.pitch // SIDE))
     found: list[Blocking] = []
-    least = None
+    least = 0
     for group in sorted({-(-panels // k) for k in range(1, panels + 1)}):
         per_tile = cost.steps * group
         resident = cost.fixed * group * TILE
@@ -126,7 +143,6 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
             least = min(needed, least or needed)
             if needed > room:
                 continue
-            per_byte = profile.dma.ticks(TILE) / TILE
             ticks = resident * per_byte + made * MAKING
             for tiles, times in bodies:
                 loads = reads * (tiles * TILE + cost.halo * SIDE)
@@ -134,15 +150,7 @@ def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) ->
                 work = tiles * per_tile * cost.ticks
                 ticks += times * max((loads + stores) * per_byte, work) + START
             found.append(Blocking(most, group, ticks * -(-panels // group)))
-    if not found:
-        assert least is not None
-        raise TilewrightError(
-            "TW1674",
-            f"{where} needs {least / 2**20:.2f} MiB of VMEM for one tile of pixels, {profile.name} "
-            f"has {room / 2**20:.2f} MiB for that",
-            hint="use fewer channels or a smaller window at a time",
-        )
-    return min(found, key=lambda b: (b.ticks, b.tiles))
+    return min(found, key=lambda b: (b.ticks, b.tiles), default=None), least
 
 
 def _room(cut: Partition, cost: Cost, reads: int, group: int, around: bool) -> int:
@@ -202,3 +210,28 @@ def own_tile(name: str, numbers: np.ndarray) -> Any:
     """A bf16 tile of the kernel's own."""
     tensor = active().constant_tensor(name, lambda: numbers)
     return tensor[:, :]
+
+
+def times(y: Any, factor: float) -> Any:
+    """y times a number; by 1 there is no multiplication."""
+    return y if factor == 1.0 else y * factor
+
+
+def in_register(factor: float) -> bool:
+    """Whether a scale register can hold a factor, so that a cast multiplies by it for nothing and
+    with the same result: powers of two, which are exact."""
+    return 1 <= factor <= 128 and math.log2(factor).is_integer()
+
+
+def stored(y: Any, factor: float, dtype: str) -> Any:
+    """y times a factor, as it is stored."""
+    if dtype == "fp8" and in_register(factor):
+        return tw.to_fp8(y, factor)
+    return tw.to_fp8(times(y, factor)) if dtype == "fp8" else times(y, factor)
+
+
+def loaded(x: Any, factor: float) -> Any:
+    """bf16 of fp8 numbers times a factor."""
+    if factor > 0 and in_register(1 / factor):
+        return tw.to_bf16(x, 1 / factor)
+    return times(tw.to_bf16(x), factor)

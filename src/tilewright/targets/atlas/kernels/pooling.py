@@ -8,7 +8,7 @@ but numbers that are not negative may be in the image (after a ReLU, zeros serve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -19,6 +19,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS
 from tilewright.targets.atlas.kernels.image_blocks import (
+    Blocking,
     Cost,
     choose,
     kept_rows,
@@ -39,6 +40,7 @@ from tilewright.targets.atlas.kernels.images import (
     result_image,
     round_up,
 )
+from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
@@ -55,6 +57,12 @@ class Pooling:
     window: Window
     out: Image
     kernel: Kernel
+    plan: _Plan | None = field(default=None, compare=False)
+
+    def blocking(self, profile: Profile) -> Blocking:
+        """How it is cut on a machine; an error where it does not fit."""
+        assert self.plan is not None
+        return self.plan.blocking(profile)
 
 
 def max_pool(
@@ -71,7 +79,8 @@ def max_pool(
             "a maximum over windows that leave the image reads its border of zeros",
             hint='store the image with fill="lowest", or say nonnegative=True',
         )
-    plan = _Plan(image, window, out or result_image(image, window, image.channels))
+    out = out or result_image(image, window, image.channels)
+    plan = _Plan(image, window, out, 2 * len(window.taps), 66.0)
     return _made("max_pool", plan, plan.largest)
 
 
@@ -88,14 +97,15 @@ def average_pool(
             hint='store the image with fill="zero"',
         )
     counting = count_padding or not any(window.sides)
-    plan = _Plan(image, window, out or result_image(image, window, image.channels), counting)
+    out = out or result_image(image, window, image.channels)
+    plan = _Plan(image, window, out, len(window.taps), 40.0, counting)
     return _made("average_pool", plan, plan.mean)
 
 
 def _made(name: str, plan: _Plan, function: Any) -> Pooling:
     check_result(plan.image, plan.window, plan.image.channels, plan.out)
     specs = {"x": image_type(plan.image), "out": image_type(plan.out)}
-    return Pooling(plan.image, plan.window, plan.out, kernel_of(name, specs, function))
+    return Pooling(plan.image, plan.window, plan.out, kernel_of(name, specs, function), plan)
 
 
 @dataclass(frozen=True)
@@ -103,11 +113,13 @@ class _Plan:
     image: Image
     window: Window
     out: Image
+    steps: int  # of a tile of pixels
+    ticks: float  # of a step
     counting: bool = True
 
     def largest(self, x: Any, out: Any) -> None:
         """The largest of each window."""
-        for at, taps in self._windows(x, out, 2 * len(self.window.taps), 66.0):
+        for at, taps in self._windows(x, out):
             best = None
             for tap in taps:
                 value = tw.to_bf16(tap)
@@ -119,18 +131,18 @@ class _Plan:
         count = len(self.window.taps)
         unit = 2.0 ** -min(9, count.bit_length() - 1)  # sums of a window stay in range
         diagonal = tw.park(tw.to_fp8(own_tile("diagonal", np.eye(SIDE)) * unit))
-        for at, taps in self._windows(x, out, count, 40.0):
+        for at, taps in self._windows(x, out):
             total = tw.zeros()
             for tap in taps:
                 total += tap @ diagonal
             share = 1 / (count * unit) if self.counting else self._shares(at, unit)
             self._write(out, at, total * share)
 
-    def _windows(self, x: Any, out: Any, steps: int, ticks: float) -> Any:
+    def _windows(self, x: Any, out: Any) -> Any:
         """(image, phase, pixels, channels) of every block, and the tiles under the taps."""
         phases = self.out.each_phase()
         panels = self.image.stored[-1] // SIDE
-        blocking = choose(self.out, panels, self._cost(steps, ticks), active_profile(), "pooling")
+        blocking = self.blocking(active_profile())
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for block in tw.grid(panels * SIDE, blocking.panels * SIDE):
@@ -140,13 +152,19 @@ class _Plan:
                         taps = (x[b, at.row, at.column, p + at.shift, c] for at in places)
                         yield (b, phase, p, c), taps
 
-    def _cost(self, steps: int, ticks: float) -> Cost:
+    def blocking(self, profile: Profile) -> Blocking:
+        """Tiles of pixels and panels of channels in one body."""
+        panels = self.image.stored[-1] // SIDE
+        return choose(self.out, panels, self._cost(), profile, "pooling")
+
+    def _cost(self) -> Cost:
         phases = self.out.each_phase()
         places = [self.window.place(self.image, f, tap) for f in phases for tap in self.window.taps]
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]
         halo = max(shifts) - min(shifts)
-        return Cost(0, len(seen), halo, 0, len(phases), len(phases) * steps, ticks, LONGEST)
+        steps = len(phases) * self.steps
+        return Cost(0, len(seen), halo, 0, len(phases), steps, self.ticks, LONGEST)
 
     def _write(self, out: Any, at: Any, y: Any) -> None:
         b, phase, p, c = at

@@ -90,9 +90,9 @@ class _Search:
         if index in self.demands.alone:
             self._refuse(index, lack, seen[-1])
         elif index not in self.short and grows:
-            # Kernels over images choose their blocks for all of VMEM: they get it soon.
+            # Kernels over images are slow to lower: they do not ask for little.
             images = over_images(self.program.launches[index].kernel)
-            least = self.profile.vmem_bytes // 2 if images else LEAST
+            least = self.profile.vmem_bytes // 16 if images else LEAST
             self.demands.more[index] = self.demands.more.get(index, 0) + max(least, lack)
         elif index not in self.short:
             self.short.add(index)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Graph, Node, shape_of
-from tilewright.targets.atlas.kernels.images import Window
+from tilewright.targets.atlas.kernels.images import Image, Window
 
 Phases = tuple[int, int]
 Places = tuple[int, ...]
@@ -19,17 +20,25 @@ MOST = 1 << 26  # elements of images whose pixels are followed
 class Layer:
     """One kernel over images."""
 
-    kind: str  # conv, max, average, combine, resample, mean, gate, join
+    kind: str  # conv, max, average, combine, resample, mean, gate, join, norm
     inputs: tuple[SSAValue, ...]
     result: SSAValue
     nodes: tuple[Node, ...]  # the operation itself first
-    first: bool  # whether channels come before rows and columns
+    first: bool  # whether channels come before rows and columns, in the result
     window: Window | None = None
     activation: str = "none"
     unfolded: bool | str = False  # by the host: the window, or its columns
     times: float = 1.0  # what the result of the activation is multiplied by
     places: tuple[tuple[int, ...] | None, ...] = (None, None)  # rows and columns of a resample
     starts: tuple[int, ...] = ()  # first channels of what is joined
+    weight: np.ndarray | None = None  # of a convolution: [KH, KW, C / groups, N]
+    bias: np.ndarray | None = None
+    gains: np.ndarray | None = None  # what a convolution of one channel each multiplies by
+
+    @property
+    def given_first(self) -> bool:
+        """Whether channels come first in what a convolution or pooling is given."""
+        return not (self.node.call.string("layout") or "").startswith("nhwc")
 
     @property
     def steps(self) -> Phases:
@@ -38,7 +47,10 @@ class Layer:
 
     @property
     def groups(self) -> int:
-        return self.node.call.integer("groups") or 1
+        """Parts of the channels that do not see each other."""
+        if self.gains is not None:
+            return len(self.gains)
+        return (self.node.call.integer("groups") or 1) if self.node.family == "conv2d" else 1
 
     @property
     def alike(self) -> tuple[SSAValue, ...]:
@@ -55,6 +67,17 @@ class Layer:
     @property
     def node(self) -> Node:
         return self.nodes[0]
+
+
+def sizes_of(shape: Sequence[int], first: bool) -> tuple[int, int, int]:
+    """Height, width, channels of [B, C, H, W] or [B, H, W, C]."""
+    return (shape[2], shape[3], shape[1]) if first else (shape[1], shape[2], shape[3])
+
+
+def plain_image(value: SSAValue, first: bool, phases: Phases = (1, 1)) -> Image:
+    """A value as an image, stored in the simplest way."""
+    shape = shape_of(value)
+    return Image(*sizes_of(shape, first), phases=phases, batch=shape[0], first=first)
 
 
 def looked_up_pixels(graph: Graph, node: Node, found: dict[SSAValue, Layer]) -> Layer | None:

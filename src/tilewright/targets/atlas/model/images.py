@@ -19,7 +19,8 @@ from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.calls import ONE, Factor, Tensor, inverse_of, scale_of
 from tilewright.targets.atlas.model.image_layers import Layer
-from tilewright.targets.atlas.model.image_plan import mean_of, plan_images
+from tilewright.targets.atlas.model.image_means import mean_of
+from tilewright.targets.atlas.model.image_plan import plan_images
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.kernels_images import gathered_columns
 from tilewright.tile.layouts import Layout
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 # Activations that may be scaled before or after: the result's scale goes into the product's.
 HOMOGENEOUS = ("none", "relu")
 LONGEST = 12800  # columns of pixels side by side
+SMALLEST = 2.0**-100  # of an epsilon: pixels of zeros have a norm, whatever their scale
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Images:
 
     def __init__(self, lowering: Lowering, host: dict[Node, str]) -> None:
         self.lowering, self.graph = lowering, lowering.graph
-        self.plan = plan_images(lowering.graph, lowering.fuse, host)
+        self.plan = plan_images(lowering.graph, lowering.profile, lowering.fuse, host)
 
     def reason(self, node: Node) -> str | None:
         """Why an operation on images is not on the device."""
@@ -95,7 +97,7 @@ class Images:
         layer = self.plan.layers[value]
         readers = [one for one in self.plan.layers.values() if value in one.inputs]
         alone = not readers and (value, "image") not in self.lowering.forms
-        if layer.kind in ("conv", "combine", "gate") and alone:
+        if layer.kind in ("conv", "combine", "gate", "norm") and alone:
             return self._emit(layer, "bf16")
         x = self.image(value)
         copied = Layer("combine", (value,), value, (), layer.first)
@@ -109,6 +111,8 @@ class Images:
             return self._combination(layer, dtype)
         if layer.kind == "join":
             return self._joined(layer, dtype)
+        if layer.kind == "norm":
+            return self._norm(layer, dtype)
         x = self.image(layer.inputs[0])
         name = layer.node.layer or layer.kind
         if layer.kind in ("mean", "gate"):
@@ -156,9 +160,13 @@ class Images:
             )
         else:
             x = self.image(value)
-        given = np.asarray(self.graph.known(node.inputs["w"]), np.float32)
-        weight = given.transpose(2, 3, 1, 0) if layer.first else given  # [KH, KW, C / groups, N]
-        channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
+        weight = layer.weight
+        assert weight is not None
+        if layer.gains is None:
+            channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
+        else:  # exact: filters of 1, and the numbers themselves as scales
+            channel = np.where(layer.gains == 0, np.float32(1), layer.gains)
+            weight = weight * layer.gains
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = target is not None and layer.activation in HOMOGENEOUS
         times = Factor(layer.times)
@@ -178,15 +186,38 @@ class Images:
                 f"{name}.scale", layouts["scale"], channel, factor=scale_of(x.scale) * share
             ),
         }
-        if "bias" in node.inputs:
-            bias = np.asarray(self.graph.known(node.inputs["bias"]), np.float32).reshape(-1)
-            operands["bias"] = lowering.weight(f"{name}.bias", layouts["bias"], bias, factor=share)
+        if layer.bias is not None:
+            operands["bias"] = lowering.weight(
+                f"{name}.bias", layouts["bias"], layer.bias, factor=share
+            )
         deferred = {}
         if not early and (target is not None or layer.times != 1.0):
             deferred["factor"] = inverse_of(target) * times
         image = self.plan.images[layer.result]
         macs = (image.batch or 1) * image.height * image.width * weight.size
         return self._call(layer, dtype, name, operands, deferred, macs, scale=target)
+
+    def _norm(self, layer: Layer, dtype: str) -> Tensor:
+        """A norm of every pixel: of what is stored, so its epsilon is in units of that."""
+        lowering, node, x = self.lowering, layer.node, self.image(layer.inputs[0])
+        kernel, options = self.plan.options(layer, dtype)
+        layouts = build(kernel, options).layouts({})
+        name = node.layer or node.family
+        target = lowering.magnitude(layer.result) if dtype == "fp8" else None
+        share, operands = inverse_of(target), {"x": x}
+        count = self.plan.images[layer.result].channels
+        for role in ("weight", "bias"):
+            if options[role]:
+                given = self.graph.known(node.inputs[role]) if role in node.inputs else None
+                row = np.ones(count) if given is None else given
+                row = np.asarray(row, np.float32).reshape(-1)
+                operands[role] = lowering.weight(f"{name}.{role}", layouts[role], row, factor=share)
+        over = () if x.scale is None else (x.scale, x.scale)
+        epsilon = max(node.call.floating("epsilon") or 0.0, SMALLEST)
+        deferred = {"epsilon": Factor(epsilon, over=over)}
+        if not options["weight"] and target is not None:
+            deferred["factor"] = share
+        return self._call(layer, dtype, name, operands, deferred, scale=target)
 
     def _combination(self, layer: Layer, dtype: str) -> Tensor:
         parts = [self.image(value) for value in layer.inputs]

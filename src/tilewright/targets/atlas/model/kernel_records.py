@@ -191,6 +191,14 @@ _RECORDS = (
         over_images=True,
     ),
     KernelRecord(
+        "image_norm",
+        "the norm of the channels of every pixel",
+        kernels_images.image_norm,
+        references_images.image_norm,
+        work_images.image_norm,
+        over_images=True,
+    ),
+    KernelRecord(
         "gate",
         "images times a number per channel",
         kernels_images.gate,

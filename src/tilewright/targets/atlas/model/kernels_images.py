@@ -14,20 +14,30 @@ from typing import Any
 import numpy as np
 
 import tilewright.tile as tw
+from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
-from tilewright.targets.atlas.kernels.image_blocks import own_tile, write_border
-from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
+from tilewright.targets.atlas.kernels.image_blocks import (
+    kept_rows,
+    loaded,
+    own_tile,
+    pixel_blocks,
+    stored,
+    write_border,
+)
+from tilewright.targets.atlas.kernels.images import SIDE, Channels, Image, image_type, round_up
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
 from tilewright.targets.atlas.kernels.resampling import resample as resampling
+from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import bf16, fp8
 
 Options = Mapping[str, Any]
+NORMED = 24  # tiles of pixels and channels that are normed together
 
 
 def convolved(o: Options, first: bool | None = None) -> Convolution:
@@ -38,6 +48,14 @@ def convolved(o: Options, first: bool | None = None) -> Convolution:
         factor=o.get("factor", 1.0), out=stored_image(o["out"], first), unfolded=o["unfolded"],
         diagonal=o.get("diagonal", False),
     )  # fmt: skip
+
+
+def check_room(kernel: str, o: Options, profile: Profile) -> None:
+    """An error if a kernel over windows does not fit on the machine, whatever else is there."""
+    if kernel == "conv2d":
+        convolved(o).blocking(profile)
+    elif kernel == "pool":
+        pooled(o).blocking(profile)
 
 
 def pooled(o: Options, first: bool | None = None) -> Pooling:
@@ -137,10 +155,6 @@ def combine(o: Options) -> Kernel:
     image, out_image = stored_image(o["image"]), stored_image(o["out"])
     activation, panels = ACTIVATIONS[o["activation"]], image.stored[-1]
 
-    def part(x: Any, at: Any, name: str) -> Any:
-        y, factor = tw.to_bf16(x[at]), o.get(name, 1.0)
-        return y if factor == 1.0 else y * factor
-
     def run(out: Any, a: Any, b: Any = None) -> None:
         """Element by element."""
         for i in tw.each(image.batch or 1):
@@ -148,11 +162,9 @@ def combine(o: Options) -> Kernel:
                 for c in tw.grid(panels):
                     for p in tw.grid(image.pixels):
                         at = (i, row, column, p, c)
-                        y = part(a, at, "first")
-                        y = y if b is None else y + part(b, at, "second")
-                        y = activation(y)
-                        y = y if o.get("factor", 1.0) == 1.0 else y * o["factor"]
-                        out[at] = tw.to_fp8(y) if out_image.dtype == "fp8" else y
+                        y = loaded(a[at], o.get("first", 1.0))
+                        y = y if b is None else y + loaded(b[at], o.get("second", 1.0))
+                        out[at] = stored(activation(y), o.get("factor", 1.0), out_image.dtype)
 
     specs = {name: image_type(image) for name in ("a", "b")[: 1 + bool(o["two"])]}
     return kernel_of("combine", {**specs, "out": image_type(out_image)}, run)
@@ -194,7 +206,7 @@ def mean(o: Options) -> Kernel:
     def run(x: Any, out: Any) -> None:
         """Sums of tiles one below the other, then of these."""
         chosen = [
-            tw.park(tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == k)))
+            tw.park(tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == k, nonnegative=True)))
             for k in range(min(SIDE, len(tiles)))
         ]
         into = Block(0, 1, out_image.pixels, None, 0) + out_image.lead
@@ -217,7 +229,7 @@ def gate(o: Options) -> Kernel:
 
     def run(a: Any, gate: Any, out: Any) -> None:
         """Element by element; a product repeats the pixel."""
-        repeat = tw.keep(tw.full(1.0), np.arange(SIDE) == 0)
+        repeat = tw.keep(tw.full(1.0), np.arange(SIDE) == 0, nonnegative=True)
         repeat = tw.park(tw.transpose(tw.to_fp8(repeat)))
         for b in tw.each(image.batch or 1):
             for c in tw.grid(panels):
@@ -232,6 +244,40 @@ def gate(o: Options) -> Kernel:
 
     specs = {"a": image_type(image), "gate": image_type(pixel), "out": image_type(out_image)}
     return kernel_of("gate", specs, run)
+
+
+def image_norm(o: Options) -> Kernel:
+    """The rms or layer norm of the channels of every pixel, times `factor`, or times `weight` plus
+    `bias`; the channels fill whole tiles."""
+    image, out_image = stored_image(o["image"]), stored_image(o["out"])
+    panels, share = image.stored[-1], 1 / image.channels
+    if image.channels % SIDE:
+        raise TilewrightError(
+            "TW1675", f"a norm of {image.channels} channels, which do not fill tiles of {SIDE}"
+        )
+    tiles = max(1, NORMED // (panels // SIDE))
+
+    def run(x: Any, out: Any, weight: Any = None, bias: Any = None) -> None:
+        """Row by row of tiles of pixels."""
+        whole = Block(0, panels // SIDE, panels)
+        for b in tw.each(image.batch or 1):
+            write_border(out, b, out_image)
+            for p in pixel_blocks(out_image, tiles):
+                for row, column in out_image.each_phase():
+                    values = tw.to_bf16(x[b, row, column, p + image.lead, whole])
+                    if o["kind"] == "layer":
+                        values = values - tw.row_sum(values) * share
+                    squares = tw.row_sum(tw.square(values)) * share
+                    y = values * tw.rsqrt(squares + o["epsilon"])
+                    y = y if weight is None else y * weight[whole]
+                    y = y if bias is None else y + bias[whole]
+                    y = tw.keep(y, kept_rows(out_image, p, (row, column)))
+                    y = stored(y, o.get("factor", 1.0), out_image.dtype)
+                    out[b, row, column, p + out_image.lead, whole] = y
+
+    per_channel = bf16[panels].arranged(Channels(image.channels))
+    specs = {"x": image_type(image), **{n: per_channel for n in ("weight", "bias") if o[n]}}
+    return kernel_of("image_norm", {**specs, "out": image_type(out_image)}, run)
 
 
 def joined_columns(o: Options) -> list[list[tuple[int, int, np.ndarray]]]:

@@ -22,7 +22,15 @@ from tilewright.targets.atlas.model.kernels_images import (
     pooled,
     stored_image,
 )
-from tilewright.targets.atlas.model.references_steps import UNARY, Codes, bf16, constant, fp8, times
+from tilewright.targets.atlas.model.references_steps import (
+    UNARY,
+    Codes,
+    bf16,
+    constant,
+    fp8,
+    row_total,
+    times,
+)
 from tilewright.targets.atlas.profile import Profile
 
 Options = Mapping[str, Any]
@@ -114,8 +122,8 @@ def combine(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes
     y = times(bf16(profile, operands["a"]), o.get("first", 1.0))
     if o["two"]:
         y = arith.add(y, times(bf16(profile, operands["b"]), o.get("second", 1.0)))
-    y = times(_ACTIVATIONS[o["activation"]](y), o.get("factor", 1.0))
-    return {"out": fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y}
+    y = _last(o, times(_ACTIVATIONS[o["activation"]](y), o.get("factor", 1.0)))
+    return _given(o, fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
 
 
 def resample(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
@@ -134,6 +142,22 @@ def gate(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
     number = bf16(profile, np.where(number == 0x80, np.uint8(0), number))
     line = times(number, o.get("factor", 1.0))
     y = arith.multiply(bf16(profile, _last(o, operands["a"])), line)
+    return _given(o, fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
+
+
+def image_norm(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """rms or layer norm of every pixel's channels."""
+    values = bf16(profile, _last(o, operands["x"]))
+    share = constant(1 / values.shape[-1])
+    if o["kind"] == "layer":
+        mean_ = arith.multiply(row_total(profile, values, "sum"), share)
+        values = arith.subtract(values, mean_)
+    squares = row_total(profile, arith.multiply(values, values), "sum")
+    spread = arith.add(arith.multiply(squares, share), constant(o.get("epsilon", 0.0)))
+    y = arith.multiply(values, UNARY["rsqrt"](spread))
+    y = arith.multiply(y, operands["weight"]) if o["weight"] else y
+    y = arith.add(y, operands["bias"]) if o["bias"] else y
+    y = times(y, o.get("factor", 1.0))
     return _given(o, fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.targets.atlas.kernels.arrangements import read
+from tilewright.targets.atlas.kernels.image_blocks import in_register
 from tilewright.targets.atlas.kernels.images import SIDE, Image
 
 Counts = dict[str, float]  # fields of Work
@@ -31,12 +32,17 @@ def _activation(name: str, function: Function) -> int:
     return known[name] if name in known else function("gelu_tanh" if name == "gelu" else name)
 
 
+def _multiplies(factor: float, out: Image) -> bool:
+    """Whether a factor of the result takes a step of its own: a cast has some for nothing."""
+    return factor != 1.0 and not (out.dtype == "fp8" and in_register(factor))
+
+
 def conv2d(o: Options, function: Function) -> Counts:
     """A product, then scale, bias and activation."""
     image, out, window = read(o["image"]), read(o["out"]), read(o["window"])
     deep = _tiles(window.height * window.width * image.channels // o["groups"])
     rows, wide = _pixels(out), _tiles(out.channels)
-    after = o["scale"] + o["bias"] + (o.get("factor", 1.0) != 1.0)
+    after = o["scale"] + o["bias"] + _multiplies(o.get("factor", 1.0), out)
     after += _activation(o["activation"], function)
     return {
         "products": max(rows * deep * wide, deep * wide, rows * wide),
@@ -77,11 +83,13 @@ def gather(o: Options, function: Function) -> Counts:
 def combine(o: Options, function: Function) -> Counts:
     """Factors, a sum, an activation, a cast; from fp8 a matrix unit can cast as well."""
     image, out = read(o["image"]), read(o["out"])
-    names = ["first", "factor", *(["second"] if o["two"] else [])]
-    steps = sum(o.get(name, 1.0) != 1.0 for name in names) + bool(o["two"])
-    steps += _activation(o["activation"], function)
+    given = [o.get(name, 1.0) for name in ("first", *(["second"] if o["two"] else []))]
+    changes = o.get("factor", 1.0) != 1.0 or any(number != 1.0 for number in given)
+    steps = sum(not in_register(1 / number) for number in given) + bool(o["two"])
+    steps += _multiplies(o.get("factor", 1.0), out) + _activation(o["activation"], function)
     tiles = _pixels(image) * _tiles(image.channels)
-    return {"tiles": tiles * steps, "casts": tiles * (out.dtype == "fp8") * (steps > 0)}
+    casts = out.dtype == "fp8" and (changes or steps > 0)
+    return {"tiles": tiles * steps, "casts": tiles * casts}
 
 
 def resample(o: Options, function: Function) -> Counts:
@@ -92,6 +100,20 @@ def resample(o: Options, function: Function) -> Counts:
 def mean(o: Options, function: Function) -> Counts:
     """Sums of tiles of pixels, as of rows of means."""
     return gather({**o, "kind": "mean", "out": "fp8"}, function)
+
+
+def image_norm(o: Options, function: Function) -> Counts:
+    """Squares and their sum, the product with their root; what the options add. Sums of a row are
+    of tiles that are added up first."""
+    image, out = read(o["image"]), read(o["out"])
+    rows, wide = _pixels(image), _tiles(image.channels)
+    joins, layer = max(0.0, wide - 1), o["kind"] == "layer"
+    tiles = 2 * wide + joins + wide * (o["weight"] + o["bias"])
+    tiles += wide * _multiplies(o.get("factor", 1.0), out) + (joins + wide) * layer
+    return {
+        "tiles": rows * tiles, "columns": rows * (3 + layer), "row_sums": rows * (1 + layer),
+        "casts": rows * wide * (out.dtype == "fp8"),
+    }  # fmt: skip
 
 
 def gate(o: Options, function: Function) -> Counts:

@@ -16,9 +16,10 @@ from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.verification import verify_module
 from tilewright.errors import TilewrightError
-from tilewright.model.formats import CodeRules, Range, quantise_weights
+from tilewright.model.formats import CodeRules, code_scale, quantise_weights
 from tilewright.model.options import CompileOptions
 from tilewright.model.prepare import Prepared, prepare
+from tilewright.model.ranges import Range
 from tilewright.reference import codes
 from tilewright.reference.executor import run
 
@@ -170,13 +171,13 @@ def test_ternary_weights_and_rows() -> None:
 def test_ranges_and_scales() -> None:
     seen = Range()
     seen.observe(np.array([-1.0, 3.0, np.inf, np.nan]))
-    symmetric = seen.encoding(CodeRules())
+    symmetric = code_scale(seen, CodeRules())
     assert symmetric.factor == float(F(3 / 127))
     assert symmetric.zero.data == 0
-    affine = seen.encoding(CodeRules(symmetric=False))
+    affine = code_scale(seen, CodeRules(symmetric=False))
     assert affine.factor == float(F(4 / 255))
     assert affine.zero.data == round(-128 + 1 / (4 / 255))
-    nothing = Range().encoding(CodeRules(symmetric=False))
+    nothing = code_scale(Range(), CodeRules(symmetric=False))
     assert (nothing.factor, nothing.zero.data) == (1.0, -128)
 
 

@@ -154,6 +154,13 @@ def _goal(text: str | None) -> float | None:
     help="Scales of fp8 weights: one per channel (default) or one per tensor.",
 )
 @click.option(
+    "--ranges",
+    default="max",
+    metavar="RULE",
+    help="What codes cover of the values that calibration saw: max (default, all of them), "
+    "percentile or percentile:99.9 (what is beyond saturates), mse (the least squared error).",
+)
+@click.option(
     "--state",
     "states",
     multiple=True,
@@ -237,6 +244,7 @@ def command(
     host: tuple[str, ...],
     keep: tuple[str, ...],
     scales: str,
+    ranges: str,
     states: tuple[str, ...],
     batch: str | None,
     prompt: int | None,
@@ -274,6 +282,7 @@ def command(
         seed=calibrate_seed or 0,
         accuracy=accuracy == "",
         quantize=quantize,
+        ranges=ranges,
     )
     named, folder = entry_models(models), is_decoder_folder(model)
     if named is not None or folder or numbers is not None:

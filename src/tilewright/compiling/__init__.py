@@ -5,7 +5,8 @@
     y = program(x)
 
 Error codes: TW0043 something that is no model, TW0044 example inputs that are missing or too many,
-TW0045 a layer that the model does not have, TW0046 inputs or outputs larger than the machine.
+TW0045 a layer that the model does not have, TW0046 inputs or outputs larger than the machine,
+TW0068 ranges to choose where the machine takes none from calibration.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def compile(
     no_host: bool = False,
     keep: Sequence[str] = (),
     scales: str = "channel",
+    ranges: str = "max",
     seed: int = 0,
     accuracy: bool | float = False,
     quantize: str | None = None,
@@ -74,6 +76,8 @@ def compile(
     host: layers the host computes. no_host: it is an error if anything needs the host.
     keep: layers whose products are as precise as bf16, at two to three times the work.
     scales: of fp8 weights, one per "channel" (column) or one per "tensor".
+    ranges: what codes cover of the values that calibration saw: "max" all of them, "percentile" or
+        "percentile:99.9" what is not beyond that, "mse" what gives the least squared error.
     accuracy: note how far every layer is from float32, on the first calibration sample. A number such
         as 0.995: keep the cheapest layers with which outputs have this cosine to float32 on all
         samples.
@@ -96,6 +100,7 @@ def compile(
         seed=seed,
         accuracy=accuracy is True,
         quantize=quantize,
+        ranges=ranges,
     )
     goal = None if isinstance(accuracy, bool) else float(accuracy)
     if goal is not None and (batch is not None or isinstance(model, Mapping)):
@@ -162,6 +167,7 @@ def compile_imported(
         )  # fmt: skip
     options = options or CompileOptions()
     _check_format(machine, options.quantize)
+    _check_ranges(machine, options)
     _check_layers(imported, (*options.host, *options.keep))
     check_sizes(imported, machine, options.quantize)
     samples = with_state(imported, samples)
@@ -189,6 +195,21 @@ def _check_format(target: Target, quantize: str | None) -> None:
             "TW0063",
             f"{target.name} does not quantise to {quantize}",
             hint=f"it has {', '.join(known)}",
+        )
+
+
+def _check_ranges(target: Target, options: CompileOptions) -> None:
+    """Ranges are chosen where a machine makes codes of values with scales from calibration."""
+    if options.ranges == "max":
+        return
+    formats = getattr(target, "calibrated_formats", ())
+    if options.quantize not in formats:
+        usable = [name for name in formats if name]
+        raise TilewrightError(
+            "TW0068",
+            f"{target.name} takes no ranges from calibration here: there is none to choose by "
+            f"{options.ranges}",
+            hint=f"use it with --quantize {usable[-1]}" if usable else "leave --ranges away",
         )
 
 

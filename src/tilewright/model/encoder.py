@@ -32,7 +32,8 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.dialects.xdsl_api import IntegerType as Integer
 from tilewright.model.capture import Graph, Node, dtype_of
-from tilewright.model.formats import CodeRules, Range
+from tilewright.model.formats import CodeRules, code_scale
+from tilewright.model.ranges import Range
 from tilewright.model.weights import resource_name, weight_constant
 from tilewright.reference import codes as code_arithmetic
 from tilewright.reference import dtypes
@@ -216,14 +217,14 @@ class Encoder:
     ) -> SSAValue:
         seen = Range()
         seen.observe(wide)
-        scale = self.scales[value] = seen.encoding(self.rules)
+        scale = self.scales[value] = code_scale(seen, self.rules)
         data = code_arithmetic.quantise(wide, scale.factor, scale.zero.data, 8, self.rules.method)
         return self.constant(data.astype(np.int8), encoded(kind, i8, scale), name)
 
     def encoding(self, value: SSAValue) -> ScaleAttr:
         """The scale of a value's codes, from what calibration saw."""
         if value not in self.scales:
-            self.scales[value] = self.ranges.get(value, Range()).encoding(self.rules)
+            self.scales[value] = code_scale(self.ranges.get(value, Range()), self.rules)
         return self.scales[value]
 
     def _converted(self, value: SSAValue, form: str, for_host: bool) -> SSAValue:

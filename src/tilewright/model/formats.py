@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.dialects.encodings import ScaleAttr
 from tilewright.model.capture import Graph, Node
+from tilewright.model.ranges import MAXIMUM, Range, RangeRule, channel_peaks
 
 ARITHMETIC = ("float", "fixed")  # of rescaling and adding codes: see reference/codes.py
 
@@ -77,33 +78,16 @@ class CodeRules:
     method: str = "multiply"
 
 
-@dataclass
-class Range:
-    """What calibration saw of a value."""
-
-    low: float = 0.0
-    high: float = 0.0
-
-    def observe(self, array: np.ndarray) -> None:
-        wide = array.astype(np.float64)  # other types than numpy's own know no infinity
-        finite = wide[np.isfinite(wide)]
-        if finite.size:
-            self.low = min(self.low, float(finite.min()))
-            self.high = max(self.high, float(finite.max()))
-
-    def merge(self, other: Range) -> None:
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-
-    def encoding(self, rules: CodeRules) -> ScaleAttr:
-        """The scale, and perhaps zero point, of 8-bit codes for this range."""
-        if rules.symmetric:
-            largest = max(-self.low, self.high)
-            return ScaleAttr.of(_representable(largest / 127.0))
-        exact = (self.high - self.low) / 255.0
-        if _representable(exact) == 1.0 and exact != 1.0:
-            return ScaleAttr.of(1.0, -128)
-        zero = int(np.clip(np.rint(-128.0 - self.low / exact), -128, 127))
-        return ScaleAttr.of(exact, zero)
+def code_scale(seen: Range, rules: CodeRules) -> ScaleAttr:
+    """The scale, and perhaps zero point, of 8-bit codes for a range."""
+    low, high = seen.limits(rules.symmetric)
+    if rules.symmetric:
+        return ScaleAttr.of(_representable(high / 127.0))
+    exact = (high - low) / 255.0
+    if _representable(exact) == 1.0 and exact != 1.0:
+        return ScaleAttr.of(1.0, -128)
+    zero = int(np.clip(np.rint(-128.0 - low / exact), -128, 127))
+    return ScaleAttr.of(exact, zero)
 
 
 def _representable(scale: float) -> float:
@@ -129,11 +113,16 @@ class QuantisedWeights:
 
 
 def quantise_weights(
-    weights: np.ndarray, axis: int, kind: str = "i8", per_channel: bool = True
+    weights: np.ndarray,
+    axis: int,
+    kind: str = "i8",
+    per_channel: bool = True,
+    rule: RangeRule = MAXIMUM,
 ) -> QuantisedWeights:
     """Symmetric codes of weights; `axis` is the output channel.
 
-    i8: s = max|w| / 127 (1 if all are 0), codes = clip(rint(w / s), -127, 127).
+    i8: s = peak / 127 (1 if all are 0), codes = clip(rint(w / s), -127, 127); the peak is max|w|,
+    or less by the rule of the least squared error.
     ternary: s = mean|w| of all, codes = clip(rint(w / s), -1, 1).
     """
     wide = weights.astype(np.float64)
@@ -142,8 +131,7 @@ def quantise_weights(
         scale = np.float32(_representable(gamma))
         codes = np.clip(np.rint(wide / float(scale)), -1, 1).astype(np.int8)
         return QuantisedWeights(codes, np.asarray(scale), None, "i2")
-    others = tuple(d for d in range(wide.ndim) if d != axis)
-    peak = np.abs(wide).max(axis=others if per_channel else None)
+    peak = channel_peaks(wide, axis if per_channel else None, rule)
     scales = np.vectorize(_representable, otypes=[np.float64])(peak / 127.0)
     spread = scales
     if per_channel:

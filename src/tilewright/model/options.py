@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.model.ranges import RangeRule
 
 SCALES = ("channel", "tensor")
 Progress = Callable[[str, str], None]  # phase, detail
@@ -22,6 +23,7 @@ class CompileOptions:
     scales: of weights, one per "channel" or one per "tensor".
     layer_loops: identical layers become a loop with stacked weights.
     quantize: the number format that products are quantised to; None: what the machine does by itself.
+    ranges: what codes of values cover, "max", "mse", "percentile" or "percentile:99.9" (`ranges.py`).
     accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
@@ -35,6 +37,7 @@ class CompileOptions:
     seed: int = 0
     accuracy: bool = False
     quantize: str | None = None
+    ranges: str = "max"
 
     def __post_init__(self) -> None:
         if self.scales not in SCALES:
@@ -43,6 +46,11 @@ class CompileOptions:
                 f"there are no scales per {self.scales}",
                 hint=f"use {' or '.join(SCALES)}",
             )
+        RangeRule.parse(self.ranges)
+
+    @property
+    def range_rule(self) -> RangeRule:
+        return RangeRule.parse(self.ranges)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,4 +63,5 @@ class CompileOptions:
             "seed": self.seed,
             "accuracy": self.accuracy,
             **({} if self.quantize is None else {"quantize": self.quantize}),
+            **({} if self.ranges == "max" else {"ranges": self.ranges}),
         }

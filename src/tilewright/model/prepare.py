@@ -118,6 +118,7 @@ def prepare(
                 same_values(main_of(simple.module))
                 if machine.layers and options.layer_loops
                 else (),
+                options.range_rule,
             )
             encoded, hosted = result.model, dict(result.reasons)
             driver.note("quantised", marked(encoded, hosted).module)

@@ -20,7 +20,7 @@ from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import watch
 from tilewright.model.capture import Graph, Node, dtype_of
 from tilewright.model.encoder import CODES, ELEMENTS, FLOATS, VIEWS, Encoder
-from tilewright.model.formats import CodeRules, Codes, Floats, Format, Formats, Product, Range
+from tilewright.model.formats import CodeRules, Codes, Floats, Format, Formats, Product
 from tilewright.model.partition import main_of
 from tilewright.model.quantise_codes import on_codes
 from tilewright.model.quantise_products import (
@@ -29,6 +29,7 @@ from tilewright.model.quantise_products import (
     quantised_product,
     transposes,
 )
+from tilewright.model.ranges import MAXIMUM, Range, RangeRule
 from tilewright.model.weights import named_weights
 
 Arrays = Mapping[str, np.ndarray]
@@ -52,14 +53,16 @@ def quantise(
     samples: Sequence[Arrays],
     per_channel: bool = True,
     same_ranges: Sequence[Sequence[SSAValue]] = (),
+    rule: RangeRule = MAXIMUM,
 ) -> Quantised:
     """The encoded program of a captured model. The given model stays as it is.
 
     same_ranges: groups of values that share a scale, such as those of identical layers.
+    rule: how ranges follow from what the samples show.
     """
     plan = _Plan(graph, host, formats)
-    ranges = _ranges(model, plan, samples, same_ranges)
-    return _Quantiser(model, plan, rules, ranges, per_channel).run()
+    ranges = _ranges(model, plan, samples, same_ranges, rule)
+    return _Quantiser(model, plan, rules, ranges, per_channel, rule).run()
 
 
 class _Plan:
@@ -152,13 +155,14 @@ def _ranges(
     plan: _Plan,
     samples: Sequence[Arrays],
     same: Sequence[Sequence[SSAValue]],
+    rule: RangeRule,
 ) -> dict[SSAValue, Range]:
     values = plan.coded()
-    ranges: dict[SSAValue, Range] = {value: Range() for value in values}
+    ranges: dict[SSAValue, Range] = {value: Range(rule=rule) for value in values}
     if ranges:
         watch(model, {value: seen.observe for value, seen in ranges.items()}, samples)
     for group in same:
-        shared = Range()
+        shared = Range(rule=rule)
         for value in group:
             shared.merge(ranges.get(value, Range()))
         ranges.update((value, shared) for value in group if value in ranges)
@@ -173,9 +177,10 @@ class _Quantiser:
         rules: CodeRules,
         ranges: dict[SSAValue, Range],
         per_channel: bool,
+        rule: RangeRule,
     ) -> None:
         self.model, self.plan, self.graph = model, plan, plan.graph
-        self.ranges, self.per_channel = ranges, per_channel
+        self.ranges, self.per_channel, self.rule = ranges, per_channel, rule
         self.main = main_of(model.module)
         types = [value.type for value in self.graph.inputs]
         self.encoder = Encoder(self.graph, model.weights, rules, ranges, types)
@@ -213,7 +218,8 @@ class _Quantiser:
         chain = self.plan.chains.get(node)
         if isinstance(form, Product) and chain is not None:
             wanted = self.plan.demand(chain.result)
-            quantised_product(self.encoder, node, form, chain, wanted, self.per_channel)
+            per_channel, rule = self.per_channel, self.rule
+            quantised_product(self.encoder, node, form, chain, wanted, per_channel, rule)
         elif isinstance(form, Codes) and chain is not None:
             make = on_codes(node, self.graph, form)
             if make is None or not make(self.encoder, node, chain):

@@ -32,6 +32,7 @@ from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node, shape_of
 from tilewright.model.encoder import CODES, ELEMENTS, Encoder
 from tilewright.model.formats import Format, Product, QuantisedWeights, quantise_weights
+from tilewright.model.ranges import MAXIMUM, RangeRule
 from tilewright.model.weights import weight_of
 from tilewright.reference import codes as code_arithmetic
 from tilewright.reference import dtypes
@@ -151,9 +152,10 @@ def quantised_product(
     chain: Chain,
     wanted: set[str],
     per_channel: bool,
+    rule: RangeRule = MAXIMUM,
 ) -> None:
     """Make a product with all that belongs to it."""
-    _ProductMaker(encoder, node, form, chain, wanted, per_channel).run()
+    _ProductMaker(encoder, node, form, chain, wanted, per_channel, rule).run()
 
 
 class _ProductMaker:
@@ -165,6 +167,7 @@ class _ProductMaker:
         chain: Chain,
         wanted: set[str],
         per_channel: bool,
+        rule: RangeRule,
     ) -> None:
         self.encoder, self.node, self.form, self.chain = encoder, node, form, chain
         roles = ("x", "w") if node.family == "conv2d" else ("lhs", "rhs")
@@ -174,7 +177,9 @@ class _ProductMaker:
         self.kind = TensorType(i32, self.shape)
         weights = np.asarray(encoder.graph.constants[self.w])
         self.weight_axis = weight_axis(node)
-        self.quantised = quantise_weights(weights, self.weight_axis, form.weights, per_channel)
+        self.quantised = quantise_weights(
+            weights, self.weight_axis, form.weights, per_channel, rule
+        )
         self.codes = form.result == CODES or (form.result == "auto" and wanted == {CODES})
 
     def run(self) -> None:

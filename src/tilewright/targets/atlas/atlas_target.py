@@ -31,6 +31,7 @@ class AtlasTarget:
     """One profile."""
 
     profile: Profile
+    calibrated_formats = (None, "fp8")  # of --quantize: those with scales from calibration
     keeps_layers = True  # products of some layers may be more precise than those of others
 
     @property

@@ -157,6 +157,12 @@ def _print(outcome: Any, profile: list[dict[str, Any]] | None) -> None:
 @click.option("--emit", type=click.Choice(["elf", "c", "asm"]), default="elf", show_default=True)
 @click.option("--int8", is_flag=True, help="quantise a float model")
 @click.option(
+    "--ranges",
+    default="max",
+    show_default=True,
+    help="what int8 codes cover of what calibration saw: max, mse, percentile or percentile:P",
+)
+@click.option(
     "--calibrate",
     type=click.Path(exists=True, dir_okay=False),
     help=".npz of samples: one array per input, samples first",
@@ -174,6 +180,7 @@ def compile_command(
     machine: str,
     emit: str,
     int8: bool,
+    ranges: str,
     calibrate: str | None,
     stack: int,
     const_in_itcm: bool,
@@ -186,7 +193,10 @@ def compile_command(
     from tilewright.targets.coral.compile import CoralOptions, compile_model
     from tilewright.targets.coral.toolchain import assembly
 
-    options = CoralOptions("int8" if int8 else "keep", stack=stack, constants_in_code=const_in_itcm)
+    if ranges != "max" and not int8:
+        raise click.UsageError("--ranges is about codes: add --int8")
+    precision = "int8" if int8 else "keep"
+    options = CoralOptions(precision, stack=stack, constants_in_code=const_in_itcm, ranges=ranges)
     imported = import_model(model)
     samples = _samples(calibrate, [spec.name for spec in imported.inputs]) if calibrate else []
     say = None if as_json else (lambda text: click.echo(f"{text} …", err=True))

@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
+from tilewright.model.ranges import RangeRule
 from tilewright.targets.coral.budget import Budget, budget_of
 from tilewright.targets.coral.edges import dequantised, quantised
 from tilewright.targets.coral.elf import Elf
@@ -46,6 +47,7 @@ class CoralOptions:
     stack: int = DEFAULT_STACK
     constants_in_code: bool = False
     unroll: bool | None = None  # None: as code memory allows
+    ranges: str = "max"  # of int8 values, see model/ranges.py
 
 
 ROOM_FOR_UNROLLING = 0.95  # of code memory
@@ -248,7 +250,7 @@ def compile_model(
         say("quantise")
         float_program = program
         samples = list(calibration) or [random_inputs(program, 1000 + k) for k in range(32)]
-        program = optimise(quantise(program, samples))
+        program = optimise(quantise(program, samples, RangeRule.parse(chosen.ranges)))
         sqnr = signal_to_noise(float_program, program, samples[:8])
         phases["3-quantised"] = program.text()
     program = read_transposed(program)

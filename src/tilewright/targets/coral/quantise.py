@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from tilewright.errors import TilewrightError
+from tilewright.model.ranges import MAXIMUM, Range, RangeRule, channel_peaks
 from tilewright.targets.coral.evaluate import evaluate_all
 from tilewright.targets.coral.program import Node, Program, Shape, Value, identity
 
@@ -52,25 +52,14 @@ TABLES = frozenset(
 CLAMPS = frozenset(["relu", "clamp", "max", "min"])
 
 
-@dataclass
-class Range:
-    """What calibration saw of a value."""
-
-    low: float = 0.0
-    high: float = 0.0
-
-    def see(self, array: np.ndarray) -> None:
-        finite = array[np.isfinite(array)]
-        if finite.size:
-            self.low = min(self.low, float(finite.min()))
-            self.high = max(self.high, float(finite.max()))
-
-    def scale_and_zero(self) -> tuple[float, int]:
-        if self.low == self.high:
-            return 1.0, int(np.clip(np.rint(-128.0), -128, 127))
-        exact = (self.high - self.low) / 255.0
-        scale = float(np.float32(exact))
-        return scale, int(np.clip(np.rint(-128.0 - self.low / exact), -128, 127))
+def scale_and_zero(seen: Range) -> tuple[float, int]:
+    """Scale and zero point of the codes of a value."""
+    low, high = seen.limits(symmetric=False)
+    if low == high:
+        return 1.0, int(np.clip(np.rint(-128.0), -128, 127))
+    exact = (high - low) / 255.0
+    scale = float(np.float32(exact))
+    return scale, int(np.clip(np.rint(-128.0 - low / exact), -128, 127))
 
 
 def multiplier_and_shift(m: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,8 +82,13 @@ def multiplier_and_shift(m: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array(multipliers, dtype=np.int32), np.array(shifts, dtype=np.int16)
 
 
-def quantise(program: Program, samples: Sequence[Sequence[np.ndarray]]) -> Program:
-    """An int8 program for a float one; programs without floats stay as they are."""
+def quantise(
+    program: Program, samples: Sequence[Sequence[np.ndarray]], rule: RangeRule = MAXIMUM
+) -> Program:
+    """An int8 program for a float one; programs without floats stay as they are.
+
+    rule: how ranges follow from what the samples show.
+    """
     if not samples:
         raise TilewrightError("TW5040", "quantisation needs calibration inputs", hint="at least 32")
     floats = any(v.dtype == "f32" for v in program.inputs)
@@ -104,13 +98,13 @@ def quantise(program: Program, samples: Sequence[Sequence[np.ndarray]]) -> Progr
     for sample in samples:
         for value, array in evaluate_all(program, sample).items():
             if value.dtype == "f32" and value.data is None:
-                ranges.setdefault(value, Range()).see(array)
-    return _Quantiser(program, ranges).run()
+                ranges.setdefault(value, Range(rule=rule)).observe(array)
+    return _Quantiser(program, ranges, rule).run()
 
 
 class _Quantiser:
-    def __init__(self, program: Program, ranges: dict[Value, Range]) -> None:
-        self.program = program
+    def __init__(self, program: Program, ranges: dict[Value, Range], rule: RangeRule) -> None:
+        self.program, self.rule = program, rule
         self.ranges = ranges
         self.users = program.users()
         self.narrow: dict[Value, Value] = {}  # float value -> its int8 form
@@ -153,7 +147,7 @@ class _Quantiser:
         self.count += 1
         made = Value(f"q_{self.count}", shape, dtype)
         if like is not None:
-            made.scale, made.zero = self.ranges.get(like, Range()).scale_and_zero()
+            made.scale, made.zero = scale_and_zero(self.ranges.get(like, Range()))
         return made
 
     def constant(self, array: np.ndarray, dtype: str) -> Value:
@@ -289,7 +283,7 @@ class _Quantiser:
         assert node.inputs[1].data is not None and x.scale is not None
         weights = node.inputs[1].data.astype(np.float64)
         filters = weights.shape[-1]
-        peak = np.abs(weights).reshape(-1, filters).max(0)
+        peak = channel_peaks(weights, -1, self.rule)
         scales = np.where(peak == 0, 1.0, peak / 127.0).astype(np.float32).astype(np.float64)
         q = np.clip(np.rint(weights / scales), -127, 127).astype(np.int8)
         bias = np.zeros(filters)

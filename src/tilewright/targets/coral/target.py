@@ -50,6 +50,7 @@ class CoralTarget:
 
     family = "coral"
     number_formats = ("int8", "none")
+    calibrated_formats = ("int8",)
     calibration_samples = 32  # when nobody gives any
 
     def __init__(self, machine: CoralMachine) -> None:
@@ -164,7 +165,8 @@ def _whole(prepared: Prepared) -> Parts:
 
 def coral_options(options: CompileOptions) -> CoralOptions:
     """What people asked for, as the compiler takes it."""
-    return CoralOptions("int8" if options.quantize == "int8" else "keep", fuse=options.fuse)
+    precision = "int8" if options.quantize == "int8" else "keep"
+    return CoralOptions(precision, fuse=options.fuse, ranges=options.ranges)
 
 
 def refusal(node: Node) -> str | None:
@@ -256,7 +258,8 @@ def _ports(parts: Parts, entries: Sequence[Entry]) -> dict[str, Port]:
 def _said(options: CoralOptions) -> dict[str, Any]:
     from tilewright.targets.coral.toolchain import toolchain_version
 
+    said = {"precision": options.precision, "fuse": options.fuse, "stack": options.stack}
     return {
-        "options": {"precision": options.precision, "fuse": options.fuse, "stack": options.stack},
+        "options": said if options.ranges == "max" else {**said, "ranges": options.ranges},
         "toolchain": toolchain_version(),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tilewright.targets.target import Description, Memory
 from tilewright.targets.vpu.machine import DDR_BYTES, Machine, read_machine
@@ -26,6 +26,7 @@ class VpuTarget:
     """One machine: a preset, or a user's file."""
 
     machine: Machine
+    calibrated_formats: ClassVar = (None,)  # of --quantize: those with scales from calibration
 
     @property
     def name(self) -> str:

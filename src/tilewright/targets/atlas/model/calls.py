@@ -11,13 +11,8 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.targets.atlas.artifact.atlas_artifact import Kind
+from tilewright.targets.atlas.model.narrow_ranges import TARGET, NarrowRange, narrowed, power_of_two
 from tilewright.tile.layouts import Layout, to_codes
-
-# fp8 values are scaled to at most this. Sums of products pass through fp16 in the matrix units,
-# which ends at 65504: 16 leaves room for thousands of terms, and 28 times the largest value seen
-# in calibration still fits fp8.
-TARGET = 16.0
-LARGEST = 448.0
 
 
 class Function(Protocol):
@@ -50,6 +45,7 @@ class RangeObserver:
     amax: float = 0.0
     peers: list[RangeObserver] = field(default_factory=list)
     fixed: bool = False  # the numbers are fp8 as they are: multiples of 1
+    narrower: NarrowRange | None = None  # how far the range may be less than the largest value
 
     def observe(self, array: np.ndarray) -> None:
         numbers = np.asarray(array, np.float32)
@@ -57,6 +53,8 @@ class RangeObserver:
             numbers = self.function(numbers)
         if numbers.size:
             self.amax = max(self.amax, float(np.nanmax(np.abs(numbers))))
+            if self.narrower is not None:
+                self.narrower.observe(numbers)
 
     @property
     def largest(self) -> float:
@@ -66,7 +64,10 @@ class RangeObserver:
         """What fp8 values are multiples of: a power of two, so scaling rounds nothing."""
         if self.fixed:
             return 1.0
-        return power_of_two(self.largest / TARGET)
+        widest = power_of_two(self.largest / TARGET)
+        ranges = [one.narrower for one in (self, *(p for p in self.peers if p is not self))]
+        known = [one for one in ranges if one is not None]
+        return narrowed(widest, known) if len(known) == len(ranges) else widest
 
     def observed(self) -> tuple[RangeObserver, ...]:
         """The ranges that the scale is made from."""
@@ -158,20 +159,6 @@ def share_range(observers: Iterable[RangeObserver]) -> None:
     every = dict.fromkeys(peer for m in observers for peer in (m, *m.peers) if not peer.fixed)
     for magnitude in every:
         magnitude.peers = list(every)
-
-
-def power_of_two(x: float) -> float:
-    """The smallest power of two not below x; 1 for 0."""
-    return 2.0 ** math.ceil(math.log2(x)) if x > 0 and math.isfinite(x) else 1.0
-
-
-def channel_scales(weight: np.ndarray) -> np.ndarray:
-    """One scale per column, exact in bf16, so that the largest weight of it becomes TARGET."""
-    kept = weight.ndim > 2
-    largest = np.maximum(weight.max(-2, keepdims=kept), -weight.min(-2, keepdims=kept))
-    exact = np.where(largest > 0, largest / TARGET, 1.0).astype(np.float32)
-    bits = (exact.view(np.uint32) + 0xFFFF) & 0xFFFF0000  # up to the next bf16
-    return bits.astype(np.uint32).view(np.float32)
 
 
 @dataclass(eq=False)

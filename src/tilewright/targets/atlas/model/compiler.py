@@ -66,8 +66,9 @@ def compile_model(
     with phase("lower"):
         graph = capture(simple)
         lowered = Lowering(
-            graph, profile, options.fuse, options.host, options.keep, options.scales == "tensor"
-        ).run()
+            graph, profile, options.fuse, options.host, options.keep, options.scales == "tensor",
+            options.range_rule,
+        ).run()  # fmt: skip
         parts = split_parts(graph, lowered, simple.weights)
         if options.no_host and parts.reasons:
             _refuse_host(parts)

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
+from tilewright.model.ranges import MAXIMUM, RangeRule
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Call,
@@ -28,7 +29,6 @@ from tilewright.targets.atlas.model.calls import (
     RangeObserver,
     Tensor,
     Unsupported,
-    channel_scales,
     inverse_of,
 )
 from tilewright.targets.atlas.model.heads import Heads
@@ -42,6 +42,7 @@ from tilewright.targets.atlas.model.matching import (
     find_residual,
     unary_name,
 )
+from tilewright.targets.atlas.model.narrow_ranges import channel_scales, narrower_of
 from tilewright.targets.atlas.model.products import Products
 from tilewright.targets.atlas.model.rearranging import REDUCTIONS, Rearranging
 from tilewright.targets.atlas.profile import Profile
@@ -88,8 +89,9 @@ class Lowering:
         host: Iterable[str] = (),
         keep: Iterable[str] = (),
         per_tensor: bool = False,
+        rule: RangeRule = MAXIMUM,
     ) -> None:
-        self.graph, self.profile = graph, profile
+        self.graph, self.profile, self.rule = graph, profile, rule
         self.fuse, self.per_tensor = fuse, per_tensor
         self.kept_layers = tuple(keep)
         self.products, self.heads = Products(self), Heads(self)
@@ -242,8 +244,15 @@ class Lowering:
             self.forms[key] = make()
         return self.forms[key]
 
-    def magnitude(self, value: SSAValue, function: Function | None = None) -> RangeObserver:
+    def magnitude(
+        self, value: SSAValue, function: Function | None = None, stored: SSAValue | None = None
+    ) -> RangeObserver:
+        """The range of a value, or of a function of it that is `stored` as another value."""
         found = RangeObserver(value, function)
+        read = stored if function is not None else value
+        if self.rule.kind != "max" and read is not None:
+            plain = stored is not None
+            found.narrower = narrower_of(self.graph, read, self.rule, self.kept, plain)
         self.result.observers.append(found)
         return found
 
@@ -376,8 +385,10 @@ class Lowering:
 
     def channel_scales(self, weight: np.ndarray) -> np.ndarray:
         """One scale per column, or the same for all of them."""
-        scales = channel_scales(weight)
-        return np.full_like(scales, scales.max()) if self.per_tensor else scales
+        if not self.per_tensor:
+            return channel_scales(weight, self.rule)
+        scales = channel_scales(weight, MAXIMUM)
+        return np.full_like(scales, scales.max())
 
     # --- fp8 [B, M, C] ------------------------------------------------------------------------
 

@@ -266,7 +266,7 @@ class Products:
         shape = self.at.canonical(shape_of(node.result))
         operands = {"x": x}
         if dtype == "fp8" and not whole:
-            scale = self.at.magnitude(node.inputs["x"], Normed(kind, epsilon))
+            scale = self.at.magnitude(node.inputs["x"], Normed(kind, epsilon), node.result)
             out = self.at.activation(
                 self.at.hint(node.result), shape, "fp8", value=node.result, scale=scale
             )

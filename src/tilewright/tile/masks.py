@@ -67,13 +67,17 @@ def keep(
 
     def made(cell: Cell, line: np.ndarray) -> Cell:
         def compute() -> Any:
-            value = backend.use(cell)
-            if not nonnegative:
-                lower = _limit(backend, line, -np.inf, other)
-                value = backend.launcher("elementwise_max", backend.value, kind)(value, lower)
-            # In this order what is not kept becomes +0, never -0: of equals the second one counts.
             upper = _limit(backend, line, highest, other)
-            return backend.launcher("elementwise_min", backend.value, kind)(value, upper)
+            smaller = backend.launcher("elementwise_min", backend.value, kind)
+            if nonnegative:
+                return smaller(backend.use(cell), upper)
+            if other == 0:
+                lower = backend.launcher("elementwise_neg", backend.value, "column")(upper)
+            else:
+                lower = _limit(backend, line, -np.inf, other)
+            larger = backend.launcher("elementwise_max", backend.value, kind)
+            # In this order what is not kept becomes +0, never -0: of equals the second one counts.
+            return smaller(larger(backend.use(cell), lower), upper)
 
         return backend.lazily(compute)
 

@@ -43,12 +43,14 @@ def keep(
     *,
     nonnegative: bool = False,
     highest: float = np.inf,
+    computed: bool = True,
 ) -> TileArray:
     """x in the rows where `rows` is true, and another number in the others (NaN stays NaN).
 
     rows: booleans, 32 for each tile down; a tile whose rows are all kept costs nothing.
     nonnegative: no number of x is negative and the other one is 0, which costs half as much.
     highest: larger numbers of a nonnegative x become this one, at no further cost.
+    computed: the lower of two limits is computed from the upper one, else both are loaded.
     """
     tiles = as_tiles(x)
     backend = tiles.backend
@@ -71,7 +73,7 @@ def keep(
             smaller = backend.launcher("elementwise_min", backend.value, kind)
             if nonnegative:
                 return smaller(backend.use(cell), upper)
-            if other == 0:
+            if other == 0 and computed:
                 lower = backend.launcher("elementwise_neg", backend.value, "column")(upper)
             else:
                 lower = _limit(backend, line, -np.inf, other)

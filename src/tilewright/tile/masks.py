@@ -43,12 +43,14 @@ def keep(
     *,
     nonnegative: bool = False,
     highest: float = np.inf,
+    computed: bool = True,
 ) -> TileArray:
     """x in the rows where `rows` is true, and another number in the others (NaN stays NaN).
 
     rows: booleans, 32 for each tile down; a tile whose rows are all kept costs nothing.
     nonnegative: no number of x is negative and the other one is 0, which costs half as much.
     highest: larger numbers of a nonnegative x become this one, at no further cost.
+    computed: the lower of two limits is computed from the upper one, else both are loaded.
     """
     tiles = as_tiles(x)
     backend = tiles.backend
@@ -67,13 +69,17 @@ def keep(
 
     def made(cell: Cell, line: np.ndarray) -> Cell:
         def compute() -> Any:
-            value = backend.use(cell)
-            if not nonnegative:
-                lower = _limit(backend, line, -np.inf, other)
-                value = backend.launcher("elementwise_max", backend.value, kind)(value, lower)
-            # In this order what is not kept becomes +0, never -0: of equals the second one counts.
             upper = _limit(backend, line, highest, other)
-            return backend.launcher("elementwise_min", backend.value, kind)(value, upper)
+            smaller = backend.launcher("elementwise_min", backend.value, kind)
+            if nonnegative:
+                return smaller(backend.use(cell), upper)
+            if other == 0 and computed:
+                lower = backend.launcher("elementwise_neg", backend.value, "column")(upper)
+            else:
+                lower = _limit(backend, line, -np.inf, other)
+            larger = backend.launcher("elementwise_max", backend.value, kind)
+            # In this order what is not kept becomes +0, never -0: of equals the second one counts.
+            return smaller(larger(backend.use(cell), lower), upper)
 
         return backend.lazily(compute)
 

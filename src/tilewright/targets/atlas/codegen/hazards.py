@@ -17,6 +17,7 @@ class Distances:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._holds = profile.conflict != "ignore"
+        self._releases: dict[tuple[int, int], int] = {}
 
     def latency(self, opcode: Opcode, count: int = 0) -> int:
         """Ticks from dispatch to completion; a DMA transfer counts as if the engine were idle."""
@@ -39,8 +40,12 @@ class Distances:
 
     def release(self, a: Opcode, b: Opcode) -> int:
         """B is accepted after A has released what both hold."""
-        latency = self.latency(a)
-        return max(1, latency - 1 if self.place(b) > self.place(a) else latency)
+        key = a.index, b.index
+        if key not in self._releases:
+            latency = self.latency(a)
+            ticks = latency - 1 if self.place(b) > self.place(a) else latency
+            self._releases[key] = max(1, ticks)
+        return self._releases[key]
 
     def shared_register(self, a: Opcode, b: Opcode) -> int:
         """A and B touch the same tensor register."""

@@ -247,9 +247,17 @@ class Placement:
         while tick >= limit:
             self.graph.work -= 1
             found = line.last(tick, step.busy, limit, grain) if line is not None else tick
-            if found is None or (self.issue.is_free(found) and self._clear(step, found) == found):
-                return found
+            if found is None:
+                return None
             tick = found - 1
+            if not self.issue.is_free(found):
+                continue
+            earlier = self._read_alone_before(step, found)
+            if earlier < found:  # nothing between can be either
+                self.graph.work -= tick - earlier
+                tick = earlier
+            elif all(self._slot_at(r, step, found) == found for r in slots_of(step)):
+                return found
         return None
 
     def _set(self, step: Step, tick: int) -> None:
@@ -326,6 +334,24 @@ class Placement:
             until = (other_tick - tick) % self.interval
             if until < back:
                 return tick + until + gap
+        return tick
+
+    def _read_alone_before(self, step: Step, tick: int) -> int:
+        """The tick itself if no other unit reads the same registers then, else an earlier one."""
+        for register, first, count, _, writes in step.node.rows:
+            if register.kind is Kind.M and not writes:
+                for part in range(first, first + count):
+                    for other_tick, other in self.readers[register, part]:
+                        if other.unit == step.unit and step.busy >= step.latency:
+                            continue
+                        gap = self.distances.read_read(other.node.op.opcode, step.node.op.opcode)
+                        back = self.distances.read_read(step.node.op.opcode, other.node.op.opcode)
+                        since = (tick - other_tick) % self.interval
+                        if since < gap:
+                            return tick - since - back
+                        until = (other_tick - tick) % self.interval
+                        if until < back:
+                            return tick - back + until
         return tick
 
     def _hold(self, step: Step, register: Register) -> int:

@@ -247,7 +247,10 @@ class _Plan:
         highest = 6.0 if self.activation == "relu6" else np.inf
         first = "relu" if self.activation == "relu6" else self.activation
         y = ACTIVATIONS[first](y)
-        y = tw.keep(y, rows, nonnegative=self.activation in NONNEGATIVE, highest=highest)
+        # Where the vector unit does not load, it is better spared.
+        vector = active_profile().timing["tensor_load"].unit == "VPU"
+        bare = self.activation in NONNEGATIVE
+        y = tw.keep(y, rows, nonnegative=bare, highest=highest, computed=vector)
         return stored(y, self.factor, self.out.dtype)
 
     def _at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:

@@ -221,7 +221,8 @@ def global_average_pool(image: Image) -> GlobalPooling:
             for c in tw.grid(panels):
                 total = tw.zeros()
                 for b in rows:
-                    chosen = tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == b - start))
+                    row = np.arange(SIDE) == b - start
+                    chosen = tw.to_fp8(tw.keep(tw.full(unit), row, nonnegative=True))
                     for a, d, tile in np.ndindex(*image.phase_count, last - first):
                         pixels = x[b, a, d, Block(first + tile, 1, image.pixels), c]
                         total += chosen @ pixels

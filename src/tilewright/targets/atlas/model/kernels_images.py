@@ -111,7 +111,8 @@ def gather(o: Options) -> Kernel:
             for c in range(panels // SIDE):
                 total = tw.zeros()
                 for b in rows:
-                    chosen = tw.to_fp8(tw.keep(tw.full(unit), np.arange(SIDE) == b - rows.start))
+                    row = np.arange(SIDE) == b - rows.start
+                    chosen = tw.to_fp8(tw.keep(tw.full(unit), row, nonnegative=True))
                     for a, d, tile in np.ndindex(*image.phase_count, last - first):
                         at = Block(first + tile, 1, image.pixels)
                         total += chosen @ x[b, a, d, at, Block(c, 1, panels)]

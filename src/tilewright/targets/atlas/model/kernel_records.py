@@ -16,9 +16,11 @@ from typing import Any
 from tilewright.targets.atlas.model import (
     kernels,
     kernels_images,
+    kernels_recurrent,
     kernels_rows,
     references,
     references_images,
+    references_recurrent,
     work,
     work_images,
 )
@@ -149,6 +151,13 @@ _RECORDS = (
         kernels.attention,
         references.attention_heads,
         work.attention_work,
+    ),
+    KernelRecord(
+        "recurrent",
+        "all steps of a recurrent layer",
+        kernels_recurrent.recurrent,
+        references_recurrent.recurrent,
+        work.recurrent_work,
     ),
     KernelRecord(
         "conv2d",

@@ -28,6 +28,7 @@ from tilewright.targets.atlas.kernels.attention import (
 from tilewright.targets.atlas.model.blocking import GROUP
 from tilewright.targets.atlas.model.kernels_products import HIGH
 from tilewright.targets.atlas.model.kernels_rows import line_of
+from tilewright.tile.arrays import as_tiles, kept_in_memory
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond, beyond_edges
@@ -328,7 +329,7 @@ def from_heads(o: Options):
 # --- products ---------------------------------------------------------------------------------
 
 
-def _finish(t: Tensors, o: Options, y: Any, columns: Any, names: tuple[str, str]) -> Any:
+def _finish(t: Mapping[str, Any], o: Options, y: Any, columns: Any, names: tuple[str, str]) -> Any:
     """A product's tiles times the scales of its columns, plus its bias."""
     scale, bias = names
     if scale in t:
@@ -395,11 +396,11 @@ def linear(o: Options):
                     low += part @ w[columns, n]
             return acc + low * (1 / LOW)
 
-        def tile(b: Any, m: Any, n: Any) -> None:
+        def tile(b: Any, m: Any, n: Any, rows: Mapping[str, Any] = t) -> None:
             acc = tw.zeros()
             for part, columns in _contraction(a, b, m, w.K, heads):
                 acc += part @ w[columns, n]
-            finish(b, m, n, corrected(acc, b, m, n))
+            finish(b, m, n, corrected(acc, b, m, n), rows)
 
         def side_by_side(b: Any, m: Any, columns: list[Block]) -> None:
             parts = list(_contraction(a, b, m, w.K, heads))
@@ -407,8 +408,8 @@ def linear(o: Options):
             for c, y in tw.row_products(left, [[w[k, n] for k in right] for n in columns]):
                 finish(b, m, columns[c], y)
 
-        def finish(b: Any, m: Any, n: Any, total: Any) -> None:
-            y = _activated(o, _finish(t, o, total, n, ("scale", "bias")))
+        def finish(b: Any, m: Any, n: Any, total: Any, rows: Mapping[str, Any] = t) -> None:
+            y = _activated(o, _finish(rows, o, total, n, ("scale", "bias")))
             if o.get("factor", 1.0) != 1.0:
                 y = y * o["factor"]
             if "residual" in t:
@@ -424,9 +425,10 @@ def linear(o: Options):
             add_in_parts(t, o, finish)
         elif not o.get("rows"):
             for n in tw.grid(out.N):
+                finishing = _spread_once(t, n) if out.B > 1 else t
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, rows):
-                        tile(b, m, n)
+                        tile(b, m, n, finishing)
         else:
             for b in tw.each(out.B):
                 for m in tw.grid(out.M, rows):
@@ -434,6 +436,13 @@ def linear(o: Options):
                         tile(b, m, n)
 
     return specs, body
+
+
+def _spread_once(t: Tensors, n: Any) -> dict[str, Any]:
+    """Scales and biases of columns n as tiles in VMEM, for all matrices of a batch."""
+    return {
+        name: {n: kept_in_memory(as_tiles(t[name][n]))} for name in ("scale", "bias") if name in t
+    }
 
 
 def product(o: Options):

@@ -45,6 +45,7 @@ from tilewright.targets.atlas.model.matching import (
 from tilewright.targets.atlas.model.narrow_ranges import channel_scales, narrower_of
 from tilewright.targets.atlas.model.products import Products
 from tilewright.targets.atlas.model.rearranging import REDUCTIONS, Rearranging
+from tilewright.targets.atlas.model.recurrent_layers import RecurrentLayers
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, Layout
 
@@ -105,6 +106,7 @@ class Lowering:
         self.collapse = not _attends_to_single_rows(graph)
         refused = {node: self.reason_for_host(node) for node in graph.nodes}
         self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
+        self.recurrent = RecurrentLayers(self)
 
     def canonical(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """[B, M, C] of a tensor in this model."""
@@ -147,7 +149,10 @@ class Lowering:
         reason = self.reason_for_host(node)
         if reason is None:
             try:
-                tensor = self.images.outside(value) if value in self.images else self.bf16(value)
+                tensor = self.images.outside(value) if value in self.images else None
+                if value in self.recurrent:
+                    tensor = self.recurrent.outside(value)
+                tensor = self.bf16(value) if tensor is None else tensor
                 if tensor.kind in ("activation", "output"):
                     self.result.outputs[value] = tensor
                     tensor.kind = "output"
@@ -330,6 +335,9 @@ class Lowering:
 
     def _from_node(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         value = node.result
+        recurrent = self.recurrent.bf16(value) if value in self.recurrent else None
+        if recurrent is not None:
+            return recurrent
         mean = self.images.mean(value, "bf16")
         if mean is not None:
             return mean
@@ -430,7 +438,7 @@ class Lowering:
         if dtype_of(value) == FP8:
             return self._given_fp8(value, shape)
         node = graph.definition.get(value)
-        if self.fuse and node is not None and self._only_fp8(value):
+        if self.fuse and node is not None and value not in self.recurrent and self._only_fp8(value):
             mean = self.images.mean(value, "fp8")
             if mean is not None:
                 return mean
@@ -479,6 +487,7 @@ class Lowering:
                 or len(program) >= CHAIN
                 or self.linear(value) is not None
                 or (value, "bf16") in self.forms
+                or value in self.recurrent
                 or self.canonical(shape_of(value)) != shape
             ):
                 return None

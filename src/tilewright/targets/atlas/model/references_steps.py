@@ -65,6 +65,10 @@ def spoiled(codes: Codes, axis: int) -> Codes:
     return codes
 
 
+def is_finite(codes: Codes) -> np.ndarray:
+    return (codes & 0x7FFF) < _INFINITY
+
+
 # --- functions of elements --------------------------------------------------------------------
 
 

@@ -143,6 +143,8 @@ def base_room(call: Launch) -> int:
     if "depth" in call.options:
         across = _tiles(call.output.layout.shape[-1])
         return sums_bytes(call.options["rows"] // SIDE, call.options["depth"] // SIDE, across)
+    if call.kernel == "recurrent":  # all weights, states, and what a step has in hand
+        return call.operands["w"].layout.bytes + 64 * KIB
     room = 8 * KIB
     for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:

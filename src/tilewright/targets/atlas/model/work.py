@@ -179,6 +179,24 @@ def product_of_two_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return _product(rows, deep, columns, 1).times(batch) + after
 
 
+def recurrent_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+    """A product in every step, which has to wait for the step before, and the gates of all steps."""
+    steps, batch, _ = shapes["x"]
+    gates, deep, width = shapes["w"]
+    grid = _grid((steps, batch, width))
+    tiles = gates + len(o.get("bias") or ())
+    constant = {
+        name for _, _, arguments in o["program"] for name in arguments if str(name)[0] == "r"
+    }
+    for operation, result, arguments in o["program"]:
+        if all(not isinstance(a, str) or a in constant for a in arguments):
+            constant.add(result)
+        else:
+            tiles += costs.function(operation) if len(arguments) == 1 else 1
+    after = Work(tiles=tiles, casts=1).times(grid)
+    return _product(batch, deep, gates * width).times(steps) + after
+
+
 def gated_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
     side = bool(o.get("scale")) + bool(o.get("bias"))

@@ -161,6 +161,14 @@ def _goal(text: str | None) -> float | None:
     "percentile or percentile:99.9 (what is beyond saturates), mse (the least squared error).",
 )
 @click.option(
+    "--smooth",
+    type=click.FloatRange(0, 1),
+    default=None,
+    metavar="ALPHA",
+    help="Move ranges of activations into the weights that multiply them, channel by channel, by "
+    "powers of two: the same function, with large channels easier to quantise. 0.5 is usual.",
+)
+@click.option(
     "--state",
     "states",
     multiple=True,
@@ -245,6 +253,7 @@ def command(
     keep: tuple[str, ...],
     scales: str,
     ranges: str,
+    smooth: float | None,
     states: tuple[str, ...],
     batch: str | None,
     prompt: int | None,
@@ -283,6 +292,7 @@ def command(
         accuracy=accuracy == "",
         quantize=quantize,
         ranges=ranges,
+        smooth=smooth,
     )
     named, folder = entry_models(models), is_decoder_folder(model)
     if named is not None or folder or numbers is not None:

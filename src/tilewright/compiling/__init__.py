@@ -55,6 +55,7 @@ def compile(
     keep: Sequence[str] = (),
     scales: str = "channel",
     ranges: str = "max",
+    smooth: float | None = None,
     seed: int = 0,
     accuracy: bool | float = False,
     quantize: str | None = None,
@@ -78,6 +79,8 @@ def compile(
     scales: of fp8 weights, one per "channel" (column) or one per "tensor".
     ranges: what codes cover of the values that calibration saw: "max" all of them, "percentile" or
         "percentile:99.9" what is not beyond that, "mse" what gives the least squared error.
+    smooth: how much of the range of activations moves into the weights that multiply them, channel
+        by channel, by powers of two: the same function, with large channels easier to quantise.
     accuracy: note how far every layer is from float32, on the first calibration sample. A number such
         as 0.995: keep the cheapest layers with which outputs have this cosine to float32 on all
         samples.
@@ -101,6 +104,7 @@ def compile(
         accuracy=accuracy is True,
         quantize=quantize,
         ranges=ranges,
+        smooth=smooth,
     )
     goal = None if isinstance(accuracy, bool) else float(accuracy)
     if goal is not None and (batch is not None or isinstance(model, Mapping)):

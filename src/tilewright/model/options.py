@@ -24,6 +24,7 @@ class CompileOptions:
     layer_loops: identical layers become a loop with stacked weights.
     quantize: the number format that products are quantised to; None: what the machine does by itself.
     ranges: what codes of values cover, "max", "mse", "percentile" or "percentile:99.9" (`ranges.py`).
+    smooth: how much of the range of activations moves into weights, from 0 to 1 (`smooth.py`).
     accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
@@ -38,6 +39,7 @@ class CompileOptions:
     accuracy: bool = False
     quantize: str | None = None
     ranges: str = "max"
+    smooth: float | None = None
 
     def __post_init__(self) -> None:
         if self.scales not in SCALES:
@@ -47,6 +49,12 @@ class CompileOptions:
                 hint=f"use {' or '.join(SCALES)}",
             )
         RangeRule.parse(self.ranges)
+        if self.smooth is not None and not 0 <= self.smooth <= 1:
+            raise TilewrightError(
+                "TW1711",
+                f"{self.smooth:g} is no part of a range that can move into weights",
+                hint="use a number from 0 to 1, such as 0.5",
+            )
 
     @property
     def range_rule(self) -> RangeRule:
@@ -64,4 +72,5 @@ class CompileOptions:
             "accuracy": self.accuracy,
             **({} if self.quantize is None else {"quantize": self.quantize}),
             **({} if self.ranges == "max" else {"ranges": self.ranges}),
+            **({} if self.smooth is None else {"smooth": self.smooth}),
         }

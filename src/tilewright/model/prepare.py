@@ -1,6 +1,6 @@
 """The way every machine's models take before the machine's own code: down to the waist.
 
-simplify → places (who runs what) → quantise (in which numbers) → partition into functions of host
+simplify → smooth (if asked for) → places (who runs what) → quantise (in which numbers) → partition into functions of host
 and device → fuse epilogues → fold identical layers. Each step leaves IR that can be printed, parsed and executed; `Prepared.phases` keeps the texts.
 """
 
@@ -32,6 +32,7 @@ from tilewright.model.places import Supports, named, places
 from tilewright.model.quantise import quantise
 from tilewright.model.sample_values import Meaning, with_others_like_it
 from tilewright.model.simplify import simplify
+from tilewright.model.smooth import Smoothed, smooth
 from tilewright.reference import dtypes
 
 Arrays = Mapping[str, np.ndarray]
@@ -74,6 +75,7 @@ class Prepared:
     reasons: tuple[str, ...] = ()  # of all operations of the host
     phases: dict[str, str] = field(default_factory=dict)  # name -> text, in order
     timing: dict[str, float] = field(default_factory=dict)
+    smoothed: Smoothed | None = None  # the model that was encoded, if it is not `model` itself
 
     def provenance(self) -> dict[str, Any]:
         """The part of a bundle's provenance that does not depend on the machine."""
@@ -81,6 +83,7 @@ class Prepared:
             "model": self.model.source,
             "model_hash": model_hash(self.model),
             "samples": {name: meaning.to_json() for name, meaning in self.meanings.items()},
+            **({} if self.smoothed is None else {"smoothed": self.smoothed.to_json()}),
         }
 
 
@@ -98,26 +101,32 @@ def prepare(
         driver.note("imported", model.module)
         simple = simplify(model)
         driver.note("simplified", simple.module)
-    with driver.phase("place"):
+    with driver.phase("sample"):
         graph = capture(simple)
         meanings = meanings_of(graph)
-        reasons = places(graph, machine.supports, options, machine.exact_angles)
         given = [check_inputs(simple, sample, "a calibration sample") for sample in samples]
         found = _enough(simple, given, meanings, options.seed, machine.formats is not None)
-    encoded, hosted = simple, {node.op: reason for node, reason in reasons.items()}
+    read, smoothed = simple, None
+    if options.smooth is not None:
+        with driver.phase("smooth"):
+            smoothed = smooth(simple, found, options.smooth)
+            read = smoothed.model
+            graph = capture(read)
+            driver.note("smoothed", read.module)
+    with driver.phase("place"):
+        reasons = places(graph, machine.supports, options, machine.exact_angles)
+    encoded, hosted = read, {node.op: reason for node, reason in reasons.items()}
     if machine.formats is not None:
         with driver.phase("quantise"):
             result = quantise(
-                simple,
+                read,
                 graph,
                 reasons,
                 _kept(machine.formats, options),
                 machine.rules,
                 found,
                 options.scales == "channel",
-                same_values(main_of(simple.module))
-                if machine.layers and options.layer_loops
-                else (),
+                same_values(main_of(read.module)) if machine.layers and options.layer_loops else (),
                 options.range_rule,
             )
             encoded, hosted = result.model, dict(result.reasons)
@@ -144,6 +153,7 @@ def prepare(
         tuple(text for part in parts.host_parts for text in part.reasons),
         driver.phases,
         driver.timing,
+        smoothed,
     )
 
 
@@ -203,7 +213,7 @@ class _Driver:
         self.progress(name, "")
         start = time.perf_counter()
         yield
-        self.timing[name] = time.perf_counter() - start
+        self.timing[name] = self.timing.get(name, 0.0) + time.perf_counter() - start
 
     def note(self, name: str, module: Any) -> None:
         self.phases[name] = print_module(module)

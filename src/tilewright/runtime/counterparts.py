@@ -44,6 +44,7 @@ def find_counterparts(
     places = _places(model, nodes)
     steps, loops, tensors = model.artifact.steps, model.artifact.loops, model.artifact.tensors
     distance = [_distance(nodes, loop, places) for loop in loops]
+    scaled = _scaled(model)
     values: dict[int, SSAValue] = {}
     for number, key in enumerate(wanted.order):
         step, turn = key
@@ -56,10 +57,19 @@ def find_counterparts(
         # What only moves numbers may have been left to the next step.
         for place in reversed(places[step]):
             value = nodes[place + shift].results[0]
+            if _name(nodes[place + shift]) in scaled:
+                break
             if _is_value(tensors, steps[step], wanted.values[key], value):
                 values[number] = value
                 break
     return Counterparts(values)
+
+
+def _scaled(model: CompiledModel[Any]) -> set[Name]:
+    """Operations whose values have other scales in their channels than in the original."""
+    noted = model.provenance.get("smoothed")
+    values = noted.get("values") if isinstance(noted, dict) else None
+    return {_parsed(text) for text in values or () if isinstance(text, str)}
 
 
 def _places(model: CompiledModel[Any], nodes: list[Operation]) -> list[list[int]]:

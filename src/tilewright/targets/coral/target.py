@@ -152,7 +152,7 @@ def _whole(prepared: Prepared) -> Parts:
     parts = prepared.parts
     if not parts.host_parts or any(not text.endswith(COPIED) for text in prepared.reasons):
         return parts
-    model = prepared.model
+    model = prepared.model if prepared.smoothed is None else prepared.smoothed.model
     inputs, outputs = (tuple(s.name for s in specs) for specs in (model.inputs, model.outputs))
     function = main_of(model.module).clone()
     function.properties["sym_name"] = StringAttr("device_0")

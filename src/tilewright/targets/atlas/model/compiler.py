@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.parts import Parts as Encoded
 from tilewright.model.simplify import simplify
+from tilewright.model.smooth import smooth
 from tilewright.targets.artifact import Bound
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
 from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_accuracy
@@ -63,8 +65,24 @@ def compile_model(
     with phase("simplify"):
         simple = simplify(model)
         phases["simplified"] = print_module(simple.module)
-    with phase("lower"):
         graph = capture(simple)
+        meanings_of_inputs = meanings_of(graph)
+        samples = list(calibration) or [example_inputs(simple, options.seed, meanings_of_inputs)]
+        provenance: dict[str, Any] = {
+            "compiler": f"tilewright {tilewright.__version__}",
+            "target": profile.name,
+            "options": options.to_json(),
+            "model": model.source,
+            "model_hash": model_hash(simple),
+            "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
+        }
+    if options.smooth is not None:
+        with phase("smooth"):
+            smoothed = smooth(simple, samples, options.smooth)
+            simple, graph = smoothed.model, capture(smoothed.model)
+            provenance["smoothed"] = smoothed.to_json()
+            phases["smoothed"] = print_module(simple.module)
+    with phase("lower"):
         lowered = Lowering(
             graph, profile, options.fuse, options.host, options.keep, options.scales == "tensor",
             options.range_rule,
@@ -73,8 +91,6 @@ def compile_model(
         if options.no_host and parts.reasons:
             _refuse_host(parts)
     with phase("calibrate"):
-        meanings_of_inputs = meanings_of(graph)
-        samples = list(calibration) or [example_inputs(simple, options.seed, meanings_of_inputs)]
         floats = calibrate(simple, lowered.observers, samples, graph.outputs)
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
@@ -92,12 +108,7 @@ def compile_model(
         result.artifact.graph = value_graph(parts, program)
         result.host_graph = host_graph(parts)
     result.provenance = {
-        "compiler": f"tilewright {tilewright.__version__}",
-        "target": profile.name,
-        "options": options.to_json(),
-        "model": model.source,
-        "model_hash": model_hash(simple),
-        "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
+        **provenance,
         "host_share": share_of(encoded.host_module, simple.module),
     }
     with phase("check"):

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.model.fold_layers import common_prefix
+from tilewright.model.smooth import SMOOTHED
 from tilewright.targets.atlas.model.blocking import cut
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -228,7 +229,7 @@ class Products:
     def _folds(self, norm: Node) -> bool:
         """Whether weight and bias of a norm go into the products that read it."""
         constants, result = self.at.graph.constants, norm.result
-        if not self.known_rows(norm):
+        if not self.known_rows(norm) or SMOOTHED in norm.op.attributes:
             return False
         if any(self.at.kept(user.layer) for user in self.at.graph.users.get(result, ())):
             return False

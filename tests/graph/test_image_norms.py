@@ -97,6 +97,27 @@ def test_norms_in_front_of_convolutions(gain):
     assert len(program.parts) == 2
 
 
+def test_strides_between_images_in_both_orders():
+    """Images are stored anew before a later stride, whatever order their channels have there."""
+    net = ModelBuilder("strides", seed=9)
+    x = net.conv2d(net.input("x", (1, 3, 24, 40)), 32, 2, "stem", 2)
+    for k, channels in enumerate((32, 64)):
+        x = net.transpose(net.layer_norm(net.transpose(x, LAST), f"norm{k}"), FIRST)
+        x = net.conv2d(x, channels, 2, f"down{k}", 2)
+    net.output("y", x)
+    kernels = kernels_of(compiled(net.build()))
+    assert "resample" in kernels and kernels.count("image_norm") == 2
+
+
+def test_a_factor_in_front_of_an_activation_stays_there():
+    net = ModelBuilder("order", seed=10)
+    x = net.conv2d(net.input("x", (1, 3, 6, 7)), 24, 3, "stem", padding=1)
+    net.output("y", net.conv2d(net.silu(x * 3.0) + x, 8, 1, "last"))
+    program = compiled(net.build())
+    found = [step.options["activation"] for step in program.artifact.steps]
+    assert found == ["none", "none", "silu", "none", "none"]
+
+
 def test_a_convolution_without_room_is_for_the_host():
     """It is found while layers are planned, not when their code is generated."""
     net = ModelBuilder("large", seed=8)

@@ -152,6 +152,20 @@ def test_masks_and_columns(profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
+def test_rows_that_are_kept(profile: str) -> None:
+    """Other rows become +0 whatever they hold; a tile whose rows are all kept is only limited."""
+    x = numbers(64, 32, scale=20.0)
+    x[:, 0], x[:, 1], x[:, 2] = np.inf, -np.inf, -0.0
+    rows = k.EVERY_THIRD[:, None]
+    whole = np.where(rows, rounded(x, BF16), 0.0)
+    plain, loaded, limited = (np.asarray(y, np.float64) for y in run_both(k.kept, profile, x))
+    assert np.array_equal(plain, whole) and np.array_equal(loaded, whole)
+    assert np.array_equal(limited, np.where(rows, np.clip(rounded(x, BF16), 0, 6), 0.0))
+    for found in (plain, loaded, limited):
+        assert not np.signbit(found[~k.EVERY_THIRD]).any()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
 def test_casts_with_scales(profile: str) -> None:
     x = numbers(33, 40) * 20
     small, back = run_both(k.quantised, profile, x)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import tilewright as tw
+
+EVERY_THIRD = np.arange(64) % 3 == 0  # of two tiles down
+EVERY_THIRD[32:] = True
 
 
 @tw.kernel
@@ -121,6 +126,20 @@ def masked(
     for m in tw.grid(x.M):
         for n in tw.grid(x.N):
             out[m, n] = tw.where(keep[m, n], x[m, n] * gain[m, :], -2.0)
+
+
+@tw.kernel
+def kept(
+    x: tw.bf16[64, 32],
+    out: tw.bf16[64, 32],
+    out_loaded: tw.bf16[64, 32],
+    out_limited: tw.bf16[64, 32],
+):
+    for m in tw.grid(x.shape[0], 64):
+        y = x[m, :]
+        out[m, :] = tw.keep(y, EVERY_THIRD)
+        out_loaded[m, :] = tw.keep(y, EVERY_THIRD, computed=False)
+        out_limited[m, :] = tw.keep(tw.relu(y), EVERY_THIRD, nonnegative=True, highest=6.0)
 
 
 @tw.kernel

@@ -114,7 +114,7 @@ def conv2d(
     factor: float = 1.0,
     out: Image | None = None,
     unfolded: bool | str = False,
-    diagonal: bool = False,
+    diagonal: bool | str = False,
 ) -> Convolution:
     """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
 
@@ -122,7 +122,8 @@ def conv2d(
     out: how the result is stored; by default as fp8 with the border and pitch of the image.
     unfolded: the host stores every pixel's window as its channels, for first layers; "columns":
     only the columns of it.
-    diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip.
+    diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip;
+    "ones": all of w is 1 and not looked at, of a window of one tap.
     """
     if activation not in ACTIVATIONS:
         raise TilewrightError(
@@ -147,6 +148,8 @@ def conv2d(
             f"{groups} groups of {image.channels} channels and {filters} filters are no diagonals",
             hint="only where every filter has a channel of its own",
         )
+    if diagonal == "ones" and len(window.taps) != 1:
+        raise TilewrightError("TW1675", "filters of ones see a single tap")
     plan = replace(plan, diagonal=diagonal)
     check_result(plan.image, plan.window, filters, out)
     per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
@@ -186,12 +189,12 @@ class _Plan:
     out: Image
     activation: str
     factor: float
-    diagonal: bool = False
+    diagonal: bool | str = False
 
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
         blocking = self.blocking(active_profile())
-        lines = self._lines() if self.diagonal else []
+        lines = self._lines() if self.diagonal is True else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
@@ -220,6 +223,9 @@ class _Plan:
         the unit matrix."""
         unit, found = own_tile("unit", np.eye(SIDE)), {}
         taps = self.window.taps
+        if self.diagonal == "ones":
+            same = tw.park(tw.to_fp8(unit))
+            return {(n.start, tap): same for (n, _), tap in product(panel, taps)}
         for (n, _), (k, tap) in product(panel, enumerate(taps)):
             row = tw.zeros()
             block = Block(k // SIDE, 1, len(taps))
@@ -292,5 +298,5 @@ class _Plan:
         return Cost(
             0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
             max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, down * across,
-            down * across * taps * depth, ticks, made=taps if self.diagonal else 0,
+            down * across * taps * depth, ticks, made=taps if self.diagonal is True else 0,
         )  # fmt: skip

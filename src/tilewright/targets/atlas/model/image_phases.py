@@ -93,7 +93,7 @@ def store_anew(graph: Graph, layers: list[Layer]) -> bool:
         if not layer.alike or layer.steps == (1, 1) or need[layer.result] == (1, 1):
             continue
         wanted = math.prod(layer.steps) * math.prod(need[layer.result])
-        rows, columns = _rows_and_columns(layer.inputs[0], layer.first)
+        rows, columns = _rows_and_columns(layer.inputs[0], layer.given_first)
         if rows * columns >= LEAST * wanted:
             continue
         cuts = _later_strides(layer.result, readers)
@@ -140,13 +140,15 @@ def _earliest(
             user in {node for reader in readers for node in reader.nodes}
             for user in graph.users.get(value, ())
         ) and not any(value is result for _, result in graph.outputs)
-        if not private or before not in made or _channels(before, maker) >= _channels(value, maker):
+        if not private or before not in made:
+            return value, readers
+        if _channels(before, made[before].first) >= _channels(value, maker.first):
             return value, readers
         value, readers = before, [maker]
 
 
-def _channels(value: SSAValue, layer: Layer) -> int:
-    return shape_of(value)[1 if layer.first else 3]
+def _channels(value: SSAValue, first: bool) -> int:
+    return shape_of(value)[1 if first else 3]
 
 
 def _insert(graph: Graph, value: SSAValue, readers: list[Layer]) -> None:

@@ -81,6 +81,8 @@ class ImagePlan:
             }  # fmt: skip
             if groups == filters == self.source(layer).channels > 1:
                 own["diagonal"] = True
+            if layer.gains is not None:
+                own["diagonal"] = "ones"
             return "conv2d", {**both, **own}
         counting = layer.node.call.flag("count_include_pad")
         kept = layer.inputs[0] in self.nonnegative

@@ -165,8 +165,7 @@ class Images:
         if layer.gains is None:
             channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
         else:  # exact: filters of 1, and the numbers themselves as scales
-            channel = np.where(layer.gains == 0, np.float32(1), layer.gains)
-            weight = weight * layer.gains
+            channel = layer.gains
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = target is not None and layer.activation in HOMOGENEOUS
         times = Factor(layer.times)
@@ -181,7 +180,9 @@ class Images:
             )
         operands = {
             "x": x,
-            "w": lowering.weight(f"{name}.weight", layouts["w"], weight, channel),
+            "w": lowering.weight(
+                f"{name}.weight", layouts["w"], weight, channel if layer.gains is None else None
+            ),
             "scale": lowering.weight(
                 f"{name}.scale", layouts["scale"], channel, factor=scale_of(x.scale) * share
             ),

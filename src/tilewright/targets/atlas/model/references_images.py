@@ -153,7 +153,7 @@ def image_norm(profile: Profile, o: Options, operands: Operands) -> dict[str, Co
         mean_ = arith.multiply(row_total(profile, values, "sum"), share)
         values = arith.subtract(values, mean_)
     squares = row_total(profile, arith.multiply(values, values), "sum")
-    spread = arith.add(arith.multiply(squares, share), constant(o.get("epsilon", 0.0)))
+    spread = arith.add(arith.multiply(squares, share), constant(o["epsilon"]))
     y = arith.multiply(values, UNARY["rsqrt"](spread))
     y = arith.multiply(y, operands["weight"]) if o["weight"] else y
     y = arith.add(y, operands["bias"]) if o["bias"] else y

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.errors import TilewrightError
 from tilewright.frontend.onnx import read_onnx
 from tilewright.reference.executor import run
@@ -84,6 +85,30 @@ def test_recurrent_layers(kind: str, direction: str) -> None:
         kind, names, list(outputs), hidden_size=hidden, direction=direction, **options
     )
     check(node, inputs, constants, outputs)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_recurrent_layers_are_loops_on_the_device(kind: str) -> None:
+    """Both directions of a layer are a kernel each, and nothing is left to the host."""
+    hidden, inputs, constants = layer(kind, 2, 6, 2)
+    constants = {name: array / 8 for name, array in constants.items()}
+    options: dict[str, Any] = {"linear_before_reset": 1} if kind == "GRU" else {}
+    node = helper.make_node(
+        kind, ["x", *constants], ["y"], hidden_size=hidden, direction="bidirectional", **options
+    )
+    graph = helper.make_graph(
+        [node],
+        "layer",
+        [helper.make_tensor_value_info("x", 1, inputs["x"].shape)],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [onnx.numpy_helper.from_array(a, n) for n, a in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    program = tw.compile(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    kernels = [step.kernel for step in program.model.artifact.steps]
+    assert kernels.count("recurrent") == 2 and len(kernels) < 8
+    assert program.model.provenance["host_share"] == 0
+    assert program.verify().ok
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,11 @@ class Layer:
     def gru(self, d: Direction, x: SSAValue, h: SSAValue) -> SSAValue:
         f, g = d.functions
         xz, xr, xn = self.gates(x)
+        if self.before:  # one product serves all gates
+            z, r, n = self.gates(self.sum(self.after(d, h), d.state_bias))
+            z, r = (f(self.clipped(self.sum(a, b))) for a, b in ((xz, z), (xr, r)))
+            new = g(self.clipped(self.sum(xn, self.times(r, n))))
+            return self.sum(new, self.times(z, self.low.apply("elementwise_sub", h, new)))
         size = 2 * self.hidden
         weights = self.part(d.r, 1, 0, size), self.part(d.r, 1, size, self.hidden)
         bias = d.state_bias
@@ -163,10 +168,7 @@ class Layer:
         first = self.sum(product(self.low, h, weights[0], self.type), both)
         z = f(self.clipped(self.sum(xz, self.part(first, 1, 0, self.hidden))))
         r = f(self.clipped(self.sum(xr, self.part(first, 1, self.hidden, self.hidden))))
-        if self.before:
-            inner = self.times(r, self.sum(product(self.low, h, weights[1], self.type), last))
-        else:
-            inner = self.sum(product(self.low, self.times(r, h), weights[1], self.type), last)
+        inner = self.sum(product(self.low, self.times(r, h), weights[1], self.type), last)
         new = g(self.clipped(self.sum(xn, inner)))
         return self.sum(new, self.times(z, self.low.apply("elementwise_sub", h, new)))
 
@@ -228,8 +230,12 @@ def recurrent(low: Lowering, node: Node) -> Sequence[Value]:
         rows = [low.reshape(part, [*lead, layer.batch, layer.hidden]) for part in parts]
         return rows[0] if len(rows) == 1 else low.concat(rows, len(lead) - 1)
 
-    steps = [stacked([run[0][t] for run in runs], [1, 1]) for t in range(layer.length)]
-    whole = steps[0] if len(steps) == 1 else low.concat(steps, 0)
+    def in_time(parts: Sequence[SSAValue]) -> SSAValue:
+        rows = [low.reshape(part, [1, 1, layer.batch, layer.hidden]) for part in parts]
+        return rows[0] if len(rows) == 1 else low.concat(rows, 0)
+
+    sides = [in_time(outputs) for outputs, _ in runs]
+    whole = sides[0] if len(sides) == 1 else low.concat(sides, 1)
     states: list[Any] = [stacked([run[1][i] for run in runs], [1]) for i in range(len(runs[0][1]))]
     if layer.layout:
         whole = low.transpose(whole, [2, 0, 1, 3])

@@ -12,7 +12,7 @@ Anything else stays as it is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,7 +183,7 @@ class _Finder:
     def _row(self, value: SSAValue, start: int) -> int | None:
         """The number of a constant that is the same in every row."""
         array = self.graph.constants.get(value)
-        if array is None or array.shape[-1] < start + self.width:
+        if array is None or not array.ndim or array.shape[-1] < start + self.width:
             return None
         flat = np.asarray(array, np.float32).reshape(-1, array.shape[-1])
         if not (flat == flat[:1]).all():
@@ -218,7 +218,9 @@ class _Finder:
         source = node.operands[0]
         offsets, sizes = node.call.integers("offsets"), node.call.integers("sizes")
         whole = shape_of(source)
-        if offsets is None or sizes is None or any(offsets[1:]) or sizes[1:] != whole[1:]:
+        if offsets is None or sizes is None or len(whole) < 2:
+            return None
+        if any(offsets[1:-1]) or tuple(sizes[1:-1]) != whole[1:-1]:
             return None
         if set(node.call.integers("strides") or (1,)) != {1} or offsets[0] % sizes[0]:
             return None
@@ -227,7 +229,7 @@ class _Finder:
             return None
         self.source = source
         self.inside.update(dict.fromkeys(passed))
-        return ("x", offsets[0] // sizes[0], self._gate(start))
+        return ("x", offsets[0] // sizes[0], self._gate(start + offsets[-1]))
 
     # --- the same in all steps ----------------------------------------------------------------
 
@@ -350,8 +352,7 @@ class _Finder:
             return False
         if term[0] == "add":  # zeros that were added are left out
             for one, other in (term[1:], term[:0:-1]):
-                zero = other[0] == "s" or (other[0] == "p" and not product(other[1]).any())
-                if zero and self._from_zero(one, value, start, product, times):
+                if _is_zero(other, product) and self._from_zero(one, value, start, product, times):
                     return True
         part = column_slice(node) if node.family == "slice" else None
         self.inside[node] = None
@@ -412,6 +413,15 @@ class _Finder:
             (inputs.weight.shape[1] // self.width, self.linears[0].weight.shape[1] // self.width),
             states, before, program, following, rows, backward, self.batch, list(self.inside), outside,
         )  # fmt: skip
+
+
+def _is_zero(term: Any, product: Callable[[int], np.ndarray]) -> bool:
+    """Whether a term is zero because states are."""
+    if not isinstance(term, tuple):
+        return term == 0
+    if term[0] == "mul":
+        return any(_is_zero(part, product) for part in term[1:])
+    return term[0] == "s" or (term[0] == "p" and not product(term[1]).any())
 
 
 def _swapped(argument: Any, renamed: dict[str, str]) -> Any:

@@ -100,7 +100,8 @@ def turned(x: Operand) -> TileArray:
 def _limit(backend: Any, line: np.ndarray, beyond: float, other: float) -> Any:
     """One number per row: `beyond` where the row is kept."""
     pattern = int("".join("01"[int(kept)] for kept in line), 2)
-    name = f"keep_{pattern:08x}_{'up' if beyond > 0 else 'down'}_{other:g}"
+    number = f"{other:g}".replace("+", "")
+    name = f"keep_{pattern:08x}_{'up' if beyond > 0 else 'down'}_{number}"
     limit = np.repeat(np.where(line, beyond, other)[:, None], backend.side // 2, axis=1)
     return backend.read(backend.constant_tensor(name, lambda: limit, "halves"), [0, 0], "column")
 
@@ -208,9 +209,9 @@ def hiding(scores: Operand, mask: TileArray) -> TileArray:
     return binary("elementwise_add", tiles, mask)
 
 
-def beyond_edges(x: Operand, number: float) -> TileArray:
+def beyond_edges(x: Operand, number: float, below: bool = False) -> TileArray:
     """The tiles with a number in place of what lies beyond the edges of their tensor, unless that
-    is NaN."""
+    is NaN. below: nothing there is larger than the number, so that one comparison is enough."""
     tiles = as_tiles(x)
     backend, kind = tiles.backend, tiles.kind
     least = backend.launcher("elementwise_min", backend.value, kind)
@@ -225,7 +226,8 @@ def beyond_edges(x: Operand, number: float) -> TileArray:
         def compute() -> Any:
             value = backend.use(cell)
             for axis, valid in edges:
-                value = least(value, limit(axis, valid, HUGE))
+                if not below:
+                    value = least(value, limit(axis, valid, HUGE))
                 value = most(value, limit(axis, valid, -HUGE))
             return value
 

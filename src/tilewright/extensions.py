@@ -15,6 +15,7 @@ DIALECTS: dict[str, str] = {}  # dialect -> its place
 # Pass -> its class: those of the whole-model compiler, then those of machines.
 PASSES: dict[str, str] = {
     "partition-model": "tilewright.model.passes:PartitionModel",
+    "smooth-model": "tilewright.model.passes:SmoothModel",
     "quantise-model": "tilewright.model.passes:QuantiseModel",
     "fuse-epilogues": "tilewright.model.passes:FuseEpilogues",
     "unfuse-epilogues": "tilewright.model.passes:UnfuseEpilogues",

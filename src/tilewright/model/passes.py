@@ -23,6 +23,8 @@ from tilewright.model.partition import main_of, marked, partition
 from tilewright.model.parts import HOST_REASON
 from tilewright.model.places import places
 from tilewright.model.quantise import quantise
+from tilewright.model.ranges import RangeRule
+from tilewright.model.smooth import smooth
 from tilewright.transforms.fold_constants import read_weights
 
 
@@ -85,6 +87,38 @@ class PartitionModel(ModulePass):
 
 
 @dataclass(frozen=True)
+class SmoothModel(ModulePass):
+    """Move ranges of activations into the weights that multiply them, by powers of two.
+
+    before: %n = rms_norm(%x, %g);    %y = npu_kernel.matmul %n, %w
+    after:  %n = rms_norm(%x, %g/s);  %y = npu_kernel.matmul %n, %w*s, a scale for each channel of %n
+
+    The function stays the same, to the last bit. Ranges come from example inputs drawn from a seed.
+    """
+
+    name = "smooth-model"
+
+    alpha: float = field(
+        default=0.5, metadata={"meaning": "how much of a range moves, from 0 to 1"}
+    )
+    seed: int = field(default=0, metadata={"meaning": "of the inputs that ranges are taken from"})
+    source: str = field(
+        default="", metadata={"meaning": "safetensors file with the weights the module names"}
+    )
+    output: str = field(
+        default="", metadata={"meaning": "safetensors file for the weights it names afterwards"}
+    )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        CompileOptions(smooth=self.alpha)  # says what is wrong with it
+        model = _imported(op, dict(read_weights(self.source)) if self.source else {})
+        found = smooth(model, [example_inputs(model, self.seed)], self.alpha)
+        if self.output:
+            found.model.save_weights(self.output)
+        _install(op, found.model.module)
+
+
+@dataclass(frozen=True)
 class QuantiseModel(ModulePass):
     """Give the operations of @main the numbers they compute in.
 
@@ -107,6 +141,10 @@ class QuantiseModel(ModulePass):
     symmetric: bool = field(default=True, metadata={"meaning": "no zero points"})
     arithmetic: Literal["float", "fixed"] = "float"
     method: Literal["multiply", "divide"] = "multiply"
+    ranges: str = field(
+        default="max",
+        metadata={"meaning": "max, mse, percentile or percentile:P, see compiling.md"},
+    )
     seed: int = field(default=0, metadata={"meaning": "of the inputs that ranges are taken from"})
     source: str = field(
         default="", metadata={"meaning": "safetensors file with the weights the module names"}
@@ -125,7 +163,8 @@ class QuantiseModel(ModulePass):
         }
         rules = CodeRules(self.symmetric, self.arithmetic, self.method)
         samples = [example_inputs(model, self.seed)]
-        found = quantise(model, graph, host, self._format, rules, samples)
+        rule = RangeRule.parse(self.ranges)
+        found = quantise(model, graph, host, self._format, rules, samples, rule=rule)
         if self.output:
             found.model.save_weights(self.output)
         _install(op, marked(found.model, found.reasons).module)

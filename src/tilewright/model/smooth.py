@@ -20,7 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.xdsl_api import SSAValue, TensorType, UnitAttr
+from tilewright.dialects.xdsl_api import (
+    DenseIntOrFPElementsAttr,
+    SSAValue,
+    TensorType,
+    UnitAttr,
+    arith,
+)
 from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import watch
 from tilewright.model.capture import Graph, Node, capture, dtype_of, shape_of
@@ -249,15 +255,18 @@ class _Writer:
         return True
 
     def _put(self, node: Node, value: SSAValue, new: np.ndarray) -> None:
-        index, kind = self.captured[node].index(value), value.type
+        index, kind, base = self.captured[node].index(value), value.type, weight_of(value)
         assert isinstance(kind, TensorType)
-        base = weight_of(value) or value.name_hint or f"{node.layer or node.family}.{index}"
-        name, count = f"{base}.smooth", 1
-        while name in self.model.weights:
-            count += 1
-            name = f"{base}.smooth{count}"
-        self.model.weights[name] = new
-        constant = weight_constant(name, kind)
+        if base is None:  # written in the text, and small
+            numbers = new.astype(np.float64).reshape(-1).tolist()
+            constant = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, numbers), kind)
+        else:
+            name, count = f"{base}.smooth", 1
+            while name in self.model.weights:
+                count += 1
+                name = f"{base}.smooth{count}"
+            self.model.weights[name] = new
+            constant = weight_constant(name, kind)
         constant.results[0].name_hint = value.name_hint
         block = node.op.parent
         assert block is not None

@@ -229,9 +229,9 @@ def hiding(scores: Operand, mask: TileArray) -> TileArray:
     return binary("elementwise_add", tiles, mask)
 
 
-def beyond_edges(x: Operand, number: float) -> TileArray:
+def beyond_edges(x: Operand, number: float, below: bool = False) -> TileArray:
     """The tiles with a number in place of what lies beyond the edges of their tensor, unless that
-    is NaN."""
+    is NaN. below: nothing there is larger than the number, so that one comparison is enough."""
     tiles = as_tiles(x)
     backend, kind = tiles.backend, tiles.kind
     least = backend.launcher("elementwise_min", backend.value, kind)
@@ -246,7 +246,8 @@ def beyond_edges(x: Operand, number: float) -> TileArray:
         def compute() -> Any:
             value = backend.use(cell)
             for axis, valid in edges:
-                value = least(value, limit(axis, valid, HUGE))
+                if not below:
+                    value = least(value, limit(axis, valid, HUGE))
                 value = most(value, limit(axis, valid, -HUGE))
             return value
 

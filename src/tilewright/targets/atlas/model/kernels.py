@@ -40,6 +40,7 @@ Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], Non
 
 LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
 BODY = 480  # products of tiles in one loop body, at most
+ENDLESS = 2.0**126  # the mean square of a row that is to vanish in a norm
 FINISHED = 4  # tiles of sums that leave in one step
 
 
@@ -71,7 +72,10 @@ def norm(o: Options):
                 values = x[b, m, :]
                 if o["kind"] == "layer":
                     values = values - tw.row_sum(values) * share
-                scale = tw.rsqrt(tw.row_sum(tw.square(values)) * share + o["epsilon"])
+                length = tw.row_sum(tw.square(values)) * share + o["epsilon"]
+                # Rows beyond the edge are like none that was seen: brought to length 1 they could
+                # make sums infinite, and attention would mix these into the others.
+                scale = tw.rsqrt(beyond_edges(length, ENDLESS, below=True))
                 y = values * (scale if factor == 1.0 else scale * factor)
                 if "weight" in t:
                     y = y * t["weight"][:]

@@ -135,6 +135,8 @@ MODELS: dict[str, Callable[[], Imported]] = {
     "bert layer 128x768": bert,
     "smollm2 block 64x576": smollm2_block,
     "decoder block 241x960": decoder,
+    "decoder block 1024x960": lambda: decoder(tokens=1024),
+    "decoder block 2048x960": lambda: decoder(tokens=2048),
     "siglip block 1024x768": siglip,
     "expert block 50x720": expert,
     "4 mlp layers": lambda: mlp(layers=5),

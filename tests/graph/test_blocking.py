@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.targets.atlas.model.blocking import KIB, SIDE, WHOLE, Cut, cut, sums_bytes
+from tilewright.targets.atlas.model.blocking import (
+    KIB,
+    SIDE,
+    WHOLE,
+    Cut,
+    cut,
+    staged_rows,
+    sums_bytes,
+)
 from tilewright.targets.atlas.profile import load_profile
 
 V1 = load_profile("atlas-v1")
@@ -18,6 +26,16 @@ def test_small_products_stay_whole():
 def test_a_deep_product_keeps_its_sums():
     assert cut(1024, 3072, 768, V1) == Cut(512, 128)
     assert cut(1024, 3072, 768, V1, sums=False) == Cut(256)
+
+
+def test_parts_with_sums_on_chip_are_whole_groups_of_rows():
+    assert cut(1024, 2560, 960, V1) == Cut(384, 128)
+
+
+def test_projections_and_gates_keep_as_many_rows_as_fit_beside_their_weights():
+    assert staged_rows(1024, 768, 2, V1) is None
+    assert staged_rows(1024, 960, 2, V1) == 512
+    assert staged_rows(2048, 960, 2, V1) == 704
 
 
 def test_a_wide_product_keeps_its_rows():

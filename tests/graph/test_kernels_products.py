@@ -49,6 +49,8 @@ def call(kernel: str, a: tuple[int, ...], w: tuple[int, ...], **options: Any) ->
         (call("project", (1, 1024, 768), (8, 768, 128)), 1),
         (call("gated", (1, 512, 960), (960, 2560)), 2),
         (call("gated", (1, 241, 960), (960, 2560)), 0),
+        (call("gated", (1, 1024, 960), (960, 2560), rows=512), 2),
+        (call("gated", (1, 1000, 960), (960, 2560), rows=512), 0),  # parts that differ
         (call("norm", (1, 1024, 768), (768, 3072)), 0),
     ],
 )

@@ -184,7 +184,7 @@ def lowered(
 ) -> LoweredKernel:
     """A traced kernel on tensors at these places, with loop bodies as long as `shares` allow."""
     placed, data, end = dict(placement.tensors), [], placement.constants
-    area = placement.area or Area(0, profile.vmem_bytes)
+    area = given = placement.area or Area(0, profile.vmem_bytes)
     made = {n: tensor for n, (tensor, _) in tracer.constants.items()} | tracer.scratch
     numbers = {n: array for n, (_, array) in tracer.constants.items()}
     own = {name: made[name] for name in tracer.arguments if name in made}
@@ -218,7 +218,8 @@ def lowered(
             if pool.values:
                 data.append((pool.dram, pool.data()))
                 end += len(pool.data())
-    except VmemExceeded:
+    except VmemExceeded as error:
+        error.wanted += area.start - given.start  # what it keeps on chip itself counts as well
         raise
     except TilewrightError as error:
         raise error.at(kernel.location) from None

@@ -148,6 +148,7 @@ class _Piece:
         self.line = ""  # of the author, where we are
         self.held: dict[Value, Value] = {}  # known tile -> its name in a register
         self.uses: dict[Value, list[int]] = {}
+        self.changes = any(isinstance(s, Write) and s.changing for s in rows)
         for index, s in enumerate(rows):
             for value in _inputs(s):
                 self.uses.setdefault(value, []).append(index)
@@ -158,7 +159,7 @@ class _Piece:
 
     def rows(self) -> list[Statement]:
         for index, s in enumerate(self.source):
-            if isinstance(s, Read | Reload) and not _is_changing(s):  # fetched when used
+            if isinstance(s, Read | Reload) and self._stays(s):  # fetched when used
                 self.at.origin[s.result] = s if isinstance(s, Read) else s.slot
                 continue
             if isinstance(s, Compute) and not s.inputs:  # made anew where it is used
@@ -178,6 +179,12 @@ class _Piece:
             self.out.append(Spill(name, slot, self.line))
         self._forget_used(tuple(v for v, _ in self.stored), last)
         return self.out
+
+    def _stays(self, s: Read | Reload) -> bool:
+        """Whether memory still has a tile wherever it is used."""
+        if isinstance(s, Reload) or not s.changing:
+            return True
+        return not self.changes and s.result not in self.at.escaping
 
     def _define(self, value: Value) -> None:
         if value in self.at.escaping and value.dtype in BYTES:
@@ -245,10 +252,6 @@ class _Piece:
         slot = self.at.slot_for(value)
         self.at.origin[value] = slot
         self.out.append(Spill(name, slot, self.line))
-
-
-def _is_changing(s: Simple) -> bool:
-    return isinstance(s, Read) and s.changing
 
 
 def _inputs(s: Simple) -> tuple[Value, ...]:

@@ -2,7 +2,7 @@
 
 Both ways move the weights once per part of the rows. With whole rows of the left operand on chip,
 few rows fit where it is deep. With the sums on chip instead, and the left operand passing by a few
-columns at a time, few rows fit where the result is wide.
+columns at a time, few rows fit where the result is wide. Projections and gates keep whole rows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ KIB = 1024
 WHOLE = 800  # tiles of a left operand that are held on chip at a time
 GROUP = 4  # tiles of rows in one loop body, with sums on chip
 DEPTHS = (4, 3, 2)  # tiles of the contraction in one loop body, with sums on chip
+RESULTS = 64 * KIB  # VMEM for results and tables of projections and gates, beside rows on chip
 SPARE = 28 * KIB  # VMEM for tiles that wait between uses, scales, and what the program keeps
 
 
@@ -41,6 +42,10 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
     best = _ticks(profile, m, k, n, parts, 0) if most else math.inf
     for count in range(1, parts + (not most)) if sums else ():
         height = -(-m // count)
+        if (
+            count > 1 and height > GROUP
+        ):  # rows left over at the end of a part would load all weights again
+            height = -(-height // GROUP) * GROUP
         depth = next((d for d in DEPTHS if sums_bytes(height, d, n) <= profile.vmem_bytes), 0)
         if not depth:
             continue
@@ -55,6 +60,17 @@ def rows_on_chip(deep: int, profile: Profile) -> int:
     one that arrives; sizes in tiles."""
     beside = profile.vmem_bytes - SPARE - 2 * deep * KIB
     return max(0, min(WHOLE // deep, beside // (deep * KIB)))
+
+
+def staged_rows(rows: int, deep: int, columns: int, profile: Profile) -> int | None:
+    """Rows of one part of [rows, deep] that is brought to the chip before weights pass by, so many
+    columns of tiles at a time; None if all rows fit."""
+    m, k = -(-rows // SIDE), -(-deep // SIDE)
+    if m <= rows_on_chip(k, profile):
+        return None
+    beside = profile.vmem_bytes - SPARE - RESULTS - 2 * columns * k * KIB
+    parts = -(-m // max(1, beside // (k * KIB)))
+    return -(-m // parts) * SIDE
 
 
 def sums_bytes(height: int, depth: int, wide: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
+from tilewright.targets.atlas.model.blocking import staged_rows
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Balance,
@@ -24,7 +25,7 @@ from tilewright.targets.atlas.model.calls import (
 )
 from tilewright.targets.atlas.model.head_sources import Columns, find_columns, four, heads_beside
 from tilewright.targets.atlas.model.matching import Linear, padded
-from tilewright.tile.layouts import Layout
+from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
 
 if TYPE_CHECKING:
@@ -336,6 +337,9 @@ class Heads:
         )
         out = self.at.activation(f"{name}.{kind}", shape, "fp8", order_name, value=value, undo=undo)
         macs = batch * rows * weight.shape[1] * count * width
+        parts = staged_rows(rows, weight.shape[1], -(-wide // SIDE), self.at.profile)
+        if parts is not None and batch == 1:
+            options["rows"] = parts
         return self.at.call(name, "project", operands, out, nodes, macs, **options)
 
     def _columns(

@@ -524,6 +524,19 @@ def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
                     finish(b, r.within(m), n, sums[r, n])
 
 
+def rows_in_parts(a: Any, rows: int) -> Iterator[tuple[Any, Block, Any]]:
+    """Parts of so many rows of a [B, M, K]: the index in the batch, the part, and its rows, which are
+    on chip while all weights pass by. Parts are written out: a loop around all that is done with
+    one would need too many pointers."""
+    left = tw.scratch(tw.fp8[min(rows, a.M), a.K], on_chip=True)
+    for b in tw.each(a.B):
+        for m in tw.grid(a.M, rows, unroll=True):
+            for r in tw.grid(m.size):
+                for k in tw.grid(a.K, FINISHED * SIDE):
+                    left[r, k] = a[b, r.within(m), k]
+            yield b, m, left
+
+
 def _in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[int, list[Any]]]:
     """(number of a group, its sums) when all columns of a group of so many are ready."""
     ready: dict[int, Any] = {}
@@ -536,7 +549,8 @@ def _in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple
 
 def gated(o: Options):
     """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8; together: so many columns of
-    tiles of both side by side for every two tiles of rows."""
+    tiles of both side by side for every two tiles of rows. rows: all weights for one part of so many
+    rows after the other."""
     row = tw.bf16["N"]
     specs = given(
         a=tw.fp8["B", "M", "K"],
@@ -559,17 +573,30 @@ def gated(o: Options):
             up = _finish(t, o, up, n, ("scale_up", "bias_up"))
             out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
 
-        def side_by_side(b: Any, m: Any, across: list[Block]) -> None:
-            deep = whole(a.K).parts()
+        deep = whole(a.K).parts()
+
+        def side_by_side(b: Any, m: Any, across: list[Block], left: list[Any]) -> None:
             columns = [[w[k, n] for k in deep] for n in across for w in both]
-            for n, sums in _in_groups(tw.row_products([a[b, m, k] for k in deep], columns), 2):
+            for n, sums in _in_groups(tw.row_products(left, columns), 2):
                 finish(b, m, across[n], *sums)
 
+        if o.get("together") and o.get("rows"):
+            for b, m, left in rows_in_parts(a, o["rows"]):
+                for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
+                    for r in tw.grid(m.size, HIGH * SIDE):
+                        side_by_side(b, r.within(m), n.parts(), [left[r, k] for k in deep])
+            return
         if o.get("together"):
             for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, HIGH * SIDE, padded=True):
-                        side_by_side(b, m, n.parts())
+                        side_by_side(b, m, n.parts(), [a[b, m, k] for k in deep])
+            return
+        if o.get("rows"):
+            for b, m, left in rows_in_parts(a, o["rows"]):
+                for n in tw.grid(out.N):
+                    for r in tw.grid(m.size, _row_blocks(m.size, 2 * -(-a.K // SIDE))):
+                        finish(b, r.within(m), n, *(left[r, :] @ w[:, n] for w in both))
             return
         for n in tw.grid(out.N):
             for b in tw.each(out.B):
@@ -581,7 +608,7 @@ def gated(o: Options):
 
 def project(o: Options):
     """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`;
-    together: so many heads side by side for every two tiles of rows.
+    together: so many heads side by side for every two tiles of rows. rows: as for gated.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
     them; "values" is [B, H, M, D]. With rope a head's first half and
@@ -612,7 +639,10 @@ def project(o: Options):
         rows = _row_blocks(a.M, -(-a.K // SIDE) * -(-w.D // SIDE))
         across = whole(w.D).parts()
 
-        def finish(b: Any, h: Any, m: Any, parts: list[Any]) -> None:
+        def finish(
+            b: Any, h: Any, m: Any, parts: list[Any], angles: tuple[Any, ...] | None = None
+        ) -> None:
+            """angles: tables that are on chip, and where in them the rows are."""
             parts = [
                 _finish(t, o, y, (h, d), ("scale", "bias"))
                 for d, y in zip(across, parts, strict=True)
@@ -621,7 +651,8 @@ def project(o: Options):
                 parts = _normed_head(t, o, across, parts)
             if o.get("rope"):
                 turning = o.get("rotated", len(parts) * SIDE) // SIDE
-                parts = _rotated(t, b, m, parts[:turning]) + parts[turning:]
+                tables, place = angles or (t, m)
+                parts = _rotated(tables, b, place, parts[:turning]) + parts[turning:]
             for d, y in zip(across, parts, strict=True):
                 if kind == "columns":
                     out[b, h, d, m] = tw.to_fp8(y).T
@@ -641,6 +672,19 @@ def project(o: Options):
                 for b in tw.each(a.B):
                     for m in tw.grid(a.M, HIGH * SIDE, padded=True):
                         side_by_side(b, heads, m)
+            return
+        if o.get("rows"):
+            tables = _tables_in_parts(t, o)
+            for b, m, left in rows_in_parts(a, o["rows"]):
+                for name, table in tables.items():
+                    for r in tw.grid(m.size):
+                        angles = _angles(t[name], b, r.within(m), slice(None)).tiles()
+                        table[r, :] = replace(angles, columns=[SIDE] * angles.grid[1])
+                block = _row_blocks(m.size, -(-a.K // SIDE) * len(across))
+                for h in tw.each(w.H):
+                    for r in tw.grid(m.size, block):
+                        parts = [left[r, :] @ w[h, :, d] for d in across]
+                        finish(b, h, r.within(m), parts, (tables, r))
             return
         for h in tw.each(w.H):
             for b in tw.each(a.B):
@@ -670,14 +714,29 @@ def _rotations(o: Options) -> dict[str, TensorSpec | None]:
     return dict.fromkeys(("cos", "sin"), table if o.get("rope") else None)
 
 
+def _tables_in_parts(t: Tensors, o: Options) -> Tensors:
+    """Room on chip for the rows of a part, in the tables of a rotation."""
+    if not o.get("rope"):
+        return {}
+    rows, wide = t["cos"].shape[-2], -(-t["cos"].P // SIDE) * SIDE
+    spec = tw.bf16[min(o["rows"], rows), wide]
+    return {name: tw.scratch(spec, on_chip=True) for name in ("cos", "sin")}
+
+
+def _angles(table: Any, b: Any, m: Any, columns: Any) -> Any:
+    """Rows of a table, which may have a batch."""
+    return table[(b, m, columns) if len(table.shape) == 3 else (m, columns)]
+
+
 def _rotated(t: Tensors, b: Any, m: Any, parts: list[Any]) -> list[Any]:
     half = len(parts) // 2
     first, second = [], []
     for d, (x, y) in enumerate(zip(parts[:half], parts[half:], strict=True)):
-        columns = Block(d, 1, t["cos"].P)
-        index = (b, m, columns) if len(t["cos"].shape) == 3 else (m, columns)
+        columns = Block(d, 1, t["cos"].shape[-1])
         # Beyond its edge a table is 0, and so is the head, which is whole tiles wide.
-        cos, sin = (replace(t[n][index].tiles(), columns=[SIDE]) for n in ("cos", "sin"))
+        cos, sin = (
+            replace(_angles(t[n], b, m, columns).tiles(), columns=[SIDE]) for n in ("cos", "sin")
+        )
         x, y = x.tiles(), y.tiles()
         first.append(x * cos - y * sin)
         second.append(y * cos + x * sin)

@@ -35,19 +35,24 @@ def columns_together(call: Launch, profile: Profile) -> int:
     """Columns of tiles (or heads, for projections) in one loop body; 0: not this way."""
     options = call.options
     name = {"linear": "w", "project": "w", "gated": "w_gate"}.get(call.kernel)
-    if name is None or options.get("precise") or options.get("rows"):
+    if name is None or options.get("precise"):
         return 0
     weights = call.operands[name].layout.shape
     batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]
+    part = options.get("rows")
+    if part:  # one part of the rows after the other
+        if call.kernel != "gated" or part % (HIGH * SIDE) or rows % part:
+            return 0
+        rows = part
     high, deep, across = (-(-size // SIDE) for size in (rows, weights[-2], weights[-1]))
     separate = {profile.timing[kind].unit for kind in ("tensor_load", "vector", "push")}
     if batch > 1 or high < FEWEST_ROWS or len(separate) < 3:
         return 0
     ticks = best_plan(3, deep, HIGH, costs_of(profile, HIGH)).ticks / (3 * HIGH * deep)
-    if high * ticks < profile.dma.ticks(TILE):
+    if high * ticks * (WAITS if part else 1) < profile.dma.ticks(TILE):
         return 0  # weights take longer to arrive than to be used
     columns = across * (weights[0] if call.kernel == "project" else 1 + (call.kernel == "gated"))
-    if WAITS * high * deep * columns * ticks < profile.dma.ticks(_moved(call)):
+    if not part and WAITS * high * deep * columns * ticks < profile.dma.ticks(_moved(call)):
         return 0  # so do all operands together
     count, wide = _count(call, across)
     # The rows, and the weights of one body while those of the next arrive.

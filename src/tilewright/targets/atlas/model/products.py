@@ -12,7 +12,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.model.fold_layers import common_prefix
 from tilewright.model.smooth import SMOOTHED
-from tilewright.targets.atlas.model.blocking import cut
+from tilewright.targets.atlas.model.blocking import cut, staged_rows
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Factor,
@@ -349,12 +349,15 @@ class Products:
         out = self.at.activation(
             self.at.hint(node.result), shape, "fp8", value=node.result, scale=target
         )
+        parts = staged_rows(shape[1], w_gate.shape[0], 2, self.at.profile)
+        options: dict[str, Any] = {} if parts is None or shape[0] > 1 else {"rows": parts}
         macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
         nodes = (*gate.nodes, *up.nodes, node)
         name = common_prefix([gate.name, up.name]) or f"{gate.name}+{up.name}"
         return self.at.call(
-            name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu"
-        )
+            name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu",
+            **options,
+        )  # fmt: skip
 
 
 def _matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:

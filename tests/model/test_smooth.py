@@ -136,7 +136,8 @@ def test_scales_bring_ranges_together(seed: int, alpha: float) -> None:
     model = net.build()
     sample = (random.standard_normal((6, 24)) * 10.0 ** random.uniform(-2, 2, 24)).astype(F)
     found = smooth(simplify(model), [{"x": sample}], alpha)
-    scales = model.weights["norm.weight"] / found.model.weights["norm.weight.smooth"]
+    weights, gain = found.model.weights, model.weights["norm.weight"]
+    scales = gain / weights.get("norm.weight.smooth", gain)
     assert np.array_equal(scales, 2.0 ** np.rint(np.log2(scales)))
     normed = sample / np.sqrt((sample.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5)
     a = np.abs(normed * model.weights["norm.weight"]).max(0)
@@ -161,6 +162,16 @@ def test_what_others_read_stays() -> None:
     model = simplify(net.build())
     found = smooth(model, [{"x": wide(1, (1, 8, 32))}], 0.5)
     assert found.values == [] and set(found.model.weights) == set(model.weights)
+
+
+def test_norms_without_large_channels_stay() -> None:
+    net = ModelBuilder("even")
+    x = net.input("x", (64, 32))
+    net.output("y", net.linear(net.rms_norm(x, "norm"), 64, "fc"))
+    model = simplify(net.build())
+    sample = np.random.default_rng(0).uniform(-1, 1, (64, 32)).astype(F)
+    found = smooth(model, [{"x": sample}], 0.5)
+    assert found.values == [] and SMOOTHED not in str(found.model.module)
 
 
 def test_scales_that_would_round_do_not_move() -> None:

@@ -14,6 +14,7 @@ most, and gates whose one factor is such a result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -75,8 +76,11 @@ def smooth(model: Imported, samples: Sequence[Arrays], alpha: float) -> Smoothed
         watch(copy, {value: channels.observe for value, channels in seen.items()}, samples)
     result = Smoothed(copy, alpha)
     writer = _Writer(copy, graph)
-    for place in places:
-        if writer.move(place, _scales(writer, place, seen[place.value].largest, alpha)):
+    scales = [_scales(writer, place, seen[place.value].largest, alpha) for place in places]
+    # A norm that keeps its weight costs time: where no layer of a kind gains from it, none does.
+    gaining = {_kind(p) for p, found in zip(places, scales, strict=True) if (found != 1).any()}
+    for place, found in zip(places, scales, strict=True):
+        if _kind(place) in gaining and writer.move(place, found):
             result.values += [
                 f"{node.layer or node.family}: {node.family}" for node in place.changed
             ]
@@ -84,6 +88,12 @@ def smooth(model: Imported, samples: Sequence[Arrays], alpha: float) -> Smoothed
     used = {*named_weights(copy.module), *copy.state}
     copy.weights = {name: array for name, array in copy.weights.items() if name in used}
     return result
+
+
+def _kind(place: _Place) -> tuple[str, str]:
+    """What places of identical layers have in common: family, and name without numbers."""
+    last = place.changed[-1]
+    return last.family, re.sub(r"\d+", "*", last.layer)
 
 
 @dataclass

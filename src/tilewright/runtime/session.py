@@ -5,6 +5,8 @@
     session.run([array])                 -> [array]
     session.cycles, session.step_cycles, session.statistics
 
+    half = session.run_until(1000, x=array); session.resume(half).outputs
+
 Weights are placed once. Inputs that are the model's own memory (`state`) keep their value from one
 run to the next unless they are given.
 """
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from tilewright.errors import TilewrightError
+from tilewright.runtime.resuming import NEVER, RunSnapshot, advanced, first
 from tilewright.runtime.values import named_inputs
 from tilewright.targets.artifact import (
     Counters,
@@ -107,12 +110,36 @@ class Session:
         except BaseException:
             self._device = None  # a program that went astray may have hit the weights
             raise
+        self._note(results)
+        return {name: results[name] for name in self.model.outputs}
+
+    def _note(self, results: Mapping[str, np.ndarray]) -> None:
+        """Counters and state after a run."""
         if self._device is not None and any(isinstance(p, DevicePart) for p in self.model.parts):
             self._calls, self._counters = self._device.calls, self._device.counters
             self._counters.cycles = self._device.cycles
         for name, source in self.model.state.items():
             self.state[name] = results[source]
-        return {name: results[name] for name in self.model.outputs}
+
+    def run_until(self, cycle: int, inputs: Any = None, /, **named: Any) -> RunSnapshot:
+        """A run up to a cycle, to be gone on with by `resume`; one that ended before has outputs."""
+        given = named if inputs is None else inputs
+        return self._advance(first(self, self.complete(named_inputs(self.model, given))), cycle)
+
+    def resume(self, snapshot: RunSnapshot, cycle: int = NEVER) -> RunSnapshot:
+        """Go on with a run, to another cycle or to its end."""
+        return self._advance(snapshot, cycle)
+
+    def _advance(self, snapshot: RunSnapshot, cycle: int) -> RunSnapshot:
+        try:
+            result = advanced(self, snapshot, cycle)
+        except BaseException:
+            self._device = None  # as in `compute`
+            raise
+        if result.finished and not snapshot.finished:
+            self._last = dict(result.inputs)
+            self._note(result.values)
+        return result
 
     def device(self) -> Device:
         """The machine with the weights in place."""

@@ -368,6 +368,21 @@ class Profiled(Device, Protocol):
 
 
 @runtime_checkable
+class Resumable(Device, Protocol):
+    """A device that can stop at a cycle and go on later, also after other runs or as another one."""
+
+    def run_until(self, part: DevicePart, cycle: int) -> bool:
+        """Run an entry, or go on with it, to a cycle of the whole run; whether it came to its end."""
+        ...
+
+    def snapshot(self) -> object:
+        """Everything that an entry in the middle of its run needs to go on."""
+        ...
+
+    def restore(self, snapshot: object) -> None: ...
+
+
+@runtime_checkable
 class Sampled(Device, Protocol):
     """A device that notes how busy its units are over time (`DeviceOptions.sampled`)."""
 

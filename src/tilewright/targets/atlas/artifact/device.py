@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -70,10 +70,13 @@ class AtlasDevice:
         self._place_weights("dram")
         self._sequence = list(artifact.calls())
         self._arrivals: Arrivals | None = None
+        self._open: _OpenSegment | None = None  # that is being run
+        self._finished = 0  # segments of the entry that is being run
 
     def begin(self) -> None:
         """A new run of the model begins."""
         self.calls, self.runs, self._pieces, self._arrivals = [], [], [], None
+        self._open, self._finished = None, 0
         self._place_weights("vmem")  # a run may have used VMEM for other things since
 
     @property
@@ -136,37 +139,75 @@ class AtlasDevice:
             return
         if watch is not None and self._arrivals is None:
             self._arrivals = Arrivals(self, watch)
-        mine = set(segments)
-        steps = sum(step.segment in mine for _, _, step in self._sequence)
-        done = len(self.calls)
         for segment in segments:
             self._run(segment, watch)
-        if len(self.calls) < done + steps:
+        self._require_all(segments)
+
+    def run_until(self, part: DevicePart, cycle: int) -> bool:
+        """Run an entry, or go on with it, to a cycle of the whole run; whether it came to its end."""
+        segments = self.artifact.entries[part.entry].segments
+        while self._finished < len(segments):
+            if not self._run(segments[self._finished], None, cycle):
+                return False
+            self._finished += 1
+        self._finished = 0
+        self._require_all(segments)
+        return True
+
+    def snapshot(self) -> object:
+        """An entry in the middle of its run, to hand to `restore`."""
+        assert self._open is not None, "nothing is being run"
+        state = (list(self.calls), list(self.runs), replace(self._open), self._finished)
+        return (self.artifact, self.machine.snapshot(), *state)
+
+    def restore(self, snapshot: object) -> None:
+        match snapshot:
+            case (artifact, machine, calls, runs, _OpenSegment() as opened, int() as finished) if (
+                artifact is self.artifact
+            ):
+                self.begin()
+                self.machine.load(self.artifact.segments[opened.segment], keep_memory=True)
+                self.machine.restore(machine)
+                self.calls, self.runs, self._finished = list(calls), list(runs), finished
+                self._open = replace(opened)
+            case _:
+                raise ValueError("this is no snapshot of the program")
+
+    def _require_all(self, segments: Sequence[int]) -> None:
+        """All steps of these segments were reached."""
+        mine = set(segments)
+        places = [n for n, (_, _, step) in enumerate(self._sequence) if step.segment in mine]
+        if places and len(self.calls) <= places[-1]:
             index, turn, step = self._sequence[len(self.calls)]
             name = call_name(self.artifact, index, turn)
             raise TilewrightError(
                 "TW3132", f"the code of segment {step.segment} ended before it reached {name}"
             )
 
-    def _run(self, segment: int, watch: Watch | None) -> None:
+    def _run(self, segment: int, watch: Watch | None, until: int | None = None) -> bool:
+        """Run a segment, or go on with the one that is open; False: it stopped at `until`."""
         program, machine, progress = (
             self.artifact.segments[segment],
             self.machine,
             self.options.progress,
         )
         max_cycles = self.options.max_cycles
-        machine.load(program, keep_memory=True)
+        opened = self._open
+        if opened is None:
+            machine.load(program, keep_memory=True)
+            start = _Mark(self.cycles, machine.statistics)
+            opened = self._open = _OpenSegment(segment, self.cycles, False, start)
         machine.breakpoints = {s.first_word for s in self.artifact.steps if s.segment == segment}
-        offset, running = self.cycles, False
-        mark = _Mark(offset, machine.statistics)
+        offset = opened.offset
+        stop = None if until is None else max(0, until - offset)
         limit = None if max_cycles is None else max(0, max_cycles - offset)
 
         def finish(tick: int) -> None:
-            nonlocal mark
             index, turn, _ = self._sequence[len(self.calls)]
             now = _Mark(offset + tick, machine.statistics)
-            self.calls.append(mark.call(now, index, turn, call_name(self.artifact, index, turn)))
-            mark = now
+            name = call_name(self.artifact, index, turn)
+            self.calls.append(opened.mark.call(now, index, turn, name))
+            opened.mark = now
             if self._arrivals is not None:
                 self._arrivals.after(len(self.calls) - 1)
             if progress is not None:
@@ -174,7 +215,7 @@ class AtlasDevice:
 
         def begins() -> bool:
             """Whether the next step starts here; a step may come back to its own first word."""
-            place = len(self.calls) + running
+            place = len(self.calls) + opened.running
             if place == len(self._sequence):
                 return False
             step = self._sequence[place][2]
@@ -187,24 +228,31 @@ class AtlasDevice:
                     progress(len(self.calls), len(self._sequence), offset + tick)
 
             machine.on_progress = report  # pyright: ignore[reportAttributeAccessIssue]
-        while (outcome := machine.run(max_cycles=limit)).reason == "breakpoint":
+        while True:
+            outcome = machine.run(max_cycles=limit, until_cycle=stop)
+            if outcome.reason != "breakpoint":
+                break
             if begins():
-                if running:
+                if opened.running:
                     finish(outcome.cycles)
-                running = True
+                opened.running = True
                 if watch is not None:
                     watch(self._operands(len(self.calls)))
+        if outcome.reason == "until":
+            return False
         if outcome.fault is not None:
-            raise self._faulted(segment, running, outcome.fault)
+            raise self._faulted(segment, opened.running, outcome.fault)
         if outcome.reason == "limit":
             raise TilewrightError(
                 "TW3131",
                 f"the model still ran after {max_cycles:,} cycles",
                 hint="allow more cycles, or look for an endless loop",
             )
-        if running:
+        if opened.running:
             finish(outcome.cycles)
         self.runs.append(SegmentRun(segment, offset, offset + outcome.cycles, machine.statistics))
+        self._open = None
+        return True
 
     def _faulted(self, segment: int, running: bool, fault: Fault) -> TilewrightError:
         where = f"segment {segment}"
@@ -286,3 +334,17 @@ class _Mark:
         busy = {unit: ticks - self.busy[unit] for unit, ticks in now.busy.items()}
         counts = [new - old for new, old in zip(now.counts, self.counts, strict=True)]
         return StepCall(step, turn, name, self.tick, now.tick, busy, *counts)
+
+
+@dataclass
+class _OpenSegment:
+    """A segment that is being run.
+
+    offset: the cycle of the whole run at which it began. running: whether a step of it is; mark: when
+    the step began.
+    """
+
+    segment: int
+    offset: int
+    running: bool
+    mark: _Mark

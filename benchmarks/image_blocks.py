@@ -69,6 +69,15 @@ def inverted(size: int, narrow: int, wide: int, window: int, act: Act, squeeze: 
     return net.build()
 
 
+def strided(size: int, narrow: int, wide: int, after: int):
+    """Widen, look at every channel with a stride of 2, narrow."""
+    net = ModelBuilder("strided", seed=3)
+    x = relu6(net, net.conv2d(net.input("x", (1, 3, size, size)), narrow, 1, "stem"))
+    y = relu6(net, depthwise(net, relu6(net, net.conv2d(x, wide, 1, "widen")), 3, 2))
+    net.output("y", net.conv2d(y, after, 1, "narrow"))
+    return net.build()
+
+
 def next_block(size: int, channels: int):
     """A large window over every channel, a norm and two linear layers with channels last."""
     net = ModelBuilder("next", seed=3)
@@ -95,6 +104,7 @@ def dense(size: int, channels: int, growth: int):
 
 
 BLOCKS = {
+    "mobilenet_v2 112": lambda: strided(112, 16, 96, 24),
     "mobilenet_v2 56": lambda: inverted(56, 24, 144, 3, relu6),
     "mobilenet_v2 14": lambda: inverted(14, 96, 576, 3, relu6),
     "efficientnet_b0 14": lambda: inverted(14, 112, 672, 5, silu, 28),

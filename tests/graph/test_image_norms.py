@@ -15,7 +15,7 @@ from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.compiled_model import CompiledModel
 
-GENERATED = settings(max_examples=3, deadline=None, phases=(Phase.explicit, Phase.generate))
+GENERATED = settings(max_examples=2, deadline=None, phases=(Phase.explicit, Phase.generate))
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
@@ -116,6 +116,16 @@ def test_a_factor_in_front_of_an_activation_stays_there():
     program = compiled(net.build())
     found = [step.options["activation"] for step in program.artifact.steps]
     assert found == ["none", "none", "silu", "none", "none"]
+
+
+def test_an_image_of_many_channels_is_read_in_a_loop():
+    """All of it at once, twice for the next filters, would not fit: its pitch makes a loop."""
+    net = ModelBuilder("deep", seed=11)
+    x = net.input("x", (1, 3072, 10, 10))
+    net.output("y", net.conv2d(x, 256, 1, "deep"))
+    program = compiled(net.build())
+    assert kernels_of(program) == ["conv2d"]
+    assert program.artifact.steps[0].options["out"]["pitch"] == 16
 
 
 def test_a_convolution_without_room_is_for_the_host():

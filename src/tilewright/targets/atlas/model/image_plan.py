@@ -36,6 +36,7 @@ class ImagePlan:
     images: dict[SSAValue, Image] = field(default_factory=dict)
     nonnegative: set[SSAValue] = field(default_factory=set)
     reasons: dict[Node, str] = field(default_factory=dict)  # why an operation is no layer
+    even: frozenset[SSAValue] = frozenset()  # images whose tiles all begin alike, for loops
 
     def source(self, layer: Layer) -> Image:
         """What a layer reads."""
@@ -93,19 +94,28 @@ class ImagePlan:
 def plan_images(graph: Graph, profile: Profile, fuse: bool, host: dict[Node, str]) -> ImagePlan:
     """The plan of a graph. host: operations that are not for the device, with the reason."""
     reasons: dict[Node, str] = {}
+    even: frozenset[SSAValue] = frozenset()
     while True:
-        plan = ImagePlan(graph, reasons=reasons)
+        plan = ImagePlan(graph, reasons=reasons, even=even)
         found = find_layers(graph, fuse, {*host, *reasons}, reasons)
         if store_anew(graph, found):
             continue
         plan.layers = {layer.result: layer for layer in found}
-        wrong = store_images(plan, found) or dict(_impossible(plan, profile))
+        wrong = store_images(plan, found)
         if not wrong:
-            return plan
+            refused = dict(_impossible(plan, profile))
+            if not refused:
+                return plan
+            # What has no room for all of an image may have it for a loop over its tiles.
+            tried = {x.result for x, error in refused.items() if error.code == "TW1674"} - even
+            if tried:
+                even |= tried
+                continue
+            wrong = {layer.node: error.message for layer, error in refused.items()}
         reasons.update(wrong)
 
 
-def _impossible(plan: ImagePlan, profile: Profile) -> Iterator[tuple[Node, str]]:
+def _impossible(plan: ImagePlan, profile: Profile) -> Iterator[tuple[Layer, TilewrightError]]:
     """Layers that the library cannot make a kernel for, or none that fits on the machine."""
     for layer in plan.layers.values():
         kernel, options = plan.options(layer)
@@ -113,4 +123,4 @@ def _impossible(plan: ImagePlan, profile: Profile) -> Iterator[tuple[Node, str]]
             RECORDS[kernel].make(options)
             check_room(kernel, options, profile)
         except TilewrightError as error:
-            yield layer.node, error.message
+            yield layer, error

@@ -14,7 +14,13 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node
-from tilewright.targets.atlas.kernels.images import SIDE, Image, beyond, needed_border
+from tilewright.targets.atlas.kernels.images import (
+    SIDE,
+    Image,
+    beyond,
+    needed_border,
+    round_up,
+)
 from tilewright.targets.atlas.model.image_activations import NONNEGATIVE
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.model.image_means import mean_order
@@ -63,8 +69,9 @@ def store_images(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
         widest = max(group, key=lambda v: (drafts[v].columns, drafts[v].rows))
         across = max(drafts[value].border[1] for value in group)
         model = replace(drafts[widest], border=(drafts[widest].border[0], across), pitch=0)
+        pitch = _even(model) if plan.even & set(group) else model.pitch
         for value in group:
-            drafts[value] = replace(drafts[value], pitch=model.pitch)
+            drafts[value] = replace(drafts[value], pitch=pitch)
     for group in alike.groups():
         # A tile more, so that one can begin at any pixel.
         needs = [1] + [
@@ -75,6 +82,12 @@ def store_images(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
             drafts[value] = replace(drafts[value], spare=max(needs))
     plan.images = drafts
     return {}
+
+
+def _even(image: Image) -> int:
+    """The smallest pitch with which rows begin at the same places of all tiles."""
+    least = image.columns + image.border[1]
+    return round_up(least) if least > SIDE // 2 else 1 << (least - 1).bit_length()
 
 
 def _note_signs(plan: ImagePlan, layers: list[Layer]) -> None:

@@ -18,6 +18,7 @@ KERNELS = [
     ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "fp8"}, {"x": (1, 50, 100)}, ("x", "out")),
     ("norm", {"kind": "rms", "epsilon": 1e-5, "out": "bf16"}, {"x": (2, 30, 40)}, ("x",)),
     ("quantise", {"factor": 0.25}, {"x": (2, 1, 80)}, ("x", "out")),
+    ("copy", {"rank": 3, "dtype": "bf16"}, {"x": (1, 30, 80)}, ("x", "out")),
     ("residue", {"factor": 0.25}, {"x": (1, 18, 80)}, ("x", "high")),
     ("split_heads", {"out": "columns", "heads": 2},
      {"x": (1, 27, 128), "out": (1, 2, 64, 27)}, ("x",)),

@@ -226,6 +226,14 @@ def test_causal_attention_in_a_loop(monkeypatch, keys):
     )
 
 
+def test_causal_attention_written_out(monkeypatch):
+    """Long code for narrow heads, which leaves out the keys that nobody sees."""
+    monkeypatch.setattr(kernel_attention, "TILES", 0)
+    shapes = {"q": (1, 1, 250, 32), "kt": (1, 1, 32, 300), "v": (1, 1, 300, 32)}
+    chip, options = ("q", "kt", "v", "out"), {"mask": "causal", "written_out": True}
+    assert_same(*simulated("attention", options, shapes, on_chip=chip, most=20_000))
+
+
 BROADCAST = [["x", "full"], ["row", "row"], ["matrix", "matrix"], ["column", "column"]]
 PROGRAM = [
     ("mul", "t0", ["x", "row"]),

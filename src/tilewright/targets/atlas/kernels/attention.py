@@ -19,6 +19,10 @@ from tilewright.tile.masks import LOWEST, beyond, hiding
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 160  # tiles of scores under a causal mask that are unrolled for one head
+NARROW, NARROW_TILES = (
+    64,
+    544,
+)  # and of heads that are no wider, whose tiles take fewer instructions
 FEW = 8  # tiles of keys that make a short loop body
 
 
@@ -28,17 +32,19 @@ def together(keys: int) -> int:
     return 2 if -(-keys // SIDE) <= FEW else 1
 
 
-def together_causal(queries: int, keys: int) -> int | bool:
+def together_causal(queries: int, keys: int, wide: int | None = None) -> int | bool:
     """The same under a causal mask: all blocks where that is not too long, as each sees other
-    tiles of keys. Otherwise blocks share the tiles of the mask."""
+    tiles of keys. Otherwise blocks share the tiles of the mask. wide: of heads, if known."""
     blocks = range(-(-queries // SIDE))
     tiles = sum(_reach(block, queries, keys) or -(-keys // SIDE) for block in blocks)
-    return True if tiles <= TILES else 4
+    most = TILES if wide is None or wide > NARROW else NARROW_TILES
+    return True if tiles <= most else 4
 
 
-def reach(block: Block, queries: int, keys: int) -> int | None:
+def reach(block: Block, queries: int, keys: int, wide: int | None = None) -> int | None:
     """Tiles of keys that a block of queries looks at under a causal mask; None: all."""
-    return _reach(block.start, queries, keys) if together_causal(queries, keys) is True else None
+    unrolled = together_causal(queries, keys, wide) is True
+    return _reach(block.start, queries, keys) if unrolled else None
 
 
 def _reach(block: int, queries: int, keys: int) -> int | None:

@@ -69,8 +69,10 @@ def staged_rows(rows: int, deep: int, columns: int, profile: Profile) -> int | N
     if m <= rows_on_chip(k, profile):
         return None
     beside = profile.vmem_bytes - SPARE - RESULTS - 2 * columns * k * KIB
-    parts = -(-m // max(1, beside // (k * KIB)))
-    return -(-m // parts) * SIDE
+    least = -(-m // max(1, beside // (k * KIB)))
+    # Rows left over, of all or of a part, would load all weights again.
+    even = (p for p in range(least, 2 * least) if m % (2 * p) == 0)
+    return -(-m // next(even, least)) * SIDE
 
 
 def sums_bytes(height: int, depth: int, wide: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
+from tilewright.targets.atlas.kernels.attention import together_causal
 from tilewright.targets.atlas.model.blocking import staged_rows
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -31,6 +32,7 @@ from tilewright.tile.masks import LOWEST
 if TYPE_CHECKING:
     from tilewright.targets.atlas.model.lowering import Lowering
 
+ROOMY = 2**20  # bytes of VMEM in which long code of attention finds room for its tiles
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
 
@@ -183,6 +185,10 @@ class Heads:
                 operands[f"mask{number or ''}"] = self._staged(tensor) if shared else tensor
                 options |= kinds
                 start += count
+        if options.get("mask") == "causal" and len(parts) == 1:
+            wide = max(len(order), padded(width))
+            if self._can_be_written_out(rows, sizes_of[0], wide):
+                options["written_out"] = True
         out = self.at.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
             value=node.result, scale=out_scale,
@@ -196,6 +202,12 @@ class Heads:
             node.layer or "attention", "attention", operands, out, (node,), macs, None, sizes,
             **options,
         )  # fmt: skip
+
+    def _can_be_written_out(self, rows: int, keys: int, wide: int) -> bool:
+        """Whether causal attention that is too long for any machine is not for this one."""
+        if together_causal(rows, keys) is True or self.at.profile.vmem_bytes < ROOMY:
+            return False
+        return together_causal(rows, keys, wide) is True
 
     def _parts(self, k: SSAValue, v: SSAValue) -> list[tuple[SSAValue, SSAValue]]:
         """Keys and values from several sources, one after the other."""

@@ -748,7 +748,8 @@ def attention(o: Options):
 
     mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`,
     [H, M, N] or [B, H, M, N] with `per_head`) or "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
-    and mask; a causal mask is for the last of them.
+    and mask; a causal mask is for the last of them. written_out: every block of queries has code of
+    its own, for the keys that it sees under a causal mask, also where that is long.
     """
     mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
     numbers = ("", *range(1, count))
@@ -795,14 +796,15 @@ def attention(o: Options):
         edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
         total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
         limited = mask == "causal" and count == 1
-        blocks = together_causal(q.M, kt.N) if limited else together(total)
+        wide = max(q.D, out.E) if o.get("written_out") else None
+        blocks = together_causal(q.M, kt.N, wide) if limited else together(total)
         for b in tw.each(q.B):
             for g in tw.each(kt.G):
                 for r in tw.each(q.H // kt.G):
                     h = g * (q.H // kt.G) + r
                     for m in tw.grid(q.M, unroll=blocks):
                         sources = [source(k, b, g, h, m) for k in numbers]
-                        tiles = reach(m, q.M, kt.N) if limited else None
+                        tiles = reach(m, q.M, kt.N, wide) if limited else None
                         y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
                         out[b, h, m, :] = tw.to_fp8(y)
 

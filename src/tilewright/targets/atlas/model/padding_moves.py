@@ -19,7 +19,7 @@ SEVERAL = ("together", "rows", "depth")  # options with loops around the loop th
 MUCH_PADDING = 1 / 8  # of the rows of a tensor
 # Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
 READ_TILES = (
-    "attention", "gated", "linear", "norm", "project", "quantise", "residue", "split_heads",
+    "attention", "copy", "gated", "linear", "norm", "project", "quantise", "residue", "split_heads",
 )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def unwritten(calls: Sequence[Launch]) -> frozenset[StoredTensor]:
     return frozenset(
         call.output
         for call in calls
-        if call.output.kind in ("activation", "output")
+        if call.output.kind in ("activation", "input", "output")  # loops write inputs again
         and call.output.layout.arrangement is None
         and call.output.layout.order in ("tiles", "panels", "rows")
         and _has_much_padding(call.output)

@@ -35,6 +35,7 @@ from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.kernels_products import mark_products
 from tilewright.targets.atlas.model.launches import LaunchProgram
 from tilewright.targets.atlas.model.lowering import Lowering
+from tilewright.targets.atlas.model.row_layout import lower
 from tilewright.targets.atlas.model.values import host_graph, value_graph
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.checking import require
@@ -65,9 +66,13 @@ def compile_model(
         phases["simplified"] = print_module(simple.module)
     with phase("lower"):
         graph = capture(simple)
-        lowered = Lowering(
-            graph, profile, options.fuse, options.host, options.keep, options.scales == "tensor"
-        ).run()
+        per_tensor = options.scales == "tensor"
+        lowered = lower(
+            graph,
+            lambda merge: Lowering(
+                graph, profile, options.fuse, options.host, options.keep, per_tensor, merge
+            ),
+        )
         parts = split_parts(graph, lowered, simple.weights)
         if options.no_host and parts.reasons:
             _refuse_host(parts)

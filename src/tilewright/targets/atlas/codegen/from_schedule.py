@@ -46,6 +46,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Variable,
     Write,
 )
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.tile.bodies import BODIES
 from tilewright.tile.launches import cost, launch_body
 from tilewright.tile.layouts import SIDE
@@ -80,7 +81,9 @@ class Placed:
     rounds: the program carries the kernel out several times, each time with another tensor; the
     address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
     changes: the kernel both reads and writes it. padding: it also moves what lies beyond the
-    tensor's edges, because somebody else reads that or has written something there.
+    tensor's edges, because somebody else reads that or has written something there. reread: without
+    padding, but another kernel reads what one writes; tiles that are nearly full move as a whole, in
+    both, so that nobody finds what nobody wrote.
     """
 
     layout: TensorLayout
@@ -90,6 +93,7 @@ class Placed:
     copy: int | None = None
     changes: bool = False
     padding: bool = True
+    reread: bool = False
 
 
 def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
@@ -240,6 +244,9 @@ class _Reader:
         wide = SIDE // halves
         used = min(halves, -(-across // wide))
         if down < 1 or used < 1 or (down == SIDE and used == halves):
+            return every
+        much = used * down * ROW > TUNING.padded_share * placed.layout.tile_bytes
+        if placed.reread and much:
             return every
         return tuple((half * SIDE * SIDE, down * ROW) for half in range(used))
 

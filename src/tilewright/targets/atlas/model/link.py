@@ -9,7 +9,7 @@ that are loaded one after the other, all memories kept.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Generator:
         short: calls whose loop bodies may be short.
         """
         turning = {t for repeat in self.layer_loops for t in repeat.own}
-        bare = _bare(self.calls, places)
+        bare, reread = _bare(self.calls, places)
         end, made, lacking = places.dram_end, [], {}
         for index, call in enumerate(self.calls):
             kernel = build(call.kernel, call.options)
@@ -83,7 +83,11 @@ class Generator:
                 if layouts[parameter] != tensor.layout:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
             tensors = {
-                p: _placed(t, places, index, t in turning, t not in bare)
+                p: replace(
+                    _placed(t, places, index, t in turning),
+                    padding=t not in bare and t not in reread,
+                    reread=t in reread,
+                )
                 for p, t in call.tensors.items()
             }
             placement = Placement(tensors, end, places.areas[index], tables=True)
@@ -141,10 +145,14 @@ class Generator:
         raise least
 
 
-def _bare(calls: Sequence[Launch], places: BufferAssignment) -> set[StoredTensor]:
-    """Tensors that move without their padding: what calls only read from DRAM has zeros around it,
-    and beyond the edges of what they only write to it nobody looks. What is both written and read
-    there keeps what was computed around it."""
+def _bare(
+    calls: Sequence[Launch], places: BufferAssignment
+) -> tuple[set[StoredTensor], set[StoredTensor]]:
+    """Tensors that move without their padding, and those of them that are both written and read.
+
+    What calls only read from DRAM has zeros around it, and beyond the edges of what they only write
+    to it nobody looks. Tiles of bf16 begin where tiles do, so that all calls see the same edges.
+    """
     read = {
         tensor
         for index, call in enumerate(calls)
@@ -152,17 +160,17 @@ def _bare(calls: Sequence[Launch], places: BufferAssignment) -> set[StoredTensor
         if not places.on_chip(tensor, index)
     }
     written = {call.output for call in calls}
-    return {t for t in read ^ written if t.layout.arrangement is None}
+    plain = {t for t in read | written if t.layout.arrangement is None}
+    reread = {t for t in plain & read & written if t.layout.dtype == "bf16"}
+    return {t for t in plain if t not in read or t not in written}, reread
 
 
-def _placed(
-    tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool, padding: bool
-) -> Placed:
+def _placed(tensor: StoredTensor, places: BufferAssignment, call: int, turning: bool) -> Placed:
     if not places.on_chip(tensor, call):
-        return Placed(tensor.layout, places.dram[tensor], rounds=turning, padding=padding)
+        return Placed(tensor.layout, places.dram[tensor], rounds=turning)
     stay = places.stays[tensor]
     copy = places.dram[tensor] if call == stay.first and not stay.whole else None
-    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy, padding=padding)
+    return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy)
 
 
 def link(

@@ -37,6 +37,7 @@ from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.kernels_products import mark_products
 from tilewright.targets.atlas.model.launches import LaunchProgram
 from tilewright.targets.atlas.model.lowering import Lowering
+from tilewright.targets.atlas.model.row_layout import lower
 from tilewright.targets.atlas.model.values import host_graph, value_graph
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.checking import require
@@ -83,10 +84,20 @@ def compile_model(
             provenance["smoothed"] = smoothed.to_json()
             phases["smoothed"] = print_module(simple.module)
     with phase("lower"):
-        lowered = Lowering(
-            graph, profile, options.fuse, options.host, options.keep, options.scales == "tensor",
-            options.range_rule,
-        ).run()  # fmt: skip
+        per_tensor = options.scales == "tensor"
+        lowered = lower(
+            graph,
+            lambda merge: Lowering(
+                graph,
+                profile,
+                options.fuse,
+                options.host,
+                options.keep,
+                per_tensor,
+                options.range_rule,
+                merge,
+            ),
+        )
         parts = split_parts(graph, lowered, simple.weights)
         if options.no_host and parts.reasons:
             _refuse_host(parts)

@@ -91,8 +91,10 @@ class Lowering:
         keep: Iterable[str] = (),
         per_tensor: bool = False,
         rule: RangeRule = MAXIMUM,
+        merge: bool = False,
     ) -> None:
-        self.graph, self.profile, self.rule = graph, profile, rule
+        """merge: all rows of a batch lie below each other, in one matrix."""
+        self.graph, self.profile, self.rule, self.merge = graph, profile, rule, merge
         self.fuse, self.per_tensor = fuse, per_tensor
         self.kept_layers = tuple(keep)
         self.products, self.heads = Products(self), Heads(self)
@@ -110,7 +112,8 @@ class Lowering:
 
     def canonical(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """[B, M, C] of a tensor in this model."""
-        return canonical(shape, self.collapse)
+        batch, rows, columns = canonical(shape, self.collapse)
+        return (1, batch * rows, columns) if self.merge else (batch, rows, columns)
 
     def linear(self, value: SSAValue) -> Linear | None:
         found = find_linear(self.graph, value, self.fuse)
@@ -581,6 +584,9 @@ class Lowering:
             row = np.broadcast_to(numbers.reshape(-1), (shape[2],))
             return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), row)
         rows = max((d for d in wide if d != last), default=0) if self.collapse else last - 1
+        if self.merge:
+            whole = np.broadcast_to(numbers, result).reshape(shape[1:])
+            return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), whole)
         if all(d >= rows for d in read):
             inner = np.broadcast_to(numbers, (*sizes[:rows], *result[rows:])).reshape(shape[1:])
             return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), inner)

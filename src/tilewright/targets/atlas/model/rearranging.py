@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.model.calls import Tensor, Unsupported
+from tilewright.targets.atlas.model.matching import canonical
 from tilewright.tile.layouts import SIDE
 
 if TYPE_CHECKING:
@@ -87,10 +88,12 @@ class Rearranging:
             if after == (batch, rows, 1):
                 self._fits(node, spelt, axis, 1, -(-width // SIDE))
                 return {"along": "row"}
+            self._refuse_merged(node.inputs["x"])
             fits, along, deep = after == (*after[:2], rows), "lines", width
-        elif [axis] == down:
+        elif [axis] == down and self._is_one_matrix(node.inputs["x"]):
             fits, along, deep = after == (*after[:2], width), "column", rows
         else:
+            self._refuse_merged(node.inputs["x"])
             inner = math.prod(sizes[axis + 1 : down[0]]) if down else 1
             if after[1:] != (rows, width) or not down or axis > down[0]:
                 raise Unsupported(f"{node.family} over dimension {axis} of {spelt}")
@@ -101,6 +104,14 @@ class Rearranging:
             raise Unsupported(f"{node.family} over dimension {axis} of {spelt}")
         self._fits(node, spelt, axis, after[1], -(-deep // SIDE))
         return {"along": along, "lines": after[1]}
+
+    def _refuse_merged(self, *values: SSAValue) -> None:
+        """Refuse values of several matrices whose rows lie in one."""
+        if not all(self._is_one_matrix(value) for value in values):
+            raise Unsupported("matrices of a batch whose rows lie below each other")
+
+    def _is_one_matrix(self, value: SSAValue) -> bool:
+        return not self.at.merge or canonical(shape_of(value), self.at.collapse)[0] == 1
 
     def _fits(self, node: Node, spelt: str, axis: int, lines: int, deep: int) -> None:
         """Whether there is room for what one tile of results is made of, and the masks of rows."""
@@ -122,6 +133,7 @@ class Rearranging:
     ) -> Tensor:
         if len(pieces) > PIECES:
             raise Unsupported(f"a {node.family} of {len(pieces)} pieces")
+        self._refuse_merged(*sources, node.result)
         for source in sources:
             if dtype_of(source) not in ("f32", "bf16", "f16", "f64"):
                 raise Unsupported(f"{dtype_of(source)} values are not for the NPU")
@@ -142,6 +154,7 @@ class Rearranging:
         if any(self.at.reason_for_host(one) is not None for one in (node, *cut)):
             return None
         try:
+            self._refuse_merged(node.result, *sources, *node.operands)
             joins = self._pieces_of_concat(node)
             places = [
                 self._pieces_of_slice(part, self.at.canonical(shape_of(part.result)))
@@ -266,6 +279,8 @@ class Rearranging:
     ) -> tuple[str, Tensor]:
         """How a computed value that has some dimensions of a result is repeated over it."""
         last = len(result) - 1
+        if self.at.merge:
+            return self._spread_over_rows(value, result, read, shape)
         wide = [d for d in range(last) if result[d] != 1 or not self.at.collapse]
         batch, down = wide[:-1], wide[-1:]
         has_row = set(down) <= set(read) or shape[1] == 1
@@ -295,6 +310,26 @@ class Rearranging:
             return f"{form}@rows", self.at.bf16(value)
         sizes = ["x".join(map(str, s)) for s in (shape_of(value), result)]
         raise Unsupported(f"an operand of {sizes[0]} is repeated over {sizes[1]}")
+
+    def _spread_over_rows(
+        self, value: SSAValue, result: Shape, read: list[int], shape: tuple[int, int, int]
+    ) -> tuple[str, Tensor]:
+        """The same where all rows are one matrix: of the rows a value has all or none."""
+        last = len(result) - 1
+        lead = [d for d in range(last) if result[d] != 1]
+        mine = [d for d in read if d != last]
+        if mine not in (lead, []):
+            raise Unsupported("an operand is repeated over some of the rows of a matrix")
+        down, across = bool(mine) or shape[1] == 1, last in read or shape[2] == 1
+        form = {(1, 1): "full", (1, 0): "column", (0, 1): "line", (0, 0): "number"}[
+            int(down), int(across)
+        ]
+        stored = (1, shape[1] if down else 1, shape[2] if across else 1)
+        if value in self.at.graph.inputs:
+            return form, self.at.from_host(value, stored)
+        if self.at.canonical(shape_of(value)) != stored:
+            raise Unsupported("an operand is repeated over some of the rows of a matrix")
+        return form, self.at.bf16(value)
 
     def _part_of_batch(self, mine: list[int], batch: list[int]) -> str:
         if mine == batch:

@@ -12,6 +12,10 @@ from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.targets.atlas.model.padding_moves import READ_TILES, Moves, unwritten
 from tilewright.tile.layouts import Layout
 
+CHAIN = {
+    "out": "bf16",
+    "program": [["add", "t0", ["x0", "x1"]], ["relu", "t1", ["t0"]], ["div", "t2", ["t1", "x1"]]],
+}
 # Name, options, shapes, tensors whose padding is NaN. Where a tile has 27 or 30 rows, leaving its padding out is
 # not worth a transfer of its own; it has to be left out all the same.
 KERNELS = [
@@ -20,6 +24,24 @@ KERNELS = [
     ("quantise", {"factor": 0.25}, {"x": (2, 1, 80)}, ("x", "out")),
     ("copy", {"rank": 3, "dtype": "bf16"}, {"x": (1, 30, 80)}, ("x", "out")),
     ("residue", {"factor": 0.25}, {"x": (1, 18, 80)}, ("x", "high")),
+    ("pointwise", CHAIN | {"inputs": [["x0", "full"], ["x1", "column"]]},
+     {"x0": (2, 18, 40), "x1": (2, 18, 1)}, ("x0", "x1", "out")),
+    ("pointwise", CHAIN | {"inputs": [["x0", "full"], ["x1", "line"]], "out": "fp8"},
+     {"x0": (2, 30, 10), "x1": (2, 1, 10)}, ("x0", "x1", "out")),
+    ("softmax", {}, {"x": (2, 5, 70)}, ("x", "out")),
+    ("softmax", {}, {"x": (1, 30, 10)}, ("x", "out")),
+    ("reduce", {"kind": "max", "along": "row", "lines": 30},
+     {"x": (2, 30, 10), "out": (2, 30, 1)}, ("x", "out")),
+    ("reduce", {"kind": "mean", "along": "column", "lines": 2},
+     {"x": (2, 5, 70), "out": (1, 2, 70)}, ("x", "out")),
+    ("reduce", {"kind": "sum", "along": "lines", "lines": 2},
+     {"x": (2, 5, 70), "out": (1, 2, 5)}, ("x", "out")),
+    ("reduce", {"kind": "min", "along": "batch", "lines": 5, "split": [1, 2, 1]},
+     {"x": (2, 5, 70), "out": (1, 5, 70)}, ("x", "out")),
+    ("product", {"left": "plain", "right": "transposed", "out": "bf16", "factor": 0.5},
+     {"a": (2, 5, 50), "b": (2, 10, 50)}, ("a", "b", "out")),
+    ("product", {"left": "transposed", "right": "plain", "out": "fp8", "factor": 0.5},
+     {"a": (2, 50, 5), "b": (2, 50, 10)}, ("a", "b", "out")),
     ("split_heads", {"out": "columns", "heads": 2},
      {"x": (1, 27, 128), "out": (1, 2, 64, 27)}, ("x",)),
     ("linear", {"scale": True, "bias": True, "residual": True, "out": "bf16"},
@@ -81,7 +103,7 @@ def test_who_leaves_padding_in_dram():
 
 def test_results_that_others_read_in_other_ways_are_written_whole():
     made = call("linear", 1, result(1))
-    for kernel, expected in (("split_heads", {made.output}), ("pointwise", set())):
+    for kernel, expected in (("split_heads", {made.output}), ("move", set())):
         reader = Launch(kernel, kernel, {"x": made.output}, result(64), {}, (), 0, None, None)
         assert unwritten([made, reader]) == expected
 

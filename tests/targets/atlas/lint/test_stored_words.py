@@ -75,3 +75,9 @@ def test_other_stores_make_it_unknown(between):
 
 def test_stores_elsewhere_do_not():
     assert codes(between="vstore m0, 1(x0)\ndelay 34\nsw x5, 20(x0)\ndelay 2") <= {"TW2030"}
+
+
+@pytest.mark.parametrize("limit", [STEP_LIMIT, 60])
+def test_tables_made_above_it_do_not_push_an_offset_out(limit):
+    rows = "".join(f"    sw   x5, {4 * k}(x7)\n    delay 4\n" for k in range(12))
+    assert codes(limit, between="lui x7, 1\n" + rows) == set()

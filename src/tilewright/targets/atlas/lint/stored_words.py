@@ -8,7 +8,7 @@ from tilewright.targets.atlas.lint.state import State
 from tilewright.targets.atlas.lint.values import Value, add, overlap
 
 WORD = 4
-MOST = 8  # words known at a time
+MOST = 8  # words known at a time: the lowest, where counters lie; tables above them are vectors
 
 
 def remember(state: State, facts: Facts) -> None:
@@ -26,8 +26,8 @@ def remember(state: State, facts: Facts) -> None:
             if not overlap(start, length, address, WORD)
         )
     if facts.mnemonic == "sw" and isinstance(start, int) and not start % WORD:
-        known = (*state.words, (start, state.x[facts.rs2]))
-        state.words = tuple(sorted(known[-MOST:], key=lambda word: word[0]))
+        known = sorted((*state.words, (start, state.x[facts.rs2])), key=lambda word: word[0])
+        state.words = tuple(known[:MOST])
 
 
 def recalled(state: State, facts: Facts) -> Value | None:

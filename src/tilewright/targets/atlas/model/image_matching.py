@@ -34,6 +34,7 @@ from tilewright.targets.atlas.model.image_phases import is_stored_anew
 from tilewright.targets.atlas.model.matching import find_linear
 
 FLOATS = ("f32", "bf16", "f16", "f64")
+LARGEST = 1 << 18  # numbers of a linear layer over pixels; larger ones are products of rows
 
 
 def find_layers(graph: Graph, fuse: bool, skip: set[Node], reasons: dict[Node, str]) -> list[Layer]:
@@ -142,7 +143,7 @@ def _product(graph: Graph, node: Node, found: dict[SSAValue, Layer]) -> Layer | 
     if x not in found or found[x].first:
         return None
     linear = find_linear(graph, node.result, fuse=False)
-    if linear is None or linear.x is not x:
+    if linear is None or linear.x is not x or linear.weight.size > LARGEST:
         return None
     weight = linear.weight[None, None]
     return Layer("conv", (x,), node.result, (node,), False, Window(1, 1), weight=weight)

@@ -57,12 +57,16 @@ class Sampler:
         """Forget what was noted."""
         self._offset, self._before, self._sums = 0, {}, []
 
-    def run(self, max_cycles: int | None = None, **limits: Any) -> Outcome:
+    def run(
+        self, max_cycles: int | None = None, until_cycle: int | None = None, **limits: Any
+    ) -> Outcome:
         """As the machine's own, with pauses."""
         if limits:
-            return self.machine.run(max_cycles=max_cycles, **limits)
+            return self.machine.run(max_cycles=max_cycles, until_cycle=until_cycle, **limits)
         while True:
             end = (len(self._sums) + 1) * self._ticks - self._offset
+            if until_cycle is not None and until_cycle < end:
+                return self.machine.run(max_cycles=max_cycles, until_cycle=until_cycle)
             outcome = self.machine.run(max_cycles=max_cycles, until_cycle=end)
             if outcome.reason != "until":
                 return outcome

@@ -14,6 +14,7 @@ from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.codegen import modulo_loop
 from tilewright.targets.atlas.codegen.check_overlap import wrong_access
 from tilewright.targets.atlas.codegen.modulo_scalars import Scalars
+from tilewright.targets.atlas.model import row_layout
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.program import Instruction
@@ -30,6 +31,8 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list:
         return found
 
     monkeypatch.setattr(modulo_loop, "wrong_access", noted)
+    # Loops over the matrices of a batch are what this is about.
+    monkeypatch.setattr(row_layout, "_may_gain", lambda *_: False)
     return rows
 
 
@@ -44,7 +47,7 @@ def linears(batch: int, count: int, normed: bool = False):
 
 
 @pytest.mark.parametrize(
-    ("batch", "count", "normed"), [(66, 2, False), (131, 2, False), (91, 2, True), (106, 3, False)]
+    ("batch", "count", "normed"), [(96, 2, False), (131, 2, False), (91, 2, True), (106, 3, False)]
 )
 def test_late_users_have_their_address_in_the_drain(batch, count, normed, judged):
     model = linears(batch, count, normed)
@@ -57,7 +60,7 @@ def test_late_users_have_their_address_in_the_drain(batch, count, normed, judged
 def test_a_pointer_that_stops_too_early_is_found(judged, monkeypatch):
     """Without the moves in the drain no such loop is taken, and the model is right all the same."""
     monkeypatch.setattr(Scalars, "_go_on", lambda *_: None)
-    result = verify(compile_model(linears(66, 2), load_profile("atlas-v1")))
+    result = verify(compile_model(linears(96, 2), load_profile("atlas-v1")))
     assert [found for _, found in judged if found]
     assert result.ok
 

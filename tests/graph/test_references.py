@@ -362,6 +362,18 @@ def calls(draw: st.DrawFn):
             kind, out = draw(st.sampled_from(["rms", "layer"])), draw(st.sampled_from(OUT))
             options = {"kind": kind, "epsilon": 1e-5, "out": out, "weight": draw(flag)}
             options |= {"bias": draw(flag), "factor": draw(factor)}
+    elif name == "recurrent":
+        # h' = tanh(x + h w), or half of that beside a second state c' = c + h'.
+        gated, steps = draw(flag), draw(st.integers(1, 4))
+        program = [["add", "t0", ["x0", "p0"]], ["tanh", "t1", ["t0"]]]
+        if gated:
+            program += [["mul", "t2", ["t1", 0.5]], ["add", "t3", ["s1", "t2"]]]
+        options = {"program": program, "next": ["t2", "t3"] if gated else ["t1"], "kept": 1}
+        options |= {"factor": draw(factor), "backward": draw(flag), "bias": [0] * draw(flag)}
+        wide += wide == 1  # lowering makes none of one column
+        shapes = {"x": (steps, rows, -(-wide // 32) * 32), "w": (1, wide, wide)}
+        shapes |= {f"s{k}": (1, rows, wide) for k in range(1 + gated)}
+        shapes["out"] = (steps, rows, wide)
     elif name == "reduce":
         options = {"kind": draw(st.sampled_from(["sum", "mean", "max", "min"]))}
         along = options["along"] = draw(st.sampled_from(["row", "lines", "column", "batch"]))

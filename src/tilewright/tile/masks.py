@@ -142,6 +142,10 @@ def causal(
     backend = x.backend
     if not isinstance(rows, Block) or not isinstance(columns, Block):
         raise backend.error("TW1643", "causal takes the blocks that index rows and columns")
+    if offset is not None and not isinstance(offset, int | np.integer):
+        raise backend.error(
+            "TW1643", f"causal takes the offset as a whole number, not {type(offset).__name__}"
+        )
     shift = columns.extent - rows.extent if offset is None else offset
     if x.grid != (rows.tiles, columns.tiles):
         raise backend.error(

@@ -49,7 +49,7 @@ class Tuning:
     waiting_registers: int = 16  # of these, with computed tiles that are needed only much later
     waiting_statements: int = 12  # statements until then
 
-    # List scheduling and register allocation (list_schedule.py, register_allocation.py, routine.py)
+    # List scheduling and register allocation (list_schedule.py, routine.py)
     transfer_haste: int = (
         12  # cycles before the engine is free in which the next transfer is prepared
     )

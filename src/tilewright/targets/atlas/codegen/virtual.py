@@ -145,7 +145,7 @@ class Op:
 class Place:
     """Bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
 
-    RegisterAllocator of different buffers never overlap; places of one buffer overlap by their offsets.
+    Places of different buffers never overlap; places of one buffer overlap by their offsets.
     The name of a DRAM buffer starts with "dram", that of a tensor in VMEM with RESIDENT.
     """
 

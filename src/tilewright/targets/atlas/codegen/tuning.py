@@ -40,6 +40,7 @@ class Tuning:
         0.03  # share of a loop's time in which its first loads would keep all waiting
     )
     spill_bytes: int = 16 * 1024  # VMEM left for tiles that wait between uses
+    roomy_bytes: int = 64 * 1024  # free VMEM with which constants take some for a copy
     padded_share: float = (
         0.75  # of a tile that is worth transfers of its own where the rest is cleared
     )

@@ -16,7 +16,6 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.dialects.xdsl_api import Operation
     from tilewright.errors import Location
     from tilewright.frontend.imported import Imported
     from tilewright.model.options import CompileOptions, Progress
@@ -66,15 +65,6 @@ class Description:
         }
 
 
-@dataclass(frozen=True)
-class Formats:
-    """Number formats of a kernel call, as MLIR spells element types; None: as it is."""
-
-    operands: tuple[str | None, ...]
-    result: str | None = None
-    per_channel: bool = False  # scales of weights: one for each column, else one
-
-
 class Target(Protocol):
     """A machine to compile for."""
 
@@ -98,18 +88,6 @@ class Target(Protocol):
 
         The bundle may be of unknown origin: what is wrong with it is a `TilewrightError` at `place`.
         """
-        ...
-
-
-class KernelTarget(Target, Protocol):
-    """A machine that says of every kernel call whether and how it carries it out (`model/`)."""
-
-    def supports(self, call: Operation) -> str | None:
-        """Why the host has to carry out a call of `npu_kernel`, in a sentence; None: it need not."""
-        ...
-
-    def formats(self, call: Operation) -> Formats:
-        """In which number formats the machine computes a call that it supports."""
         ...
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.printing import print_module
-from tilewright.dialects.xdsl_api import ModuleOp, Operation, StringAttr, func
+from tilewright.dialects.xdsl_api import ModuleOp, StringAttr, func
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.model.calibrate import example_inputs, input_meanings
-from tilewright.model.capture import Graph, Node, dtype_of, node_of
+from tilewright.model.capture import Graph, Node, dtype_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.partition import COPIED, main_of
 from tilewright.model.parts import DEVICE, Part, Parts
@@ -37,7 +37,7 @@ from tilewright.targets.coral.from_kernels import Adapter
 from tilewright.targets.coral.machines import CoralMachine, machine_named
 from tilewright.targets.coral.program import DTYPES
 from tilewright.targets.coral.tensors import steps_of, tensors_of
-from tilewright.targets.target import Description, Formats
+from tilewright.targets.target import Description
 
 
 def find(name: str | Path) -> CoralTarget:
@@ -62,14 +62,6 @@ class CoralTarget:
 
     def describe(self) -> Description:
         return describe(self.machine)
-
-    def supports(self, call: Operation) -> str | None:
-        """Why the host has to carry out a call, None if the core can."""
-        return refusal(node_of(call))
-
-    def formats(self, call: Operation) -> Formats:
-        """As the model has them; quantisation to int8 is Coral's own and asked for."""
-        return Formats(tuple(None for _ in call.operands))
 
     def check_sizes(self, model: Imported, quantize: str | None) -> None:
         """Refuse inputs and outputs that no arrangement could place, before any work."""

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.target import Description, Formats, Memory
+from tilewright.targets.target import Description, Memory
 from tilewright.targets.xdna.device import ArrayDevice, load_device
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.dialects.xdsl_api import Operation
     from tilewright.errors import Location
     from tilewright.frontend.imported import Imported
     from tilewright.model.options import CompileOptions, Progress
@@ -52,16 +51,6 @@ class XdnaTarget:
     @property
     def family(self) -> str:
         return "xdna"
-
-    def supports(self, call: Operation) -> str | None:
-        from tilewright.targets.xdna.linear_layers import reason_against
-
-        return reason_against(call)
-
-    def formats(self, call: Operation) -> Formats:
-        """int8 rows, packed weights, int32 sums."""
-        weights = "ternary" if self.weight_kind == "ternary" else "i8"
-        return Formats(("i8", weights), "i32", per_channel=self.weight_kind == "i8")
 
     def compile(
         self,

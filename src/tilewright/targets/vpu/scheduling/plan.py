@@ -27,9 +27,6 @@ class Plan:
     makespan: int
     fragmentation: list[float] = field(default_factory=list)  # at each failed allocation
 
-    def spills(self) -> int:
-        return sum(step.kind != TASK for step in self.steps)
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:

@@ -61,10 +61,6 @@ class Read:
         """Whether the operand has every element of a result of `shape`, in its order."""
         return self.loops == tuple(d for d, n in enumerate(shape) if n != 1)
 
-    def lacks(self, shape: Sequence[int], axis: int) -> bool:
-        """Whether the operand has one element for everything along `axis`."""
-        return self.loops == tuple(d for d, n in enumerate(shape) if n != 1 and d != axis)
-
 
 @dataclass(frozen=True)
 class Node:

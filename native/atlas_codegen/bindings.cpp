@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "list_schedule.hpp"
+#include "modulo_place.hpp"
 
 namespace nb = nanobind;
 using namespace tilewright::codegen;
@@ -152,10 +153,92 @@ std::optional<Found> schedule(const std::vector<NodeRow>& nodes, const std::vect
   return std::nullopt;
 }
 
+// unit, order, plain tick, busy ticks, latency, position, flags
+using StepRow = std::array<Number, 7>;
+enum StepFlag { decodes = 1, matrix = 2, transfer = 4, load = 8, late = 16, prefetch = 32, tied = 64 };
+
+std::vector<Dependence> dependences(const Triples& rows, std::size_t steps) {
+  std::vector<Dependence> found;
+  for (const auto& [step, distance, turns] : rows) found.push_back({index(step, steps, "edge"), distance, turns});
+  return found;
+}
+
+std::vector<int> indices(const Numbers& numbers, std::size_t count, const char* what) {
+  std::vector<int> found;
+  for (Number number : numbers) found.push_back(index(number, count, what));
+  return found;
+}
+
+void make_body(LoopBody* body, const std::vector<StepRow>& rows, const std::vector<Triples>& before,
+               const std::vector<Triples>& after, const std::vector<Numbers>& reads, const std::vector<Numbers>& slots,
+               const std::vector<std::pair<Number, Numbers>>& touches, int parts, bool registers_hold) {
+  std::size_t count = rows.size();
+  if (before.size() != count || after.size() != count || reads.size() != count || slots.size() != count)
+    throw std::invalid_argument("edges, registers and slots are those of the steps");
+  LoopBody made{.steps = {}, .slots = {}, .parts = parts, .registers_hold = registers_hold};
+  for (const auto& [queue, steps] : touches) {
+    if (steps.empty()) throw std::invalid_argument("a slot that nothing touches");
+    made.slots.push_back({index(queue, 64, "queue"), indices(steps, count, "step")});
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    auto [unit, order, plain, busy, latency, position, flags] = rows[k];
+    made.steps.push_back({.unit = index(unit, 64, "unit"),
+                          .decodes = (flags & decodes) != 0,
+                          .matrix = (flags & matrix) != 0,
+                          .transfer = (flags & transfer) != 0,
+                          .order = static_cast<int>(order),
+                          .plain = plain,
+                          .busy = busy,
+                          .latency = latency,
+                          .position = static_cast<int>(position),
+                          .load = (flags & load) != 0,
+                          .late = (flags & late) != 0,
+                          .prefetch = (flags & prefetch) != 0,
+                          .tied = (flags & tied) != 0,
+                          .before = dependences(before[k], count),
+                          .after = dependences(after[k], count),
+                          .reads = indices(reads[k], parts, "part"),
+                          .slots = indices(slots[k], made.slots.size(), "slot")});
+  }
+  new (body) LoopBody(std::move(made));
+}
+
+using Placed = std::tuple<bool, bool, Pairs, std::vector<int>, Numbers, Number>;
+
+Placed place(const LoopBody& body, Number interval, std::tuple<Number, bool, bool, bool> way,
+             std::tuple<double, double, Number, Number, int, int> limits, const Numbers& usual, Number work) {
+  if (interval < 1) throw std::invalid_argument("an interval without ticks");
+  if (!usual.empty() && usual.size() != body.slots.size()) throw std::invalid_argument("times of other slots");
+  auto [lead, aligned, packed, early] = way;
+  auto [tight, growth, patience, weight_lead, tries, pack_ahead] = limits;
+  PlacementLimits given{tight, growth, patience, weight_lead, tries, static_cast<std::size_t>(pack_ahead)};
+  PlacedLoop found = place_loop(body, interval, {lead, aligned, packed, early}, given, usual, work);
+  return {found.done, found.longer, Pairs(found.at.begin(), found.at.end()), found.slot, found.usual, found.work};
+}
+
 }  // namespace
 
 NB_MODULE(_codegen, module) {
   module.doc() = "Inner loops of the Atlas code generator.";
+  nb::class_<LoopBody>(module, "LoopBody")
+      .def("__init__", &make_body, nb::arg("steps"), nb::arg("before"), nb::arg("after"), nb::arg("reads"),
+           nb::arg("slots"), nb::arg("touches"), nb::arg("parts"), nb::arg("registers_hold"))
+      .def("place", &place, nb::arg("interval"), nb::arg("way"), nb::arg("limits"), nb::arg("usual"), nb::arg("work"),
+           "Ticks of the steps and slots of their values; whether all are placed, times of slots, work left.");
+  nb::class_<SlotReservations>(module, "SlotReservations")
+      .def(nb::init<Tick>(), nb::arg("interval"))
+      .def("__len__", &SlotReservations::size)
+      .def("put", &SlotReservations::put, nb::arg("holder"), nb::arg("span"))
+      .def("drop", &SlotReservations::drop, nb::arg("holder"))
+      .def("meeting", &SlotReservations::meeting, nb::arg("span"), nb::arg("holder"));
+  nb::class_<UnitReservations>(module, "UnitReservations")
+      .def(nb::init<Tick>(), nb::arg("interval"))
+      .def("take", &UnitReservations::take, nb::arg("tick"), nb::arg("length"))
+      .def("drop", &UnitReservations::drop, nb::arg("tick"))
+      .def("gap", &UnitReservations::gap, nb::arg("tick"))
+      .def("first", &UnitReservations::first, nb::arg("tick"), nb::arg("length"), nb::arg("limit"),
+           nb::arg("grain") = 0)
+      .def("last", &UnitReservations::last, nb::arg("tick"), nb::arg("length"), nb::arg("limit"), nb::arg("grain") = 0);
   module.def("list_schedule", &schedule, nb::arg("nodes"), nb::arg("after"), nb::arg("rows"), nb::arg("operands"),
              nb::arg("registers"), nb::arg("pairs"), nb::arg("channels"), nb::arg("held"), nb::arg("reserved"),
              nb::arg("pinned"), nb::arg("limits"), nb::arg("reserves"),

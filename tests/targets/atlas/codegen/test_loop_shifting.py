@@ -13,10 +13,9 @@ from random_loops import ANY_GAIN, OUT, STATE, TILE, random_loop
 from tilewright.targets.atlas.codegen import loop_shifting, shifted_loop, straight_loop
 from tilewright.targets.atlas.codegen.initiation_interval import initiation_interval
 from tilewright.targets.atlas.codegen.list_schedule import Setting, schedule
-from tilewright.targets.atlas.codegen.loop_graph import loop_graph
+from tilewright.targets.atlas.codegen.loop_graph import can_pack, loop_graph
 from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.modulo_loop import is_sound
-from tilewright.targets.atlas.codegen.modulo_pack import can_pack
 from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles

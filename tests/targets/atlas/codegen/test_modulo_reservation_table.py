@@ -5,11 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.targets.atlas.codegen.modulo_reservation_table import (
-    SlotReservations,
-    UnitReservations,
-    overlaps,
-)
+from tilewright.targets.atlas.codegen._codegen import SlotReservations, UnitReservations
+from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
 
 INTERVAL = 60
 SPAN = st.tuples(st.integers(-100, 200), st.integers(1, 40))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from tilewright.targets.atlas.codegen import _codegen
 from tilewright.targets.atlas.codegen.graph import Node
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
@@ -58,6 +59,7 @@ class LoopGraph:
     steps: list[Step]
     touches: dict[Register, list[Step]]  # tensor registers and slots; in order
     work: int = 0  # ticks that may still be tried in search of a schedule
+    body: _codegen.LoopBody | None = None  # the same as numbers, once it has been asked for
 
     def slots(self) -> list[Register]:
         return [r for r in self.touches if r.kind is not Kind.M]
@@ -177,6 +179,16 @@ class _Builder:
         assert wait is not None
         later = [node for node, _ in (*step.node.after, *wait.after) if node.unit != "SCALAR"]
         return later == [wait] and step.node.op.opcode.effect == "dma.load"
+
+
+def can_pack(graph: LoopGraph) -> bool:
+    """Whether matrix units work on nothing that the vector unit makes in the same iteration."""
+    made: set[Step] = set()
+    for step in graph.steps:
+        if step.unit == "VPU" or any(b in made for b, _, turns in step.before if not turns):
+            made.add(step)
+    matrix = [step for step in graph.steps if step.unit.startswith("MXU")]
+    return bool(matrix) and not any(step in made for step in matrix)
 
 
 def _writes(step: Step, register: Register) -> bool:

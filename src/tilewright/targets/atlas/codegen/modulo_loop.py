@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from tilewright.targets.atlas.codegen.check_overlap import wrong_access
 from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting
 from tilewright.targets.atlas.codegen.loop_addresses import Addresses, addresses
-from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step, loop_graph
+from tilewright.targets.atlas.codegen.loop_graph import LoopGraph, Step, can_pack, loop_graph
 from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
-from tilewright.targets.atlas.codegen.modulo_pack import can_pack
 from tilewright.targets.atlas.codegen.modulo_place import Placement, Way
 from tilewright.targets.atlas.codegen.modulo_registers import assign
 from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
@@ -137,10 +136,9 @@ class _Search:
         usual = None
         for _ in range(TUNING.modulo_attempts):
             placement = Placement(self.graph, interval, way, usual)
-            before = dict(placement.usual)
             if placement.run():
                 return placement
-            if placement.usual == before:
+            if not placement.longer:
                 return None
             usual = placement.usual
         return None

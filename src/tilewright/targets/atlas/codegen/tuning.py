@@ -79,7 +79,7 @@ class Tuning:
     doubled_ops: int = 500  # longest body of which two iterations become one
     doubled_trips: int = 6  # fewest iterations for that
 
-    # Modulo scheduling (modulo_loop.py, modulo_place.py, modulo_pack.py, modulo_scalars.py, loop_graph.py)
+    # Modulo scheduling (modulo_loop.py, modulo_place.py, modulo_scalars.py, loop_graph.py)
     modulo_channels: int = (
         4  # for transfers of one iteration; each keeps scalar registers until its wait
     )

@@ -57,8 +57,8 @@ def _entry_members(program: CompiledEntries) -> list[Member]:
         for name, model in program.entries.items()
         for member in _members(model)
     ]
-    members, recipes = share(own)
-    return [_json_member(entries_manifest_of(program, recipes)), *members]
+    members, recipes, derived = share(own)
+    return [_json_member(entries_manifest_of(program, recipes, derived)), *members]
 
 
 def _json_member(document: dict[str, Any]) -> Member:
@@ -105,8 +105,8 @@ def load_any(path: str | Path) -> CompiledModel[Any] | CompiledEntries:
         model = _read_model(members, place)
         require(model, place)
         return model
-    name, names, state, recipes = read_entries_manifest(document, place)
-    members = assembled(members, recipes, place)
+    name, names, state, recipes, derived = read_entries_manifest(document, place)
+    members = assembled(members, recipes, derived, place)
     del members[_MANIFEST]
     entries = {}
     for entry in names:

@@ -219,6 +219,6 @@ def _fitting(port: Port, array: np.ndarray, place: Location) -> np.ndarray:
 
 def identity(program: CompiledEntries) -> str:
     """What tells a program from others: everything its manifests say, hash of the model included."""
-    documents = [entries_manifest_of(program, {})]
+    documents = [entries_manifest_of(program, {}, {})]
     documents += [manifest_of(model) for model in program.entries.values()]
     return digest([json.dumps(documents, sort_keys=True).encode()])

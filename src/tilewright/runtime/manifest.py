@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.json_tables import Table, plain, shown
+from tilewright.runtime.derived_pieces import Derived, read_derived
 from tilewright.runtime.manifest_host import host_values_of, read_host_values
 from tilewright.targets.artifact import DevicePart, HostPart, Port
 from tilewright.targets.compiled_model import CompiledEntries, CompiledModel, State
@@ -18,6 +19,7 @@ from tilewright.targets.compiled_model import CompiledEntries, CompiledModel, St
 FORMAT = "tilewright.bundle"
 VERSION = 3  # of one model
 ENTRIES_VERSION = 4  # of several entry points; each has a manifest of its own beside this one
+DERIVED_VERSION = 5  # the same, with pieces that are derived from others
 
 
 def manifest_of(model: CompiledModel[Any]) -> dict[str, Any]:
@@ -56,13 +58,17 @@ def _part(part: HostPart | DevicePart) -> dict[str, Any]:
 
 
 def entries_manifest_of(
-    program: CompiledEntries, recipes: Mapping[str, Sequence[str]]
+    program: CompiledEntries,
+    recipes: Mapping[str, Sequence[str]],
+    derived: Mapping[str, Derived],
 ) -> dict[str, Any]:
     """The manifest of several entry points."""
+    more = {"derived": {mark: how.to_json() for mark, how in derived.items()}} if derived else {}
     return plain(
         {
+            **more,
             "format": FORMAT,
-            "version": ENTRIES_VERSION,
+            "version": DERIVED_VERSION if derived else ENTRIES_VERSION,
             "name": program.name,
             "entries": list(program.entries),
             "state": {
@@ -80,9 +86,10 @@ def entries_manifest_of(
 
 def read_entries_manifest(
     document: Any, place: Location
-) -> tuple[str, list[str], dict[str, State], dict[str, list[str]]]:
-    """Name, entry points, state, and the recipes of members (see `shared_members`)."""
+) -> tuple[str, list[str], dict[str, State], dict[str, list[str]], dict[str, Derived]]:
+    """Name, entry points, state, the recipes of members (see `shared_members`), and of pieces."""
     top = Table(document, "it", place)
+    newer = version_of(document, place) == DERIVED_VERSION
     for known in ("format", "version"):
         top.take(known)
     name, entries = top.text("name"), list(top.names("entries"))
@@ -92,10 +99,14 @@ def read_entries_manifest(
     }
     recipes = top.inner("recipes", top.take("recipes"))
     found = {key: list(recipes.names(key)) for key in list(recipes.values)}
+    derived = {
+        key: read_derived(top.inner(f"derived {key!r}", value))
+        for key, value in (top.table("derived") if newer else {}).items()
+    }
     top.done()
     if len(set(entries)) != len(entries):
         raise top.bad("names an entry point twice")
-    return name, entries, state, found
+    return name, entries, state, found, derived
 
 
 def _read_state(table: Table) -> State:
@@ -110,10 +121,10 @@ def version_of(document: Any, place: Location) -> int:
     if top.take("format") != FORMAT:
         raise TilewrightError("TW3101", "this is not a Tilewright bundle", place)
     version = top.integer("version", 1)
-    if version > ENTRIES_VERSION:
+    if version > DERIVED_VERSION:
         raise TilewrightError(
             "TW3103",
-            f"the bundle has format version {version}, this release reads up to {ENTRIES_VERSION}",
+            f"the bundle has format version {version}, this release reads up to {DERIVED_VERSION}",
             place,
             hint="use a newer release of Tilewright, or compile the model again with this one",
         )

@@ -2,7 +2,8 @@
 
 Members come in pieces: headers and arrays. A piece that occurs more than once is stored by itself
 under the digest of its bytes, and a member with such pieces is a recipe: digests in order. Members
-that share nothing stay as they are, so that a loader can map them into memory.
+that share nothing stay as they are, so that a loader can map them into memory. A piece that others
+in the store give (`derived_pieces`) is not stored at all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
+from tilewright.runtime.derived_pieces import Derived, find
 
 SMALLEST = 1024  # bytes; smaller pieces are not worth a member of their own
 FOLDER = "store/"
@@ -33,8 +35,11 @@ def digest(pieces: Sequence[bytes | np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def share(members: Sequence[Member]) -> tuple[list[Member], dict[str, Recipe]]:
-    """Members with what they have in common stored once, and recipes of those that need it."""
+def share(
+    members: Sequence[Member],
+) -> tuple[list[Member], dict[str, Recipe], dict[str, Derived]]:
+    """Members with what they have in common stored once, recipes of those that need it, and how
+    pieces come from others."""
     marks = {
         (number, place): digest([piece])
         for number, member in enumerate(members)
@@ -42,6 +47,9 @@ def share(members: Sequence[Member]) -> tuple[list[Member], dict[str, Recipe]]:
         if _size(piece) >= SMALLEST
     }
     often = {mark for mark, count in Counter(marks.values()).items() if count > 1}
+    arrays = ((mark, members[number].pieces[place]) for (number, place), mark in marks.items())
+    derived = find((mark, piece) for mark, piece in arrays if isinstance(piece, np.ndarray))
+    often |= {mark for one, how in derived.items() for mark in (one, *how.sources)}
     kept: list[Member] = []
     store: dict[str, Member] = {}
     recipes: dict[str, Recipe] = {}
@@ -55,7 +63,8 @@ def share(members: Sequence[Member]) -> tuple[list[Member], dict[str, Recipe]]:
             store.setdefault(mark, Member(FOLDER + mark, list(run)))
             recipe.append(mark)
         recipes[member.name] = recipe
-    return [*kept, *(store[mark] for mark in sorted(store))], recipes
+    stored = [store[mark] for mark in sorted(store) if mark not in derived]
+    return [*kept, *stored], recipes, derived
 
 
 def _runs(
@@ -85,19 +94,36 @@ def _size(piece: bytes | np.ndarray) -> int:
 
 
 def assembled(
-    members: Mapping[str, np.ndarray], recipes: Mapping[str, Recipe], place: Location
+    members: Mapping[str, np.ndarray],
+    recipes: Mapping[str, Recipe],
+    derived: Mapping[str, Derived],
+    place: Location,
 ) -> dict[str, np.ndarray]:
-    """The members with those of recipes put together; the store has to hold exactly what they name."""
+    """The members with those of recipes put together; the store has to hold exactly what they name,
+    but for what is derived from it."""
     store = {n.removeprefix(FOLDER): x for n, x in members.items() if n.startswith(FOLDER)}
     named = {mark for recipe in recipes.values() for mark in recipe}
-    for mark in sorted(named ^ set(store)):
+    for mark in sorted(derived.keys() - named):
+        raise TilewrightError("TW3105", f"the bundle derives {mark}, which nothing uses", place)
+    named |= {mark for how in derived.values() for mark in how.sources}
+    for mark in sorted((named - derived.keys()) ^ set(store)):
         what = "lacks" if mark in named else "does not name"
         raise TilewrightError("TW3105", f"the bundle {what} {FOLDER}{mark}", place)
+    for mark, how in derived.items():
+        if any(source in derived for source in how.sources):
+            raise TilewrightError("TW3105", f"{mark} is derived from what is derived", place)
     for mark, content in store.items():
         if digest([content]) != mark:
             raise TilewrightError(
                 "TW3105", f"{FOLDER}{mark} has other content than its name says", place
             )
+    for mark, how in derived.items():
+        content = how.computed(store, place)
+        if digest([content]) != mark:
+            raise TilewrightError(
+                "TW3105", f"what is derived as {mark} has other content than its name says", place
+            )
+        store[mark] = content
     total = sum(len(store[mark]) for recipe in recipes.values() for mark in recipe)
     if total > MOST_TIMES * sum(len(content) for content in members.values()):
         raise TilewrightError("TW3105", "its recipes make far more of it than there is", place)

@@ -71,9 +71,17 @@ class Keys:
 def attend(q: Any, *sources: Keys, tiles: int | None = None, blind: bool = False) -> Any:
     """One block of queries against all keys, or the first tiles of them; blind: a query may see
     nothing."""
-    scores, largest = [], None
     blocks = [(s, j) for s in sources for j in tw.steps(s.count, unroll=True)]
-    for source, j in blocks[:tiles]:
+    scores, largest = _scored(q, blocks[:tiles])
+    top = tw.row_max(largest)
+    mixed, sums = _mixed(scores, top)
+    return mixed * _share(tw.row_max(sums), top, blind)
+
+
+def _scored(q: Any, blocks: list[tuple[Keys, Block]]) -> tuple[list[tuple[Keys, Block, Any]], Any]:
+    """Tiles of scores, and the largest numbers of all of them, place by place."""
+    scores, largest = [], None
+    for source, j in blocks:
         score = q @ source.keys(j)
         if source.edge is not None and j.valid(0) < SIDE:
             score = hiding(score, source.edge)
@@ -83,7 +91,11 @@ def attend(q: Any, *sources: Keys, tiles: int | None = None, blind: bool = False
         scores.append((source, j, score))
         largest = score if largest is None else tw.maximum(largest, score)
     assert largest is not None
-    top = tw.row_max(largest)
+    return scores, largest
+
+
+def _mixed(scores: list[tuple[Keys, Block, Any]], top: Any) -> tuple[Any, Any]:
+    """Values by the weights of their scores, and the sums of these in every column."""
     total, ones = tw.zeros(unit=1), tw.ones()
     result = None
     for source, j, score in scores:
@@ -93,11 +105,58 @@ def attend(q: Any, *sources: Keys, tiles: int | None = None, blind: bool = False
             result = tw.zeros(unit=0 if value.shape[1] <= 2 * SIDE else None)
         result += power @ value
         total += power @ ones
-    share = tw.recip(tw.row_max(total))
+    assert result is not None
+    return result, total
+
+
+def _share(total: Any, top: Any, blind: bool) -> Any:
+    """What weights are multiplied by for a sum of 1."""
+    share = tw.recip(total)
     if blind:  # a row that sees nothing has a maximum near LOWEST; its share becomes 0
         share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
-    assert result is not None
-    return result * share
+    return share
+
+
+@dataclass
+class Running:
+    """What a block of queries knows of the keys it has seen: their maximum, the sum of their weights
+    and the values mixed by these, both over e to the maximum."""
+
+    top: Any
+    total: Any
+    mixed: Any
+
+    @staticmethod
+    def over(q: Any, blocks: list[tuple[Keys, Block]], before: Running | None = None) -> Running:
+        """The same with the keys of some tiles more."""
+        scores, largest = _scored(q, blocks)
+        top = tw.row_max(largest)
+        if before is not None:
+            top = tw.maximum(before.top, top)
+        mixed, sums = _mixed(scores, top)
+        total = tw.row_max(sums)
+        if before is not None:
+            fade = tw.exp(before.top - top)
+            total, mixed = before.total * fade + total, before.mixed * fade + mixed
+        return Running(top, total, mixed)
+
+    def result(self, blind: bool) -> Any:
+        return self.mixed * _share(self.total, self.top, blind)
+
+
+def attend_in_parts(q: Any, *sources: Keys, size: int, blind: bool = False) -> Any:
+    """One block of queries against all keys, so many tiles of them at a time: any number of them."""
+    states = Running(tw.state(), tw.state(), tw.state())
+    started = False
+    for source in sources:
+        for part in tw.steps(source.count, size * SIDE, unroll=False):
+            blocks = [(source, j) for j in part.parts()]
+            now = Running.over(q, blocks, states if started else None)
+            states.top.set(now.top)
+            states.total.set(now.total)
+            states.mixed.set(now.mixed)
+            started = True
+    return states.result(blind)
 
 
 @tw.kernel

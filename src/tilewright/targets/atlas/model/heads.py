@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.model.lowering import Lowering
 
 ROOMY = 2**20  # bytes of VMEM in which long code of attention finds room for its tiles
+WHOLE_KEYS = 4096  # keys whose scores are all on chip until their maximum is known
+KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
 
@@ -185,7 +187,9 @@ class Heads:
                 operands[f"mask{number or ''}"] = self._staged(tensor) if shared else tensor
                 options |= kinds
                 start += count
-        if options.get("mask") == "causal" and len(parts) == 1:
+        if sum(sizes_of) > WHOLE_KEYS:
+            options["keys"] = KEY_TILES
+        elif options.get("mask") == "causal" and len(parts) == 1:
             wide = max(len(order), padded(width))
             if self._can_be_written_out(rows, sizes_of[0], wide):
                 options["written_out"] = True

@@ -21,6 +21,7 @@ import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.attention import (
     Keys,
     attend,
+    attend_in_parts,
     reach,
     together,
     together_causal,
@@ -752,7 +753,8 @@ def attention(o: Options):
     mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`,
     [H, M, N] or [B, H, M, N] with `per_head`) or "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
     and mask; a causal mask is for the last of them. written_out: every block of queries has code of
-    its own, for the keys that it sees under a causal mask, also where that is long.
+    its own, for the keys that it sees under a causal mask, also where that is long. keys: so many
+    tiles of keys at a time, with maximum, sum and result carried along, where all are too many.
     """
     mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
     numbers = ("", *range(1, count))
@@ -798,7 +800,7 @@ def attention(o: Options):
         hiding = numbers[-1] if mask == "causal" else None
         edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
         total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
-        limited = mask == "causal" and count == 1
+        limited = mask == "causal" and count == 1 and not o.get("keys")
         wide = max(q.D, out.E) if o.get("written_out") else None
         blocks = together_causal(q.M, kt.N, wide) if limited else together(total)
         for b in tw.each(q.B):
@@ -807,6 +809,12 @@ def attention(o: Options):
                     h = g * (q.H // kt.G) + r
                     for m in tw.grid(q.M, unroll=blocks):
                         sources = [source(k, b, g, h, m) for k in numbers]
+                        if o.get("keys"):
+                            y = attend_in_parts(
+                                q[b, h, m, :], *sources, size=o["keys"], blind=blind
+                            )
+                            out[b, h, m, :] = tw.to_fp8(y)
+                            continue
                         tiles = reach(m, q.M, kt.N, wide) if limited else None
                         y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
                         out[b, h, m, :] = tw.to_fp8(y)

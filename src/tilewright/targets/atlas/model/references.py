@@ -322,5 +322,7 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
                 mask = mask[h]
             keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
             sources.append(Source(keys, values, mask))
-        out[b, h] = fp8(profile, attention(profile, q[b, h], sources, options.get("mask")))
+        out[b, h] = fp8(
+            profile, attention(profile, q[b, h], sources, options.get("mask"), options.get("keys"))
+        )
     return {"out": out}

@@ -39,11 +39,20 @@ class Source:
     mask: Codes | None = None  # [M, N] or [N]
 
 
-def attention(profile: Profile, q: Codes, sources: Sequence[Source], kind: str | None) -> Codes:
+def attention(
+    profile: Profile,
+    q: Codes,
+    sources: Sequence[Source],
+    kind: str | None,
+    size: int | None = None,
+) -> Codes:
     """bf16 softmax(q @ kt + mask) @ v for fp8 q [M, D] over all sources.
 
-    kind: None, "causal" (of the last source), "full" or "key", as the masks are.
+    kind: None, "causal" (of the last source), "full" or "key", as the masks are. size: tiles of
+    keys that are weighed at a time, against the largest score so far.
     """
+    if size is not None:
+        return _in_parts(profile, q, sources, kind, size * SIDE)
     rows, last = len(q), sources[-1].kt.shape[1]
     blind = last < rows if kind == "causal" else kind is not None  # a query may see nothing
     parts = []
@@ -65,6 +74,47 @@ def attention(profile: Profile, q: Codes, sources: Sequence[Source], kind: str |
         share = arith.multiply(share, smaller(height, constant(1.0)))
     values = [np.pad(s.v, ((0, -len(s.v) % SIDE), (0, 0))) for s in sources]
     return arith.multiply(product(weights, np.concatenate(values)), share)
+
+
+def _in_parts(
+    profile: Profile, q: Codes, sources: Sequence[Source], kind: str | None, size: int
+) -> Codes:
+    """The same with `size` keys at a time; what was summed up before fades as the maximum grows."""
+    rows, last = len(q), sources[-1].kt.shape[1]
+    blind = last < rows if kind == "causal" else kind is not None
+    state: tuple[Codes, Codes, Codes] | None = None
+    for source in sources:
+        count = source.kt.shape[1]
+        hidden = None
+        if kind == "causal" and source is sources[-1]:
+            hidden = _causal(rows, last, HIDDEN if blind else -np.inf)
+        elif kind in ("full", "key"):
+            assert source.mask is not None
+            hidden = source.mask if kind == "full" else spread(source.mask)
+        for start in range(0, count, size):
+            keys = slice(start, min(start + size, count))
+            scores = product(q, source.kt[:, keys])
+            if hidden is not None:
+                scores = arith.add(scores, hidden[..., keys])
+            scores = _whole_tiles(scores)
+            top = _largest(profile, scores)
+            if state is not None:
+                top = larger(state[0], top)
+            weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
+            total = product(weights, np.full((weights.shape[1], 1), ONE, np.uint8))
+            values = source.v[keys]
+            mixed = product(weights, np.pad(values, ((0, -len(values) % SIDE), (0, 0))))
+            if state is not None:
+                fade = UNARY["exp"](arith.subtract(state[0], top))
+                total = arith.add(arith.multiply(state[1], fade), total)
+                mixed = arith.add(arith.multiply(state[2], fade), mixed)
+            state = top, total, mixed
+    assert state is not None
+    share = recip(state[1])
+    if blind:
+        height = UNARY["relu"](arith.subtract(state[0], constant(HIDDEN / 3)))
+        share = arith.multiply(share, smaller(height, constant(1.0)))
+    return arith.multiply(state[2], share)
 
 
 def _causal(rows: int, keys: int, low: float) -> Codes:

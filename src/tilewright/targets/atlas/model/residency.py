@@ -155,6 +155,7 @@ def base_room(call: Launch) -> int:
     if call.kernel == "attention":
         found = (t for name, t in call.operands.items() if name.startswith("kt"))
         keys = sum(_tiles(t.layout.shape[-1]) for t in found)
+        keys = min(keys, call.options.get("keys", keys))
         rows = 4 if keys <= FEW else 2  # blocks of queries under way
         room += rows * keys * 2 * KIB + 32 * KIB
     if call.kernel == "norm":
@@ -190,7 +191,9 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         return 2 * whole // max(1, _tiles(columns)) if parameter == "b" else 4 * across * tile
     if call.kernel == "attention":
         if parameter.startswith(("kt", "v")):
-            return 2 * layout.bytes // layout.shape[1]
+            head = layout.bytes // layout.shape[1]
+            keys = _tiles(layout.shape[-1 if parameter.startswith("kt") else -2])
+            return 2 * head * min(keys, call.options.get("keys", keys)) // keys
         if parameter.startswith("mask"):
             return 2 * 4 * across * tile
         return 2 * 4 * across * tile

@@ -134,11 +134,11 @@ class Chip:
         code.vload(tile.half(1), at)
         return tile
 
-    def resident(self, offset: Affine, changing: bool = False) -> int | Place:
+    def resident(self, offset: Affine, changing: int = 0) -> int | Place:
         """The address of a tile of a tensor that stays in VMEM."""
         if changing:
             base = self.base(offset.terms)
-            return Place(base, f"{CHANGING} {id(base)}", offset.constant)
+            return Place(base, f"{CHANGING} {changing} {id(base)}", offset.constant)
         if not offset.terms:
             return offset.constant
         return Place(self.base(offset.terms), f"{RESIDENT} {id(offset.terms)}", offset.constant)

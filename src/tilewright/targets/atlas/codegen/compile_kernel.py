@@ -190,7 +190,7 @@ def lowered(
     own = {name: made[name] for name in tracer.arguments if name in made}
     for name, tensor in own.items():
         if tensor.on_chip:
-            placed[name] = Placed(tensor.layout, area.start, on_chip=True, changes=True)
+            placed[name] = Placed(tensor.layout, area.start, on_chip=True, changes=1 + len(placed))
             area = Area(area.start + -(-tensor.layout.bytes // ALIGN) * ALIGN, area.end)
             continue
         placed[name] = Placed(tensor.layout, end)

@@ -79,7 +79,7 @@ class Placed:
 
     rounds: the program carries the kernel out several times, each time with another tensor; the
     address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
-    changes: the kernel both reads and writes it. padding: it also moves what lies beyond the
+    changes: a number of its own if the kernel both reads and writes it. padding: it also moves what lies beyond the
     tensor's edges, because somebody else reads that or has written something there. unwritten: what
     lies there may be anything, so that no reader may bring it along.
     """
@@ -89,7 +89,7 @@ class Placed:
     on_chip: bool = False
     rounds: bool = False
     copy: int | None = None
-    changes: bool = False
+    changes: int = 0
     padding: bool = True
     unwritten: bool = False
 

@@ -17,6 +17,7 @@ from tilewright.targets.atlas.codegen.virtual import (
     Range,
     Register,
     Site,
+    changing_tensor,
 )
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind
 from tilewright.targets.atlas.profile import Profile
@@ -242,8 +243,8 @@ class _Accesses:
 
 
 def _rewritten(part: Range) -> int:
-    """Which kind of bytes that are written more than once these are, if any."""
-    return 1 if part.space.startswith(CHANGING) else 2 if part.space.startswith(WAW) else 0
+    """Which bytes that are written more than once these may be: a number, 0 if none."""
+    return 1 + changing_tensor(part.space) if part.space.startswith((CHANGING, WAW)) else 0
 
 
 def _relation(a: Op, b: Op) -> str | None:

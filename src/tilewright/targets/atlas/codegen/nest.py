@@ -71,7 +71,7 @@ class Read:
     source: str = ""
     row: bool = False  # only the tile's first row is in DRAM; it is repeated down the tile
     on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
-    changing: bool = False  # a write may follow: it is read here or not at all
+    changing: int = 0  # number of a tensor that is also written: it is read here or not at all
     pieces: Pieces | None = None  # what of the tile is in the tensor, all of it if None
     blank: bool = True  # the rest of the tile has to be zero
     bare: bool = False  # nobody has written the rest: it may be anything in DRAM
@@ -86,7 +86,7 @@ class Write:
     bytes: int
     source: str = ""
     on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
-    changing: bool = False  # the program also reads it
+    changing: int = 0  # number of a tensor that the program also reads
     pieces: Pieces | None = None  # what of the tile is in the tensor, all of it if None
     rows: int = 32  # of the tile that lie inside the tensor, on chip as well
 

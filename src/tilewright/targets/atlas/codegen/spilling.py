@@ -12,6 +12,7 @@ uses a unit that has time, while moving registers would use the vector unit.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -148,7 +149,10 @@ class _Piece:
         self.line = ""  # of the author, where we are
         self.held: dict[Value, Value] = {}  # known tile -> its name in a register
         self.uses: dict[Value, list[int]] = {}
-        self.changes = any(isinstance(s, Write) and s.changing for s in rows)
+        self.changes: dict[int, list[int]] = {}  # where tensors are written, by their numbers
+        for index, s in enumerate(rows):
+            if isinstance(s, Write):
+                self.changes.setdefault(s.changing, []).append(index)
         for index, s in enumerate(rows):
             for value in _inputs(s):
                 self.uses.setdefault(value, []).append(index)
@@ -159,7 +163,7 @@ class _Piece:
 
     def rows(self) -> list[Statement]:
         for index, s in enumerate(self.source):
-            if isinstance(s, Read | Reload) and self._stays(s):  # fetched when used
+            if isinstance(s, Read | Reload) and self._stays(s, index):  # fetched when used
                 self.at.origin[s.result] = s if isinstance(s, Read) else s.slot
                 continue
             if isinstance(s, Compute) and not s.inputs:  # made anew where it is used
@@ -180,11 +184,15 @@ class _Piece:
         self._forget_used(tuple(v for v, _ in self.stored), last)
         return self.out
 
-    def _stays(self, s: Read | Reload) -> bool:
+    def _stays(self, s: Read | Reload, index: int) -> bool:
         """Whether memory still has a tile wherever it is used."""
         if isinstance(s, Reload) or not s.changing:
             return True
-        return not self.changes and s.result not in self.at.escaping
+        if s.result in self.at.escaping:
+            return False
+        last = self.uses.get(s.result, [index])[0]
+        changes = self.changes.get(s.changing, [])
+        return bisect(changes, index) == bisect(changes, last)  # nothing is written in between
 
     def _define(self, value: Value) -> None:
         if value in self.at.escaping and value.dtype in BYTES:

@@ -8,6 +8,7 @@ ranges of VMEM and DRAM; the scalar registers that hold addresses are made from 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tilewright.targets.atlas.isa import BY_MNEMONIC, Kind, Opcode
 from tilewright.targets.atlas.profile import Profile
@@ -65,6 +66,12 @@ class Part:
     index: int = 0
 
 
+@lru_cache(1024)
+def changing_tensor(space: str) -> int:
+    """The number of a tensor that the program reads and writes, of the name of its space."""
+    return int(space.removeprefix(CHANGING).split()[0]) if space.startswith(CHANGING) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """Bytes of a memory that an instruction reads or writes.
@@ -84,7 +91,8 @@ class Range:
     def overlaps(self, other: Range) -> bool:
         for kind in (CHANGING, WAW):
             if self.space.startswith(kind) and other.space.startswith(kind):
-                return self._may_overlap(other)
+                alike = changing_tensor(self.space) == changing_tensor(other.space)
+                return alike and self._may_overlap(other)
         if self.turn != other.turn and self.moving and other.moving:
             # What one iteration calls this buffer may be another buffer of the next.
             apart = ("dram", RESIDENT)

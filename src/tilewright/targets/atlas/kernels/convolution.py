@@ -13,7 +13,7 @@ rounded to bf16 after every one. Taps outside of the image count as zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -94,7 +94,7 @@ class Convolution:
     activation: str
     kernel: Kernel
     factor: float = 1.0
-    plan: _Plan | None = field(default=None, compare=False)
+    plan: Plan | None = field(default=None, compare=False)
 
     def blocking(self, profile: Profile) -> Blocking:
         """How it is cut on a machine; an error where it does not fit."""
@@ -135,12 +135,12 @@ def conv2d(
         source, rest = Unfolded(image, window, out), Window(1, 1)
         if unfolded == "columns":
             source, rest = unfolded_columns(image, window, out)
-        plan = _Plan(source.into, rest, source.filters(given), out, activation, factor)
+        plan = Plan(source.into, rest, source.filters(given), out, activation, factor)
         arranged: Any = source
     else:
         check_window(image, window, "a convolution")
         out = out or result_image(image, window, filters)
-        plan = _Plan(image, window, given, out, activation, factor)
+        plan = Plan(image, window, given, out, activation, factor)
         arranged = image
     if diagonal and not groups == image.channels == filters:
         raise TilewrightError(
@@ -166,6 +166,11 @@ def conv2d(
     return Convolution(image, window, given, out, activation, kernel, factor, plan)
 
 
+def spread_rows(n: Block, *rows: Any) -> list[Any]:
+    """One number per filter as tiles that all pixels share."""
+    return [None if row is None else tw.park(row[n]) for row in rows]
+
+
 def _rows(window: Window, filters: int) -> TensorSpec:
     rows = Diagonals(window.height, window.width, filters)
     return tw.fp8[rows.stored].arranged(rows)
@@ -182,7 +187,9 @@ def result_of_unfolded(image: Image, window: Window) -> Image:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
+    """A convolution over images as they are stored."""
+
     image: Image
     window: Window
     filters: Filters
@@ -194,23 +201,24 @@ class _Plan:
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
         blocking = self.blocking(active_profile())
-        lines = self._lines() if self.diagonal is True else []
+        lines = self.lines() if self.diagonal is True else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
-                tiles = self._diagonals(w, panel, lines) if self.diagonal else {}
+                tiles = self.diagonals(w, panel, lines) if self.diagonal else {}
                 for p in pixel_blocks(self.out, blocking.tiles):
                     for (n, channels), phase in product(panel, self.out.each_phase()):
                         total = tw.zeros()
                         for tap in self.window.taps:
-                            at = self._at(phase, tap)
+                            at = self.at(phase, tap)
                             pixels = x[b, at.row, at.column, p + at.shift, channels]
                             total += pixels @ (
                                 tiles[n.start, tap]
                                 if self.diagonal
                                 else w[tap[0], tap[1], self._depth(channels), n]
                             )
-                        y = self._finished(total, n, scale, bias, p, phase)
+                        rows = [None if row is None else row[n] for row in (scale, bias)]
+                        y = self.finished(total, rows, p, phase)
                         out[b, phase[0], phase[1], p + self.out.lead, n] = y
 
     def blocking(self, profile: Profile) -> Blocking:
@@ -218,7 +226,7 @@ class _Plan:
         panels = -(-self.filters.filters // SIDE)
         return choose(self.out, panels, self._cost(profile), profile, "a convolution")
 
-    def _diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
+    def diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
         """Tiles of filters that see one channel each, by panel and tap: a row of w repeated, times
         the unit matrix."""
         unit, found = own_tile("unit", np.eye(SIDE)), {}
@@ -234,7 +242,7 @@ class _Plan:
             found[n.start, tap] = tw.park(tw.to_fp8(row * unit))
         return found
 
-    def _lines(self) -> list[Any]:
+    def lines(self) -> list[Any]:
         """Tiles that repeat one row of what they are multiplied with."""
         rows = [np.arange(SIDE) == k for k in range(min(SIDE, len(self.window.taps)))]
         return [
@@ -242,12 +250,14 @@ class _Plan:
             for row in rows
         ]
 
-    def _finished(self, total: Any, n: Block, scale: Any, bias: Any, p: Block, phase: Any) -> Any:
-        y = total if scale is None else total * scale[n]
-        y = y if bias is None else y + bias[n]
-        rows = kept_rows(self.out, p, phase)
+    def finished(self, total: Any, rows: Sequence[Any], p: Block, phase: tuple[int, int]) -> Any:
+        """What is stored for the sums of a block of pixels; rows: scales and terms, if any."""
+        scale, bias = rows
+        y = total if scale is None else total * scale
+        y = y if bias is None else y + bias
+        kept = kept_rows(self.out, p, phase)
         if self.out.fill == "lowest":
-            y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), rows, LOWEST)
+            y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), kept, LOWEST)
             return tw.to_fp8(y) if self.out.dtype == "fp8" else y
         # What is cut off above and what is no pixel are one step.
         highest = 6.0 if self.activation == "relu6" else np.inf
@@ -256,10 +266,10 @@ class _Plan:
         # Where the vector unit does not load, it is better spared.
         vector = active_profile().timing["tensor_load"].unit == "VPU"
         bare = self.activation in NONNEGATIVE
-        y = tw.keep(y, rows, nonnegative=bare, highest=highest, computed=vector)
+        y = tw.keep(y, kept, nonnegative=bare, highest=highest, computed=vector)
         return stored(y, self.factor, self.out.dtype)
 
-    def _at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:
+    def at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:
         return self.window.place(self.image, phase, tap)
 
     def _depth(self, channels: Block) -> Block:
@@ -290,7 +300,7 @@ class _Plan:
         down, across = result_phases(self.image, self.window)
         depth, taps = self.filters.depth, len(self.window.taps)
         alone = self.filters.groups > 1
-        places = [self._at(phase, tap) for phase in product(range(down), range(across))
+        places = [self.at(phase, tap) for phase in product(range(down), range(across))
                   for tap in self.window.taps]  # fmt: skip
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]

@@ -20,7 +20,7 @@ MOST = 1 << 26  # elements of images whose pixels are followed
 class Layer:
     """One kernel over images."""
 
-    kind: str  # conv, max, average, combine, resample, mean, gate, join, norm
+    kind: str  # conv, max, average, combine, resample, mean, gate, join, norm, chain
     inputs: tuple[SSAValue, ...]
     result: SSAValue
     nodes: tuple[Node, ...]  # the operation itself first
@@ -34,6 +34,7 @@ class Layer:
     weight: np.ndarray | None = None  # of a convolution: [KH, KW, C / groups, N]
     bias: np.ndarray | None = None
     gains: np.ndarray | None = None  # what a convolution of one channel each multiplies by
+    parts: tuple[Layer, ...] = ()  # convolutions of a chain
 
     @property
     def given_first(self) -> bool:

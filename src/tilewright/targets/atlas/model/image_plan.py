@@ -18,6 +18,7 @@ from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node
 from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.images import Image
+from tilewright.targets.atlas.model.image_chains import between, with_chains
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.model.image_matching import find_layers
 from tilewright.targets.atlas.model.image_phases import store_anew
@@ -54,7 +55,15 @@ class ImagePlan:
 
     def options(self, layer: Layer, dtype: str = "fp8") -> tuple[str, dict[str, Any]]:
         """The kernel of a layer and its options, without numbers of scales."""
-        both = {"image": written(self.source(layer)), "out": written(self.out(layer, dtype))}
+        source, out = self.source(layer), self.out(layer, dtype)
+        both = {"image": written(source), "out": written(out)}
+        if layer.kind == "chain":
+            images = [source, *between(layer, source), out]
+            parts = [
+                self._convolution(part, images[k], images[k + 1])
+                for k, part in enumerate(layer.parts)
+            ]
+            return "chain", {**both, "parts": parts}
         if layer.kind == "combine":
             two = len(layer.inputs) == 2
             return "combine", {**both, "activation": layer.activation, "two": two}
@@ -72,40 +81,50 @@ class ImagePlan:
             return "image_norm", {**both, "kind": layer.node.family.removesuffix("_norm"), **own}
         if layer.kind == "gate":
             return "gate", {**both, "gate": written(self.images[layer.inputs[1]])}
-        both["window"] = written(layer.window)
         if layer.kind == "conv":
-            filters, groups = self.images[layer.result].channels, layer.groups
-            own: dict[str, Any] = {
-                "filters": filters, "groups": groups,
-                "bias": layer.bias is not None, "scale": True,
-                "activation": layer.activation, "unfolded": layer.unfolded,
-            }  # fmt: skip
-            if groups == filters == self.source(layer).channels > 1:
-                own["diagonal"] = True
-            if layer.gains is not None:
-                own["diagonal"] = "ones"
-            return "conv2d", {**both, **own}
+            return "conv2d", self._convolution(layer, source, out)
+        both["window"] = written(layer.window)
         counting = layer.node.call.flag("count_include_pad")
         kept = layer.inputs[0] in self.nonnegative
         own = {"kind": layer.kind, "nonnegative": kept, "counting": counting}
         return "pool", {**both, **own}
+
+    def _convolution(self, layer: Layer, image: Image, out: Image) -> dict[str, Any]:
+        """The options of a convolution."""
+        groups, diagonal = layer.groups, {}
+        if groups == out.channels == image.channels > 1:
+            diagonal = {"diagonal": True}
+        if layer.gains is not None:
+            diagonal = {"diagonal": "ones"}
+        return {
+            "image": written(image), "out": written(out), "window": written(layer.window),
+            "filters": out.channels, "groups": groups, "bias": layer.bias is not None,
+            "scale": True, "activation": layer.activation, "unfolded": layer.unfolded, **diagonal,
+        }  # fmt: skip
 
 
 def plan_images(graph: Graph, profile: Profile, fuse: bool, host: dict[Node, str]) -> ImagePlan:
     """The plan of a graph. host: operations that are not for the device, with the reason."""
     reasons: dict[Node, str] = {}
     even: frozenset[SSAValue] = frozenset()
+    apart: set[SSAValue] = set()
     while True:
         plan = ImagePlan(graph, reasons=reasons, even=even)
         found = find_layers(graph, fuse, {*host, *reasons}, reasons)
         if store_anew(graph, found):
             continue
+        if fuse:
+            found = with_chains(graph, found, profile, apart)
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
         if not wrong:
             refused = dict(_impossible(plan, profile))
             if not refused:
                 return plan
+            chains = {x.result for x in refused if x.kind == "chain"}
+            if chains:
+                apart |= chains
+                continue
             # What has no room for all of an image may have it for a loop over its tiles.
             tried = {x.result for x, error in refused.items() if error.code == "TW1674"} - even
             if tried:

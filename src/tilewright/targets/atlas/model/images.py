@@ -15,9 +15,16 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, shape_of
-from tilewright.targets.atlas.kernels.arrangements import written
+from tilewright.targets.atlas.kernels.arrangements import read, written
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
-from tilewright.targets.atlas.model.calls import ONE, Factor, Tensor, inverse_of, scale_of
+from tilewright.targets.atlas.model.calls import (
+    ONE,
+    Factor,
+    RangeObserver,
+    Tensor,
+    inverse_of,
+    scale_of,
+)
 from tilewright.targets.atlas.model.image_layers import Layer
 from tilewright.targets.atlas.model.image_means import mean_of
 from tilewright.targets.atlas.model.image_plan import plan_images
@@ -48,6 +55,12 @@ class FromPixels:
         pixels = wide[..., : image.channels]
         pixels = np.moveaxis(pixels, -1, 1) if image.first else pixels
         return pixels.reshape(self.shape) * self.factor.number()
+
+
+def _macs(layer: Layer, image: Image) -> int:
+    """Multiplications of a convolution that makes an image."""
+    assert layer.weight is not None
+    return (image.batch or 1) * image.height * image.width * layer.weight.size
 
 
 class Images:
@@ -107,6 +120,8 @@ class Images:
     def _emit(self, layer: Layer, dtype: str) -> Tensor:
         if layer.kind == "conv":
             return self._convolution(layer, dtype)
+        if layer.kind == "chain":
+            return self._chain(layer, dtype)
         if layer.kind == "combine":
             return self._combination(layer, dtype)
         if layer.kind == "join":
@@ -134,6 +149,7 @@ class Images:
         operands: dict[str, Tensor],
         deferred: dict[str, Factor],
         macs: int = 0,
+        noted: tuple[RangeObserver, ...] = (),
         **more: Any,
     ) -> Tensor:
         """A call of a layer's kernel."""
@@ -144,7 +160,7 @@ class Images:
             self.lowering.unique(label), layout, "activation", value=layer.result, **more
         )  # fmt: skip
         return self.lowering.call(
-            name, kernel, operands, out, layer.nodes, macs, deferred, **options
+            name, kernel, operands, out, layer.nodes, macs, deferred, noted, **options
         )  # fmt: skip
 
     def _convolution(self, layer: Layer, dtype: str) -> Tensor:
@@ -160,13 +176,49 @@ class Images:
             )
         else:
             x = self.image(value)
-        weight = layer.weight
+        target = lowering.magnitude(layer.result) if dtype == "fp8" else None
+        name = node.layer or "conv2d"
+        operands, deferred = self._filters(layer, layouts, "", x.scale, target)
+        macs = _macs(layer, self.plan.images[layer.result])
+        return self._call(layer, dtype, name, {"x": x, **operands}, deferred, macs, scale=target)
+
+    def _chain(self, layer: Layer, dtype: str) -> Tensor:
+        """Convolutions in a row; what is between them is rounded as if it were stored."""
+        lowering, x = self.lowering, self.image(layer.inputs[0])
+        kernel, options = self.plan.options(layer, dtype)
+        layouts = build(kernel, options).layouts({})
+        operands, deferred, scale, macs = {"x": x}, {}, x.scale, 0
+        noted = []
+        for k, part in enumerate(layer.parts):
+            last = k + 1 == len(layer.parts)
+            target = lowering.magnitude(part.result) if dtype == "fp8" or not last else None
+            more, factor = self._filters(part, layouts, str(k), scale, target)
+            operands |= more
+            deferred |= factor
+            scale = target
+            macs += _macs(part, read(options["parts"][k]["out"]))
+            noted += [] if last or target is None else [target]
+        name = layer.parts[-1].node.layer or "chain"
+        return self._call(
+            layer, dtype, name, operands, deferred, macs, tuple(noted), scale=scale
+        )  # fmt: skip
+
+    def _filters(
+        self,
+        layer: Layer,
+        layouts: dict[str, Layout],
+        number: str,
+        given: RangeObserver | None,
+        target: RangeObserver | None,
+    ) -> tuple[dict[str, Tensor], dict[str, Factor]]:
+        """Filters, scales and terms of a convolution of what has the scale `given`, whose result gets
+        the scale `target`, as operands with a number behind their names."""
+        lowering, weight, node = self.lowering, layer.weight, layer.node
         assert weight is not None
         if layer.gains is None:
             channel = lowering.channel_scales(weight.reshape(-1, weight.shape[-1]))
         else:  # exact: filters of 1, and the numbers themselves as scales
             channel = layer.gains
-        target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         early = target is not None and layer.activation in HOMOGENEOUS
         times = Factor(layer.times)
         share = inverse_of(target) * times if early else ONE
@@ -178,25 +230,23 @@ class Images:
                 node.location,
                 "have the host compute it, or keep other layers",
             )
+        w, scale, bias = (f"{kind}{number}" for kind in ("w", "scale", "bias"))
         operands = {
-            "x": x,
-            "w": lowering.weight(
-                f"{name}.weight", layouts["w"], weight, channel if layer.gains is None else None
+            w: lowering.weight(
+                f"{name}.weight", layouts[w], weight, channel if layer.gains is None else None
             ),
-            "scale": lowering.weight(
-                f"{name}.scale", layouts["scale"], channel, factor=scale_of(x.scale) * share
+            scale: lowering.weight(
+                f"{name}.scale", layouts[scale], channel, factor=scale_of(given) * share
             ),
         }
         if layer.bias is not None:
-            operands["bias"] = lowering.weight(
-                f"{name}.bias", layouts["bias"], layer.bias, factor=share
+            operands[bias] = lowering.weight(
+                f"{name}.bias", layouts[bias], layer.bias, factor=share
             )
         deferred = {}
         if not early and (target is not None or layer.times != 1.0):
-            deferred["factor"] = inverse_of(target) * times
-        image = self.plan.images[layer.result]
-        macs = (image.batch or 1) * image.height * image.width * weight.size
-        return self._call(layer, dtype, name, operands, deferred, macs, scale=target)
+            deferred[f"factor{number}"] = inverse_of(target) * times
+        return operands, deferred
 
     def _norm(self, layer: Layer, dtype: str) -> Tensor:
         """A norm of every pixel: of what is stored, so its epsilon is in units of that."""
@@ -302,7 +352,7 @@ class Images:
     def _beyond(self, value: SSAValue) -> bool:
         """Whether other numbers than zero lie beyond the last channel: a sigmoid's of zero."""
         layer = self.plan.layers.get(value)
-        if layer is None or layer.kind == "conv":
+        if layer is None or layer.kind in ("conv", "chain"):
             return layer is not None and layer.activation in ("sigmoid", "hardsigmoid")
         return any(self._beyond(x) for x in layer.inputs)
 

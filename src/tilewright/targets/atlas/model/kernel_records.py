@@ -168,6 +168,14 @@ _RECORDS = (
         over_images=True,
     ),
     KernelRecord(
+        "chain",
+        "convolutions in a row, one of every channel among them",
+        kernels_images.chain,
+        references_images.chain,
+        work_images.chain,
+        over_images=True,
+    ),
+    KernelRecord(
         "pool",
         "largest or mean of windows",
         kernels_images.pool,

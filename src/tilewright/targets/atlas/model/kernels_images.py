@@ -18,6 +18,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
+from tilewright.targets.atlas.kernels.convolution_chain import Chain, convolution_chain
 from tilewright.targets.atlas.kernels.image_blocks import (
     kept_rows,
     loaded,
@@ -48,6 +49,15 @@ def convolved(o: Options, first: bool | None = None) -> Convolution:
         factor=o.get("factor", 1.0), out=stored_image(o["out"], first), unfolded=o["unfolded"],
         diagonal=o.get("diagonal", False),
     )  # fmt: skip
+
+
+def chained(o: Options, first: bool | None = None) -> Chain:
+    """The convolutions in a row of some options; of each its factor stands beside the others."""
+    parts = [
+        convolved({**part, "factor": o.get(f"factor{k}", 1.0)}, first)
+        for k, part in enumerate(o["parts"])
+    ]
+    return convolution_chain(parts)
 
 
 def check_room(kernel: str, o: Options, profile: Profile) -> None:
@@ -174,6 +184,11 @@ def combine(o: Options) -> Kernel:
 def conv2d(o: Options) -> Kernel:
     """The kernel of a convolution."""
     return convolved(o).kernel
+
+
+def chain(o: Options) -> Kernel:
+    """The kernel of convolutions in a row."""
+    return chained(o).kernel
 
 
 def pool(o: Options) -> Kernel:

@@ -55,6 +55,16 @@ def conv2d(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]
     return _given(o, exact(profile, _last(o, operands["x"]), operands["w"], *rows))
 
 
+def chain(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+    """Convolutions one after the other, each of what the one before it has stored."""
+    x = operands["x"]
+    for k, part in enumerate(o["parts"]):
+        own = {n: operands[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in operands}
+        options = {**part, "factor": o.get(f"factor{k}", 1.0)}
+        x = conv2d(profile, options, {"x": x, **own})["out"]
+    return {"out": x}
+
+
 def pool(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
     """The largest number or the mean of each window."""
     layer = pooled(o, first=False)

@@ -53,6 +53,15 @@ def conv2d(o: Options, function: Function) -> Counts:
     }
 
 
+def chain(o: Options, function: Function) -> Counts:
+    """All of its convolutions."""
+    total: Counts = {}
+    for k, part in enumerate(o["parts"]):
+        counts = conv2d({**part, "factor": o.get(f"factor{k}", 1.0)}, function)
+        total = {name: total.get(name, 0.0) + count for name, count in counts.items()}
+    return total
+
+
 def pool(o: Options, function: Function) -> Counts:
     """Maxima of all taps, which windows next to each other can share, so that only the last one is
     a result's own; or sums of products of any arrangement, and one multiplication."""

@@ -1,0 +1,124 @@
+"""Convolutions in a row as one kernel, against one after the other by their references."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.kernels import convolution_chain as chains
+from tilewright.targets.atlas.kernels import references_images as references
+from tilewright.targets.atlas.kernels.check import canonical
+from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, conv2d
+from tilewright.targets.atlas.kernels.images import SIDE, Image, Window, prepared, result_image
+from tilewright.targets.atlas.profile import load_profile
+from tilewright.tile.layouts import to_codes
+
+PROFILE = "atlas-v1"
+GENERATED = settings(max_examples=5, deadline=None, phases=(Phase.explicit, Phase.generate))
+
+
+def some_parts(random, image, wide, after, window):
+    """A chain over an image: perhaps without its first convolution, or without its last."""
+
+    def options(factor=1.0):
+        return {
+            "bias": bool(random.random() < 0.7), "scale": bool(random.random() < 0.5),
+            "activation": str(random.choice(list(ACTIVATIONS))), "factor": factor,
+        }  # fmt: skip
+
+    parts, kind = [], int(random.integers(3))
+    if kind != 1:
+        middle = replace(image, channels=wide)
+        parts.append(conv2d(image, wide, Window(1, 1), out=middle, **options(0.5)))
+        image = middle
+    seen = result_image(image, window, image.channels)
+    depthwise = {"groups": image.channels, "diagonal": True, "out": seen}
+    parts.append(conv2d(image, image.channels, window, **depthwise, **options()))
+    if kind != 2:
+        out = replace(seen, channels=after, border=(1, image.border[1]), spare=1)
+        parts.append(conv2d(seen, after, Window(1, 1), out=out, **options(0.75)))
+    return parts
+
+
+def check(parts, random):
+    """Bits and borders as of convolutions one after the other, and no lint findings."""
+    chain = chains.convolution_chain(parts)
+    arrays = {}
+    for name in chain.kernel.inputs:
+        spec = chain.kernel.specs[name]
+        assert spec.arrangement is not None
+        numbers = random.integers(-4, 5, spec.arrangement.shape).astype(np.float64)
+        arrays[name] = to_codes(numbers, spec.dtype)
+    compiled = chain.kernel.compile(PROFILE)
+    got = compiled.run(*arrays.values()).view(np.uint8)
+    want = arrays["x"]
+    for k, part in enumerate(parts):
+        rows = [arrays[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in arrays]
+        want = references.conv2d(part).exact(load_profile(PROFILE), want, *rows)
+    assert np.array_equal(canonical(got), canonical(want))
+    assert not compiled.lint().findings
+
+
+@given(st.integers(0, 1 << 30))
+@GENERATED
+def test_random_chains(seed):
+    random = np.random.default_rng(seed)
+    size, step = int(random.choice([3, 5])), int(random.integers(1, 3))
+    window = Window(size, size, step, int(random.integers(0, size)))
+    height, width = (int(n) for n in random.integers(9, 20, 2))
+    image = Image(
+        height, width, int(random.integers(1, 50)), phases=step * int(random.integers(1, 3)),
+        batch=None if random.random() < 0.7 else 2,
+    )  # fmt: skip
+    image = prepared(image, window)
+    if random.random() < 0.5:  # bands of rows
+        image = replace(prepared(replace(image, pitch=32), window), pitch=32)
+    parts = some_parts(random, image, int(random.integers(1, 70)), 24, window)
+    before = chains.HELD
+    try:
+        for held in (1 << 13, 1 << 14, 1 << 15, 1 << 20):  # as many bands as there may be
+            chains.HELD = held
+            if _fits(parts):
+                check(parts, random)
+                break
+        assert held < 1 << 20 or (image.batch or 1) > 1 or image.pitch % SIDE
+    finally:
+        chains.HELD = before
+
+
+def _fits(parts):
+    try:
+        return chains.convolution_chain(parts).scratch > 0
+    except TilewrightError as error:
+        assert error.code == "TW1674"
+        return False
+
+
+def test_bands_cover_all_rows_and_fit():
+    window = Window(3, 3, 2, 1)
+    image = prepared(Image(112, 112, 16, phases=2), window)
+    image = replace(image, pitch=64)
+    middle = replace(image, channels=96)
+    seen = result_image(middle, window, 96)
+    parts = [
+        conv2d(image, 96, Window(1, 1), out=middle),
+        conv2d(middle, 96, window, groups=96, diagonal=True, out=seen),
+        conv2d(seen, 24, Window(1, 1)),
+    ]
+    chain = chains.convolution_chain(parts)
+    assert chain.scratch <= chains.HELD < middle.pixels * 4 * SIDE
+    bands = chains._Chain(*chains._roles(parts)).bands()
+    assert [band.first for band in bands[1:]] == [band.end for band in bands[:-1]]
+    assert bands[0].first == 0 and bands[-1].end == 56 and len(bands) > 1
+
+
+def test_what_is_no_chain_is_refused():
+    image = Image(8, 8, 8)
+    one = conv2d(image, 8, Window(1, 1))
+    for parts in ([one], [one, one], [one, one, one]):
+        with pytest.raises(TilewrightError) as error:
+            chains.convolution_chain(parts)
+        assert error.value.code == "TW1675"

@@ -32,10 +32,14 @@ TILES = REGISTER_COUNT[Kind.M]  # tensor registers
 
 @dataclass
 class Loop:
-    """Repeat the pieces of the body."""
+    """Repeat the pieces of the body.
+
+    bare_last: the last iteration of a straight body is written out without loads for a next one.
+    """
 
     trips: int
     body: list[Code | Loop] = field(default_factory=list)
+    bare_last: bool = False
 
 
 @dataclass
@@ -191,7 +195,7 @@ class _Compiler:
                 loop.body[0], loop.trips, self.carried, self._body_setting, self.gain
             )
             self.routine.intervals.append(chosen.interval)
-            self.loops.write(chosen, counter)
+            self.loops.write(chosen, counter, loop.bare_last)
         else:
             top = self.loops.open(loop.trips, counter)
             for item in loop.body:

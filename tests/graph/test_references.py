@@ -116,6 +116,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"a": (1, 250, 100), "w_gate": (100, 80)}, ()),
     ("gated", {"scale": True, "rows": 64, "together": 2},
      {"a": (1, 128, 100), "w_gate": (100, 150)}, ()),
+    ("gated", {"scale": True, "bias": True, "rows": 96, "norm": "layer", "epsilon": 1e-5,
+               "norm_factor": 0.5},
+     {"a": (1, 250, 100), "w_gate": (100, 80)}, ()),
+    ("gated", {"scale": True, "rows": 64, "together": 2, "norm": "rms", "epsilon": 1e-6},
+     {"a": (1, 128, 90), "w_gate": (90, 150)}, ("out",)),
     ("gated", {"activation": "gelu_tanh"}, {"a": (1, 70, 33), "w_gate": (33, 64)}, ()),
     ("project", {"scale": True, "bias": True, "out": "heads"},
      {"a": (2, ROWS, DEEP), "w": (3, DEEP, 40)}, ("a",)),
@@ -431,6 +436,11 @@ def calls(draw: st.DrawFn):
             options["activation"] = draw(st.sampled_from([None, "relu", "silu", "gelu_tanh"]))
             if options["rows"] and draw(flag):
                 options["depth"] = draw(st.sampled_from([32, 64]))
+        elif deep > 1 and draw(flag):
+            options["rows"] = draw(st.sampled_from([32, 64]))
+            if draw(flag):
+                options |= {"norm": draw(st.sampled_from(["rms", "layer"])), "epsilon": 1e-5}
+                options["norm_factor"] = draw(factor)
     elif name == "project":
         heads, rope = draw(st.integers(1, 2)), draw(st.sampled_from([None, "shared", "batch"]))
         wide = 64 if rope else wide

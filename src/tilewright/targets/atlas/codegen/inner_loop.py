@@ -22,7 +22,14 @@ from tilewright.targets.atlas.codegen.nest import (
 from tilewright.targets.atlas.codegen.routine import Loop
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.tuning import TUNING
-from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place, Register, Site
+from tilewright.targets.atlas.codegen.virtual import (
+    NEXT,
+    ROW,
+    Code,
+    Place,
+    Register,
+    Site,
+)
 from tilewright.targets.atlas.codegen.waw_dependences import waw_dependent
 from tilewright.targets.atlas.isa import Kind
 from tilewright.tile.bodies import BODIES
@@ -95,12 +102,13 @@ class InnerLoop:
             self.outer.out.append(before)
         for run in self.moving:
             self.at.load(before, run, Place(self.current, "current", run.buffer))
-        if around or self._wastes(body) or self._leaves_memory():
+        wastes, short = self._wastes(body), len(body.ops) <= TUNING.last_body_ops
+        if around or (wastes and short) or self._leaves_memory():
             self.at.top, self.at.slots = top, slots  # the loop has let go of its buffers
             last = self._body(around, last=True)
             self.out.append(Loop(1, [Loop(trips - 1, [body]), last]))
         else:
-            self.out.append(Loop(trips, [body]))
+            self.out.append(Loop(trips, [body], bare_last=wastes))
         after = self.routine.code()
         self.at.step_bases(after, self.variable, -self.variable.trips)
         if self.ahead is not None:
@@ -182,7 +190,7 @@ class InnerLoop:
         """Whether the engine would be busy for long with loads of the last iteration that nobody
         reads, so that this iteration is worth code of its own."""
         trips, ticks = self.variable.trips, self.at.profile.dma.ticks
-        if trips < 3 or not self.moving or len(body.ops) > TUNING.last_body_ops:
+        if trips < 3 or not self.moving or len(body.ops) > TUNING.bare_body_ops:
             return False
         loads = sum(ticks(run.bytes) for run in self.moving)
         stores = sum(ticks(write.bytes) for write in self.writes)
@@ -234,7 +242,9 @@ class InnerLoop:
         code = self.routine.code()
         tiles, values = Tiles(code, self.constant), dict[Value, Any]()
         if ahead:
+            code.source = "" if last else NEXT  # a last iteration loads for the loop around
             self._prefetch(code, ahead)
+            code.source = ""
         if self.ahead is not None:
             self.ahead.slice(code)
         for s in self.loop.body:

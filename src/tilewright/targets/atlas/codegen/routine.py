@@ -32,10 +32,14 @@ TILES = REGISTER_COUNT[Kind.M]  # tensor registers
 
 @dataclass
 class Loop:
-    """Repeat the pieces of the body."""
+    """Repeat the pieces of the body.
+
+    bare_last: the last iteration of a straight body is written out without loads for a next one.
+    """
 
     trips: int
     body: list[Code | Loop] = field(default_factory=list)
+    bare_last: bool = False
 
 
 @dataclass
@@ -190,7 +194,7 @@ class _Compiler:
                 loop.body[0], loop.trips, self.carried, self._body_setting, self.gain
             )
             self.routine.intervals.append(chosen.interval)
-            self.loops.write(chosen, counter)
+            self.loops.write(chosen, counter, loop.bare_last)
         else:
             top = self.loops.open(loop.trips, counter)
             for item in loop.body:
@@ -248,15 +252,15 @@ class _Compiler:
 def _carried_places(routine: Routine) -> list[dict[Register, int]]:
     """For each item the tensor registers of the carried tiles it has to leave alone.
 
-    Tiles share registers only where there are too few for all: from the first item that uses one
-    to the last it keeps its own.
+    Tiles share registers only where there are too few for all, and for what code between counts on:
+    from the first item that uses one to the last it keeps its own.
     """
     used = [
         {r for code in ([item] if isinstance(item, Code) else _codes(item)) for r in _held(code)}
         for item in routine.items
     ]
     spans: dict[Register, tuple[int, int]] = {}
-    apart = sum(r.size for r in routine.carried) > TILES
+    apart = sum(r.size for r in routine.carried) > TILES - TUNING.live_registers
     for register in routine.carried:
         where = [k for k, registers in enumerate(used) if register in registers]
         if where or not apart:

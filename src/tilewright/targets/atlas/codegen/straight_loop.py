@@ -18,10 +18,11 @@ from tilewright.targets.atlas.codegen.initiation_interval import initiation_inte
 from tilewright.targets.atlas.codegen.list_schedule import Issue, Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.loop_graph import doubled
 from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
-from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, overlapped
+from tilewright.targets.atlas.codegen.modulo_loop import Overlapped, Row, overlapped
 from tilewright.targets.atlas.codegen.shifted_loop import Choice, best_shift
 from tilewright.targets.atlas.codegen.tuning import TUNING
-from tilewright.targets.atlas.codegen.virtual import Code, Register
+from tilewright.targets.atlas.codegen.virtual import NEXT, Code, Register
+from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction
 
 
@@ -137,12 +138,16 @@ class LoopWriter:
         self.writer, self.slots = writer, slots
         self.closed = 0  # rows up to the end of the last loop, its delay slots included
 
-    def write(self, chosen: StraightLoop, counter: int) -> None:
-        """The whole loop; the machine has not yet drained after it."""
+    def write(self, chosen: StraightLoop, counter: int, bare_last: bool = False) -> None:
+        """The whole loop; the machine has not yet drained after it.
+
+        bare_last: the last iteration is written out without loads for a next one, where it stands
+        by itself.
+        """
         longest = max(chosen.body.profile.timing_of(op.opcode).latency for op in chosen.body.ops)
         if chosen.loop is not None:
             rounds, rest = divmod(chosen.trips, chosen.together)
-            self._overlapped(chosen.loop, rounds, counter)
+            self._overlapped(chosen.loop, rounds, counter, bare_last and chosen.together == 1)
             if chosen.loop.after:
                 self._idle(longest)
                 for row in chosen.loop.after:
@@ -156,6 +161,10 @@ class LoopWriter:
             self._repeat(chosen.trips - 1, shift.kernel, shift.interval, counter)
             self._idle(longest)
             self.writer.piece(shift.rest.issues, shift.rest.finish)
+        elif bare_last and chosen.trips > 1:
+            self._repeat(chosen.trips - 1, chosen.plain, chosen.period, counter)
+            # Without these loads nothing has to pass the time that they take; then all drains.
+            self.writer.piece(_without_next(chosen.plain.issues, chosen.body.profile), 0)
         else:
             self._repeat(chosen.trips, chosen.plain, chosen.period, counter)
 
@@ -205,13 +214,18 @@ class LoopWriter:
         for _ in range(self.slots):
             self.writer.add(Instruction.of("delay", 0))
 
-    def _overlapped(self, loop: Overlapped, trips: int, counter: int) -> None:
+    def _overlapped(self, loop: Overlapped, trips: int, counter: int, bare_last: bool) -> None:
         """The passes that fill up, the loop, the passes that run out."""
         writer, full = self.writer, loop.stages - 1
-        passes = [
-            [Issue(row.tick, row.instruction, row.source) for row in rows]
-            for rows in loop.passes(trips)
-        ]
+        found = list(loop.passes(trips))
+        if bare_last:  # the loop ends with the first stage of the last iteration
+            if trips - full > 1:
+                found.insert(full, found[full])
+                trips -= 1
+            late = len(found) - full - 1
+            for stage in range(full + 1):
+                found[late + stage] = _without_stage(found[late + stage], stage)
+        passes = [[Issue(row.tick, row.instruction, row.source) for row in rows] for rows in found]
         rounds = trips - full
         if rounds > 1:
             for row in load_constant(counter, rounds):
@@ -248,6 +262,34 @@ class LoopWriter:
         # Leaving skips the jump and its slots: those ticks pass here.
         for row in (*idle, *fill(1 + self.slots)):
             writer.add(row)
+
+
+def _without_next(issues: list[Issue], profile: Profile) -> list[Issue]:
+    """The issues of an iteration that none follows; a wait has the source of its transfer. Pointers
+    that step when the loads had been started do so when all else is done: operations look at them
+    until then."""
+    rest = [issue for issue in issues if not (issue.source == NEXT and _transfers(issue))]
+    units = [profile.timing_of(issue.instruction.opcode).unit for issue in rest]
+    last = max((k for k, unit in enumerate(units) if unit != "SCALAR"), default=-1)
+    longest = max(timing.latency for timing in profile.timing.values())
+    tick = rest[last].tick + longest if last >= 0 else 0
+    for k in range(last + 1, len(rest)):
+        tick = min(tick + 1, rest[k].tick)
+        rest[k] = Issue(tick, rest[k].instruction, rest[k].source)
+    return rest
+
+
+def _transfers(row: Issue | Row) -> bool:
+    return row.instruction.opcode.effect in ("dma.load", "dma.wait")
+
+
+def _without_stage(rows: list[Row], stage: int) -> list[Row]:
+    """The rows of a pass without what this stage has of loads for a next iteration."""
+    return [
+        row
+        for row in rows
+        if not (row.source == NEXT and _transfers(row) and row.stages == {stage})
+    ]
 
 
 def _without_opening_waits(issues: list[Issue]) -> list[Issue]:

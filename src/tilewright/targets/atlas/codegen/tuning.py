@@ -35,6 +35,7 @@ class Tuning:
     )
     wasted_drains: int = 20  # times the longest operation that such loads take at least
     last_body_ops: int = 900  # longest body for that
+    bare_body_ops: int = 6000  # and where that copy is not scheduled anew
     around_body_ops: int = 2000  # and for a last iteration that loads ahead for the loop around
     exposed_loads: float = (
         0.03  # share of a loop's time in which its first loads would keep all waiting

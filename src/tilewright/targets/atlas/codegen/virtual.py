@@ -169,6 +169,9 @@ def shifted(at: int | Place, bytes: int) -> int | Place:
     return at + bytes
 
 
+NEXT = "next"  # source of loads for the next iteration, which a last one does without
+
+
 @dataclass
 class Code:
     """A straight piece of virtual code under construction."""

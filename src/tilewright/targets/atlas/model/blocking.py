@@ -66,7 +66,7 @@ def staged_rows(rows: int, deep: int, columns: int, profile: Profile) -> int | N
     """Rows of one part of [rows, deep] that is brought to the chip before weights pass by, so many
     columns of tiles at a time; None if all rows fit."""
     m, k = -(-rows // SIDE), -(-deep // SIDE)
-    if m <= rows_on_chip(k, profile):
+    if m <= rows_on_chip(k, profile) or deep == 1:  # a single column would be spread over its tile
         return None
     beside = profile.vmem_bytes - SPARE - RESULTS - 2 * columns * k * KIB
     least = -(-m // max(1, beside // (k * KIB)))

@@ -70,17 +70,11 @@ def norm(o: Options):
     late = plain and o["out"] == "fp8" and in_register(factor)
 
     def body(t: Tensors) -> None:
-        x, share = t["x"], 1 / t["x"].K
+        x = t["x"]
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
-                values = x[b, m, :]
-                if o["kind"] == "layer":
-                    values = values - tw.row_sum(values) * share
-                length = tw.row_sum(tw.square(values), nonnegative=True) * share
-                # Rows beyond the edge are like none that was seen: brought to length 1 they could
-                # make sums infinite, and attention would mix these into the others.
-                scale = tw.rsqrt(plus(length, o["epsilon"], ENDLESS))
-                y = values * (scale if late or factor == 1.0 else scale * factor)
+                scale = 1.0 if late else factor
+                y = normed_rows(x[b, m, :], x.K, o["kind"], o["epsilon"], scale)
                 if "weight" in t:
                     y = y * t["weight"][:]
                 if "bias" in t:
@@ -88,6 +82,17 @@ def norm(o: Options):
                 t["out"][b, m, :] = stored(y, factor if late else 1.0, o["out"])
 
     return specs, body
+
+
+def normed_rows(values: Any, width: int, kind: str, epsilon: float, factor: float) -> Any:
+    """Whole rows of so many columns, normed, times a factor."""
+    if kind == "layer":
+        values = values - tw.row_sum(values) * (1 / width)
+    length = tw.row_sum(tw.square(values), nonnegative=True) * (1 / width)
+    # Rows beyond the edge are like none that was seen: brought to length 1 they could
+    # make sums infinite, and attention would mix these into the others.
+    scale = tw.rsqrt(plus(length, epsilon, ENDLESS))
+    return values * (scale if factor == 1.0 else scale * factor)
 
 
 def softmax(o: Options):
@@ -528,14 +533,19 @@ def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
                     finish(b, r.within(m), n, sums[r, n])
 
 
-def rows_in_parts(a: Any, rows: int) -> Iterator[tuple[Any, Block, Any]]:
+def rows_in_parts(
+    a: Any, rows: int, norm: Callable[[Any], Any] | None = None
+) -> Iterator[tuple[Any, Block, Any]]:
     """Parts of so many rows of a [B, M, K]: the index in the batch, the part, and its rows, which are
     on chip while all weights pass by. Parts are written out: a loop around all that is done with
-    one would need too many pointers."""
+    one would need too many pointers. norm: of whole rows, where a is bf16."""
     left = tw.scratch(tw.fp8[min(rows, a.M), a.K], on_chip=True)
     for b in tw.each(a.B):
         for m in tw.grid(a.M, rows, unroll=True):
             for r in tw.grid(m.size):
+                if norm is not None:
+                    left[r, :] = tw.to_fp8(norm(a[b, r.within(m), :]))
+                    continue
                 for k in tw.grid(a.K, FINISHED * SIDE):
                     left[r, k] = a[b, r.within(m), k]
             yield b, m, left
@@ -554,10 +564,10 @@ def _in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple
 def gated(o: Options):
     """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8; together: so many columns of
     tiles of both side by side for every two tiles of rows. rows: all weights for one part of so many
-    rows after the other."""
+    rows after the other. norm, epsilon, norm_factor, with rows: a is bf16 and normed so on its way."""
     row = tw.bf16["N"]
     specs = given(
-        a=tw.fp8["B", "M", "K"],
+        a=tw.bf16["B", "M", "K"] if o.get("norm") else tw.fp8["B", "M", "K"],
         w_gate=tw.fp8["K", "N"].panels(),
         w_up=tw.fp8["K", "N"].panels(),
         scale_gate=row if o.get("scale") else None,
@@ -579,13 +589,18 @@ def gated(o: Options):
 
         deep = whole(a.K).parts()
 
+        def normed(values: Any) -> Any:
+            return normed_rows(values, a.K, o["norm"], o["epsilon"], o.get("norm_factor", 1.0))
+
+        norm = normed if o.get("norm") else None
+
         def side_by_side(b: Any, m: Any, across: list[Block], left: list[Any]) -> None:
             columns = [[w[k, n] for k in deep] for n in across for w in both]
             for n, sums in _in_groups(tw.row_products(left, columns), 2):
                 finish(b, m, across[n], *sums)
 
         if o.get("together") and o.get("rows"):
-            for b, m, left in rows_in_parts(a, o["rows"]):
+            for b, m, left in rows_in_parts(a, o["rows"], norm):
                 for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
                     for r in tw.grid(m.size, HIGH * SIDE):
                         side_by_side(b, r.within(m), n.parts(), [left[r, k] for k in deep])
@@ -597,7 +612,7 @@ def gated(o: Options):
                         side_by_side(b, m, n.parts(), [a[b, m, k] for k in deep])
             return
         if o.get("rows"):
-            for b, m, left in rows_in_parts(a, o["rows"]):
+            for b, m, left in rows_in_parts(a, o["rows"], norm):
                 for n in tw.grid(out.N):
                     for r in tw.grid(m.size, _row_blocks(m.size, 2 * -(-a.K // SIDE))):
                         finish(b, r.within(m), n, *(left[r, :] @ w[:, n] for w in both))

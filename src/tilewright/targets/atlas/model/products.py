@@ -150,17 +150,23 @@ class Products:
         if norm is not None and self._folds(norm):
             tensor = self.at.remembered((linear.x, "normed"), lambda: self.norm(norm, "fp8"))
             assert tensor.scale is not None
-            offset = None
-            if "bias" in norm.inputs:
-                offset = np.asarray(self.at.graph.constants[norm.inputs["bias"]], np.float32)
-                offset = offset.reshape(-1) @ weight
-            if "weight" in norm.inputs:
-                gain = np.asarray(self.at.graph.constants[norm.inputs["weight"]], np.float32)
-                weight = gain.reshape(-1, 1) * weight
+            weight, offset = self._folded(norm, weight)
             return tensor, weight, offset, scale_of(tensor.scale), False
         tensor = self.at.fp8(linear.x)
         assert tensor.scale is not None
         return tensor, weight, None, scale_of(tensor.scale), False
+
+    def _folded(self, norm: Node, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The weight of a product that follows a norm with the norm's own weight in it, and the row
+        that the norm's bias adds."""
+        offset = None
+        if "bias" in norm.inputs:
+            offset = np.asarray(self.at.graph.constants[norm.inputs["bias"]], np.float32)
+            offset = offset.reshape(-1) @ weight
+        if "weight" in norm.inputs:
+            gain = np.asarray(self.at.graph.constants[norm.inputs["weight"]], np.float32)
+            weight = gain.reshape(-1, 1) * weight
+        return weight, offset
 
     def of_two(self, node: Node) -> Tensor | None:
         """The product of two activations, batch by batch."""
@@ -260,9 +266,7 @@ class Products:
         rank = len(shape_of(node.result))
         if node.call.axis(rank) != rank - 1:
             raise Unsupported("a norm along another dimension than the last")
-        # Beyond the edge rows may be 0; so that they do not become NaN the square root is not.
-        epsilon = max(node.call.floating("epsilon") or 0.0, SMALLEST)
-        kind = node.family.removesuffix("_norm")
+        kind, epsilon = _kind_of(node)
         x = self.at.bf16(node.inputs["x"])
         shape = self.at.canonical(shape_of(node.result))
         operands = {"x": x}
@@ -311,10 +315,26 @@ class Products:
             return None
         if (gate.bias is None) != (up.bias is None):
             return None
-        a, w_gate, offset_gate, factor, heads = self.operand(gate)
-        _, w_up, offset_up, _, _ = self.operand(up)
-        if heads:
-            return None
+        in_parts = self._in_parts(shape, gate.weight.shape[0])
+        norm = self._norm_before(gate, up, shape) if in_parts else None
+        options: dict[str, Any] = {}
+        deferred: dict[str, Factor] = {}
+        if norm is not None:
+            # Rows in parts are normed on their way to the chip: nobody else reads them.
+            kind, epsilon = _kind_of(norm)
+            a = self.at.bf16(norm.inputs["x"])
+            scale = self.at.magnitude(norm.inputs["x"], Normed(kind, epsilon), norm.result)
+            deferred["norm_factor"] = inverse_of(scale)
+            options |= {"norm": kind, "epsilon": epsilon}
+            w_gate, offset_gate = self._folded(norm, gate.weight)
+            w_up, offset_up = self._folded(norm, up.weight)
+            factor = scale_of(scale)
+        else:
+            a, w_gate, offset_gate, factor, heads = self.operand(gate)
+            _, w_up, offset_up, _, _ = self.operand(up)
+            if heads:
+                return None
+        options |= self._in_parts(shape, w_gate.shape[0])
         target = self.at.magnitude(node.result)
         operands = {"a": a}
         rows = (
@@ -349,15 +369,38 @@ class Products:
         out = self.at.activation(
             self.at.hint(node.result), shape, "fp8", value=node.result, scale=target
         )
-        parts = staged_rows(shape[1], w_gate.shape[0], 2, self.at.profile)
-        options: dict[str, Any] = {} if parts is None or shape[0] > 1 else {"rows": parts}
         macs = shape[0] * shape[1] * (w_gate.size + w_up.size)
         nodes = (*gate.nodes, *up.nodes, node)
+        if norm is not None:
+            nodes = (norm, *nodes)
         name = common_prefix([gate.name, up.name]) or f"{gate.name}+{up.name}"
         return self.at.call(
-            name, "gated", operands, out, nodes, macs, scale=True, bias=biased, activation="silu",
-            **options,
+            name, "gated", operands, out, nodes, macs, deferred, scale=True, bias=biased,
+            activation="silu", **options,
         )  # fmt: skip
+
+    def _in_parts(self, shape: tuple[int, int, int], deep: int) -> dict[str, Any]:
+        """How many rows of a gate's operand are on chip at a time, if not all are."""
+        parts = staged_rows(shape[1], deep, 2, self.at.profile)
+        return {} if parts is None or shape[0] > 1 else {"rows": parts}
+
+    def _norm_before(self, gate: Linear, up: Linear, shape: tuple[int, int, int]) -> Node | None:
+        """The norm in front of a gate, if no other product reads it."""
+        norm = self.at.graph.node_of(gate.x, "rms_norm", "layer_norm")
+        if norm is None or not self._folds(norm) or (gate.x, "normed") in self.at.forms:
+            return None
+        rank, before = len(shape_of(norm.result)), self.at.canonical(shape_of(norm.inputs["x"]))
+        readers = self.at.graph.users.get(gate.x, ())
+        if norm.call.axis(rank) != rank - 1 or len(readers) != 2 or before[:2] != shape[:2]:
+            return None
+        return norm if all(node in (*gate.nodes, *up.nodes) for node in readers) else None
+
+
+def _kind_of(norm: Node) -> tuple[str, float]:
+    """Which norm it is, and its epsilon: beyond the edge rows may be 0; so that they do not become
+    NaN the square root is not."""
+    epsilon = max(norm.call.floating("epsilon") or 0.0, SMALLEST)
+    return norm.family.removesuffix("_norm"), epsilon
 
 
 def _matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:

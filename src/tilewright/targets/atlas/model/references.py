@@ -254,10 +254,15 @@ def _side_by_side(heads: Codes) -> Codes:
 
 
 def gated(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
-    """fp8 of activation(a @ w_gate * scale_gate + bias_gate) * (a @ w_up * scale_up + bias_up)."""
+    """fp8 of activation(a @ w_gate * scale_gate + bias_gate) * (a @ w_up * scale_up + bias_up), of the
+    normed rows of a if asked for."""
+    a = operands["a"]
+    if options.get("norm"):
+        numbers = {"epsilon": options["epsilon"], "factor": options.get("norm_factor", 1.0)}
+        a = norm(profile, {"kind": options["norm"], "out": "fp8", **numbers}, {"x": a})["out"]
     sides = [
         _scaled(
-            _rows_by(operands["a"], operands[f"w_{side}"]),
+            _rows_by(a, operands[f"w_{side}"]),
             operands.get(f"scale_{side}"),
             operands.get(f"bias_{side}"),
         )

@@ -179,7 +179,10 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         if "depth" in call.options:
             return 0  # in the room for the sums
         if parameter in ("a", "a_low"):
-            return layout.bytes // max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
+            parts = max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
+            if call.options.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8
+                return layout.bytes // 2 // parts + 2 * across * tile
+            return layout.bytes // parts
         if parameter in ("cos", "sin"):
             return layout.bytes
         high = 8 if call.options.get("together") else _tiles(layout.shape[-2])

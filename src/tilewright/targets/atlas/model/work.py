@@ -202,7 +202,11 @@ def gated_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     side = bool(o.get("scale")) + bool(o.get("bias"))
     tiles = 2 * side + costs.function(o.get("activation", "silu")) + 1
     after = Work(tiles=tiles, casts=1).times(_grid(shapes["out"]))
-    return _product(rows, shapes["w_gate"][0], columns, batch, 2) + after
+    work = _product(rows, shapes["w_gate"][0], columns, batch, 2) + after
+    if o.get("norm"):
+        numbers = {"kind": o["norm"], "out": "fp8", "factor": o.get("norm_factor", 1.0)}
+        work += norm_work(costs, numbers, {"x": shapes["a"]})
+    return work
 
 
 def project_work(costs: Costs, o: Options, shapes: Shapes) -> Work:

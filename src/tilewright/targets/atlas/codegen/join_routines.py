@@ -10,7 +10,7 @@ kernels do, and nothing of it after.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilewright.targets.atlas.codegen.constants import Constants
 from tilewright.targets.atlas.codegen.emit import Writer
@@ -22,9 +22,11 @@ from tilewright.targets.atlas.codegen.list_schedule import (
     schedule,
 )
 from tilewright.targets.atlas.codegen.routine import Routine
-from tilewright.targets.atlas.codegen.virtual import Code, Op
+from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Op, Part
+from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.program import Program
 
+STORE = BY_MNEMONIC["vstore"]
 SETTLED = 2  # ticks after the completion of an instruction at which memory has its result
 
 
@@ -46,9 +48,10 @@ def joined(kernels: Sequence[Sequence[Routine]], files: Sequence[str]) -> list[P
     suffice for all of them together."""
     code = Code(kernels[0][0].profile)
     owner: dict[Op, int] = {}
+    constants = _Constants()
     for number, routines in enumerate(kernels):
         for piece in _codes(routines):
-            for op in piece.ops:
+            for op in constants.shared(piece):
                 op.order, owner[op] = len(code.ops), number
                 code.ops.append(op)
     try:
@@ -60,6 +63,57 @@ def joined(kernels: Sequence[Sequence[Routine]], files: Sequence[str]) -> list[P
         _program(found.issues, begin, end, file)
         for begin, end, file in zip([0, *ends], ends, files, strict=False)
     ]
+
+
+class _Constants:
+    """Tiles of one number that are in memory: they are loaded rather than made again."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, int] = {}  # bf16 pattern -> VMEM address of a register full of it
+
+    def shared(self, code: Code) -> Iterator[Op]:
+        """The instructions of a kernel, with loads in place of fills where that is possible."""
+        loads: dict[Op, Op] = {}  # the load of an other half -> from where it is loaded now
+        left_out: set[Op] = set()
+        for op in code.ops:
+            if op in left_out:
+                continue
+            if op in code.fills:
+                store, load = code.fills[op]
+                if (place := self.places.get(_pattern(op))) is not None:
+                    left_out.add(store)
+                    loads[load] = _loaded(code, load, place)
+                    yield _loaded(code, op, place)
+                    continue
+            yield loads.get(op, op)
+            self._overwritten(op)
+            for half, (store, _) in code.fills.items() if op.opcode is STORE else ():
+                if store is op:
+                    self.places[_pattern(half)] = op.ranges[0].start
+
+    def _overwritten(self, op: Op) -> None:
+        for part in op.ranges:
+            if part.write and part.space == "vmem":
+                self.places = {
+                    pattern: at
+                    for pattern, at in self.places.items()
+                    if at + REGISTER_BYTES <= part.start or part.start + part.bytes <= at
+                }
+
+
+def _pattern(fill: Op) -> int:
+    pattern = fill.operands[1]
+    assert isinstance(pattern, int)
+    return pattern
+
+
+def _loaded(code: Code, op: Op, at: int) -> Op:
+    """A load from an address into the register that the instruction writes."""
+    target = op.operands[0]
+    assert isinstance(target, Part)
+    load = Code(code.profile).vload(target, at)
+    load.source = op.source
+    return load
 
 
 def _ends(found: Schedule, owner: dict[Op, int], count: int) -> list[int]:

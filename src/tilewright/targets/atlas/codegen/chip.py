@@ -129,9 +129,8 @@ class Chip:
             return None
         tile, code = into or tiles.new(), tiles.code
         at = self.allocate(REGISTER_BYTES, source=code.source)
-        code.emit("vli.all", tile.half(0), bf16_bits(value))
-        code.vstore(tile.half(0), at)
-        code.vload(tile.half(1), at)
+        half = code.emit("vli.all", tile.half(0), bf16_bits(value))
+        code.fills[half] = code.vstore(tile.half(0), at), code.vload(tile.half(1), at)
         return tile
 
     def resident(self, offset: Affine, changing: int = 0) -> int | Place:

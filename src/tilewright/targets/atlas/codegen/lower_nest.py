@@ -31,6 +31,7 @@ from tilewright.targets.atlas.codegen.nest import (
     without_idle_slots,
 )
 from tilewright.targets.atlas.codegen.routine import Loop, Routine
+from tilewright.targets.atlas.codegen.shared_rows import shared_rows
 from tilewright.targets.atlas.codegen.spilling import lasting_slots, with_spills
 from tilewright.targets.atlas.codegen.tables import Table, make_tables
 from tilewright.targets.atlas.codegen.tiles import Tile
@@ -129,7 +130,8 @@ class _Lowering(Chip):
         # Where loading takes the vector unit's time, tiles wait in registers as long as they can.
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
         waiting = TUNING.live_registers if on_vector else TUNING.waiting_registers
-        statements = with_spills(unrolled(statements), TUNING.live_registers, waiting)
+        statements = shared_rows(unrolled(statements))
+        statements = with_spills(statements, TUNING.live_registers, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)
         self._sequence(statements, [], self.routine.items)

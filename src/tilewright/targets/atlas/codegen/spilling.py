@@ -186,7 +186,11 @@ class _Piece:
 
     def _stays(self, s: Read | Reload, index: int) -> bool:
         """Whether memory still has a tile wherever it is used."""
-        if isinstance(s, Reload) or not s.changing:
+        if isinstance(s, Reload):
+            return True
+        if s.row and s.result not in self.at.escaping and len(self.uses.get(s.result, ())) > 1:
+            return False  # spreading it again takes longer than keeping the tile
+        if not s.changing:
             return True
         if s.result in self.at.escaping:
             return False

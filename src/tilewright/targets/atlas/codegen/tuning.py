@@ -24,6 +24,7 @@ class Tuning:
     # Unrolling and buffers (lower_nest.py, inner_loop.py, padding.py)
     straight_instructions: int = 1500  # instructions up to which a whole kernel is unrolled
     body_instructions: int = 3000  # longest loop body that unrolling may make
+    joined_instructions: int = 1500  # of small kernels that share one schedule
     few_bytes: int = 8192  # up to here straight code loads register by register
     kept_registers: int = 24  # tensor registers that loaded tiles may keep in straight code
     lagging_body: int = (

@@ -179,6 +179,8 @@ class Code:
     profile: Profile
     ops: list[Op] = field(default_factory=list)
     source: str = ""  # stamped on the ops made next
+    # Fills of half a tile, with the store and the load by which the other half is made.
+    fills: dict[Op, tuple[Op, Op]] = field(default_factory=dict)
     _constants: dict[tuple[Kind, int], Register] = field(default_factory=dict)
     _far: dict[tuple[Register, int], Register] = field(default_factory=dict)
     _zero: Register | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import Buffer
-from tilewright.planning.plan import plan
+from tilewright.planning.plan import Plan, plan
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.model.residency import (
@@ -30,6 +30,10 @@ KIB = 1024
 PAGE = 4096  # tensors in DRAM start at multiples of this
 ONE_BODY = 480  # tiles of an operand that one loop body holds
 WORD = 1024  # VMEM kept for the offset of iterations
+# Calls that share a piece of code: bytes of the tensors of one and of all, how many, and the VMEM
+# that each has at least and uses at most before the next one.
+MOST, ALTOGETHER, LONGEST = 64 * KIB, 256 * KIB, 16
+ROOMY, LEAST_APART = 192 * KIB, 24 * KIB
 
 
 @dataclass
@@ -54,6 +58,7 @@ class BufferAssignment:
     dram_end: int = 0
     lives: dict[StoredTensor, LiveRange] = field(default_factory=dict)
     stays: dict[StoredTensor, ResidencyInterval] = field(default_factory=dict)
+    joined: list[range] = field(default_factory=list)  # calls that may share a piece of code
 
     def on_chip(self, tensor: StoredTensor, call: int) -> bool:
         """Whether a call finds the tensor in VMEM."""
@@ -115,18 +120,78 @@ def place(
     found = _candidates(calls, layer_loops, places.lives, borders) if fuse else {}
     stays = choose(calls, found, capacity, demands)
     room = [_room(k, call, stays, capacity, demands.more) for k, call in enumerate(calls)]
-    buffers = [
-        Buffer(f"t{k}", rounded(s.tensor), s.first, s.until + 1, 1024) for k, s in enumerate(stays)
-    ]
-    buffers += [Buffer(f"work{k}", n, k, k + 1, 1024) for k, n in enumerate(room)]
-    planned = plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
+    if fuse and profile.busy_unit == "fault":  # instructions take the time they are known to take
+        places.joined = small_runs(calls, layer_loops, borders)
+    try:
+        planned = _planned(stays, room, places, profile)
+    except TilewrightError:
+        if not places.joined:
+            raise
+        places.joined = []
+        planned = _planned(stays, room, places, profile)
     for k, stay in enumerate(stays):
         places.vmem[stay.tensor] = planned.offsets[f"t{k}"] + WORD
         places.stays[stay.tensor] = stay
     for k in range(len(calls)):
         places.areas.append(_widest(k, planned.offsets[f"work{k}"] + WORD, places, profile))
+    for run in places.joined:
+        _apart(run, room, places)
     _place_dram(calls, layer_loops, places, profile)
     return places
+
+
+def _planned(
+    stays: Sequence[ResidencyInterval],
+    room: Sequence[int],
+    places: BufferAssignment,
+    profile: Profile,
+) -> Plan:
+    """Offsets in VMEM of what stays, and of the rooms of calls."""
+    buffers = []
+    for k, stay in enumerate(stays):
+        first, last = _together(places.joined, stay.first, stay.until)
+        buffers.append(Buffer(f"t{k}", rounded(stay.tensor), first, last + 1, 1024))
+    buffers += [Buffer(f"work{k}", n, k, k + 1, 1024) for k, n in enumerate(room)]
+    return plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
+
+
+def small_runs(
+    calls: Sequence[Launch], layer_loops: Sequence[LayerLoop[StoredTensor]], borders: Sequence[int]
+) -> list[range]:
+    """Calls that follow each other in one part of the model, outside of loops, on little data."""
+    runs: list[range] = []
+    inside = {k for loop in layer_loops for k in range(loop.first, loop.end)}
+    first, bytes = 0, 0
+    for k in range(len(calls) + 1):
+        mine = MOST if k in inside or k == len(calls) else _bytes(calls[k])
+        full = bytes + mine > ALTOGETHER or k - first >= LONGEST
+        if mine >= MOST or k in borders or full:
+            if k - first > 1:
+                runs.append(range(first, k))
+            first, bytes = k + (mine >= MOST), 0
+        bytes += mine if mine < MOST else 0
+    return runs
+
+
+def _bytes(call: Launch) -> int:
+    return sum(tensor.layout.bytes for tensor in call.tensors.values())
+
+
+def _together(runs: Sequence[range], first: int, last: int) -> tuple[int, int]:
+    """From call to call, with all of the runs of both: their code is mixed."""
+    first = next((run.start for run in runs if first in run), first)
+    return first, next((run.stop - 1 for run in runs if last in run), last)
+
+
+def _apart(run: range, room: Sequence[int], places: BufferAssignment) -> None:
+    """Let calls of a run work in places of their own, as far as there is room."""
+    used = 0
+    for k in run:
+        area = places.areas[k]
+        if area.end - area.start - used < max(ROOMY, 4 * room[k]):
+            used = 0
+        places.areas[k] = Area(area.start + used, area.end)
+        used += max(LEAST_APART, room[k])
 
 
 def starved(calls: Sequence[Launch], places: BufferAssignment, profile: Profile) -> list[int]:
@@ -205,7 +270,8 @@ def _widest(index: int, start: int, places: BufferAssignment, profile: Profile) 
     low, high = WORD, profile.vmem_bytes
     for tensor, address in places.vmem.items():
         stay = places.stays[tensor]
-        if stay.first <= index <= stay.until:
+        first, last = _together(places.joined, stay.first, stay.until)
+        if first <= index <= last:
             end = address + rounded(tensor)
             if end <= start:
                 low = max(low, end)
@@ -250,10 +316,12 @@ def _place_dram(
     ]
     buffers = []
     for k, tensor in enumerate(rest):
-        life = places.lives[tensor]
+        first, last = _together(
+            places.joined, places.lives[tensor].first, places.lives[tensor].last
+        )
         size = -(-tensor.layout.bytes // PAGE) * PAGE
-        upper = len(calls) if tensor.kind in ("input", "output") else life.last + 1
-        lower = 0 if tensor.kind in ("input", "output") else life.first
+        upper = len(calls) if tensor.kind in ("input", "output") else last + 1
+        lower = 0 if tensor.kind in ("input", "output") else first
         buffers.append(Buffer(f"d{k}", size, lower, upper, PAGE))
     found = plan(buffers, None, PAGE, strategy="best-fit") if buffers else None
     peak = end

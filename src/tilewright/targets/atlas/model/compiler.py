@@ -33,6 +33,7 @@ from tilewright.targets.atlas.model.decode import read_launches
 from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
 from tilewright.targets.atlas.model.host import Parts, split_parts
+from tilewright.targets.atlas.model.joining import finish
 from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.kernels_products import mark_products
 from tilewright.targets.atlas.model.launches import LaunchProgram
@@ -175,14 +176,13 @@ def _generate(
     """Buffer assignment and code."""
     mark_products(program.launches, profile)
     places, made = fit(program, profile, options.fuse)
-    finished, known = [], 0
-    for launch, kernel in zip(program.launches, made, strict=True):
-        progress("place and generate", launch.name)
-        if isinstance(kernel, KernelCode):
-            known += 1
-            finished.append(kernel)
-        else:
-            finished.append(kernel.finish())
+    known = sum(isinstance(kernel, KernelCode) for kernel in made)
+    finished = finish(
+        made,
+        places.joined,
+        options.instruction_memory,
+        lambda k: progress("place and generate", program.launches[k].name),
+    )
     if known:
         progress("place and generate", f"{known} of {len(made)} kernels were known")
     return places, finished

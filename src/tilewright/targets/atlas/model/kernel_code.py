@@ -26,14 +26,18 @@ import tilewright
 from tilewright.dialects.printing import print_module
 from tilewright.io import content_cache
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
-from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel, Placement
+from tilewright.targets.atlas.codegen.compile_kernel import (
+    LoweredKernel,
+    PlacedKernel,
+    Placement,
+)
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.isa import MAX_OPERANDS, OPCODES
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
-FORMAT = 1  # of keys and entries
+FORMAT = 2  # of keys and entries
 ROOT = Path(tilewright.__file__).parent
 _LIBRARIES = ("numpy", "ml_dtypes", "xdsl")  # which kernels are traced with
 _COLUMNS = (("opcodes", "u1"), ("operands", "<i4"), ("lines", "<i4"))
@@ -44,13 +48,15 @@ class KernelCode:
     """A launch's program for tensors at given places.
 
     schedule: what was traced, as npu_schedule IR. data: to be in DRAM before it runs. end: of what it
-    uses of DRAM beyond its tensors.
+    uses of DRAM beyond its tensors. open: the next launch's code goes on at once, with registers and
+    units as it finds them.
     """
 
     program: Program
     schedule: str
     data: list[tuple[int, bytes]]
     end: int
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,10 +86,12 @@ class Pending:
 
     def finish(self) -> KernelCode:
         """Its code, which the cache learns."""
-        placed = self.lower().finish()
-        code = KernelCode(placed.program, print_module(placed.module), placed.data, self.end)
+        code = self.code_of(self.lower().finish())
         _keep(self.key, code)
         return code
+
+    def code_of(self, placed: PlacedKernel) -> KernelCode:
+        return KernelCode(placed.program, print_module(placed.module), placed.data, self.end)
 
 
 def stored(
@@ -93,13 +101,16 @@ def stored(
     profile: Profile,
     short: bool,
     lower: Callable[[], LoweredKernel],
+    joins: bool = False,
 ) -> KernelCode | Pending | Lacking:
     """The code of a launch from the cache, or the launch lowered, or what it lacks.
 
-    short: its loop bodies may be short.
+    short: its loop bodies may be short. joins: it may get its code together with others.
     """
     store = content_cache.current()
     key = None if store is None else key_of(kernel, options, placement, profile, short)
+    if key is not None and joins:
+        key = b"joins " + key
     if store is not None and key is not None:
         raw = store.get(key)
         found = None if raw is None else from_bytes(raw)
@@ -224,6 +235,7 @@ def to_bytes(code: KernelCode | Fitting | Lacking) -> bytes:
         "end": code.end,
         "instructions": len(code.program),
         "schedule": len(schedule),
+        "open": code.open,
         "data": [[address, len(raw)] for address, raw in code.data],
     }
     columns = [np.asarray(getattr(code.program, n), kind).tobytes() for n, kind in _COLUMNS]
@@ -255,13 +267,13 @@ def from_bytes(raw: bytes) -> KernelCode | Fitting | Lacking | None:
         operands = np.frombuffer(take(4 * MAX_OPERANDS * count), "<i4").astype(np.int32)
         lines = np.frombuffer(take(4 * count), "<i4").astype(np.int32)
         data = [(_count(address), take(_count(size))) for address, size in head["data"]]
-        end = _count(head["end"])
+        end, goes_on = _count(head["end"]), head["open"] is True
         if at != len(rest) or (opcodes >= len(OPCODES)).any():
             return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     program = Program(opcodes, operands.reshape(count, MAX_OPERANDS), lines, "<kernel>")
-    return KernelCode(program, schedule, data, end)
+    return KernelCode(program, schedule, data, end, goes_on)
 
 
 def _count(value: object) -> int:

@@ -149,6 +149,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 # Functions that are infinite or NaN at 0, which is what lies beyond the edge of an input: in a
 # product that would meet zeros and spoil what is inside.
 UNSAFE = ("div", "recip", "rsqrt", "log", "log2")
+LEAST = 2.0**-40  # from here on they are not
 
 
 def pointwise(o: Options):
@@ -163,6 +164,7 @@ def pointwise(o: Options):
     (`split`), "outer" (P), "inner" (Q), or "rows" (line and number only: [P, Q, N], a row each).
     """
     specs = {name: _spread_spec(kind) for name, kind in o["inputs"]}
+    bounded = _bounded_below(o["program"])
     specs["out"] = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
 
     def body(t: Tensors) -> None:
@@ -181,7 +183,8 @@ def pointwise(o: Options):
                             values[name] = _spread_value(t[name], kind, batch, m, n)
                     for operation, result, arguments in o["program"]:
                         known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
-                        if operation in UNSAFE and isinstance(arguments[-1], str):
+                        risky = operation in UNSAFE and isinstance(arguments[-1], str)
+                        if risky and bounded.get(arguments[-1], 0.0) < LEAST:
                             known[-1] = beyond_edges(known[-1], 1.0)
                         function = (UNARY if len(known) == 1 else BINARY)[operation]
                         values[result] = function(*known)
@@ -191,6 +194,27 @@ def pointwise(o: Options):
                     out[batch[0], m, n] = stored(last, 1.0, o["out"])
 
     return specs, body
+
+
+def _bounded_below(program: Any) -> dict[str, float]:
+    """Numbers that no element of a result is below, whatever lies beyond the edges of inputs."""
+    found: dict[str, float] = {}
+
+    def least(argument: Any) -> float | None:
+        return found.get(argument) if isinstance(argument, str) else float(argument)
+
+    for operation, result, arguments in program:
+        known = [least(argument) for argument in arguments]
+        numbers = [number for number in known if number is not None]
+        if operation in ("abs", "square", "relu", "exp", "sigmoid"):
+            found[result] = 0.0
+        elif operation == "max" and numbers:
+            found[result] = max(numbers)
+        elif len(numbers) == len(known) == 2 and operation in ("add", "min"):
+            found[result] = sum(numbers) if operation == "add" else min(numbers)
+        elif len(numbers) == 2 and operation == "mul" and min(numbers) >= 0:
+            found[result] = numbers[0] * numbers[1]
+    return found
 
 
 def _spread_spec(kind: str) -> TensorSpec:

@@ -89,7 +89,8 @@ class Generator:
                 found = _placed(tensor, places, index, tensor in turning, inside)
                 tensors[parameter] = replace(found, unwritten=tensor in moves.unwritten)
             placement = Placement(tensors, end, places.areas[index], tables=True)
-            result = self._known(index, kernel, layouts, placement, index in short)
+            joins = any(index in run for run in places.joined)
+            result = self._known(index, kernel, layouts, placement, index in short, joins)
             if isinstance(result, Lacking):
                 area = places.areas[index]
                 lacking[index] = result.wanted - (area.end - area.start)
@@ -105,15 +106,17 @@ class Generator:
         layouts: dict[str, Layout],
         placement: Placement,
         short: bool,
+        joins: bool,
     ) -> KernelCode | Pending | Lacking:
         """A call at its places, or what it lacks; computed once for the same places."""
         places = tuple(placement.tensors.items())
-        key = (index, short, places, placement.constants, placement.area)
+        key = (index, short, places, placement.constants, placement.area, joins)
         if key not in self.made:
             call, short = self.calls[index], short or self._has_all(placement)
             self.made[key] = stored(
                 call.kernel, call.options, placement, self.profile, short,
                 lambda: self._lowered(kernel, layouts, placement, short),
+                joins,
             )  # fmt: skip
         return self.made[key]
 
@@ -172,7 +175,7 @@ def link(
     """
     limit = profile.imem_bytes // WORD if limit is None else limit
     for index in range(first, end):
-        count = len(_settled(made[index].program, profile))
+        count = len(_settled(made[index], profile))
         if count > limit:
             raise TilewrightError(
                 "TW1706",
@@ -185,14 +188,12 @@ def link(
     while at < end:
         repeat = next((r for r in layer_loops if r.first == at), None)
         if repeat is None:
-            block.append(_Piece(at, _settled(made[at].program, profile)))
+            block.append(_Piece(at, _settled(made[at], profile), made[at].open))
             at += 1
             continue
         number = list(layer_loops).index(repeat)
         stride = places.stride[number]
-        body = [
-            _Piece(k, _settled(made[k].program, profile)) for k in range(repeat.first, repeat.end)
-        ]
+        body = [_Piece(k, _settled(made[k], profile)) for k in range(repeat.first, repeat.end)]
         step = _next_round(stride, profile)
         length = sum(len(p.program) for p in body) + len(step) + 64
         reset = _Piece(-1, _reset(profile))
@@ -220,6 +221,7 @@ def link(
 class _Piece:
     call: int  # -1: between calls
     program: Program
+    open: bool = False  # the next piece goes on with its registers and units
 
 
 def _close(pieces: list[_Piece], into: Linked, limit: int) -> list[int]:
@@ -241,10 +243,15 @@ def _close(pieces: list[_Piece], into: Linked, limit: int) -> list[int]:
         order.append(number)
         current.clear()
 
+    unit: list[_Piece] = []  # pieces that stay together
     for piece in pieces:
-        if sum(len(p.program) for p in current) + len(piece.program) > limit:
+        unit.append(piece)
+        if piece.open:
+            continue
+        if sum(len(p.program) for p in [*current, *unit]) > limit:
             finish()
-        current.append(piece)
+        current.extend(unit)
+        unit = []
     finish()
     return order
 
@@ -258,8 +265,11 @@ def _joined(programs: Sequence[Program]) -> Program:
     )
 
 
-def _settled(program: Program, profile: Profile) -> Program:
+def _settled(code: KernelCode, profile: Profile) -> Program:
     """The program, followed by the time its last instructions may still take."""
+    program = code.program
+    if code.open:
+        return program
     return _joined([program, _rows(fill(_unsettled(program, profile)))])
 
 

@@ -702,19 +702,24 @@ def project(o: Options):
                 else:
                     out[b, h, m, d] = tw.to_fp8(y)
 
-        def side_by_side(b: Any, heads: list[Any], m: Any) -> None:
-            deep = whole(w.K).parts()
-            columns = [[w[h, k, d] for k in deep] for h in heads for d in across]
-            products = tw.row_products([a[b, m, k] for k in deep], columns)
-            for h, sums in _in_groups(products, len(across)):
-                finish(b, heads[h], m, sums)
+        deep = whole(w.K).parts()
 
-        if o.get("together"):
+        def side_by_side(
+            b: Any, heads: list[Any], m: Any, left: list[Any], angles: tuple[Any, ...] | None = None
+        ) -> None:
+            columns = [[w[h, k, d] for k in deep] for h in heads for d in across]
+            for h, sums in _in_groups(tw.row_products(left, columns), len(across)):
+                finish(b, heads[h], m, sums, angles)
+
+        def heads_together() -> Iterator[list[Any]]:
             for g in tw.each(w.H // o["together"]):
-                heads = [g * o["together"] + k for k in range(o["together"])]
+                yield [g * o["together"] + k for k in range(o["together"])]
+
+        if o.get("together") and not o.get("rows"):
+            for heads in heads_together():
                 for b in tw.each(a.B):
                     for m in tw.grid(a.M, HIGH * SIDE, padded=True):
-                        side_by_side(b, heads, m)
+                        side_by_side(b, heads, m, [a[b, m, k] for k in deep])
             return
         if o.get("rows"):
             tables = _tables_in_parts(t, o)
@@ -723,6 +728,12 @@ def project(o: Options):
                     for r in tw.grid(m.size):
                         angles = _angles(t[name], b, r.within(m), slice(None)).tiles()
                         table[r, :] = replace(angles, columns=[SIDE] * angles.grid[1])
+                if o.get("together"):
+                    for heads in heads_together():
+                        for r in tw.grid(m.size, HIGH * SIDE):
+                            parts = [left[r, k] for k in deep]
+                            side_by_side(b, heads, r.within(m), parts, (tables, r))
+                    continue
                 block = _row_blocks(m.size, -(-a.K // SIDE) * len(across))
                 for h in tw.each(w.H):
                     for r in tw.grid(m.size, block):

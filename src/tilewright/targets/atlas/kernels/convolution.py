@@ -13,6 +13,7 @@ rounded to bf16 after every one. Taps outside of the image count as zeros.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -78,6 +79,7 @@ def _hard_sigmoid(x: Any) -> Any:
 
 
 PRODUCT = 46.0  # ticks of a product of tiles, about
+SMALL = 4  # so many times an image fits into VMEM that stays there between kernels
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,10 @@ def conv2d(
     }
     kernel = kernel_of("conv2d", specs, plan.run)
     return Convolution(image, window, given, out, activation, kernel, factor, plan)
+
+
+def _bytes(image: Image) -> int:
+    return math.prod(image.stored)
 
 
 def spread_rows(n: Block, *rows: Any) -> list[Any]:
@@ -309,4 +315,7 @@ class Plan:
             0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
             max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, down * across,
             down * across * taps * depth, ticks, made=taps if self.diagonal is True else 0,
+            together=3 if ticks == PRODUCT else 1,
+            small=not self.diagonal
+            and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,
         )  # fmt: skip

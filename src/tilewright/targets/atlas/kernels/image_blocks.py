@@ -24,6 +24,7 @@ SHORT = 220  # steps of a body that may be unrolled twice
 MADE = 3 * TILE  # bytes for a tile of filters that is made on the chip, with what it is made of
 MAKING = 150  # ticks of that, about
 START = 600  # ticks before a body is under way, about
+LONELY = (0.0, 0.5, 0.25)  # products more that as many tiles without others cost, about
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Cost:
     ticks: float
     longest: int = 0  # steps in one body; 0: BODY
     made: int = 0  # tiles of filters per panel that are made on the chip, instead of `fixed`
+    small: bool = False  # images will be on the chip already
+    together: int = 1  # tiles of pixels that share what matrix units hold
 
 
 @dataclass(frozen=True)
@@ -143,13 +146,18 @@ def _cheapest(
             least = min(needed, least or needed)
             if needed > room:
                 continue
-            ticks = resident * per_byte + made * MAKING
+            filters, ticks, moved = resident * per_byte, made * MAKING, 0.0
             for tiles, times in bodies:
                 loads = reads * (tiles * TILE + cost.halo * SIDE)
                 stores = tiles * cost.writes * group * TILE
-                work = tiles * per_tile * cost.ticks
-                ticks += times * max((loads + stores) * per_byte, work) + START
-            found.append(Blocking(most, group, ticks * -(-panels // group)))
+                transfers = 0.0 if cost.small else (loads + stores) * per_byte
+                alone = tiles % cost.together  # they load and push as much as a whole group
+                work = (tiles + (LONELY[alone] if alone else 0.0)) * per_tile * cost.ticks
+                ticks += times * max(transfers, work) + START
+                moved += times * transfers
+            # The first panels wait for their filters; those of the others arrive beside the work.
+            rest = (-(-panels // group) - 1) * max(ticks, filters + moved)
+            found.append(Blocking(most, group, filters + ticks + rest))
     return min(found, key=lambda b: (b.ticks, b.tiles), default=None), least
 
 

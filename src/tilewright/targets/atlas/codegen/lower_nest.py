@@ -226,7 +226,7 @@ class _Lowering(Chip):
                     loaded[key] = values[s.result]
             elif isinstance(s, Compute):
                 code.source = s.source
-                emit_compute(tiles, s, values)
+                emit_compute(tiles, s, values, self.turned)
             elif isinstance(s, Spill | Reload):
                 self.park(code, tiles, values, s)
             elif isinstance(s, Write) and s.on_chip:

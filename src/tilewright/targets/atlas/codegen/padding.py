@@ -46,7 +46,7 @@ def _single_rows(statements: list[Statement]) -> list[Statement]:
         for s in rows:
             if isinstance(s, For):
                 s = replace(s, body=rewritten(s.body))
-            elif isinstance(s, Read) and s.row and not s.on_chip and s.pieces is not None:
+            elif isinstance(s, Read) and s.row and s.positive and not s.on_chip and s.pieces:
                 alone = looked_at.get(s.result, WHOLE)[0] <= 1 and s.result not in wild
                 s = replace(s, row=not alone)
             result.append(s)

@@ -76,6 +76,7 @@ class Read:
     blank: bool = True  # the rest of the tile has to be zero
     bare: bool = False  # nobody has written the rest: it may be anything in DRAM
     positive: bool = False  # none of its zeros is -0
+    copies: int = 1  # how often its row comes, one below the other
 
 
 @dataclass(frozen=True, slots=True)

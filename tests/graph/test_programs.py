@@ -199,8 +199,9 @@ def test_a_shifted_address_is_caught(name):
 
 
 def test_one_wrong_bit_of_a_constant_is_caught():
-    """The references know the edges of tensors without the kernels' constants."""
-    model = compiled("encoder", "atlas-v1", True, True)
+    """The references know the edges of tensors without the constants of kernels, which are in DRAM
+    where no instruction makes them."""
+    model = compiled("encoder", "atlas-v0", True, True)
     name = next(n for n, region in model.artifact.regions.items() if ".constant" in n)
     broken = copied(model)
     raw = model.artifact.weights[name].copy()
@@ -209,7 +210,7 @@ def test_one_wrong_bit_of_a_constant_is_caught():
     assert caught(broken) == "differs"
 
 
-@pytest.mark.parametrize("which", [0, 7, -3])
+@pytest.mark.parametrize("which", [1, 7, -3])
 def test_a_tile_from_elsewhere_is_caught(which):
     model = compiled("mlp", "atlas-v1", True, True)
     index = instructions(model, "vload")[which]

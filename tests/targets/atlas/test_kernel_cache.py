@@ -27,7 +27,7 @@ from tilewright.targets.atlas.codegen.compile_kernel import Area, Placement
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tuning import Tuning, tuned
-from tilewright.targets.atlas.model import kernel_code
+from tilewright.targets.atlas.model import joining, kernel_code
 from tilewright.targets.atlas.model.kernel_code import (
     Fitting,
     KernelCode,
@@ -108,6 +108,7 @@ def test_what_is_known_is_not_generated(tmp_path: Path, monkeypatch: pytest.Monk
         raise AssertionError("this kernel was known")
 
     monkeypatch.setattr(Routine, "compile", fail)
+    monkeypatch.setattr(joining, "joined", fail)
     assert bundle(model, tmp_path / "cache", tmp_path) == fresh
     with pytest.raises(AssertionError, match="was known"):
         bundle(model, "off", tmp_path)

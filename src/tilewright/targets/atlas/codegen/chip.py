@@ -62,6 +62,7 @@ class Run:
     row: bool = False  # a row, to be repeated down the tile
     pieces: Pieces | None = None  # what of it is loaded, all if None
     blank: bool = False  # the rest has to be zero
+    copies: int = 1  # of its pieces, one below the other
 
 
 @dataclass
@@ -207,10 +208,13 @@ class Chip:
         first: dict[Any, dict[int, Run]] = {}
         order: list[Run] = []
         for read in reads:
-            by_constant = first.setdefault((read.offset.terms, read.row, read.pieces), {})
+            kind = (read.offset.terms, read.row, read.pieces, read.copies)
+            by_constant = first.setdefault(kind, {})
             run = by_constant.get(read.offset.constant)
             if run is None:
-                run = Run(read.offset, read.bytes, row=read.row, pieces=read.pieces)
+                run = Run(
+                    read.offset, read.bytes, row=read.row, pieces=read.pieces, copies=read.copies
+                )
                 by_constant[read.offset.constant] = run
                 order.append(run)
             run.reads.append(read)
@@ -246,8 +250,10 @@ class Chip:
         pieces = run.pieces or ((0, run.bytes),)
         if piece and run.pieces is None:
             pieces = tuple((at, piece) for at in range(0, run.bytes, piece))
-        for at, count in pieces:
-            code.dma_load(shifted(target, at), self.dram(offset.shifted(at)), count)
+        for copy in range(run.copies):
+            for at, count in pieces:
+                place = shifted(target, at + copy * count)
+                code.dma_load(place, self.dram(offset.shifted(at)), count)
 
     def clear(self, code: Code, place: int | Place, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""

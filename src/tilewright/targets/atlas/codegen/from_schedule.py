@@ -81,7 +81,8 @@ class Placed:
     address is that of the first. copy: a result in VMEM also goes to this address in DRAM.
     changes: a number of its own if the kernel both reads and writes it. padding: it also moves what lies beyond the
     tensor's edges, because somebody else reads that or has written something there. unwritten: what
-    lies there may be anything, so that no reader may bring it along.
+    lies there may be anything, so that no reader may bring it along. positive: none of its zeros is
+    -0, so that a row of it is the same as one that was spread by adding zeros.
     """
 
     layout: TensorLayout
@@ -92,6 +93,7 @@ class Placed:
     changes: int = 0
     padding: bool = True
     unwritten: bool = False
+    positive: bool = False
 
 
 def tile_program(function: func.FuncOp, tensors: Sequence[Placed]) -> list[Statement]:
@@ -185,7 +187,7 @@ class _Reader:
         place = self._offset(op, placed)
         pieces = self._content(op, placed, row)
         read = Read(value, place, size, _line(op), row, placed.on_chip, placed.changes, pieces)
-        read = replace(read, bare=placed.unwritten)
+        read = replace(read, bare=placed.unwritten, positive=placed.positive)
         self.rows.append(read)
         given = isinstance(op.source, BlockArgument) and isinstance(
             op.source.block.parent_op(), func.FuncOp

@@ -256,7 +256,7 @@ class InnerLoop:
                 self.at.fetch(code, tiles, values, read, run, self.places[id(run)])
             elif isinstance(s, Compute):
                 code.source = s.source
-                emit_compute(tiles, s, values)
+                emit_compute(tiles, s, values, self.at.turned)
             elif isinstance(s, Spill | Reload):
                 self.at.park(code, tiles, values, s)
             elif isinstance(s, Write) and s.on_chip:

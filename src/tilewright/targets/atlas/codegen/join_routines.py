@@ -10,7 +10,7 @@ kernels do, and nothing of it after.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tilewright.targets.atlas.codegen.constants import Constants
 from tilewright.targets.atlas.codegen.emit import Writer
@@ -26,7 +26,7 @@ from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Op, P
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.program import Program
 
-STORE = BY_MNEMONIC["vstore"]
+LOAD, FILL = BY_MNEMONIC["vload"], BY_MNEMONIC["vli.all"]
 SETTLED = 2  # ticks after the completion of an instruction at which memory has its result
 
 
@@ -66,39 +66,73 @@ def joined(kernels: Sequence[Sequence[Routine]], files: Sequence[str]) -> list[P
 
 
 class _Constants:
-    """Tiles of one number that are in memory: they are loaded rather than made again."""
+    """Tiles of one number and tables that are in memory: they are not made again."""
 
     def __init__(self) -> None:
-        self.places: dict[int, int] = {}  # bf16 pattern -> VMEM address of a register full of it
+        # What it is (a bf16 pattern, for a register full of it, or a table) -> VMEM bytes.
+        self.places: dict[object, range] = {}
 
-    def shared(self, code: Code) -> Iterator[Op]:
-        """The instructions of a kernel, with loads in place of fills where that is possible."""
+    def shared(self, code: Code) -> list[Op]:
+        """The instructions of a kernel, with loads of what is known in place of making it."""
         loads: dict[Op, Op] = {}  # the load of an other half -> from where it is loaded now
         left_out: set[Op] = set()
+        moved: dict[range, int] = {}  # addresses of tables -> of the same ones elsewhere
+        made: dict[Op, tuple[object, range]] = {}  # the last store of what is known from then on
+        for start, (table, size, stores) in code.tables.items():
+            if (known := self.places.get(table)) is not None:
+                moved[range(start, start + size)] = known.start
+                left_out.update(stores)
+            else:
+                made[stores[-1]] = table, range(start, start + size)
+        for half, (store, _) in code.fills.items():
+            start = store.ranges[0].start
+            made[store] = _pattern(half), range(start, start + REGISTER_BYTES)
+        result: list[Op] = []
         for op in code.ops:
             if op in left_out:
                 continue
-            if op in code.fills:
+            known = self.places.get(_pattern(op)) if op in code.fills else None
+            if known is not None:
                 store, load = code.fills[op]
-                if (place := self.places.get(_pattern(op))) is not None:
-                    left_out.add(store)
-                    loads[load] = _loaded(code, load, place)
-                    yield _loaded(code, op, place)
-                    continue
-            yield loads.get(op, op)
+                left_out.add(store)
+                loads[load] = _loaded(code, load, known.start)
+                result.append(_loaded(code, op, known.start))
+                continue
+            result.append(_moved(code, loads.get(op, op), moved))
             self._overwritten(op)
-            for half, (store, _) in code.fills.items() if op.opcode is STORE else ():
-                if store is op:
-                    self.places[_pattern(half)] = op.ranges[0].start
+            if op in made:
+                what, place = made[op]
+                self.places[what] = place
+        return _without_idle_fills(result)
 
     def _overwritten(self, op: Op) -> None:
         for part in op.ranges:
             if part.write and part.space == "vmem":
                 self.places = {
-                    pattern: at
-                    for pattern, at in self.places.items()
-                    if at + REGISTER_BYTES <= part.start or part.start + part.bytes <= at
+                    what: place
+                    for what, place in self.places.items()
+                    if place.stop <= part.start or part.start + part.bytes <= place.start
                 }
+
+
+def _moved(code: Code, op: Op, moved: dict[range, int]) -> Op:
+    """A load of a table from where it is already."""
+    if op.opcode is LOAD:
+        for place, start in moved.items():
+            if op.ranges[0].start in place:
+                return _loaded(code, op, op.ranges[0].start - place.start + start)
+    return op
+
+
+def _without_idle_fills(ops: list[Op]) -> list[Op]:
+    """The instructions without fills of registers that nobody reads any more."""
+    read = {
+        value.register
+        for op in ops
+        for operand, value in zip(op.opcode.operands, op.operands, strict=True)
+        if isinstance(value, Part) and operand.reads
+    }
+    return [op for op in ops if op.opcode is not FILL or _target(op).register in read]
 
 
 def _pattern(fill: Op) -> int:
@@ -107,11 +141,15 @@ def _pattern(fill: Op) -> int:
     return pattern
 
 
-def _loaded(code: Code, op: Op, at: int) -> Op:
-    """A load from an address into the register that the instruction writes."""
+def _target(op: Op) -> Part:
     target = op.operands[0]
     assert isinstance(target, Part)
-    load = Code(code.profile).vload(target, at)
+    return target
+
+
+def _loaded(code: Code, op: Op, at: int) -> Op:
+    """A load from an address into the register that the instruction writes."""
+    load = Code(code.profile).vload(_target(op), at)
     load.source = op.source
     return load
 

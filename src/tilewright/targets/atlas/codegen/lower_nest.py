@@ -157,8 +157,11 @@ class _Lowering(Chip):
         first = self.routine.code()
         make_tables(first, tables)
         items = self.routine.items
-        if items and isinstance(items[0], Code):
-            for op in items.pop(0).ops:  # pyright: ignore[reportAttributeAccessIssue]
+        if items and isinstance(following := items[0], Code):
+            items.pop(0)
+            first.fills.update(following.fills)
+            first.tables.update(following.tables)
+            for op in following.ops:
                 op.order = len(first.ops)
                 first.ops.append(op)
         items.insert(0, first)
@@ -226,7 +229,7 @@ class _Lowering(Chip):
                     loaded[key] = values[s.result]
             elif isinstance(s, Compute):
                 code.source = s.source
-                emit_compute(tiles, s, values)
+                emit_compute(tiles, s, values, self.turned)
             elif isinstance(s, Spill | Reload):
                 self.park(code, tiles, values, s)
             elif isinstance(s, Write) and s.on_chip:

@@ -7,7 +7,7 @@ Nothing here knows about registers, buffers or transfers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,6 +75,8 @@ class Read:
     pieces: Pieces | None = None  # what of the tile is in the tensor, all of it if None
     blank: bool = True  # the rest of the tile has to be zero
     bare: bool = False  # nobody has written the rest: it may be anything in DRAM
+    positive: bool = False  # none of its zeros is -0
+    copies: int = 1  # how often its row comes, one below the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +264,12 @@ def size_of(statements: list[Statement]) -> int:
     return total
 
 
-def emit_compute(tiles: Tiles, statement: Compute, known: dict[Value, Any]) -> None:
-    """Run a body and note its results."""
+def emit_compute(
+    tiles: Tiles, statement: Compute, known: dict[Value, Any], turned: Collection[Value] = ()
+) -> None:
+    """Run a body and note its results; turned: tiles that get transposed."""
     options = {k: v for k, v in statement.options.items() if k != "cost"}
+    tiles.paired = any(value in turned for value in statement.results)
     outcome = statement.body(tiles, *(known[v] for v in statement.inputs), **options)
     outputs = outcome if isinstance(outcome, tuple) else (outcome,)
     for value, tile in zip(statement.results, outputs, strict=True):

@@ -4,8 +4,8 @@ before: Read of a tile with 3 rows inside its tensor, all 2048 bytes
 after:  the same, 96 bytes of each half; the rest of the buffer is zero, or anything at all where
         every operation up to the results works element by element
 
-before: Read of a row that is repeated down a tile, for results of a single row
-after:  the same, not repeated
+before: Read of a row that is repeated down a tile, for results of a few rows
+after:  the same, loaded so many times
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def without_padding(statements: list[Statement], profile: Profile) -> list[State
 
 
 def _single_rows(statements: list[Statement]) -> list[Statement]:
-    """The statements with rows left alone of which only the first copy would reach a result."""
+    """The statements with rows that are not spread where few copies of them reach a result: these
+    come from DRAM."""
     looked_at = _needed(statements, resident=True)
     wild = _wild(statements)
 
@@ -46,9 +47,10 @@ def _single_rows(statements: list[Statement]) -> list[Statement]:
         for s in rows:
             if isinstance(s, For):
                 s = replace(s, body=rewritten(s.body))
-            elif isinstance(s, Read) and s.row and not s.on_chip and s.pieces is not None:
-                alone = looked_at.get(s.result, WHOLE)[0] <= 1 and s.result not in wild
-                s = replace(s, row=not alone)
+            elif isinstance(s, Read) and s.row and s.positive and not s.on_chip and s.pieces:
+                wanted = looked_at.get(s.result, WHOLE)[0]
+                if wanted <= TUNING.row_copies and s.result not in wild:
+                    s = replace(s, row=False, copies=max(1, wanted))
             result.append(s)
         return result
 
@@ -110,7 +112,8 @@ def _inside(s: Read | Write) -> tuple[int, int]:
     if s.pieces is None or not s.pieces:
         return WHOLE
     halves = s.bytes // REGISTER_BYTES
-    return s.pieces[0][1] // ROW, len(s.pieces) * WHOLE[1] // halves
+    copies = s.copies if isinstance(s, Read) else 1
+    return copies * s.pieces[0][1] // ROW, len(s.pieces) * WHOLE[1] // halves
 
 
 def _needed(statements: list[Statement], resident: bool = False) -> dict[Value, tuple[int, int]]:

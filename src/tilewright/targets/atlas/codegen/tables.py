@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.codegen.nest import Affine, For, Read, Statement
-from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, ROW, Code, Range, Register
+from tilewright.targets.atlas.codegen.virtual import (
+    REGISTER_BYTES,
+    ROW,
+    Code,
+    Op,
+    Range,
+    Register,
+)
 from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.profile import Profile
 
@@ -33,6 +40,7 @@ class Table:
 
     fills: tuple[tuple[int, int], ...]
     words: tuple[tuple[int, int], ...]
+    bytes: int
 
     def ticks(self, profile: Profile) -> int:
         """About how long that keeps the program busy."""
@@ -59,7 +67,7 @@ def table_of(raw: bytes) -> Table:
         for k, word in enumerate(struct.unpack(f"<{ROW // WORD}I", line)):
             if word != filled:
                 words.append((row * ROW + k * WORD, word))
-    return Table(tuple(fills), tuple(words))
+    return Table(tuple(fills), tuple(words), len(raw))
 
 
 def made_on_chip(
@@ -91,7 +99,9 @@ class _Maker:
                 line = s.row or (s.pieces is not None and all(n == ROW for _, n in s.pieces))
                 place = self._place(s, line) if line or not s.pieces else None
                 if place is not None:
-                    s = replace(s, offset=Affine(place), on_chip=True, row=False, pieces=None)
+                    s = replace(
+                        s, offset=Affine(place), on_chip=True, row=False, pieces=None, copies=1
+                    )
             result.append(s)
         return result
 
@@ -133,13 +143,16 @@ def make_tables(code: Code, tables: dict[int, Table]) -> None:
     """Emit what makes the tables."""
     filled: dict[int, Register] = {}
     for start, table in tables.items():
+        stores: list[Op] = []
+        code.tables[start] = table, table.bytes, stores
         for row, pattern in table.fills:
             if pattern not in filled:
                 filled[pattern] = code.half()
                 code.emit("vli.all", filled[pattern], pattern)
-            code.vstore(filled[pattern], start + row * ROW)
+            stores.append(code.vstore(filled[pattern], start + row * ROW))
         for offset, word in table.words:
             at = start + offset
             base = code.constant(Kind.X, at // REACH * REACH)
             value = code.constant(Kind.X, word)
-            code.emit("sw", value, at % REACH, base, ranges=(Range("vmem", at, WORD, True),))
+            touched = Range("vmem", at, WORD, True)
+            stores.append(code.emit("sw", value, at % REACH, base, ranges=(touched,)))

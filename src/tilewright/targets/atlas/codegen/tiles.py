@@ -87,6 +87,8 @@ class Tiles:
         self._constants: dict[float, Tile] = {}
         self._pushed: dict[int, list[tuple[Tile, Register]]] = {}
         self._kept: list[Tile] = []  # tiles whose weight slot is theirs for good
+        self._ones: Tile | None = None
+        self.paired = False  # fp8 results get a pair of registers, as the transpose wants
 
     # --- registers and memory ---
 
@@ -169,9 +171,10 @@ class Tiles:
 
     def pinned_ones(self) -> Tile:
         """An fp8 tile of ones that keeps its weight slot."""
-        tile = self.pack(self.constant(1.0))
-        self._kept.append(tile)
-        return tile
+        if self._ones is None:
+            self._ones = self.pack(self.constant(1.0))
+            self._kept.append(self._ones)
+        return self._ones
 
     # --- vector unit ---
 
@@ -234,6 +237,8 @@ class Tiles:
     def pack(self, a: Tile, scale: int | None = None) -> Tile:
         """fp8 of a times an integer scale, by default the unit scale."""
         result, a = self.new("fp8"), self._wide(a)
+        if self.paired:
+            result = Tile(self.code.tile(), "fp8")
         code = self.profile.unit_scale if scale is None else scale
         self.code.emit("vpack.bf16.fp8", result.register, a.register, self.code.scale(code))
         return result

@@ -43,6 +43,7 @@ class Tuning:
     )
     spill_bytes: int = 16 * 1024  # VMEM left for tiles that wait between uses
     roomy_bytes: int = 64 * 1024  # free VMEM with which constants take some for a copy
+    row_copies: int = 4  # of a row that are loaded rather than made by the vector unit
     padded_share: float = (
         0.75  # of a tile that is worth transfers of its own where the rest is cleared
     )

@@ -181,6 +181,8 @@ class Code:
     source: str = ""  # stamped on the ops made next
     # Fills of half a tile, with the store and the load by which the other half is made.
     fills: dict[Op, tuple[Op, Op]] = field(default_factory=dict)
+    # Tables by their addresses: what they are, their bytes, and the stores that make them.
+    tables: dict[int, tuple[object, int, list[Op]]] = field(default_factory=dict)
     _constants: dict[tuple[Kind, int], Register] = field(default_factory=dict)
     _far: dict[tuple[Register, int], Register] = field(default_factory=dict)
     _zero: Register | None = None

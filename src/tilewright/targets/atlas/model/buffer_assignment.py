@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import Buffer
@@ -135,7 +136,7 @@ def place(
     for k in range(len(calls)):
         places.areas.append(_widest(k, planned.offsets[f"work{k}"] + WORD, places, profile))
     for run in places.joined:
-        _apart(run, room, places)
+        _apart(run, room, places, profile)
     _place_dram(calls, layer_loops, places, profile)
     return places
 
@@ -183,11 +184,11 @@ def _together(runs: Sequence[range], first: int, last: int) -> tuple[int, int]:
     return first, next((run.stop - 1 for run in runs if last in run), last)
 
 
-def _apart(run: range, room: Sequence[int], places: BufferAssignment) -> None:
+def _apart(run: range, room: Sequence[int], places: BufferAssignment, profile: Profile) -> None:
     """Let calls of a run work in places of their own, as far as there is room."""
     used = 0
     for k in run:
-        area = places.areas[k]
+        area = _largest(k, places, profile)
         if area.end - area.start - used < max(ROOMY, 4 * room[k]):
             used = 0
         places.areas[k] = Area(area.start + used, area.end)
@@ -263,6 +264,18 @@ def _room(
     need = base_room(call) + more.get(index, 0)
     need += sum(staged_bytes(call, p, t) for p, t in call.tensors.items() if t not in here)
     return max(1024, min(need, capacity - held) // 1024 * 1024)
+
+
+def _largest(index: int, places: BufferAssignment, profile: Profile) -> Area:
+    """The largest gap between what stays while a call runs."""
+    held = [(WORD, WORD), (profile.vmem_bytes, profile.vmem_bytes)]
+    for tensor, address in places.vmem.items():
+        stay = places.stays[tensor]
+        first, last = _together(places.joined, stay.first, stay.until)
+        if first <= index <= last:
+            held.append((address, address + rounded(tensor)))
+    gaps = [Area(low, high) for (_, low), (high, _) in pairwise(sorted(held))]
+    return max(gaps, key=lambda gap: gap.end - gap.start)
 
 
 def _widest(index: int, start: int, places: BufferAssignment, profile: Profile) -> Area:

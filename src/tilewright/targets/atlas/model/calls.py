@@ -187,6 +187,8 @@ def content_codes(tensor: Tensor) -> np.ndarray:
     if tensor.codes is None:
         assert tensor.content is not None
         array = np.asarray(tensor.content.content(), np.float32).reshape(tensor.layout.given)
+        if tensor.layout.is_vector:
+            array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
         tensor.codes = to_codes(array, tensor.layout.dtype)
     return tensor.codes
 

@@ -152,7 +152,10 @@ def _placed(
     """Where a call finds a tensor; inside: only what lies inside its edges moves."""
     padding = not inside or tensor.layout.arrangement is not None
     if not places.on_chip(tensor, call):
-        return Placed(tensor.layout, places.dram[tensor], rounds=turning, padding=padding)
+        positive = tensor.kind == "weight" and tensor.layout.is_vector
+        return Placed(
+            tensor.layout, places.dram[tensor], rounds=turning, padding=padding, positive=positive
+        )
     stay = places.stays[tensor]
     copy = places.dram[tensor] if call == stay.first and not stay.whole else None
     return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy, padding=padding)

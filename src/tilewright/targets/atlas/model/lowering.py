@@ -52,7 +52,8 @@ from tilewright.tile.layouts import SIDE, Layout
 HOST_WEIGHT = "host_"  # what names of the host's weights begin with, beside those of the device
 FLOATS = ("f32", "bf16", "f16", "f64")
 FP8 = "f8E4M3FN"
-CHAIN = 8  # element-wise operations in one kernel, at most
+CHAIN = 16  # element-wise operations in one kernel, at most
+READ = 8  # and values that they read
 SPREAD = 3  # values that are repeated in a chain, at most: each has addresses of its own
 FRAMES = 30  # calls inside of calls per operation of a model, at most
 
@@ -477,26 +478,15 @@ class Lowering:
         inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
         nodes: list[Node] = []
         split: dict[str, Any] = {}  # of the batch, where operands have parts of it
-
-        def part_of_it(value: SSAValue) -> Node | None:
-            """The node of an operand that the same kernel computes."""
-            inner = self.graph.definition.get(value)
-            if (
-                inner is None
-                or not (self.fuse and chained)
-                or not _is_pointwise(inner)
-                or self.reason_for_host(inner) is not None
-                or not self.graph.used_once(value)
-                or len(program) >= CHAIN
-                or self.linear(value) is not None
-                or (value, "bf16") in self.forms
-                or value in self.recurrent
-                or self.canonical(shape_of(value)) != shape
-            ):
-                return None
-            return inner
+        chain = self._chain(node, shape) if self.fuse and chained else [node]
+        results: dict[Node, str] = {}
 
         def visit(inner: Node) -> str:
+            if inner not in results:
+                results[inner] = computed(inner)
+            return results[inner]
+
+        def computed(inner: Node) -> str:
             name = unary_name(inner)
             arguments: list[Any] = []
             leak = find_leak(self.graph, inner)
@@ -510,8 +500,11 @@ class Lowering:
             if "scalar_lhs" in literal:
                 arguments.append(literal["scalar_lhs"])
             for index, operand in enumerate(inner.operands):
-                deeper = part_of_it(operand) if inner.reads_plainly(index) else None
-                arguments.append(argument(inner, index) if deeper is None else visit(deeper))
+                deeper = self.graph.definition.get(operand)
+                if deeper is not None and deeper in chain:
+                    arguments.append(visit(deeper))
+                else:
+                    arguments.append(argument(inner, index))
             if "scalar_rhs" in literal:
                 arguments.append(literal["scalar_rhs"])
             nodes.append(inner)
@@ -551,6 +544,45 @@ class Lowering:
             tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,
             **split, **repeated,
         )  # fmt: skip
+
+    def _chain(self, node: Node, shape: tuple[int, int, int]) -> list[Node]:
+        """Nodes that one kernel computes together with this one, which is the first: element by
+        element, and read by no other."""
+        found = [node]
+        grown = True
+        while grown:
+            grown = False
+            for inner in [self.graph.definition.get(v) for one in found for v in one.operands]:
+                if inner is None or inner in found or not self._joins(inner, found, shape):
+                    continue
+                made = {one.result for one in [*found, inner]}
+                read = {v for one in [*found, inner] for v in one.operands} - made
+                if len(found) < CHAIN and len(read) <= READ:
+                    found.append(inner)
+                    grown = True
+        return found
+
+    def _joins(self, inner: Node, chain: list[Node], shape: tuple[int, int, int]) -> bool:
+        """Whether a node only serves those of a chain, element by element."""
+        value = inner.result
+        users = self.graph.users.get(value, ())
+        return (
+            _is_pointwise(inner)
+            and all(user in chain for user in users)
+            and all(find_leak(self.graph, user) is None for user in users)
+            and not any(value is result for _, result in self.graph.outputs)
+            and all(
+                user.reads_plainly(index)
+                for user in users
+                for index, operand in enumerate(user.operands)
+                if operand is value
+            )
+            and self.reason_for_host(inner) is None
+            and self.linear(value) is None
+            and (value, "bf16") not in self.forms
+            and value not in self.recurrent
+            and self.canonical(shape_of(value)) == shape
+        )
 
     def _broadcast(
         self,

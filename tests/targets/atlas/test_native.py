@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import threading
 import time
@@ -148,7 +149,7 @@ def test_absurd_settings_are_refused(change: dict) -> None:
     {"kind": "tensor"}, {"operands": [{}]}, {"bytes": -1}, {"effect": 3},
 ])  # fmt: skip
 def test_absurd_rows_are_refused(change: dict) -> None:
-    rows = native._rows(V1)
+    rows = copy.deepcopy(native._rows(V1))
     rows[60] = rows[60] | change
     with pytest.raises((ValueError, TypeError, KeyError, RuntimeError)):
         _native.AtlasMachine(rows, native._settings(V1, Policy()))
@@ -159,7 +160,7 @@ def test_absurd_rows_are_refused(change: dict) -> None:
     ("slli", 2, 32), ("csrrw", 2, 4096), ("dma.wait", 0, 8), ("vload", 2, 63),
 ])  # fmt: skip
 def test_rows_that_reach_past_the_state_are_refused(mnemonic: str, place: int, high: int) -> None:
-    rows = native._rows(V1)
+    rows = copy.deepcopy(native._rows(V1))
     row = next(r for r in rows if r["mnemonic"] == mnemonic)
     row["operands"][place]["high"] = high
     with pytest.raises(ValueError, match="does not fit its effect"):

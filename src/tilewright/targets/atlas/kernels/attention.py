@@ -127,16 +127,22 @@ class Running:
     mixed: Any
 
     @staticmethod
-    def over(q: Any, blocks: list[tuple[Keys, Block]], before: Running | None = None) -> Running:
-        """The same with the keys of some tiles more."""
+    def over(
+        q: Any,
+        blocks: list[tuple[Keys, Block]],
+        before: Running | None = None,
+        early: Callable[[Any], None] = lambda top: None,
+    ) -> Running:
+        """The same with the keys of some tiles more; early: is told the maximum when it is known."""
         scores, largest = _scored(q, blocks)
-        top = tw.row_max(largest)
+        top, fade = tw.row_max(largest), None
         if before is not None:
             top = tw.maximum(before.top, top)
+            fade = tw.exp(before.top - top)
+        early(top)
         mixed, sums = _mixed(scores, top)
         total = tw.row_max(sums)
         if before is not None:
-            fade = tw.exp(before.top - top)
             total, mixed = before.total * fade + total, before.mixed * fade + mixed
         return Running(top, total, mixed)
 

@@ -154,6 +154,9 @@ class Numbers:
         return array if self.factor == ONE else array * self.factor.number()
 
 
+ROUNDED = Numbers(np.zeros(0, np.float32))  # content of which only the codes are left
+
+
 def share_range(observers: Iterable[RangeObserver]) -> None:
     """Let these, and all they shared with before, observe the largest of their ranges."""
     every = dict.fromkeys(peer for m in observers for peer in (m, *m.peers) if not peer.fixed)
@@ -182,7 +185,8 @@ class Tensor:
 def content_codes(tensor: Tensor) -> np.ndarray:
     """The bit patterns of a weight or constant, in the shape in which it is given.
 
-    To be asked for only when ranges are known: they are computed once.
+    To be asked for only when ranges are known: they are computed once, and the numbers, four times
+    as large, are let go.
     """
     if tensor.codes is None:
         assert tensor.content is not None
@@ -190,6 +194,7 @@ def content_codes(tensor: Tensor) -> np.ndarray:
         if tensor.layout.is_vector:
             array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
         tensor.codes = to_codes(array, tensor.layout.dtype)
+        tensor.content = ROUNDED
     return tensor.codes
 
 

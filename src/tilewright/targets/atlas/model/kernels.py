@@ -28,6 +28,7 @@ from tilewright.targets.atlas.kernels.attention import (
 )
 from tilewright.targets.atlas.kernels.image_blocks import in_register, loaded, stored, times
 from tilewright.targets.atlas.model.blocking import GROUP
+from tilewright.targets.atlas.model.kernels_long_attention import Span, attend_span
 from tilewright.targets.atlas.model.kernels_products import HIGH
 from tilewright.targets.atlas.model.kernels_rows import line_of
 from tilewright.tile.arrays import as_tiles, kept_in_memory
@@ -804,7 +805,8 @@ def attention(o: Options):
     [H, M, N] or [B, H, M, N] with `per_head`) or "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
     and mask; a causal mask is for the last of them. written_out: every block of queries has code of
     its own, for the keys that it sees under a causal mask, also where that is long. keys: so many
-    tiles of keys at a time, with maximum, sum and result carried along, where all are too many.
+    tiles of keys at a time, with maximum, sum and result carried along, where all are too many. span:
+    the same for so many tiles of queries side by side (see `attend_span`).
     """
     mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
     numbers = ("", *range(1, count))
@@ -823,8 +825,8 @@ def attention(o: Options):
     def body(t: Tensors) -> None:
         q, kt, out = t["q"], t["kt"], t["out"]
 
-        def source(k: Any, b: Any, g: Any, h: Any, m: Any) -> Keys:
-            """Keys and values number k, as queries m see them."""
+        def source(k: Any, b: Any, g: Any, h: Any, m: Any, plain: bool = False) -> Keys:
+            """Keys and values number k, as queries m see them; plain: all of them."""
             keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
 
             def seen(score: Any, j: Any) -> Any:
@@ -836,6 +838,7 @@ def attention(o: Options):
                 return score + added[(b, *place) if batch else place]
 
             masked = k == numbers[-1] if mask == "causal" else mask is not None
+            masked = masked and not plain
             return Keys(
                 keys.shape[-1],
                 lambda j: keys[b, g, :, j],
@@ -853,6 +856,30 @@ def attention(o: Options):
         limited = mask == "causal" and count == 1 and not o.get("keys")
         wide = max(q.D, out.E) if o.get("written_out") else None
         blocks = together_causal(q.M, kt.N, wide) if limited else together(total)
+        if o.get("span"):
+            memory = Span.of(min(o["span"], -(-q.M // SIDE)) * SIDE, out.E)
+
+            def spanned(span: Block, b: Any, g: Any, h: Any) -> None:
+                def write(m: Block, y: Any) -> None:
+                    out[b, h, m, :] = tw.to_fp8(y)
+
+                attend_span(
+                    memory,
+                    span,
+                    lambda m: q[b, h, m, :],
+                    write,
+                    lambda m, seen: source("", b, g, h, m, not seen),
+                    o["keys"],
+                    mask == "causal",
+                )
+
+            # A loop around all of them would need too many pointers.
+            for span in tw.grid(q.M, o["span"] * SIDE, unroll=True):
+                for b in tw.each(q.B):
+                    for g in tw.each(kt.G):
+                        for r in tw.each(q.H // kt.G):
+                            spanned(span, b, g, g * (q.H // kt.G) + r)
+            return
         for b in tw.each(q.B):
             for g in tw.each(kt.G):
                 for r in tw.each(q.H // kt.G):

@@ -29,6 +29,7 @@ from tilewright.targets.atlas.model.calls import (
     RangeObserver,
     Tensor,
     Unsupported,
+    content_codes,
     inverse_of,
 )
 from tilewright.targets.atlas.model.heads import Heads
@@ -54,6 +55,7 @@ FLOATS = ("f32", "bf16", "f16", "f64")
 FP8 = "f8E4M3FN"
 CHAIN = 16  # element-wise operations in one kernel, at most
 READ = 8  # and values that they read
+LARGE = 1 << 16  # numbers of a weight that is rounded at once
 SPREAD = 3  # values that are repeated in a chain, at most: each has addresses of its own
 FRAMES = 30  # calls inside of calls per operation of a model, at most
 
@@ -273,7 +275,10 @@ class Lowering:
         over: np.ndarray | None = None,
         factor: Factor = ONE,
     ) -> Tensor:
-        return Tensor(self.unique(name), layout, "weight", Numbers(array, over, factor))
+        made = Tensor(self.unique(name), layout, "weight", Numbers(array, over, factor))
+        if array.size >= LARGE and factor == ONE:  # no range is waited for
+            content_codes(made)
+        return made
 
     def call(
         self,

@@ -328,6 +328,14 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
             keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
             sources.append(Source(keys, values, mask))
         out[b, h] = fp8(
-            profile, attention(profile, q[b, h], sources, options.get("mask"), options.get("keys"))
+            profile,
+            attention(
+                profile,
+                q[b, h],
+                sources,
+                options.get("mask"),
+                options.get("keys"),
+                options.get("span"),
+            ),
         )
     return {"out": out}

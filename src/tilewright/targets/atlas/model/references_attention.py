@@ -45,12 +45,18 @@ def attention(
     sources: Sequence[Source],
     kind: str | None,
     size: int | None = None,
+    span: int | None = None,
 ) -> Codes:
     """bf16 softmax(q @ kt + mask) @ v for fp8 q [M, D] over all sources.
 
     kind: None, "causal" (of the last source), "full" or "key", as the masks are. size: tiles of
-    keys that are weighed at a time, against the largest score so far.
+    keys that are weighed at a time, against the largest score so far. span: tiles of queries that
+    begin with the keys on their diagonal, if the mask is causal.
     """
+    if span is not None:
+        (source,) = sources
+        assert size is not None
+        return _in_spans(profile, q, source, kind == "causal", span * SIDE, size * SIDE)
     if size is not None:
         return _in_parts(profile, q, sources, kind, size * SIDE)
     rows, last = len(q), sources[-1].kt.shape[1]
@@ -96,25 +102,51 @@ def _in_parts(
             scores = product(q, source.kt[:, keys])
             if hidden is not None:
                 scores = arith.add(scores, hidden[..., keys])
-            scores = _whole_tiles(scores)
-            top = _largest(profile, scores)
-            if state is not None:
-                top = larger(state[0], top)
-            weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
-            total = product(weights, np.full((weights.shape[1], 1), ONE, np.uint8))
-            values = source.v[keys]
-            mixed = product(weights, np.pad(values, ((0, -len(values) % SIDE), (0, 0))))
-            if state is not None:
-                fade = UNARY["exp"](arith.subtract(state[0], top))
-                total = arith.add(arith.multiply(state[1], fade), total)
-                mixed = arith.add(arith.multiply(state[2], fade), mixed)
-            state = top, total, mixed
+            state = _weighed(profile, _whole_tiles(scores), source.v[keys], state)
     assert state is not None
     share = recip(state[1])
     if blind:
         height = UNARY["relu"](arith.subtract(state[0], constant(HIDDEN / 3)))
         share = arith.multiply(share, smaller(height, constant(1.0)))
     return arith.multiply(state[2], share)
+
+
+def _in_spans(
+    profile: Profile, q: Codes, source: Source, causal: bool, span: int, size: int
+) -> Codes:
+    """A span of queries after the other."""
+    if not causal:
+        return _in_parts(profile, q, [source], None, size)
+    found = []
+    for start in range(0, len(q), span):
+        rows = q[start : start + span]
+        count = len(rows)
+        own = Source(source.kt[:, start : start + count], source.v[start : start + count])
+        scores = arith.add(product(rows, own.kt), _causal(count, count, -np.inf))
+        state = _weighed(profile, _whole_tiles(scores), own.v, None)
+        for first in range(0, start, size):
+            keys = slice(first, min(first + size, start))
+            scores = product(rows, source.kt[:, keys])
+            state = _weighed(profile, scores, source.v[keys], state)
+        found.append(arith.multiply(state[2], recip(state[1])))
+    return np.concatenate(found)
+
+
+def _weighed(
+    profile: Profile, scores: Codes, values: Codes, state: tuple[Codes, Codes, Codes] | None
+) -> tuple[Codes, Codes, Codes]:
+    """Maximum, sum of weights and mixed values, with some keys more."""
+    top = _largest(profile, scores)
+    if state is not None:
+        top = larger(state[0], top)
+    weights = fp8(profile, UNARY["exp"](arith.subtract(scores, top)))
+    total = product(weights, np.full((weights.shape[1], 1), ONE, np.uint8))
+    mixed = product(weights, np.pad(values, ((0, -len(values) % SIDE), (0, 0))))
+    if state is not None:
+        fade = UNARY["exp"](arith.subtract(state[0], top))
+        total = arith.add(arith.multiply(state[1], fade), total)
+        mixed = arith.add(arith.multiply(state[2], fade), mixed)
+    return top, total, mixed
 
 
 def _causal(rows: int, keys: int, low: float) -> Codes:

@@ -157,7 +157,9 @@ def base_room(call: Launch) -> int:
     if call.kernel == "attention":
         found = (t for name, t in call.operands.items() if name.startswith("kt"))
         keys = sum(_tiles(t.layout.shape[-1]) for t in found)
-        keys = min(keys, call.options.get("keys", keys))
+        span = call.options.get("span", 0)
+        keys = min(keys, max(span, call.options.get("keys", keys)))
+        room += span * (2 * _tiles(call.output.layout.shape[-1]) + 2) * KIB
         rows = 4 if keys <= FEW else 2  # blocks of queries under way
         room += rows * keys * 2 * KIB + 32 * KIB
     if call.kernel == "norm":
@@ -198,7 +200,8 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         if parameter.startswith(("kt", "v")):
             head = layout.bytes // layout.shape[1]
             keys = _tiles(layout.shape[-1 if parameter.startswith("kt") else -2])
-            return 2 * head * min(keys, call.options.get("keys", keys)) // keys
+            most = max(call.options.get("span", 0), call.options.get("keys", keys))
+            return 2 * head * min(keys, most) // keys
         if parameter.startswith("mask"):
             return 2 * 4 * across * tile
         return 2 * 4 * across * tile

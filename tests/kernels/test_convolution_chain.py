@@ -17,7 +17,7 @@ from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.layouts import to_codes
 
 PROFILE = "atlas-v1"
-GENERATED = settings(max_examples=5, deadline=None, phases=(Phase.explicit, Phase.generate))
+GENERATED = settings(max_examples=4, deadline=None, phases=(Phase.explicit, Phase.generate))
 
 
 def some_parts(random, image, wide, after, window):

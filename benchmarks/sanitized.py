@@ -23,7 +23,9 @@ BUILD = ROOT / "build" / "sanitize"
 MODULES = {
     "tilewright._native": "atlas",
     "tilewright.planning._planning": "planning",
+    "tilewright.targets.atlas.codegen._codegen": "atlas_codegen",
     "tilewright.targets.coral._coral": "coral",
+    "tilewright.targets.vpu._vpu": "vpu",
 }
 INSIDE = "TILEWRIGHT_SANITIZED"
 

@@ -100,6 +100,18 @@ def test_kinds_of_numbers(left, right):
     np.testing.assert_array_equal(product(a, w), tile_by_tile(a, w))
 
 
+@pytest.mark.parametrize("left", KINDS)
+def test_single_rows(left, monkeypatch):
+    """A row alone is computed another way, in several parts if it is wide."""
+    random = np.random.default_rng(KINDS.index(left))
+    for right in KINDS:
+        a, w = left(random, (1, 100)), right(random, (100, 70))
+        np.testing.assert_array_equal(product(a, w), tile_by_tile(a, w))
+    a, w = left(random, (1, 33)), left(random, (33, 2100))
+    monkeypatch.setattr(matrix_products, "CACHED", 1 << 15)
+    np.testing.assert_array_equal(product(a, w), tile_by_tile(a, w))
+
+
 def swallowing() -> tuple[np.ndarray, np.ndarray]:
     """Small terms between two large ones that cancel."""
     a = np.full((32, 32), 0x01, np.uint8)  # 2^-9

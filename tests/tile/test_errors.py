@@ -397,6 +397,9 @@ def test_wrong_sizes() -> None:
         add.compile(x=(3, 4), y=(3, 5))
     with pytest.raises(TilewrightError, match="N is missing"):
         add.compile(M=3)
+    for wrong in (5, None, (3, "N"), (3, 4.0), "MN"):
+        with pytest.raises(TilewrightError, match="neither a tensor's shape nor a size"):
+            add.compile(x=wrong)
     with pytest.raises(TilewrightError, match="neither a tensor's shape nor a size"):
         add.compile(M=3, N=3, Q=2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import time
@@ -79,7 +80,7 @@ def _input(model: CompiledModel[Any], text: str, seed: int) -> list[tuple[str, n
             "TW3120", f"{model.name} has no input {name!r}", hint=f"inputs are {shown}"
         )
     port = model.ports[name]
-    if source in KINDS and not Path(source).exists():
+    if source in KINDS and not os.path.exists(source):
         number, meaning = model.inputs.index(name), meanings(model).get(name)
         return [(name, example_input(port, source, seed, number, meaning))]
     if source.endswith(".safetensors"):
@@ -129,7 +130,7 @@ def plan_outputs(model: CompiledModel[Any], texts: Sequence[str]) -> list[tuple[
                     "TW0032", f"cannot write {target!r}", hint="name a .npy or .safetensors file"
                 )
             plan.append((name, path))
-        elif mark and not Path(text).exists():
+        elif mark and not os.path.exists(text):
             raise TilewrightError(
                 "TW0032",
                 f"{model.name} has no output {name!r}",
@@ -139,7 +140,7 @@ def plan_outputs(model: CompiledModel[Any], texts: Sequence[str]) -> list[tuple[
             plan.append((None, Path(text)))
         else:
             folder = Path(text)
-            if folder.exists() and not folder.is_dir():
+            if os.path.exists(folder) and not os.path.isdir(folder):
                 raise TilewrightError(
                     "TW0032",
                     f"{text!r} is not a folder",
@@ -148,7 +149,7 @@ def plan_outputs(model: CompiledModel[Any], texts: Sequence[str]) -> list[tuple[
             for output in model.outputs:
                 plan.append((output, folder / f"{file_name(output)}.npy"))
     for _, path in plan:
-        if not path.parent.is_dir() and path.parent.exists():
+        if not os.path.isdir(path.parent) and os.path.exists(path.parent):
             raise TilewrightError("TW0032", f"{str(path.parent)!r} is not a folder")
     return plan
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -74,7 +75,7 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return not Path(text).exists()
+    return not os.path.exists(text)
 
 
 def _goal(text: str | None) -> float | None:
@@ -357,21 +358,21 @@ def _check_destinations(model: str, output: str, folder: str | None, page: str |
     named = [name for name in (output, page) if name is not None]
     for name in named:
         path = Path(name)
-        if path.is_dir():
+        if os.path.isdir(path):
             raise TilewrightError("TW0011", "cannot write the file: it is a folder", Location(name))
-        if not path.parent.is_dir():
+        if not os.path.isdir(path.parent):
             raise TilewrightError(
                 "TW0011",
                 f"cannot write the file: there is no folder {str(path.parent)!r}",
                 Location(name),
             )
-        if path.exists() and Path(model).exists() and path.samefile(model):
+        if os.path.exists(path) and os.path.exists(model) and path.samefile(model):
             raise TilewrightError(
                 "TW0011", "the result would replace the model", Location(name), "name another file"
             )
     if len({Path(name).resolve() for name in named}) < len(named):
         raise TilewrightError("TW0011", "two results would go into one file", Location(output))
-    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+    if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):
         raise TilewrightError("TW0011", "phases go into a folder, this is a file", Location(folder))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def _more_text(words: Any, tokens: list[int], told: str) -> tuple[str, str]:
 
 def read_tokenizer(path: str) -> Any:
     """The tokenizer of a file or folder."""
-    file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+    file = Path(path) / "tokenizer.json" if os.path.isdir(path) else Path(path)
     try:
         from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -164,7 +165,7 @@ def read_tokenizer(path: str) -> Any:
             "texts need the package tokenizers",
             hint="pip install tokenizers, or give --prompt-ids",
         ) from None
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise TilewrightError("TW3168", "there is no such tokenizer", Location(str(file)))
     try:
         return Tokenizer.from_file(str(file))

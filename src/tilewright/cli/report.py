@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,10 +147,12 @@ def _target(bundle: str, page: str | None) -> str:
     if page is None:
         page = str(Path(bundle).with_suffix(".html")) if Path(bundle).name else "report.html"
     path = Path(page)
-    if "\0" in page or path.is_dir() or not path.parent.is_dir():
-        what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+    if "\0" in page or os.path.isdir(path) or not os.path.isdir(path.parent):
+        what = (
+            "it is a folder" if os.path.isdir(path) else f"there is no folder {str(path.parent)!r}"
+        )
         raise TilewrightError("TW4002", f"cannot write {page!r}: {what}")
-    if path.exists() and Path(bundle).exists() and path.samefile(bundle):
+    if os.path.exists(path) and os.path.exists(bundle) and path.samefile(bundle):
         raise TilewrightError("TW4002", f"cannot write {page!r}: it is the bundle itself")
     return page
 

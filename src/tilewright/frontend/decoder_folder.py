@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import ml_dtypes
@@ -19,7 +20,7 @@ EMBEDDING = "model.embed_tokens.weight"
 
 def is_decoder_folder(path: str | Path) -> bool:
     """Whether this is a folder with a configuration in it."""
-    return (Path(path) / "config.json").is_file()
+    return os.path.isfile(Path(path) / "config.json")
 
 
 def read_decoder(folder: str | Path) -> tuple[DecoderConfig, dict[str, np.ndarray]]:
@@ -46,11 +47,11 @@ def read_decoder(folder: str | Path) -> tuple[DecoderConfig, dict[str, np.ndarra
 
 
 def _files(folder: Path) -> list[Path]:
-    if (folder / _WHOLE).is_file():
+    if os.path.isfile(folder / _WHOLE):
         return [folder / _WHOLE]
     index = folder / _INDEX
     place = Location(str(index))
-    if not index.is_file():
+    if not os.path.isfile(index):
         raise TilewrightError(
             "TW6401",
             f"the folder has neither {_WHOLE} nor {_INDEX}",
@@ -63,7 +64,7 @@ def _files(folder: Path) -> list[Path]:
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise TilewrightError("TW6401", "the index of the weights is malformed", place) from None
-    missing = sorted(name for name in names if not (folder / name).is_file())
+    missing = sorted(name for name in names if not os.path.isfile(folder / name))
     if missing:
         raise TilewrightError("TW6401", f"the folder lacks {missing[0]}", place)
     return [folder / name for name in sorted(names)]

@@ -12,6 +12,7 @@ Error codes: TW6206 no function to import, TW6208 weights that are missing or do
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -66,7 +67,9 @@ def read_mlir_model(path: str | Path, weights: str | Path | None = None) -> Impo
     name = str(path)
     content = read_bytes(name, MOST_BYTES)
     beside = Path(name).with_suffix(".safetensors")
-    tensors = TensorFile(weights if weights is not None else beside if beside.exists() else None)
+    tensors = TensorFile(
+        weights if weights is not None else beside if os.path.exists(beside) else None
+    )
     if content.startswith(BYTECODE) and b"StableHLO" in content[:64]:
         return import_artifact(content, name, tensors)
     if content.startswith(BYTECODE):

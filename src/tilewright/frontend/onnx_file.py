@@ -10,6 +10,7 @@ breaks the rules of ONNX.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,7 +195,7 @@ def _external(source: Source, tensor: TensorProto) -> Array:
     path = (folder / relative).resolve()
     if not relative or not path.is_relative_to(folder):
         raise bad(f"is in {relative!r}, which is outside the folder of the model")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise bad(
             f"is in the file {relative!r}, which does not exist",
             "keep the data files beside the .onnx file",

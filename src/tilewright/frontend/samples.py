@@ -37,7 +37,7 @@ def read_samples(model: Imported, paths: Sequence[str | Path]) -> list[Arrays]:
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
+    if os.path.isdir(path):
         found = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
         if not found:
             raise TilewrightError(
@@ -46,7 +46,7 @@ def _files(path: Path) -> list[Path]:
                 hint="put .npz or .safetensors files in it, one sample each",
             )
         return found
-    if not path.exists():
+    if not os.path.exists(path):
         raise TilewrightError("TW0040", f"there is no file {str(path)!r} to calibrate with")
     if path.suffix not in SUFFIXES:
         raise TilewrightError(

@@ -70,7 +70,7 @@ def write_atomically(path: str, content: bytes) -> None:
     """
     target = Path(path)
     try:
-        if target.exists() and not target.is_file():
+        if os.path.exists(target) and not os.path.isfile(target):
             target.write_bytes(content)
             return
         target = Path(os.path.realpath(path))
@@ -93,7 +93,7 @@ def write_atomically(path: str, content: bytes) -> None:
 
 def new_file_mode(target: Path) -> int:
     """The permissions of a file that is about to be replaced or made."""
-    if target.exists():
+    if os.path.exists(target):
         return target.stat().st_mode & 0o777
     mask = os.umask(0)
     os.umask(mask)

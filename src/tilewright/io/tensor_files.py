@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,9 +98,9 @@ def element_name(dtype: np.dtype[Any]) -> str:
 def read_tensor(name: str) -> Tensor:
     """The array that `PATH`, `PATH.safetensors#tensor` or `PATH#type` names."""
     path, part = _split(name)
-    if not path.exists():
+    if not os.path.exists(path):
         raise TilewrightError("TW0020", f"there is no file {str(path)!r}", hint=_hint(path))
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise TilewrightError("TW0021", f"{str(path)!r} is not a file")
     if path.suffix in _CONTAINERS:
         raise TilewrightError(
@@ -146,8 +147,10 @@ def check_writable(name: str, count: int) -> None:
             Location(str(path)),
             hint="name a .npy file or any other suffix for raw bytes",
         )
-    if path.is_dir() or not path.parent.is_dir():
-        what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
+        what = (
+            "it is a folder" if os.path.isdir(path) else f"there is no folder {str(path.parent)!r}"
+        )
         raise TilewrightError("TW0023", f"cannot write: {what}", Location(str(path)))
 
 
@@ -159,13 +162,13 @@ def _split(name: str) -> tuple[Path, str | None]:
     if mark:
         return Path(head + ".safetensors"), tail
     head, mark, tail = name.rpartition("#")
-    if not mark or Path(name).exists():
+    if not mark or os.path.exists(name):
         return Path(name), None
     return Path(head), tail
 
 
 def _hint(path: Path) -> str | None:
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         return f"there is no folder {str(path.parent)!r} either"
     near = sorted(p.name for p in path.parent.glob(f"{path.stem[:3].replace('[', '')}*"))[:3]
     return f"the folder has {', '.join(near)}" if near else None

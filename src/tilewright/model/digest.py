@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 
+from tilewright.dialects.printing import print_module
 from tilewright.frontend.imported import Imported
 
 
@@ -14,9 +15,10 @@ def bytes_of(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def model_hash(model: Imported) -> str:
-    """A hash of the model's operations and weights."""
-    digest = hashlib.sha256(str(model.module).encode())
+def model_hash(model: Imported, text: str | None = None) -> str:
+    """A hash of the model's operations and weights; text: of its module, where it is known."""
+    text = print_module(model.module) if text is None else text
+    digest = hashlib.sha256(text.removesuffix("\n").encode())
     for name in sorted(model.weights):
         digest.update(name.encode())
         digest.update(bytes_of(model.weights[name]))

@@ -9,6 +9,7 @@ Inputs and results are numpy arrays in stored form (`ml_dtypes` for bf16 and fp8
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,7 @@ def weight_lookup(weights: Weights) -> Callable[[str], Any]:
     if isinstance(weights, Mapping):
         return weights.get
     path = Path(weights)
-    if not path.exists():
+    if not os.path.exists(path):
         raise TilewrightError("TW1503", f"the weight file {path} does not exist")
     from safetensors import safe_open
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def find_original(model: CompiledModel[Any], notes: list[str]) -> Imported | Non
             "no comparison with float32: the bundle does not say what it was compiled from"
         )
         return None
-    if not Path(named).is_file():
+    if not os.path.isfile(named):
         # A factory is code: it runs only when somebody names it.
         notes.append(
             f"no comparison with float32: {named} is not a file here; name it with --model"

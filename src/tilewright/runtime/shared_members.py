@@ -50,8 +50,8 @@ def share(members: Sequence[Member]) -> tuple[list[Member], dict[str, Recipe]]:
             kept.append(member)
             continue
         recipe: Recipe = []
-        for run in _runs(member, number, marks, often):
-            mark = digest(run)
+        for run, known in _runs(member, number, marks, often):
+            mark = known or digest(run)
             store.setdefault(mark, Member(FOLDER + mark, list(run)))
             recipe.append(mark)
         recipes[member.name] = recipe
@@ -60,19 +60,21 @@ def share(members: Sequence[Member]) -> tuple[list[Member], dict[str, Recipe]]:
 
 def _runs(
     member: Member, number: int, marks: Mapping[tuple[int, int], str], often: set[str]
-) -> Iterator[list[bytes | np.ndarray]]:
-    """The pieces of a member: those that are shared alone, the others in a row together."""
+) -> Iterator[tuple[list[bytes | np.ndarray], str | None]]:
+    """The pieces of a member: those that are shared alone, with their digests, the others in a row
+    together."""
     own: list[bytes | np.ndarray] = []
     for place, piece in enumerate(member.pieces):
-        if marks.get((number, place)) not in often:
+        mark = marks.get((number, place))
+        if mark not in often:
             own.append(piece)
             continue
         if own:
-            yield own
+            yield own, None
             own = []
-        yield [piece]
+        yield [piece], mark
     if own:
-        yield own
+        yield own, None
 
 
 def _size(piece: bytes | np.ndarray) -> int:

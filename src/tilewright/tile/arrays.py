@@ -386,11 +386,11 @@ def transpose(x: Any) -> TileArray:
     return TileArray(backend, cells, x.dtype, x.columns, x.rows, blank=(x.blank[1], x.blank[0]))
 
 
-def reduce(kind: str, axis: int, x: Any) -> TileArray:
+def reduce(kind: str, axis: int, x: Any, nonnegative: bool = False) -> TileArray:
     """sum, max or min along each row (axis 1) or column (axis 0).
 
     Tiles are combined element by element, then the last one is reduced. Elements beyond the
-    tensor's edge are left out.
+    tensor's edge are left out. nonnegative: no element is negative, there neither.
     """
     x = as_tiles(x)
     backend = x.backend
@@ -398,7 +398,7 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
     if x.kind == "number" or x.kind == ("column" if axis == 1 else "row"):
         return x
     if x.kind != "full":
-        reduced = reduce(kind, axis, spread(x, len(x.rows), len(x.columns)))
+        reduced = reduce(kind, axis, spread(x, len(x.rows), len(x.columns)), nonnegative)
         return replace(spread(reduced, 1, 1, "number"), kind="number")
     combine = {"sum": "elementwise_add", "max": "elementwise_max", "min": "elementwise_min"}[kind]
     join = backend.launcher(combine, backend.value, "full")
@@ -414,7 +414,9 @@ def reduce(kind: str, axis: int, x: Any) -> TileArray:
         def compute() -> Any:
             total = None
             for cell, count in zip(line, valid, strict=True):
-                value = inside(backend, backend.use(cell), count, kind, axis)
+                value = inside(
+                    backend, backend.use(cell), count, kind, axis, nonnegative=nonnegative
+                )
                 total = value if total is None else join(total, value)
             return finish(total)
 
@@ -479,12 +481,19 @@ def without_edge(x: TileArray, axis: int = 1) -> TileArray:
 
 
 def inside(
-    backend: Backend, value: Any, valid: int, kind: str, axis: int, shape: str = "full"
+    backend: Backend,
+    value: Any,
+    valid: int,
+    kind: str,
+    axis: int,
+    shape: str = "full",
+    nonnegative: bool = False,
 ) -> Any:
     """The tile with everything beyond `valid` replaced by what the reduction ignores."""
     if valid >= backend.side:
         return value
-    for bound in ("max", "min") if kind == "sum" else (kind,):
+    both = ("max",) if nonnegative else ("max", "min")
+    for bound in both if kind == "sum" else (kind,):
         # A maximum ignores what was lowered to minus infinity; a sum what was clamped to 0.
         inner = HUGE if bound == "max" else -HUGE
         outer = 0.0 if kind == "sum" else -inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,8 +199,8 @@ class Kernel:
         symbols = {s for spec in self.specs.values() for s in spec.sizes if isinstance(s, str)}
         try:
             for name, shape in shapes.items():
-                if name in self.specs:
-                    self.specs[name].bind(name, tuple(shape), known)
+                if name in self.specs and (sizes := _sizes(shape)) is not None:
+                    self.specs[name].bind(name, sizes, known)
                 elif name in symbols and isinstance(shape, int) and shape > 0:
                     if known.setdefault(name, shape) != shape:
                         raise TilewrightError(
@@ -392,3 +392,11 @@ def kernel_of(name: str, specs: dict[str, TensorSpec], function: Callable[..., N
     run.__name__, run.__doc__ = name, function.__doc__
     run.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
     return Kernel(run)
+
+
+def _sizes(shape: Any) -> tuple[int, ...] | None:
+    """A shape as numbers; None if it is something else."""
+    if not isinstance(shape, Iterable):
+        return None
+    sizes = tuple(shape)
+    return sizes if all(isinstance(size, int | np.integer) for size in sizes) else None

@@ -233,6 +233,24 @@ def hiding(scores: Operand, mask: TileArray) -> TileArray:
     return binary("elementwise_add", tiles, mask)
 
 
+def plus(x: Operand, number: float, beyond: float) -> TileArray:
+    """A column plus a number, or plus another one in rows beyond the edge of the tensor."""
+    tiles = as_tiles(x)
+    backend = tiles.backend
+    if tiles.kind != "column" or all(valid >= backend.side for valid in tiles.rows):
+        return binary("elementwise_add", tiles, number)
+    add = backend.launcher("elementwise_add", backend.value, "column")
+
+    def made(cell: Cell, valid: int) -> Cell:
+        kept = np.arange(backend.side) < valid
+        return backend.lazily(lambda: add(backend.use(cell), _limit(backend, kept, number, beyond)))
+
+    cells = [
+        [made(cell, n) for cell in row] for row, n in zip(tiles.cells, tiles.rows, strict=True)
+    ]
+    return replace(tiles, cells=cells)
+
+
 def beyond_edges(x: Operand, number: float, below: bool = False) -> TileArray:
     """The tiles with a number in place of what lies beyond the edges of their tensor, unless that
     is NaN. below: nothing there is larger than the number, so that one comparison is enough."""

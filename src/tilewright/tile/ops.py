@@ -131,12 +131,15 @@ def minimum(a: Operand, b: Operand) -> TileArray:
     return binary("elementwise_min", a, b)
 
 
-def _reduction(kind: str, axis: int, meaning: str) -> Callable[[Operand], TileArray]:
-    def function(x: Operand) -> TileArray:
-        return arrays.reduce(kind, axis, x)
+def _reduction(kind: str, axis: int, meaning: str) -> Callable[..., TileArray]:
+    def function(x: Operand, *, nonnegative: bool = False) -> TileArray:
+        return arrays.reduce(kind, axis, x, nonnegative)
 
     function.__name__ = function.__qualname__ = f"{'row' if axis else 'col'}_{kind}"
-    function.__doc__ = f"{meaning} of each {'row' if axis else 'column'}."
+    function.__doc__ = (
+        f"{meaning} of each {'row' if axis else 'column'}; nonnegative: no element is negative, "
+        "beyond the edge neither, which makes sums cheaper."
+    )
     return function
 
 

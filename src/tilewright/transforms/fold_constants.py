@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -67,14 +68,13 @@ class FoldConstants(ModulePass):
 
 def read_weights(path: str) -> dict[str, Array]:
     """The tensors of a safetensors file, mapped, not read."""
-    from pathlib import Path
 
     from safetensors import safe_open
 
     from tilewright.errors import Location, TilewrightError
     from tilewright.io.tensor_files import read_tensor
 
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise TilewrightError("TW0020", "there is no such file of weights", Location(path))
     try:
         with safe_open(path, framework="numpy") as file:

@@ -12,10 +12,10 @@ cannot be applied.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from tilewright.dialects.kernel_families import DTYPE_SUFFIXES
@@ -213,7 +213,7 @@ def load_manifest(source: str) -> Manifest:
     """A manifest by built-in name or from a JSON file, as it is now."""
     if source in MANIFESTS:
         return _built_in(source)
-    if not Path(source).is_file():
+    if not os.path.isfile(source):
         raise TilewrightError(
             "TW1320",
             "cannot read the kernel manifest: there is no such file",

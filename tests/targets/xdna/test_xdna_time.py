@@ -308,6 +308,7 @@ def test_devices_are_data(tmp_path) -> None:
     ("text", "sentence"),
     [
         ('base = "npu9"', "no device"),
+        (f'base = "{"npu" * 200}"', "no device"),
         ('base = "npu2"\nfins = 3', "unknown key fins"),
         ('base = "npu2"\ncolumns = "four"', "columns"),
         ('base = "npu2"\ncolumns = 0', "not positive"),

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -75,7 +76,7 @@ def parse_program(content: bytes, path: str, profile: Profile, form: str | None 
 
 def profile_for(path: str, name: str | None) -> Profile:
     """The profile named, else the one a JSON program says it is for, else the default."""
-    if name is None and form_of(path) == "json" and Path(path).is_file():
+    if name is None and form_of(path) == "json" and os.path.isfile(path):
         head = read_bytes(path, MAX_FILE)[:4096]
         name = profile_of(head.decode("utf-8", "replace"))
         if name not in profile_names():

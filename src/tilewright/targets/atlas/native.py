@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -260,6 +261,7 @@ def _flat(place: tuple[int, ...]) -> int:
 # --- what the core is told about the machine ----------------------------------------------
 
 
+@lru_cache(maxsize=16)
 def _rows(profile: Profile) -> list[dict[str, Any]]:
     """One entry per row of the table, with the profile's numbers."""
     return [_row(profile, opcode) for opcode in OPCODES]

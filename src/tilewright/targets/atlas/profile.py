@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -137,7 +138,7 @@ class Profile:
         return self._registers(operand.footprint or operand.span)
 
     def _registers(self, span: Span) -> int:
-        return {Span.ONE: 1, Span.TWO: 2, Span.TILE: self.tile_registers}[span]
+        return 1 if span is Span.ONE else 2 if span is Span.TWO else self.tile_registers
 
     @cached_property
     def _timing_of(self) -> tuple[Timing, ...]:
@@ -258,7 +259,7 @@ def _layers(name_or_path: str, seen: dict[Path, str]) -> dict[str, Any]:
         path = built_in
     else:
         path = Path(name_or_path)
-        if path.suffix != ".toml" or not path.is_file():
+        if path.suffix != ".toml" or not os.path.isfile(path):
             known = ", ".join(profile_names())
             raise TilewrightError(
                 "TW1101",

@@ -193,7 +193,9 @@ def compile_c(
             (directory / "tcm.ld").write_text(linker_script(roomy, constants_in_code))
             _run([*link, *sizes, *objects, "-o", "over.elf"], directory)
             over = directory / "over.elf"
-            raise _link_error(done.stderr, machine, over.read_bytes() if over.exists() else b"")
+            raise _link_error(
+                done.stderr, machine, over.read_bytes() if os.path.exists(over) else b""
+            )
         build = Build(
             (directory / "model.elf").read_bytes(), (directory / "model.map").read_text(), stack
         )

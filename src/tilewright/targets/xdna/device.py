@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import tomllib
 import types
@@ -202,9 +203,9 @@ def _values(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
     if subset is not None and name in device_names():
         return device_table(load_device(name))
     path = _FOLDER / f"{name}.toml"
-    if not re.fullmatch(r"\w+", name) or not path.exists():
+    if not re.fullmatch(r"\w+", name) or not os.path.exists(path):
         path = Path(name)
-        if not path.suffix and not path.exists():
+        if not path.suffix and not os.path.exists(path):
             raise TilewrightError(
                 "TW8001",
                 f"there is no device {name!r}",

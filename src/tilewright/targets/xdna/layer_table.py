@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tilewright.errors import Location, TilewrightError
@@ -147,7 +147,7 @@ def _best(
 
 
 def _bundle(what: str) -> tuple[list[tuple[str, Shape, int]], Program, ArrayDevice, str]:
-    if not Path(what).is_file():
+    if not os.path.isfile(what):
         raise TilewrightError(
             "TW8098",
             f"{what!r} is neither a published model nor a bundle",

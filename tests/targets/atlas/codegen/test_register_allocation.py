@@ -2,85 +2,166 @@
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.constants import Constants
+from tilewright.targets.atlas.codegen.list_schedule import PAIRS, Schedule, Setting, schedule
 from tilewright.targets.atlas.codegen.modulo_registers import assign, lifetimes
-from tilewright.targets.atlas.codegen.register_allocation import PAIRS, RegisterAllocator
 from tilewright.targets.atlas.codegen.tuning import TUNING, tuned
-from tilewright.targets.atlas.codegen.virtual import Register
+from tilewright.targets.atlas.codegen.virtual import Code, Part, Register
 from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.profile import Profile, load_profile
+
+PROFILES = ("atlas-v0", "atlas-v1")
 
 
 def tile(size: int = 2) -> Register:
     return Register(Kind.M, size)
 
 
-def whole(*registers: Register) -> dict[Register, tuple[int, int]]:
-    return {r: (0, r.size) for r in registers}
-
-
 # --- straight code ----------------------------------------------------------------------------
 
 
-def test_a_register_is_free_after_its_last_access_has_completed() -> None:
-    a, b = tile(), tile()
-    allocator = RegisterAllocator([[a], [a], [b]], {})
-    allocator.access(0, whole(a), done=10)
-    assert allocator.physical(a) == 0
-    allocator.release(50)
-    assert 0 not in allocator.pairs  # one access is still to come
-    allocator.access(1, whole(a), done=60)
-    assert allocator.next_release(0) == 60
-    allocator.release(59)
-    assert 0 not in allocator.pairs
-    allocator.release(60)
-    allocator.access(2, whole(b), done=70)
-    assert allocator.physical(b) == 0
+def random_code(profile: Profile, seed: int) -> Code:
+    """Loads, products, sums and stores of tiles all over VMEM, with transfers between them."""
+    choose = random.Random(seed)
+    code = Code(profile)
+    whole = [code.tile() for _ in range(3)]
+    narrow = [code.half() for _ in range(3)]
+    for register in (*whole, *narrow):
+        for part in range(register.size):
+            code.vload(register.part(part), 1024 * choose.randrange(500))
+    for _ in range(choose.randrange(20, 120)):
+        kind = choose.randrange(6)
+        at = 1024 * choose.randrange(500)
+        if kind == 0:
+            whole.append(code.tile())
+            code.emit("vadd.bf16", whole[-1], choose.choice(whole[:-1]), choose.choice(whole[:-1]))
+        elif kind == 1:
+            narrow.append(code.half())
+            scale = code.scale(choose.randrange(100, 150))
+            code.emit("vpack.bf16.fp8", narrow[-1], choose.choice(whole), scale)
+        elif kind == 2:
+            unit = choose.randrange(2)
+            weight, total = code.weight(unit), code.accumulator(unit)
+            code.emit(f"vmatpush.weight.mxu{unit}", weight, choose.choice(narrow))
+            code.emit(f"vmatmul.mxu{unit}", total, choose.choice(narrow), weight)
+            whole.append(code.tile())
+            code.emit(f"vmatpop.bf16.acc.mxu{unit}", whole[-1], total)
+        elif kind == 3:
+            code.vstore(choose.choice(narrow), at)
+        elif kind == 4:
+            code.dma_load(at, 4096 * choose.randrange(1 << 16), 1024 * choose.randrange(1, 4))
+        else:
+            code.dma_store(4096 * choose.randrange(1 << 16), at, 1024)
+    return code
 
 
-def test_halves_share_a_pair_and_make_it_whole_again() -> None:
-    a, b, c = tile(1), tile(1), tile(2)
-    allocator = RegisterAllocator([[a], [b], [c]], {})
-    allocator.access(0, whole(a), 5)
-    allocator.access(1, whole(b), 5)
-    assert (allocator.physical(a), allocator.physical(b)) == (0, 1)
-    assert len(allocator.pairs) == PAIRS - 1
-    allocator.release(5)
-    assert len(allocator.pairs) == PAIRS and not allocator.singles
-    allocator.access(2, whole(c), 9)
-    assert allocator.physical(c) == 0
+def constants_are_there(result: Schedule, at_start: Constants) -> None:
+    """Follow the scalar instructions: what an instruction reads as a constant is that number."""
+    nodes = {tick: node for node, tick, _ in result.dispatched}
+    x, e = dict(at_start.x), dict(at_start.e)
+    ticks = [issue.tick for issue in result.issues]
+    assert ticks == sorted(set(ticks))
+    for issue in result.issues:
+        operands = issue.instruction.operands
+        if issue.tick not in nodes:
+            name, (place, *rest) = issue.instruction.opcode.mnemonic, operands
+            if name == "seli":
+                e[place] = rest[0]
+            elif name == "lui":
+                x[place] = rest[0] << 12
+            else:
+                assert name == "addi" and place != 0
+                x[place] = (x[rest[0]] + rest[1]) & 0xFFFFFFFF
+            continue
+        for value, place in zip(nodes[issue.tick].op.operands, operands, strict=True):
+            if isinstance(value, Part) and value.register.constant is not None:
+                held = x if value.register.kind is Kind.X else e
+                assert held[place] == value.register.constant
+
+
+def registers_are_apart(result: Schedule) -> None:
+    """From its first access to the end of its last, a register is nobody else's."""
+    spans: dict[Register, tuple[int, int]] = {}
+    for node, tick, done in result.dispatched:
+        for register, *_ in node.rows:
+            first, last = spans.get(register, (tick, done))
+            spans[register] = (min(first, tick), max(last, done))
+    taken: dict[Any, list[tuple[int, int]]] = defaultdict(list)
+    for register, span in spans.items():
+        if register.kind is Kind.X:
+            continue
+        for place in range(result.places[register], result.places[register] + register.size):
+            taken[register.kind, register.unit, place].append(span)
+    for uses in taken.values():
+        uses.sort()
+        assert all(last <= first for (_, last), (first, _) in pairwise(uses))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", range(12))
+def test_registers_and_constants_of_random_code(profile: str, seed: int) -> None:
+    setting = Setting(idle=seed % 2 == 0)
+    start = Constants(dict(setting.constants.x))
+    result = schedule(random_code(load_profile(profile), seed), setting, spread=seed % 3)
+    assert len(result.issues) >= len(result.dispatched) > 20
+    registers_are_apart(result)
+    constants_are_there(result, start)
+
+
+def test_later_code_finds_the_constants_of_earlier_code() -> None:
+    setting = Setting()
+    profile = load_profile("atlas-v1")
+    for seed in range(3):
+        start = Constants(dict(setting.constants.x), dict(setting.constants.e))
+        constants_are_there(schedule(random_code(profile, seed), setting), start)
+    assert len(setting.constants.x) > 8
+
+
+def test_halves_share_a_pair() -> None:
+    code = Code(load_profile("atlas-v1"))
+    a, b, c = code.half(), code.half(), code.tile()
+    for register in (a, b, c):
+        for part in range(register.size):
+            code.vload(register.part(part), 0)
+    for register in (a, b, c):
+        for part in range(register.size):
+            code.vstore(register.part(part), 4096)
+    places = schedule(code).places
+    assert places[a] // 2 == places[b] // 2 != places[c] // 2 and places[c] % 2 == 0
 
 
 def test_the_file_ends_after_its_pairs() -> None:
-    tiles = [tile() for _ in range(PAIRS + 1)]
-    allocator = RegisterAllocator([[t] for t in tiles], {})
-    for k, t in enumerate(tiles[:-1]):
-        assert allocator.has_room([t])
-        allocator.access(k, whole(t), 100)
-    assert not allocator.has_room([tiles[-1]])
-    assert len({allocator.physical(t) for t in tiles[:-1]}) == PAIRS
+    for count, fits in ((PAIRS, True), (PAIRS + 1, False)):
+        code = Code(load_profile("atlas-v1"))
+        tiles = [code.tile() for _ in range(count)]
+        for register in (*tiles, *tiles):
+            store = register in tiles and len(code.ops) >= 2 * count
+            for part in range(2):
+                (code.vstore if store else code.vload)(register.part(part), 1024 * part)
+        if fits:
+            assert sorted(schedule(code).places.values()) == list(range(0, 64, 2))
+        else:
+            with pytest.raises(TilewrightError, match="more tensor registers"):
+                schedule(code)
 
 
 def test_carried_registers_are_never_given_out() -> None:
-    held, a = tile(), tile()
-    allocator = RegisterAllocator([[a]], {held: 0})
-    allocator.access(0, whole(a), 1)
-    assert allocator.physical(held) == 0 and allocator.physical(a) == 2
-
-
-def test_accumulators_go_out_in_program_order() -> None:
-    first, second, third = (Register(Kind.ACC, 1, 0) for _ in range(3))
-    allocator = RegisterAllocator([[first], [second], [third]], {})
-    assert not allocator.has_room([second])  # the first in the program comes first
-    allocator.access(0, {first: (0, 1)}, 10)
-    allocator.access(1, {second: (0, 1)}, 20)
-    assert not allocator.has_room([third])  # a unit has two
-    allocator.release(10)
-    assert allocator.has_room([third])
+    code = Code(load_profile("atlas-v1"))
+    held, a = tile(), code.tile()
+    for part in range(2):
+        code.vload(a.part(part), 1024 * part)
+    code.emit("vadd.bf16", a, a, held)
+    result = schedule(code, Setting(carried={held: 0}))
+    assert result.places == {held: 0, a: 2}
 
 
 # --- modulo placement -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import replace
@@ -298,8 +299,10 @@ def _window(text: str) -> tuple[int, int]:
 
 def _check_output(name: str) -> None:
     path = Path(name)
-    if "\0" in name or path.is_dir() or not path.parent.is_dir():
-        what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+    if "\0" in name or os.path.isdir(path) or not os.path.isdir(path.parent):
+        what = (
+            "it is a folder" if os.path.isdir(path) else f"there is no folder {str(path.parent)!r}"
+        )
         raise TilewrightError("TW4002", f"cannot write {name!r}: {what}")
 
 

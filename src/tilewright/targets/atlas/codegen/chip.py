@@ -22,6 +22,7 @@ from tilewright.targets.atlas.codegen.nest import (
 )
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import (
     CHANGING,
     REGISTER_BYTES,
@@ -110,13 +111,27 @@ class Chip:
     def constant(self, tiles: Tiles, value: float, into: Tile | None = None) -> Tile:
         """Fill a tile with a number: by instructions where they can, else from the pool."""
         if tiles.can_fill(value):
-            return tiles.fill(value, into)
+            return self._copied_fill(tiles, value, into) or tiles.fill(value, into)
         if value not in self.pool.values:
             self.pool.values.append(value)
             self.ceiling = self.pooled(len(self.pool.values) - 1)
         tile = into or tiles.new()
         for part in range(2):
             tiles.code.vload(tile.half(part), self.pooled(self.pool.values.index(value)))
+        return tile
+
+    def _copied_fill(self, tiles: Tiles, value: float, into: Tile | None) -> Tile | None:
+        """The same with one fill: the other half is loaded from a copy, which leaves the vector
+        unit free. None where that takes its time too, or room that is scarce."""
+        load = self.profile.timing["tensor_load"].unit
+        pairs = self.profile.tile_registers == 2 and self.profile.fill == "bits"
+        if not pairs or load == "VPU" or self.ceiling - self.top < TUNING.roomy_bytes:
+            return None
+        tile, code = into or tiles.new(), tiles.code
+        at = self.allocate(REGISTER_BYTES, source=code.source)
+        code.emit("vli.all", tile.half(0), bf16_bits(value))
+        code.vstore(tile.half(0), at)
+        code.vload(tile.half(1), at)
         return tile
 
     def resident(self, offset: Affine, changing: int = 0) -> int | Place:
@@ -237,10 +252,8 @@ class Chip:
 
     def clear(self, code: Code, place: int | Place, count: int) -> None:
         """Zero bytes of VMEM, for tiles of which only a row is loaded."""
-        zero = code.half()
-        code.emit("vli.all", zero, 0)
         for at in range(0, count, REGISTER_BYTES):
-            code.vstore(zero, shifted(place, at))
+            code.vstore(code.zero(), shifted(place, at))
 
     def fetch(
         self, code: Code, tiles: Tiles, values: dict, read: Read, run: Run, buffer: int | Place

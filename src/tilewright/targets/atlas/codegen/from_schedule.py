@@ -205,11 +205,20 @@ class _Reader:
         place = self._offset(op, placed)
         pieces = self._content(op, placed)
         write = Write(value, place, size, _line(op), placed.on_chip, placed.changes, pieces)
+        write = replace(write, rows=self._rows_inside(op, placed))
         self.rows.append(write)
         if placed.copy is not None:
             there = place.shifted(placed.copy - placed.base)
             moved = self._content(op, replace(placed, on_chip=False))
-            self.rows.append(Write(value, there, size, _line(op), pieces=moved))
+            self.rows.append(Write(value, there, size, _line(op), pieces=moved, rows=write.rows))
+
+    def _rows_inside(self, op: tensor.InsertSliceOp, placed: Placed) -> int:
+        """Rows of the tile an operation names that are inside the tensor, all where a loop decides."""
+        static = [int(n) for n in op.static_offsets.get_values()]
+        arranged = placed.layout.order not in ("tiles", "panels", "rows")
+        if arranged or placed.changes or len(static) < 2 or static[-2] == DYNAMIC:
+            return SIDE
+        return max(1, min(SIDE, placed.layout.matrix[0] - static[-2]))
 
     def _content(
         self,
@@ -291,7 +300,8 @@ class _Reader:
     def _compute(self, body, inputs: tuple[Value, ...], result: Value, family: str, op) -> None:
         options = {"cost": cost(family)}
         local = family.startswith("elementwise_") or family in _LOCAL
-        self.rows.append(Compute(body, inputs, (result,), options, _line(op), local))
+        calm = local and family.removeprefix("elementwise_") in _CALM
+        self.rows.append(Compute(body, inputs, (result,), options, _line(op), local, calm))
 
     # --- loops --------------------------------------------------------------------------
 
@@ -326,6 +336,11 @@ def _is_half(placed: Placed, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -
 
 
 _LOCAL = ("silu", "silu_gate", "gelu_tanh", "requant", "dequant", "cast")
+# Finite for finite numbers, zeros too, unless they are enormous.
+_CALM = (
+    *("add", "sub", "mul", "max", "min", "neg", "abs", "relu", "tanh", "sin", "cos", "sigmoid"),
+    *("silu", "silu_gate", "gelu_tanh", "requant", "dequant", "cast"),
+)
 _WITHOUT_BODY = (
     "cast",
     "fill",

@@ -16,7 +16,7 @@ class Distances:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self._holds = profile.conflict != "ignore"
+        self.holds = profile.conflict != "ignore"
         self._releases: dict[tuple[int, int], int] = {}
 
     def latency(self, opcode: Opcode, count: int = 0) -> int:
@@ -49,13 +49,13 @@ class Distances:
 
     def shared_register(self, a: Opcode, b: Opcode) -> int:
         """A and B touch the same tensor register."""
-        if self._holds:
+        if self.holds:
             return max(self.release(a, b), self.order(a, b))
         return self.order(a, b)
 
     def read_read(self, a: Opcode, b: Opcode) -> int:
         """A and B only read the same tensor register: 0 where they may overlap."""
-        return self.release(a, b) if self._holds else 0
+        return self.release(a, b) if self.holds else 0
 
     def shared_slot(self, a: Opcode, b: Opcode) -> int:
         """A and B touch the same weight slot or accumulator."""
@@ -63,7 +63,7 @@ class Distances:
 
     def shared_vmem(self, a: Opcode, b: Opcode, count: int = 0) -> int:
         """Tensor memory access A, then access or transfer B of the same bytes."""
-        if self._holds or b.timing == "dma_transfer":
+        if self.holds or b.timing == "dma_transfer":
             # A transfer must not depend on when exactly it moves its bytes.
             return max(self.release(a, b), self.order(a, b, count))
         return self.order(a, b, count)

@@ -39,7 +39,7 @@ def initiation_interval(code: Code, result: Schedule) -> int:
                     if not register.carried:
                         continue
                 else:
-                    key = (register.kind, register.unit, places.physical(register) + part)
+                    key = (register.kind, register.unit, places[register] + part)
                 first[key] = min(first.get(key, tick), tick)
                 last[key] = max(last.get(key, 0), done)
     for unit, tick in first_unit.items():

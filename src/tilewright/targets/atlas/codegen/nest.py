@@ -88,6 +88,7 @@ class Write:
     on_chip: bool = False  # the tensor is in VMEM: `offset` is a VMEM address
     changing: int = 0  # number of a tensor that the program also reads
     pieces: Pieces | None = None  # what of the tile is in the tensor, all of it if None
+    rows: int = 32  # of the tile that lie inside the tensor, on chip as well
 
 
 @dataclass(eq=False, slots=True)
@@ -130,6 +131,7 @@ class Compute:
     options: dict[str, Any] = field(default_factory=dict)
     source: str = ""
     local: bool = False  # an element of a result depends on the same element of each input only
+    calm: bool = False  # local, and finite where its inputs are finite and moderate
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,7 @@ class _Unroller:
             return Reload(copy.defined(s.result), copy.slots.get(s.slot, s.slot), s.source)
         inputs = tuple(copy.used(v) for v in s.inputs)
         results = tuple(copy.defined(v) for v in s.results)
-        return Compute(s.body, inputs, results, s.options, s.source, s.local)
+        return replace(s, inputs=inputs, results=results)
 
 
 def fresh_loops(statements: list[Statement]) -> list[Statement]:

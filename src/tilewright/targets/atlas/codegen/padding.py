@@ -3,6 +3,9 @@
 before: Read of a tile with 3 rows inside its tensor, all 2048 bytes
 after:  the same, 96 bytes of each half; the rest of the buffer is zero, or anything at all where
         every operation up to the results works element by element
+
+before: Read of a row that is repeated down a tile, for results of a single row
+after:  the same, not repeated
 """
 
 from __future__ import annotations
@@ -30,7 +33,56 @@ def without_padding(statements: list[Statement], profile: Profile) -> list[State
     """The statements with padding left in DRAM where moving it takes longer than clearing it."""
     moves = profile.dma.ticks(1024)
     slow = moves > 4 * profile.timing["tensor_load"].interval
-    return _rewritten(statements, _needed(statements), slow)
+    return _rewritten(_single_rows(statements), _needed(statements), slow)
+
+
+def _single_rows(statements: list[Statement]) -> list[Statement]:
+    """The statements with rows left alone of which only the first copy would reach a result."""
+    looked_at = _needed(statements, resident=True)
+    wild = _wild(statements)
+
+    def rewritten(rows: list[Statement]) -> list[Statement]:
+        result: list[Statement] = []
+        for s in rows:
+            if isinstance(s, For):
+                s = replace(s, body=rewritten(s.body))
+            elif isinstance(s, Read) and s.row and not s.on_chip and s.pieces is not None:
+                alone = looked_at.get(s.result, WHOLE)[0] <= 1 and s.result not in wild
+                s = replace(s, row=not alone)
+            result.append(s)
+        return result
+
+    return rewritten(statements)
+
+
+def _wild(statements: list[Statement]) -> set[Value]:
+    """Tiles from which numbers may become infinite on the way to one that stays on chip: there
+    other kernels find what lies beyond its edges, and must not meet infinities."""
+    sources: dict[Value, list[Value]] = {}
+    stays: list[Value] = []
+    found: list[Value] = []
+    for s in _all(statements):
+        if isinstance(s, Compute):
+            for result in s.results:
+                sources.setdefault(result, []).extend(s.inputs)
+        elif isinstance(s, Write) and s.on_chip:
+            stays.append(s.value)
+    reached = _closure(stays, sources)
+    for s in _all(statements):
+        if isinstance(s, Compute) and not s.calm and any(r in reached for r in s.results):
+            found.extend(s.inputs)
+    return _closure(found, sources)
+
+
+def _closure(start: Iterable[Value], sources: dict[Value, list[Value]]) -> set[Value]:
+    """The tiles and all that they are made from."""
+    waiting, found = list(start), set[Value]()
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.add(value)
+            waiting.extend(sources.get(value, ()))
+    return found
 
 
 def _rewritten(
@@ -61,8 +113,9 @@ def _inside(s: Read | Write) -> tuple[int, int]:
     return s.pieces[0][1] // ROW, len(s.pieces) * WHOLE[1] // halves
 
 
-def _needed(statements: list[Statement]) -> dict[Value, tuple[int, int]]:
-    """Rows and columns of tiles that may reach an element of a result, or a place where they stay."""
+def _needed(statements: list[Statement], resident: bool = False) -> dict[Value, tuple[int, int]]:
+    """Rows and columns of tiles that may reach an element of a result, or a place where they stay;
+    resident: of the latter only what lies inside their tensors."""
     sources: dict[Value, list[Value]] = {}  # of a local result, the tiles it is made from
     found: dict[Value, tuple[int, int]] = {}
     grown: list[Value] = []
@@ -83,7 +136,7 @@ def _needed(statements: list[Statement]) -> dict[Value, tuple[int, int]]:
         elif isinstance(s, Spill):
             need(s.value, WHOLE)
         elif isinstance(s, Write):
-            need(s.value, WHOLE if s.on_chip else _inside(s))
+            need(s.value, _inside(s) if not s.on_chip else (s.rows, 32) if resident else WHOLE)
         elif isinstance(s, For):
             for value in (v for c in s.carried for v in (c.initial, c.next)):
                 need(value, WHOLE)

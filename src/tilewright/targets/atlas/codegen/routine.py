@@ -155,7 +155,6 @@ class _Compiler:
             else:
                 result = schedule(item, setting)
             self.writer.piece(result.issues, result.finish)
-            self.constants.rest()
         else:
             self._loop(item, level)
 

@@ -4,6 +4,8 @@ before: Read of a tile of constants in DRAM
 after:  the tile in VMEM, made when the program starts: registers filled with one number are stored
         from each row on that begins a run of it, later runs over earlier ones, and what differs
         inside a row is stored word by word
+
+Rows of constants that are repeated down a tile are made so at once.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tilewright.targets.atlas.profile import Profile
 WORD = 4
 REACH = 2048  # bytes that the offset of a scalar store reaches
 WORDS = 256  # most words of one table; more would be more program than table
+LINE_WORDS = 128  # and of a line that is repeated
 
 
 @dataclass(frozen=True)
@@ -84,29 +87,36 @@ class _Maker:
         for s in statements:
             if isinstance(s, For):
                 s = replace(s, body=self.rewritten(s.body))
-            elif isinstance(s, Read) and not (s.on_chip or s.row or s.pieces or s.offset.terms):
-                place = self._place(s)
+            elif isinstance(s, Read) and not (s.on_chip or s.offset.terms):
+                line = s.row or (s.pieces is not None and all(n == ROW for _, n in s.pieces))
+                place = self._place(s, line) if line or not s.pieces else None
                 if place is not None:
-                    s = replace(s, offset=Affine(place), on_chip=True)
+                    s = replace(s, offset=Affine(place), on_chip=True, row=False, pieces=None)
             result.append(s)
         return result
 
-    def _place(self, read: Read) -> int | None:
-        """Where in VMEM the tile is made, if that pays."""
+    def _place(self, read: Read, line: bool) -> int | None:
+        """Where in VMEM the tile is made, if that pays; line: its first row, repeated."""
         start = read.offset.constant
         for address, raw in self.data:
             if address <= start and start + read.bytes <= address + len(raw):
                 tile = raw[start - address : start - address + read.bytes]
+                if line:
+                    parts = range(0, len(tile), REGISTER_BYTES)
+                    tile = b"".join(tile[k : k + ROW] * (REGISTER_BYTES // ROW) for k in parts)
                 if tile not in self.places:
-                    self.places[tile] = self._made(tile)
+                    self.places[tile] = self._made(tile, line)
                 return self.places[tile]
         return None
 
-    def _made(self, tile: bytes) -> int | None:
+    def _made(self, tile: bytes, line: bool) -> int | None:
         table = table_of(tile)
-        if len(table.words) > WORDS or table.ticks(self.profile) >= self.profile.dma.ticks(
-            len(tile)
-        ):
+        # A line is otherwise loaded into a tile that was cleared, and spread by the vector unit,
+        # which has more to do than the scalar unit that writes words.
+        if line and len(table.words) > LINE_WORDS:
+            return None
+        slow = table.ticks(self.profile) >= self.profile.dma.ticks(len(tile))
+        if len(table.words) > WORDS or (slow and not line):
             return None
         # A fill writes whole registers, the last one past the end.
         last = table.fills[-1][0] * ROW + REGISTER_BYTES

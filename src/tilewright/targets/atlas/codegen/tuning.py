@@ -40,6 +40,7 @@ class Tuning:
         0.03  # share of a loop's time in which its first loads would keep all waiting
     )
     spill_bytes: int = 16 * 1024  # VMEM left for tiles that wait between uses
+    roomy_bytes: int = 64 * 1024  # free VMEM with which constants take some for a copy
     padded_share: float = (
         0.75  # of a tile that is worth transfers of its own where the rest is cleared
     )
@@ -49,7 +50,7 @@ class Tuning:
     waiting_registers: int = 16  # of these, with computed tiles that are needed only much later
     waiting_statements: int = 12  # statements until then
 
-    # List scheduling and register allocation (list_schedule.py, register_allocation.py, routine.py)
+    # List scheduling and register allocation (list_schedule.py, routine.py)
     transfer_haste: int = (
         12  # cycles before the engine is free in which the next transfer is prepared
     )

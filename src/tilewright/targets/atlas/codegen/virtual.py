@@ -153,7 +153,7 @@ class Op:
 class Place:
     """Bytes at a pointer plus a constant; `buffer` names what the pointer walks over.
 
-    RegisterAllocator of different buffers never overlap; places of one buffer overlap by their offsets.
+    Places of different buffers never overlap; places of one buffer overlap by their offsets.
     The name of a DRAM buffer starts with "dram", that of a tensor in VMEM with RESIDENT.
     """
 
@@ -178,6 +178,7 @@ class Code:
     source: str = ""  # stamped on the ops made next
     _constants: dict[tuple[Kind, int], Register] = field(default_factory=dict)
     _far: dict[tuple[Register, int], Register] = field(default_factory=dict)
+    _zero: Register | None = None
 
     def tile(self, name: str = "") -> Register:
         """A pair of tensor registers: one bf16 tile."""
@@ -211,6 +212,13 @@ class Code:
         op = Op(opcode, parts, ranges, len(self.ops), self.source)
         self.ops.append(op)
         return op
+
+    def zero(self) -> Register:
+        """One tensor register of zeros, the same for all that are to be cleared."""
+        if self._zero is None:
+            self._zero = self.half()
+            self.emit("vli.all", self._zero, 0)
+        return self._zero
 
     def scale(self, value: int) -> Register:
         return self.constant(Kind.E, value)

@@ -71,7 +71,7 @@ def softmax(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
         else:
             row = x[m, :]
             powers = tw.exp(row - tw.row_max(row))
-            out[m, :] = powers * tw.recip(tw.row_sum(powers))
+            out[m, :] = powers * tw.recip(tw.row_sum(powers, nonnegative=True))
 
 
 @tw.kernel
@@ -113,7 +113,7 @@ def _normal(x, m, centre=False):
         whole = x[m, :]
         whole = whole - tw.row_sum(whole) * (1 / x.N) if centre else whole
         row = lambda n: whole
-        squares = tw.row_sum(tw.square(whole))
+        squares = tw.row_sum(tw.square(whole), nonnegative=True)
     return row, tw.rsqrt(squares * (1 / x.N) + EPSILON)
 
 

@@ -74,7 +74,7 @@ def compile_model(
             "target": profile.name,
             "options": options.to_json(),
             "model": model.source,
-            "model_hash": model_hash(simple),
+            "model_hash": model_hash(simple, phases["simplified"]),
             "samples": {name: meaning.to_json() for name, meaning in meanings_of_inputs.items()},
         }
     if options.smooth is not None:

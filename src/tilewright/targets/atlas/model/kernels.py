@@ -25,13 +25,14 @@ from tilewright.targets.atlas.kernels.attention import (
     together,
     together_causal,
 )
+from tilewright.targets.atlas.kernels.image_blocks import in_register, loaded, stored, times
 from tilewright.targets.atlas.model.blocking import GROUP
 from tilewright.targets.atlas.model.kernels_products import HIGH
 from tilewright.targets.atlas.model.kernels_rows import line_of
 from tilewright.tile.arrays import as_tiles, kept_in_memory
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import beyond, beyond_edges
+from tilewright.tile.masks import beyond, beyond_edges, plus
 from tilewright.tile.types import TensorSpec
 
 Options = Mapping[str, Any]
@@ -64,6 +65,8 @@ def norm(o: Options):
         out=out,
     )
     factor = o.get("factor", 1.0)
+    plain = not o.get("weight") and not o.get("bias")
+    late = plain and o["out"] == "fp8" and in_register(factor)
 
     def body(t: Tensors) -> None:
         x, share = t["x"], 1 / t["x"].K
@@ -72,16 +75,16 @@ def norm(o: Options):
                 values = x[b, m, :]
                 if o["kind"] == "layer":
                     values = values - tw.row_sum(values) * share
-                length = tw.row_sum(tw.square(values)) * share + o["epsilon"]
+                length = tw.row_sum(tw.square(values), nonnegative=True) * share
                 # Rows beyond the edge are like none that was seen: brought to length 1 they could
                 # make sums infinite, and attention would mix these into the others.
-                scale = tw.rsqrt(beyond_edges(length, ENDLESS, below=True))
-                y = values * (scale if factor == 1.0 else scale * factor)
+                scale = tw.rsqrt(plus(length, o["epsilon"], ENDLESS))
+                y = values * (scale if late or factor == 1.0 else scale * factor)
                 if "weight" in t:
                     y = y * t["weight"][:]
                 if "bias" in t:
                     y = y + t["bias"][:]
-                t["out"][b, m, :] = tw.to_fp8(y) if o["out"] == "fp8" else y
+                t["out"][b, m, :] = stored(y, factor if late else 1.0, o["out"])
 
     return specs, body
 
@@ -92,9 +95,11 @@ def softmax(o: Options):
     def body(t: Tensors) -> None:
         for b in tw.each(t["x"].B):
             for m in tw.grid(t["x"].M):
-                row = t["x"][b, m, :]
-                powers = tw.exp(row - tw.row_max(row))
-                t["out"][b, m, :] = powers * tw.recip(tw.row_sum(powers))
+                row = as_tiles(t["x"][b, m, :])
+                seen = tw.neutral(row, "max")  # beyond the edge, powers are 0
+                powers = tw.exp(seen - tw.row_max(seen))
+                shares = powers * tw.recip(tw.row_sum(powers))
+                t["out"][b, m, :] = replace(shares, columns=row.columns)
 
     return given(x=tw.bf16["B", "M", "K"], out=tw.bf16["B", "M", "K"]), body
 
@@ -177,7 +182,7 @@ def pointwise(o: Options):
                     last = (
                         values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
                     )
-                    out[batch[0], m, n] = tw.to_fp8(last) if o["out"] == "fp8" else last
+                    out[batch[0], m, n] = stored(last, 1.0, o["out"])
 
     return specs, body
 
@@ -258,7 +263,7 @@ def quantise(o: Options):
             for m in tw.grid(x.M):
                 for n in tw.grid(x.N):
                     y = beyond_edges(x[b, m, n], 0.0) if o.get("edges") else x[b, m, n]
-                    t["out"][b, m, n] = tw.to_fp8(y if factor == 1.0 else y * factor)
+                    t["out"][b, m, n] = stored(y, factor, "fp8")
 
     return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
 
@@ -275,7 +280,7 @@ def residue(o: Options):
                     y = x[b, m, n]
                     y = y if factor == 1.0 else y * factor
                     rest = y - tw.to_bf16(t["high"][b, m, n])
-                    t["out"][b, m, n] = tw.to_fp8(rest * LOW)
+                    t["out"][b, m, n] = tw.to_fp8(rest, LOW)
 
     full = ("B", "M", "N")
     return given(x=tw.bf16[full], high=tw.fp8[full], out=tw.fp8[full]), body
@@ -294,21 +299,22 @@ def split_heads(o: Options):
 
     def body(t: Tensors) -> None:
         x, out = t["x"], t["out"]
-        width = x.C // heads // SIDE
+        width, late = x.C // heads // SIDE, not o.get("rope")
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
                 for h in range(heads):
                     parts = []
                     for d in whole(out.D).parts():
                         y = x[b, m, Block(h * width + d.start, 1, x.C)]
-                        parts.append(y if factor == 1.0 else y * factor)
+                        parts.append(y if late or factor == 1.0 else y * factor)
                     if o.get("rope"):
                         parts = _rotated(t, b, m, parts)
                     for d, y in zip(whole(out.D).parts(), parts, strict=True):
+                        codes = stored(y, factor if late else 1.0, "fp8")
                         if kind == "columns":
-                            out[b, h, d, m] = tw.to_fp8(y).T
+                            out[b, h, d, m] = codes.T
                         else:
-                            out[b, h, m, d] = tw.to_fp8(y)
+                            out[b, h, m, d] = codes
 
     return given(x=tw.bf16["B", "M", "C"], **_rotations(o), out=spec), body
 
@@ -323,9 +329,8 @@ def from_heads(o: Options):
             for h in tw.each(x.H):
                 for m in tw.grid(x.M):
                     for n in tw.grid(out.E):
-                        y = tw.to_bf16(x[b, h, m, replace(n, extent=x.D)]).tiles()
-                        y = replace(y, columns=[n.valid(0)])
-                        out[b * x.H + h, m, n] = y if factor == 1.0 else y * factor
+                        y = loaded(x[b, h, m, replace(n, extent=x.D)], factor).tiles()
+                        out[b * x.H + h, m, n] = replace(y, columns=[n.valid(0)])
 
     return given(x=tw.fp8["B", "H", "M", "D"], out=tw.bf16["C", "M", "E"]), body
 
@@ -414,11 +419,10 @@ def linear(o: Options):
 
         def finish(b: Any, m: Any, n: Any, total: Any, rows: Mapping[str, Any] = t) -> None:
             y = _activated(o, _finish(rows, o, total, n, ("scale", "bias")))
-            if o.get("factor", 1.0) != 1.0:
-                y = y * o["factor"]
+            factor = o.get("factor", 1.0)
             if "residual" in t:
-                y = y + t["residual"][b, m, n]
-            out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
+                y, factor = times(y, factor) + t["residual"][b, m, n], 1.0
+            out[b, m, n] = stored(y, factor, o["out"])
 
         if o.get("together"):
             for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
@@ -485,8 +489,7 @@ def product(o: Options):
                     acc = tw.zeros()
                     for k in tw.steps(left.K, unroll=True):
                         acc += first(mine, m, k) @ second(other, k, n)
-                    y = acc if factor == 1.0 else acc * factor
-                    out[b, m, n] = tw.to_fp8(y) if o["out"] == "fp8" else y
+                    out[b, m, n] = stored(acc, factor, o["out"])
 
     return specs, body
 

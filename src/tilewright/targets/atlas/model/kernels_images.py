@@ -283,7 +283,7 @@ def image_norm(o: Options) -> Kernel:
                     values = tw.to_bf16(x[b, row, column, p + image.lead, whole])
                     if o["kind"] == "layer":
                         values = values - tw.row_sum(values) * share
-                    squares = tw.row_sum(tw.square(values)) * share
+                    squares = tw.row_sum(tw.square(values), nonnegative=True) * share
                     y = values * tw.rsqrt(squares + o["epsilon"])
                     y = y if weight is None else y * weight[whole]
                     y = y if bias is None else y + bias[whole]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.kernels.image_blocks import stored
 from tilewright.targets.atlas.model.kernels import BINARY, UNARY, given
 from tilewright.tile.arrays import as_tiles, kept_in_memory
 from tilewright.tile.blocks import Block, whole
@@ -97,7 +98,7 @@ def recurrent(o: Options):
                 first = [beyond_edges(t[f"s{k}"][0, m, d], 0.0) for k in range(states)]
                 for k in range(states):
                     held[k][m, d] = first[k]
-                left[m, d] = tw.to_fp8(first[0] * factor)
+                left[m, d] = stored(first[0], factor, "fp8")
         for count in tw.each(x.T):
             step = count * -1 + (x.T - 1) if o.get("backward") else count
             for m in tw.grid(x.B):
@@ -109,6 +110,6 @@ def recurrent(o: Options):
                         last = k + 1 == o["kept"]
                         tile = replace(new[k].tiles(), columns=[d.valid(0) if last else SIDE])
                         out[step, m, Block(k * wide + d.start, 1, out.S)] = tile
-                    left[m, d] = tw.to_fp8(new[0] * factor)
+                    left[m, d] = stored(new[0], factor, "fp8")
 
     return specs, body

@@ -58,8 +58,11 @@ def norm(profile: Profile, options: Options, operands: Operands) -> dict[str, Co
         values = arith.subtract(values, mean)
     squares = row_total(profile, arith.multiply(values, values), "sum")
     spread_ = arith.add(arith.multiply(squares, share), constant(options["epsilon"]))
-    scale = times(UNARY["rsqrt"](spread_), options.get("factor", 1.0))
-    y = arith.multiply(values, scale)
+    scale, factor = UNARY["rsqrt"](spread_), options.get("factor", 1.0)
+    plain = not options.get("weight") and not options.get("bias")
+    if plain and options["out"] == "fp8" and factor in (1, 2, 4, 8, 16, 32, 64, 128):
+        return _stored(profile, options, times(arith.multiply(values, scale), factor))
+    y = arith.multiply(values, times(scale, factor))
     if options.get("weight"):
         y = arith.multiply(y, spread(operands["weight"]))
     if options.get("bias"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import Buffer
@@ -24,6 +24,7 @@ from tilewright.targets.atlas.model.residency import (
     choose,
     rounded,
     staged_bytes,
+    times_read,
 )
 from tilewright.targets.atlas.profile import Profile
 
@@ -238,17 +239,25 @@ def _candidates(
                 loop.first <= k < loop.end for loop in layer_loops for k in (*makers, last)
             )
             if len(makers) == 1 and not inside:
-                ends = tuple((reader, count) for count, reader in enumerate(readers, 1))
+                ends = tuple(_ends(calls, readers, tensor))
                 found[tensor] = Candidate(makers[0], ends, leaves=True)
         elif any(loop.first <= readers[-1] and makers[0] < loop.first for loop in layer_loops):
             in_place = any(tensor in calls[k].operands.values() for k in makers)
             if not in_place:
                 found[tensor] = Candidate(makers[0], ((life.last, len(readers) + len(makers)),))
         elif len(makers) == 1 and life.last == readers[-1]:
-            ends = [(reader, count) for count, reader in enumerate(readers, 1)]
-            ends[-1] = (readers[-1], len(readers) + 1)
+            ends = _ends(calls, readers, tensor)
+            ends[-1] = (readers[-1], ends[-1][1] + 1)
             found[tensor] = Candidate(makers[0], tuple(ends))
     return found
+
+
+def _ends(
+    calls: Sequence[Launch], readers: Sequence[int], tensor: StoredTensor
+) -> list[tuple[int, int]]:
+    """The last calls of possible stays, and how often a tensor is read up to there."""
+    times = accumulate(times_read(calls[reader], tensor) for reader in readers)
+    return list(zip(readers, times, strict=True))
 
 
 def _room(

@@ -167,6 +167,14 @@ def base_room(call: Launch) -> int:
     return room
 
 
+def times_read(call: Launch, tensor: StoredTensor) -> int:
+    """How often a call reads one of its operands from end to end."""
+    if call.kernel != "chain" or call.operands["x"] is not tensor:
+        return 1
+    first = call.options["parts"][0]
+    return _tiles(first["filters"]) if first["groups"] == 1 else 1  # once for 32 that are widened
+
+
 def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     """Bytes a call needs to hold parts of an operand that is not in VMEM."""
     layout = tensor.layout

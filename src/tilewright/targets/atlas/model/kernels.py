@@ -285,7 +285,7 @@ def copy(o: Options):
 
 
 def quantise(o: Options):
-    """fp8 of x * factor; edges: with zeros beyond its edges"""
+    """fp8 of x * factor; edges: with zeros beyond the last of its "rows" or of its "columns"."""
     factor = o.get("factor", 1.0)
 
     def body(t: Tensors) -> None:
@@ -293,7 +293,13 @@ def quantise(o: Options):
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
                 for n in tw.grid(x.N):
-                    y = beyond_edges(x[b, m, n], 0.0) if o.get("edges") else x[b, m, n]
+                    y = x[b, m, n].tiles()
+                    if o.get("edges") == "columns":
+                        y = replace(beyond_edges(replace(y, rows=[SIDE]), 0.0), rows=y.rows)
+                    elif o.get("edges") == "rows":
+                        y = replace(
+                            beyond_edges(replace(y, columns=[SIDE]), 0.0), columns=y.columns
+                        )
                     t["out"][b, m, n] = stored(y, factor, "fp8")
 
     return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body

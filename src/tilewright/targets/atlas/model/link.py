@@ -1,6 +1,7 @@
 """Kernels put together to one program: code after code, rounds as a loop around it.
 
-Every kernel starts with idle units and ends when its transfers are done. Scalar registers belong
+Every kernel starts with idle units and ends when its transfers are done, but for those that share
+their code with the next one (`joining.py`) and stay with it in one segment. Scalar registers belong
 to the running kernel; what a round needs to know is one word in VMEM, the distance of its weights
 from those of the first round. A program longer than the instruction memory is cut into segments
 that are loaded one after the other, all memories kept.

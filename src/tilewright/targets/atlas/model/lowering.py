@@ -465,8 +465,13 @@ class Lowering:
             moved = self.rearranging.joined_fp8(node, shape)
             if moved is not None:
                 return moved
-        x = self.bf16(value)
         scale = self.magnitude(value)
+        array = graph.constants.get(value)
+        if array is not None:
+            numbers = Numbers(np.asarray(array, np.float32).reshape(shape), None, inverse_of(scale))
+            name, layout = self.unique(self.hint(value)), Layout(shape, "fp8")
+            return Tensor(name, layout, "constant", numbers, value, scale)
+        x = self.bf16(value)
         out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
         deferred = {"factor": inverse_of(scale)}
         return self.call(

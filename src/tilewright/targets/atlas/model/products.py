@@ -188,7 +188,10 @@ class Products:
         ):
             raise Unsupported("a product whose operands are repeated over parts of the batch")
         deep = shapes[0][1] if turned_left else shapes[0][2]
-        a, b = self._filled(left, deep), self.at.fp8(right)
+        # Where one side has zeros beyond the contraction's edge, the other may have any numbers.
+        known = any(value in self.at.graph.constants for value in (left, right))
+        a = self.at.fp8(left) if known else self._filled(left, deep, turned_left)
+        b = self.at.fp8(right)
         out = self.at.activation(
             self.at.hint(node.result), (batch, rows, columns), "bf16", value=node.result
         )
@@ -217,8 +220,10 @@ class Products:
                 return before.operands[0], not turned
         return value, turned
 
-    def _filled(self, value: SSAValue, deep: int) -> Tensor:
-        """An operand as fp8 with zeros where the contraction goes beyond its edge."""
+    def _filled(self, value: SSAValue, deep: int, turned: bool) -> Tensor:
+        """An operand as fp8 with zeros where the contraction goes beyond its edge: down its columns
+        if it is turned, else along its rows."""
+        along = "rows" if turned else "columns"
         if deep % SIDE == 0 or dtype_of(value) not in FLOATS:
             return self.at.fp8(value)
 
@@ -228,9 +233,9 @@ class Products:
             out = self.at.activation(name, shape, "fp8", value=value, scale=scale)
             deferred = {"factor": inverse_of(scale)}
             name = f"{x.name} to fp8"
-            return self.at.call(name, "quantise", {"x": x}, out, (), 0, deferred, edges=True)
+            return self.at.call(name, "quantise", {"x": x}, out, (), 0, deferred, edges=along)
 
-        return self.at.remembered((value, "fp8", "edges"), make)
+        return self.at.remembered((value, "fp8", along), make)
 
     def _folds(self, norm: Node) -> bool:
         """Whether weight and bias of a norm go into the products that read it."""

@@ -139,7 +139,7 @@ def test_redundant_masks_do_not_count():
     whole_rows, ragged = (
         measure(ENTRIES["softmax"], "atlas-v0", {"M": 32, "N": n}).bound for n in (64, 63)
     )
-    assert 0.95 * whole_rows < ragged <= whole_rows
+    assert 0.9 * whole_rows < ragged <= whole_rows
 
 
 def test_nothing_stored_is_no_work():

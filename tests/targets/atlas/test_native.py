@@ -129,6 +129,7 @@ def test_both_machines_know_the_effects_of_the_table() -> None:
 def test_a_row_without_an_effect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     strange = replace(OPCODES[0], effect="frobnicate")
     monkeypatch.setattr(native, "OPCODES", (strange, *OPCODES[1:]))
+    monkeypatch.setattr(native, "_rows", native._rows.__wrapped__)
     with pytest.raises(ValueError, match="no effect named frobnicate"):
         NativeMachine(V1)
 

@@ -125,7 +125,7 @@ def compile_model(
     }
     with phase("check"):
         require(result)
-    _note_bound(result.artifact)
+    _note_bound(result.artifact, made)
     if options.accuracy:
         with phase("accuracy"):
             note_accuracy(result, measure(result, simple, meanings, samples[0]))
@@ -133,12 +133,16 @@ def compile_model(
     return result
 
 
-def _note_bound(artifact: AtlasArtifact) -> None:
-    """Fill in what no program can beat, for every step and as a whole."""
+def _note_bound(artifact: AtlasArtifact, made: Sequence[KernelCode]) -> None:
+    """Fill in what no program can beat, for every step and as a whole.
+
+    A step that shares a schedule with the one before has none: some of it is done by then.
+    """
     bound = bound_of(artifact)
+    begun = [False, *(code.open for code in made[:-1])]
     artifact.steps = [
-        replace(step, bound=one.cycles)
-        for step, one in zip(artifact.steps, bound.per_step, strict=True)
+        replace(step, bound=0 if shared else one.cycles)
+        for step, one, shared in zip(artifact.steps, bound.per_step, begun, strict=True)
     ]
     artifact.least = Bound(bound.total, bound.cause, bound.terms)
 
@@ -163,7 +167,7 @@ def compile_encoded(
     memory = options.instruction_memory
     result = assemble(encoded, program, places, made, profile, memory, {})
     require(result)
-    _note_bound(result.artifact)
+    _note_bound(result.artifact, made)
     return result
 
 

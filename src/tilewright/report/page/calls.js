@@ -51,6 +51,8 @@ function group(name, members, extra) {
     row.bytes += call.loaded + call.stored;
     call.busy.forEach((ticks, at) => { row.busy[at] += ticks; });
   }
+  // Steps that share a schedule with the one before have no bound of their own, nor has what they are part of.
+  if (members.some((call) => !data.steps[call.step].bound)) row.bound = 0;
   row.binding = binding(row.busy, row.cycles);
   return row;
 }

@@ -117,3 +117,19 @@ def test_a_model_of_one_row_moves_little_more_than_its_weights():
     assert program.verify().ok
     weights = 2 * 96 * 160
     assert program.report().dram_bytes < 1.2 * weights
+
+
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])
+def test_a_few_rows_meet_scales_and_biases(rows: int, profile: str):
+    """A row of scales is loaded once per row of the result, or spread over all of them."""
+    net = ModelBuilder("few", seed=rows)
+    x = net.input("x", (rows, 40))
+    y = net.relu(net.linear(x, 48, "first"))
+    y = net.layer_norm(net.linear(y, 40, "second") + x, "norm")
+    net.output("y", net.linear(y, 10, "third"))
+    model = net.build()
+    for fuse in (True, False):
+        program = tw.compile(model, target=profile, fuse=fuse)
+        found = program.verify(per_layer=True)
+        assert found.ok, found.first

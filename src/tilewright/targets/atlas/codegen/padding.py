@@ -32,8 +32,21 @@ WHOLE = (32, 32)  # rows and columns of a tile
 def without_padding(statements: list[Statement], profile: Profile) -> list[Statement]:
     """The statements with padding left in DRAM where moving it takes longer than clearing it."""
     moves = profile.dma.ticks(1024)
-    slow = moves > 4 * profile.timing["tensor_load"].interval
-    return _rewritten(_single_rows(statements), _needed(statements), slow)
+    if moves <= 4 * profile.timing["tensor_load"].interval:
+        return _all_of_it(statements)
+    return _rewritten(_single_rows(statements), _needed(statements))
+
+
+def _all_of_it(statements: list[Statement]) -> list[Statement]:
+    """Tiles move with their padding; of rows, which have none that is stored, only they do."""
+    result: list[Statement] = []
+    for s in statements:
+        if isinstance(s, For):
+            s = replace(s, body=_all_of_it(s.body))
+        elif isinstance(s, Write) or (isinstance(s, Read) and not s.row):
+            s = replace(s, pieces=None)
+        result.append(s)
+    return result
 
 
 def _single_rows(statements: list[Statement]) -> list[Statement]:
@@ -88,21 +101,19 @@ def _closure(start: Iterable[Value], sources: dict[Value, list[Value]]) -> set[V
 
 
 def _rewritten(
-    statements: list[Statement], needed: dict[Value, tuple[int, int]], slow: bool
+    statements: list[Statement], needed: dict[Value, tuple[int, int]]
 ) -> list[Statement]:
     result: list[Statement] = []
     for s in statements:
         if isinstance(s, For):
-            s = replace(s, body=_rewritten(s.body, needed, slow))
+            s = replace(s, body=_rewritten(s.body, needed))
         elif isinstance(s, Read) and s.pieces is not None and not s.row:
             rows, columns = _inside(s)
             more = needed.get(s.result, (0, 0))
             blank = more[0] > rows or more[1] > columns
             much = sum(count for _, count in s.pieces) > TUNING.padded_share * s.bytes
-            all_of_it = not slow or (blank and much and not s.bare)
+            all_of_it = blank and much and not s.bare and s.copies == 1
             s = replace(s, pieces=None) if all_of_it else replace(s, blank=blank)
-        elif isinstance(s, Write) and s.pieces is not None and not slow:
-            s = replace(s, pieces=None)
         result.append(s)
     return result
 

@@ -139,7 +139,7 @@ def _note_bound(artifact: AtlasArtifact, made: Sequence[KernelCode]) -> None:
     A step that shares a schedule with the one before has none: some of it is done by then.
     """
     bound = bound_of(artifact)
-    begun = [False, *(code.open for code in made[:-1])]
+    begun = [k > 0 and made[k - 1].open for k in range(len(made))]
     artifact.steps = [
         replace(step, bound=0 if shared else one.cycles)
         for step, one, shared in zip(artifact.steps, bound.per_step, begun, strict=True)

@@ -9,8 +9,10 @@ from itertools import pairwise
 import pytest
 
 from tilewright.errors import TilewrightError
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, live_ranges, place
 from tilewright.targets.atlas.model.calls import Call, Tensor
+from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
@@ -322,3 +324,16 @@ def test_a_layer_loop_is_a_loop_or_segments_in_turn() -> None:
 def test_a_call_longer_than_instruction_memory_is_named() -> None:
     with pytest.raises(TilewrightError, match="call1 takes"):
         linked([code(1), code(500)], [], 300)
+
+
+def test_tables_of_kernels_that_do_not_fit_dram_are_the_models_matter():
+    """Tensors take 32 KiB; what the kernel keeps beside them needs one page more."""
+    net = ModelBuilder("tables")
+    net.output("y", net.softmax(net.input("x", (3, 40, 50))))
+    model, profile = net.build(), load_profile("atlas-v1")
+    for pages, sentence in ((7, "4,096 too many"), (8, "softmax needs tables or room of its own")):
+        with pytest.raises(TilewrightError) as error:
+            compile_model(model, replace(profile, dram_bytes=pages * 4096))
+        assert error.value.code == "TW1705" and sentence in error.value.message
+        assert error.value.location is None
+    assert compile_model(model, replace(profile, dram_bytes=9 * 4096)).artifact.steps

@@ -179,6 +179,16 @@ def divided_index(q: tw.fp8[4, "M", "N"], k: tw.fp8[2, "M", "N"], out: tw.bf16[4
         out[h, :, :] = q[h, :, :] @ k[h // 2, :, :].T  # here
 
 
+def index_times_tile(q: tw.bf16[4, "M", "N"], out: tw.bf16[4, "M", "N"]):
+    for h in tw.each(4):
+        out[h, :, :] = h * q[h, :, :]  # pyright: ignore  # here
+
+
+def index_over_nothing(q: tw.bf16[4, "M", "N"], out: tw.bf16[4, "M", "N"]):
+    for h in tw.each(4, unroll=True):
+        out[h, :, :] = q[h // 0, :, :]  # here
+
+
 def bad_unit(x: A, out: A):
     tw.options(units=2)  # here
     for m in tw.grid(x.M):
@@ -294,6 +304,8 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (values_while_traced, "TW1628", "tiles have no numbers while a kernel is traced"),
     (head_outside, "TW1608", "index 2 is outside a dimension of 2 of q"),
     (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),
+    (index_times_tile, "TW1604", "an index is multiplied with a whole number, not TileArray"),
+    (index_over_nothing, "TW1604", "an index cannot be divided by 0"),
     (column_too_short, "TW1650", "a column of 1 tiles does not meet rows of 3"),
     (bad_unit, "TW1635", "units 2 do not name matrix units"),
     (bad_stationary, "TW1636", 'stationary is "weights" or "activations", not \'rows\''),

@@ -63,6 +63,10 @@ class Block:
         """A block of a block: `for r in tw.grid(m.size): x[r.within(m), :]`."""
         from tilewright.tile.backend import active
 
+        if not isinstance(block, Block):
+            raise active().error(
+                "TW1604", f"a block lies within another block, not within {type(block).__name__}"
+            )
         if -(-self.extent // self.side) > block.tiles:
             raise active().error(
                 "TW1604",
@@ -95,13 +99,15 @@ class Single:
     last: int = 0  # the largest index it takes
 
     def __mul__(self, factor: int) -> Single:
+        _whole("multiplied with", factor)
         terms = tuple((variable, f * factor) for variable, f in self.terms)
         return Single(self.start * factor, terms, self.last * factor)
 
     __rmul__ = __mul__
 
     def __add__(self, other: int | Single) -> Single:
-        if isinstance(other, int):
+        if not isinstance(other, Single):
+            _whole("added to", other)
             other = Single(other, (), other)
         return Single(self.start + other.start, self.terms + other.terms, self.last + other.last)
 
@@ -110,6 +116,9 @@ class Single:
     def __floordiv__(self, count: int) -> Single:
         from tilewright.tile.backend import active
 
+        _whole("divided by", count)
+        if count < 1:
+            raise active().error("TW1604", f"an index cannot be divided by {count}")
         if self.terms:
             raise active().error(
                 "TW1627",
@@ -117,6 +126,15 @@ class Single:
                 "loop over groups and their members, `k[g]` and `q[g * 4 + i]`, or use unroll=True",
             )
         return Single(self.start // count, (), self.last // count)
+
+
+def _whole(what: str, number: object) -> None:
+    if not isinstance(number, int):
+        from tilewright.tile.backend import active
+
+        raise active().error(
+            "TW1604", f"an index is {what} a whole number, not {type(number).__name__}"
+        )
 
 
 def whole(extent: int, side: int = SIDE) -> Block:

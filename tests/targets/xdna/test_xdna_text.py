@@ -146,6 +146,16 @@ def test_bad_texts_are_named_with_their_line(old: str, new: str, sentence: str) 
     assert error.value.location is not None and error.value.location.line > 0
 
 
+def test_links_into_another_tile_are_found() -> None:
+    """Also where pushes of resident panels are compared with what the design lowers to."""
+    design = plan_gemm(96, 64, 96, tile=(16, 32, 16), policy="resident_a", columns=4)
+    text = emit_mlir(design)
+    assert "-> [@c_l2l3_0]" in text and "tilewright.replay" in text
+    checks = check_design(parse_design(text.replace("-> [@c_l2l3_0]", "-> [@a_l3l2_0]")))
+    assert [c.name for c in checks if not c.ok] == ["structure"]
+    assert "does not meet in one memory tile" in checks[0].detail
+
+
 def test_cut_texts_never_crash() -> None:
     for end in range(0, len(BY_HAND), 61):
         with pytest.raises(TilewrightError):

@@ -20,6 +20,7 @@ from tilewright.targets.xdna.design import (
 )
 from tilewright.targets.xdna.mlir_emit import replay_pushes
 from tilewright.targets.xdna.mlir_tokens import Tokens
+from tilewright.targets.xdna.structure import structure_problems
 
 
 class Declarations(Protocol):
@@ -239,12 +240,12 @@ class Sequence:
 
     def check_pushes(self, design: Design) -> None:
         """The pushes are those of the descriptors that the design lowers to."""
-        if not self.pushes:
-            return
+        if not self.pushes or structure_problems(design):
+            return  # the checker says what is wrong with the design
         try:
             expected = replay_pushes(design)
         except TilewrightError:
-            return  # the checker says what is wrong with the design
+            return  # and what is wrong with its lowering
         for fifo, sweeps, pushes in self.pushes:
             if fifo not in expected:
                 raise self.tokens.wrong(f"@{fifo} sends no resident panel")

@@ -91,7 +91,10 @@ class Generator:
                 tensors[parameter] = replace(found, unwritten=tensor in moves.unwritten)
             placement = Placement(tensors, end, places.areas[index], tables=True)
             joins = any(index in run for run in places.joined)
-            result = self._known(index, kernel, layouts, placement, index in short, joins)
+            try:
+                result = self._known(index, kernel, layouts, placement, index in short, joins)
+            except TilewrightError as error:
+                raise _in_model(error, call, end, self.profile) from None
             if isinstance(result, Lacking):
                 area = places.areas[index]
                 lacking[index] = result.wanted - (area.end - area.start)
@@ -145,6 +148,18 @@ class Generator:
                     least = error
         assert least is not None
         raise least
+
+
+def _in_model(error: TilewrightError, call: Launch, end: int, profile: Profile) -> TilewrightError:
+    """What a kernel says of its own place, said of the model."""
+    if error.code != "TW1638":
+        return error
+    return TilewrightError(
+        "TW1705",
+        f"the model needs more than the {profile.dram_bytes:,} bytes of DRAM that {profile.name} has: "
+        f"tensors and tables up to {call.name} take {end:,}, and {call.name} needs tables or room of "
+        "its own",
+    )
 
 
 def _placed(

@@ -67,7 +67,7 @@ class Arithmetic:
         return unary("elementwise_abs", self)
 
     def __pow__(self, power: Any) -> TileArray:
-        if power in (2, 3):
+        if isinstance(power, int | float) and power in (2, 3):
             return unary("elementwise_square" if power == 2 else "elementwise_cube", self)
         raise _no_way(
             f"a tile to the power {power}", "powers are 2 and 3; or tw.exp(tw.log(x) * p)"
@@ -211,15 +211,26 @@ def as_number(value: Any) -> float:
     from tilewright.tile.backend import active
 
     backend = active()
+    if not isinstance(value, int | float | np.integer | np.floating):
+        raise backend.error("TW1616", f"a number is needed here, not {type(value).__name__}")
     limit, text = LARGEST[backend.value]
     if limit <= abs(value) < HUGE:
         # Integers of Python may have more digits than it prints.
-        large = isinstance(value, int) and abs(value) >= 1 << 128
-        shown = f"an integer of {value.bit_length()} bits" if large else value
+        shown: Any = value
+        if isinstance(value, int) and abs(value) >= 1 << 128:
+            shown = f"an integer of {value.bit_length()} bits"
         raise backend.error(
             "TW1616", f"{shown} is beyond the largest {backend.value} number, {text}"
         )
     return float(value)
+
+
+def flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        from tilewright.tile.backend import active
+
+        raise active().error("TW1616", f"{name} is True or False, not {type(value).__name__}")
 
 
 def casts(dtype: str) -> str:
@@ -442,7 +453,7 @@ def neutral(kind: str, x: Any) -> TileArray:
     x = as_tiles(x)
     backend = x.backend
     _want(x, backend.value)
-    if kind not in ("sum", "max", "min"):
+    if not isinstance(kind, str) or kind not in ("sum", "max", "min"):
         raise backend.error("TW1616", f'"{kind}" is none of "sum", "max", "min"')
 
     def made(cell: Cell, valid: int) -> Cell:

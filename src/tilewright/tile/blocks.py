@@ -50,6 +50,7 @@ class Block:
 
     def valid(self, index: int) -> int:
         """Elements of tile `index` that are inside the dimension."""
+        _whole("counted by", index)
         if self.variables:
             return self.side
         return max(0, min(self.side, self.extent - (self.start + index) * self.side))

@@ -117,7 +117,8 @@ class options:
         self.before = (backend.units, backend.stationary, backend.depth)
         if units is not None:
             chosen = tuple(units) if isinstance(units, tuple | list) else (units,)
-            counts = [chosen.count(unit) for unit in (0, 1)]
+            numbers = [unit for unit in chosen if isinstance(unit, int)]
+            counts = [numbers.count(unit) for unit in (0, 1)]
             if not chosen or sum(counts) != len(chosen) or max(counts) > 2:
                 raise backend.error(
                     "TW1635",
@@ -126,7 +127,7 @@ class options:
                 )
             backend.units = chosen
         if stationary is not None:
-            if stationary not in ("weights", "activations"):
+            if not isinstance(stationary, str) or stationary not in ("weights", "activations"):
                 raise backend.error(
                     "TW1636", f'stationary is "weights" or "activations", not {stationary!r}'
                 )

@@ -14,6 +14,7 @@ from tilewright.tile.arrays import (
     TileArray,
     as_tiles,
     binary,
+    flag,
     kept_in_memory,
 )
 from tilewright.tile.backend import active
@@ -146,6 +147,7 @@ def causal(
         raise backend.error(
             "TW1643", f"causal takes the offset as a whole number, not {type(offset).__name__}"
         )
+    flag("infinite", infinite)
     shift = columns.extent - rows.extent if offset is None else offset
     if x.grid != (rows.tiles, columns.tiles):
         raise backend.error(

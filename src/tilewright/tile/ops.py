@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.tile import arrays
-from tilewright.tile.arrays import Operand, TileArray, binary, unary
+from tilewright.tile.arrays import Operand, TileArray, binary, flag, unary
 from tilewright.tile.backend import Backend, active
 from tilewright.tile.formats import OPERAND, VALUE
 from tilewright.tile.products import Accumulation
@@ -22,7 +22,7 @@ def zeros(unit: int | None = None) -> Accumulation:
 
     With a matrix unit (0 or 1) products are added as they come, otherwise when the sum is used.
     """
-    if unit not in (None, 0, 1):
+    if unit is not None and not (isinstance(unit, int) and unit in (0, 1)):
         raise active().error("TW1641", f"there is no matrix unit {unit}", "use 0 or 1")
     return Accumulation(active(), unit)
 
@@ -50,8 +50,9 @@ def ones() -> TileArray:
 def full(value: float, dtype: str = VALUE) -> TileArray:
     """A tile of equal numbers: values, or "operand" for products."""
     backend = active()
-    dtype = {VALUE: backend.value, OPERAND: backend.operand}.get(dtype, dtype)
-    if dtype not in (backend.value, backend.operand):
+    if isinstance(dtype, str):
+        dtype = {VALUE: backend.value, OPERAND: backend.operand}.get(dtype, dtype)
+    if not isinstance(dtype, str) or dtype not in (backend.value, backend.operand):
         raise backend.error(
             "TW1617", f"tiles are {backend.value} or {backend.operand}, not {dtype}"
         )
@@ -133,6 +134,7 @@ def minimum(a: Operand, b: Operand) -> TileArray:
 
 def _reduction(kind: str, axis: int, meaning: str) -> Callable[..., TileArray]:
     def function(x: Operand, *, nonnegative: bool = False) -> TileArray:
+        flag("nonnegative", nonnegative)
         return arrays.reduce(kind, axis, x, nonnegative)
 
     function.__name__ = function.__qualname__ = f"{'row' if axis else 'col'}_{kind}"

@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.program import Program, bound_inputs
+from tilewright.program import Program, bound_inputs, known_options
+from tilewright.runtime import arguments
 from tilewright.runtime.batches import Batches
 from tilewright.runtime.bundle import entry_of, load_any
 from tilewright.runtime.entry_session import EntrySession, SharedState
@@ -54,7 +55,9 @@ class EntryPoints:
         originals: Mapping[str, Any] | None = None,
     ) -> None:
         """`originals` is what was compiled, by entry point, to compare with in float32."""
-        self.program, self.originals = program, dict(originals or {})
+        if not isinstance(program, CompiledEntries):
+            raise arguments.wrong("a program", "made by tw.compile or tw.load", program)
+        self.program, self.originals = program, dict(arguments.table("originals", originals) or {})
         self.session = EntrySession(program, machine)
 
     @cached_property
@@ -114,9 +117,12 @@ class EntryPoints:
         self, inputs: Mapping[str, Mapping[str, Any]] | None = None, **options: Any
     ) -> EntriesVerification:
         """Check all entry points; see `runtime.verify_entries.verify_entries`."""
+        from tilewright.runtime.verify import verify
         from tilewright.runtime.verify_entries import verify_entries
 
         options.setdefault("originals", self.originals)
+        inputs = arguments.table("inputs", inputs)
+        known_options(options, [*self.program.entries], verify_entries, verify)
         return verify_entries(self.program, inputs, **options)
 
     def report(self, path: str | Path | None = None, seed: int = 0) -> EntriesSummary:
@@ -135,7 +141,7 @@ class EntryPoints:
         """Write the program as one file, to be read by `tw.load`."""
         from tilewright.runtime.bundle import save
 
-        save(self.program, path)
+        save(self.program, Path(arguments.path("path", path)))
 
     def __repr__(self) -> str:
         rows = [f"  {name}: {entry!r}" for name, entry in self.entries.items()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.io.file_access import write_atomically
+from tilewright.runtime import arguments
 from tilewright.runtime.session import Session
 from tilewright.targets.artifact import Counters, Port
 from tilewright.targets.compiled_model import CompiledModel
@@ -39,6 +42,8 @@ class Program:
         self, model: CompiledModel[Any], machine: str | None = None, original: Any = None
     ) -> None:
         """`original` is what was compiled, to compare with in float32."""
+        if not isinstance(model, CompiledModel):
+            raise arguments.wrong("a program", "made by tw.compile or tw.load", model)
         self.model, self.original = model, original
         self.session = Session(model, machine)
 
@@ -87,18 +92,41 @@ class Program:
         """Name, shape and type of every output."""
         return tuple(self.model.ports[name] for name in self.model.outputs)
 
-    def verify(self, inputs: dict[str, Any] | None = None, **options: Any) -> Verification:
-        """Check values against the reference, step by step; see `runtime.verify.verify`."""
+    def verify(self, inputs: Any = None, **options: Any) -> Verification:
+        """Check values against the reference, step by step; see `runtime.verify.verify`.
+
+        inputs: as those of a call: arrays by name, or in the model's order; random ones for those
+        that are not given.
+        """
         from tilewright.runtime.verify import verify
 
         options.setdefault("original", self.original)
-        return verify(self.model, inputs, **options)
+        return verify(
+            self.model, self._by_name(inputs), **known_options(options, self.model.inputs, verify)
+        )
+
+    def _by_name(self, inputs: Any) -> dict[str, Any] | None:
+        if inputs is None:
+            return None
+        if isinstance(inputs, Mapping):
+            return {name: _array(value) for name, value in inputs.items()}
+        given = inputs if isinstance(inputs, tuple) or _is_tree(inputs) else (inputs,)
+        own = [name for name in self.model.inputs if name not in self.model.state]
+        values = leaves(self.model, given)
+        names = own if len(values) == len(own) else list(self.model.inputs)
+        if len(values) != len(names):
+            raise TilewrightError(
+                "TW3120",
+                f"{len(values)} inputs were given, {self.model.name} takes {len(own)}",
+                hint=f"inputs are {', '.join(own)}",
+            )
+        return {name: _array(value) for name, value in zip(names, values, strict=True)}
 
     def save(self, path: str | Path) -> None:
         """Write the program as one file, to be read by `tw.load`."""
         from tilewright.runtime.bundle import save
 
-        save(self.model, path)
+        save(self.model, Path(arguments.path("path", path)))
 
     # --- looking ------------------------------------------------------------------------
 
@@ -156,6 +184,28 @@ class Program:
         into = ", ".join(describe(port) for port in self.inputs)
         out = ", ".join(describe(port) for port in self.outputs)
         return f"<{self.model.name} for {self.model.artifact.target}: ({into}) -> ({out})>"
+
+
+def known_options(
+    options: Mapping[str, Any], inputs: Sequence[str], *functions: Callable[..., Any]
+) -> Mapping[str, Any]:
+    """The options of a call, all of which one of the functions has beside what it works on."""
+    known = [
+        parameter.name
+        for function in functions
+        for parameter in [*inspect.signature(function).parameters.values()][2:]
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = (
+                f"did you mean {near[0]}?" if near else f"it has {', '.join(dict.fromkeys(known))}"
+            )
+            if name in inputs:
+                hint = f'inputs are given as a table: verify({{"{name}": …}})'
+            raise TilewrightError("TW0070", f"verify has no option {name!r}", hint=hint)
+    return options
 
 
 def bound_inputs(

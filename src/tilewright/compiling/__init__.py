@@ -6,7 +6,8 @@
 
 Error codes: TW0043 something that is no model, TW0044 example inputs that are missing or too many,
 TW0045 a layer that the model does not have, TW0046 inputs or outputs larger than the machine,
-TW0068 ranges to choose where the machine takes none from calibration.
+TW0068 ranges to choose where the machine takes none from calibration, TW0070 an argument of the
+wrong kind.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tilewright.model.calibrate import example_inputs
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.program import Program
 from tilewright.reference.dtypes import numpy_type
+from tilewright.runtime import arguments
 from tilewright.targets import registry
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.target import Target
@@ -50,9 +52,9 @@ def compile(
     calibrate: Any = None,
     *,
     fuse: bool = True,
-    host: Sequence[str] = (),
+    host: str | Sequence[str] = (),
     no_host: bool = False,
-    keep: Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     scales: str = "channel",
     ranges: str = "max",
     smooth: float | None = None,
@@ -95,18 +97,22 @@ def compile(
     are tables by the same names then.
     """
     options = CompileOptions(
-        fuse=fuse,
-        host=tuple(host),
-        no_host=no_host,
-        keep=tuple(keep),
-        scales=scales,
-        seed=seed,
+        fuse=arguments.flag("fuse", fuse),
+        host=arguments.names("host", host),
+        no_host=arguments.flag("no_host", no_host),
+        keep=arguments.names("keep", keep),
+        scales=arguments.text("scales", scales),
+        seed=arguments.whole("seed", seed),
         accuracy=accuracy is True,
-        quantize=quantize,
-        ranges=ranges,
-        smooth=smooth,
+        quantize=None if quantize is None else arguments.text("quantize", quantize),
+        ranges=arguments.text("ranges", ranges),
+        smooth=None if smooth is None else arguments.number("smooth", smooth),
     )
-    goal = None if isinstance(accuracy, bool) else float(accuracy)
+    goal = None if isinstance(accuracy, bool) else arguments.number("accuracy", accuracy)
+    arguments.table("shapes", shapes)
+    arguments.table("state", state)
+    if not callable(progress):
+        raise arguments.wrong("progress", "a function of a phase and a detail", progress)
     if goal is not None and (batch is not None or isinstance(model, Mapping)):
         raise TilewrightError("TW0066", "a goal of accuracy is that of one model")
     if batch is not None:

@@ -323,7 +323,14 @@ class Tensor:
 
 def constant(value: Any, dtype: str = "f32") -> Tensor:
     """A constant of a model."""
-    array = np.asarray(value, dtype=DTYPES[dtype])
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise TilewrightError(
+            "TW6401", f"there is no element type {dtype!r}", hint=f"use {', '.join(DTYPES)}"
+        )
+    try:
+        array = np.asarray(value, dtype=DTYPES[dtype])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TilewrightError("TW6401", f"this is no constant of {dtype}: {error}") from None
     kind = TensorType(dtype, array.shape)
     if array.size and np.all(array == array.reshape(-1)[0]) and dtype != "f32":
         text = str(array.reshape(-1)[0]).lower()
@@ -400,6 +407,8 @@ class Model:
 
 def model(function: Callable[..., Any]) -> Model:
     """Make a model of a function whose parameters are annotated with tensor types."""
+    if not inspect.isfunction(function):
+        raise TilewrightError("TW6401", f"tw.model takes a function, not {type(function).__name__}")
     made = []
     signature = inspect.signature(function, eval_str=True)
     for name, parameter in signature.parameters.items():

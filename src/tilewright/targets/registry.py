@@ -102,7 +102,14 @@ def target_names() -> list[str]:
 def find(target: Any) -> Target:
     """A target by its name or the name of a user's file; one that is a target already as it is."""
     if not isinstance(target, str | Path):
-        return target.as_target() if hasattr(target, "as_target") else target
+        found = target.as_target() if hasattr(target, "as_target") else target
+        if isinstance(found, type) or not hasattr(found, "describe"):
+            raise TilewrightError(
+                "TW0060",
+                f"a target is a name, a file, a machine or a profile, not {type(target).__name__}",
+                hint=f"targets are {', '.join(target_names())}",
+            )
+        return found
     for known in (_built_in, families):  # what is not asked for is not loaded
         for family in known().values():
             if str(target) in (*family.targets, *family.variants):

@@ -138,5 +138,12 @@ def _whole(what: str, number: object) -> None:
         )
 
 
+def shown(index: object) -> str:
+    """An index in a message."""
+    if isinstance(index, Block):
+        return "a block"
+    return "the index of a leading dimension" if isinstance(index, Single) else repr(index)
+
+
 def whole(extent: int, side: int = SIDE) -> Block:
     return Block(0, -(-extent // side), extent, side=side)

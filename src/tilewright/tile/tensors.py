@@ -18,7 +18,7 @@ from tilewright.tile.arrays import (
     kept_in_memory,
     spread,
 )
-from tilewright.tile.blocks import Block, Single, whole
+from tilewright.tile.blocks import Block, Single, shown, whole
 from tilewright.tile.layouts import Layout
 from tilewright.tile.types import TensorSpec
 
@@ -105,7 +105,7 @@ class Tensor:
         if not isinstance(index, Single):
             raise self.backend.error(
                 "TW1608",
-                f"{index!r} does not index a leading dimension of {self.name}",
+                f"{shown(index)} does not index a leading dimension of {self.name}",
                 "use a number or tw.each",
             )
         if not index.start >= 0 or index.last >= extent:
@@ -120,7 +120,7 @@ class Tensor:
         if not isinstance(index, Block):
             raise self.backend.error(
                 "TW1605",
-                f"{index!r} does not index a tile dimension of {self.name}",
+                f"{shown(index)} does not index a tile dimension of {self.name}",
                 "use tw.grid, tw.steps or :",
             )
         if index.shift is not None:

@@ -89,8 +89,15 @@ class Area:
 class Chip:
     """VMEM, pointers and constants of one routine under construction."""
 
-    def __init__(self, profile: Profile, pool: ConstantPool, area: Area | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        pool: ConstantPool,
+        area: Area | None = None,
+        defers: bool = True,
+    ) -> None:
         self.profile, self.pool = profile, pool
+        self.defers = defers  # results of an iteration leave while the next one computes
         self.area = area or Area(0, profile.vmem_bytes)
         self.routine = Routine(profile)
         self.ceiling = self.area.end  # constants sit above

@@ -169,6 +169,8 @@ class InnerLoop:
         """The last stores of an iteration run on channels of their own into the next, but for
         those that have to keep an order among themselves. One for each piece of a tile."""
         sites: dict[int, list[Site]] = {}
+        if not self.at.defers:
+            return sites
         limit = self.at.profile.dma.max_bytes or 1 << 40
         number = 0
         for write in reversed(self.writes):

@@ -8,6 +8,7 @@ buffers of their own while the next iteration computes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,7 @@ from tilewright.targets.atlas.codegen.nest import (
     unrolled,
     without_idle_slots,
 )
-from tilewright.targets.atlas.codegen.routine import Loop, Routine
+from tilewright.targets.atlas.codegen.routine import Loop, PointersExceeded, Routine
 from tilewright.targets.atlas.codegen.shared_rows import shared_rows
 from tilewright.targets.atlas.codegen.spilling import lasting_slots, with_spills
 from tilewright.targets.atlas.codegen.tables import Table, make_tables
@@ -52,6 +53,8 @@ SHARES = (
     16,
     TUNING.straight_instructions,
 )  # how much shorter bodies may get where VMEM is small
+# Whether results leave under the next iteration, and whether loops around loops are written out.
+REGISTER_USES = ((True, False), (False, False), (False, True))
 
 
 def lower(
@@ -67,21 +70,29 @@ def lower(
     It uses the given part of VMEM, by default all of it, and first makes the tables at their places
     outside of that part.
 
-    Writing loops out takes VMEM: where that is too much, shorter bodies are tried.
+    Writing loops out takes VMEM: where that is too much, shorter bodies are tried. Where loops
+    inside of one follow more addresses than there are registers, their results leave in order,
+    and if that is not enough, the loop around them is written out.
     """
     pool = pool or ConstantPool(0)
     statements = without_idle_slots(statements)
     error, tried = None, []
-    for share in shares:
+    for share, (defers, apart) in itertools.product(shares, REGISTER_USES):
+        if (defers, apart) != REGISTER_USES[0] and not isinstance(error, PointersExceeded):
+            continue  # it is not registers that are missing
         rows = fresh_loops(statements)
+        if apart:
+            _take_apart(rows)
         mark_loops(rows, share)
-        if (marks := list(_marks(rows))) in tried:
+        if (marks := (defers, list(_marks(rows)))) in tried:
             continue  # the same code, so the same error
         tried.append(marks)
         pool.values.clear()
         try:
-            return _Lowering(profile, pool, area).run(rows, tables or {})
-        except VmemExceeded as exceeded:
+            routine = _Lowering(profile, pool, area, defers).run(rows, tables or {})
+            routine.require_registers()
+            return routine
+        except (VmemExceeded, PointersExceeded) as exceeded:
             error = exceeded
         except OutOfReach as far:
             error = TilewrightError(
@@ -113,6 +124,14 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
                 else around * share <= TUNING.body_instructions
             )
             statement.unroll = not inner_stays and short
+
+
+def _take_apart(statements: list[Statement]) -> None:
+    """Write out the outermost loops around several others: these then follow each other, each with
+    all registers."""
+    for s in statements:
+        if isinstance(s, For) and sum(isinstance(inner, For) for inner in s.body) > 1:
+            s.unroll = True
 
 
 def _marks(statements: list[Statement]) -> Iterator[bool | None]:

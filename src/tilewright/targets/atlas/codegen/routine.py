@@ -28,6 +28,19 @@ FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
 LAYER_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
 TILES = REGISTER_COUNT[Kind.M]  # tensor registers
+SCALAR_PLACES = 25  # registers for pointers and loop counters; the others hold constants
+
+
+class PointersExceeded(TilewrightError):
+    """The kernel follows more addresses than there are scalar registers."""
+
+    def __init__(self, pointers: int, counters: int) -> None:
+        super().__init__(
+            "TW1452",
+            f"the kernel keeps {pointers} pointers and {counters} loop counters in scalar registers; "
+            f"at most {SCALAR_PLACES} fit",
+            hint="split the kernel, or use fewer tensors in one loop",
+        )
 
 
 @dataclass
@@ -74,6 +87,19 @@ class Routine:
     def code(self) -> Code:
         return Code(self.profile)
 
+    def held(self, item: Code | Loop) -> list[Register]:
+        """The pointers that an item keeps in scalar registers."""
+        codes = [item] if isinstance(item, Code) else list(_codes(item))
+        used = {r for code in codes for r in _held(code)}
+        return [r for r in self.pointers if r in used]
+
+    def require_registers(self) -> None:
+        """Raise if pointers and loop counters of an item are more than scalar registers."""
+        for item in self.items:
+            pointers, depth = len(self.held(item)), _depth([item])
+            if pointers + depth > SCALAR_PLACES:
+                raise PointersExceeded(pointers, depth)
+
     def compile(
         self,
         source: str = "<kernel>",
@@ -87,6 +113,7 @@ class Routine:
         With `exact`, short straight pieces are also given to a solver: its order is taken where
         it finishes earlier, and `least` is the fewest cycles any order of them takes.
         """
+        self.require_registers()
         self.intervals, self.least = [], None
         wanted = TUNING.worthwhile_interval if gain is None else gain
         return _Compiler(self, wanted if pipelining else None, exact).run(source)
@@ -110,20 +137,9 @@ class _Compiler:
 
     def _enter(self, item: Code | Loop, carried: dict[Register, int]) -> None:
         """Give the item's pointers their registers, and set them; carried tiles have theirs."""
-        codes = [item] if isinstance(item, Code) else list(_codes(item))
-        used = {r for code in codes for r in _held(code)}
-        depth = _depth([item])
         places = list(range(31, 0, -1))
-        pointers = [r for r in self.routine.pointers if r in used]
-        if len(pointers) + depth > len(places) - 6:
-            raise TilewrightError(
-                "TW1452",
-                f"the kernel keeps {len(pointers)} pointers and {depth} loop counters in scalar "
-                f"registers; at most {len(places) - 6} fit",
-                hint="split the kernel, or use fewer tensors in one loop",
-            )
-        self.pointers = {r: places.pop(0) for r in pointers}
-        self.counters = [places.pop(0) for _ in range(depth)]
+        self.pointers = {r: places.pop(0) for r in self.routine.held(item)}
+        self.counters = [places.pop(0) for _ in range(_depth([item]))]
         self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
         turning = [p for r, p in self.pointers.items() if r in self.routine.by_layer]
         for place in turning[:1]:

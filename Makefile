@@ -32,7 +32,7 @@ sanitize: setup
 	  tests/targets/coral/test_machine.py tests/targets/coral/test_oracle.py \
 	  tests/planning/test_planners.py -k "not thousands"
 	$(BIN)/python benchmarks/sanitized.py benchmarks/differential.py --count 60
-	$(BIN)/python benchmarks/sanitized.py benchmarks/fuzz.py --count 400 --workers 2
+	$(BIN)/python benchmarks/sanitized.py benchmarks/fuzz.py --count 400 --workers 2 $(if $(CI),--seed 1)
 
 setup: $(VENV)/ready
 

@@ -1,4 +1,4 @@
-"""A small sample of `benchmarks/fuzz.py` with seeds of its own every time; each is printed."""
+"""A small sample of `benchmarks/fuzz.py`; its seed is printed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fresh_seeds import fresh_seed
 from fuzzing.running import run_cases
 from fuzzing.subjects import SUBJECTS, shares
 
@@ -16,7 +17,7 @@ COUNT = 150
 
 
 def test_spoiled_input_is_accepted_or_refused(tmp_path: Path) -> None:
-    first = random.SystemRandom().randrange(10**9)
+    first = fresh_seed()
     chosen = [s for s in SUBJECTS if s.name not in SLOW]
     if importlib.util.find_spec("onnx") is None:
         chosen = [s for s in chosen if s.name != "onnx"]

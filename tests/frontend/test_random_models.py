@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from random_checks import check, confirm
 from random_drawing import draw_program
 from random_programs import describe
+
+from fresh_seeds import fresh_seed
 
 COUNTS = {"torch": 30, "jax": 20}
 
@@ -16,7 +16,7 @@ COUNTS = {"torch": 30, "jax": 20}
 @pytest.mark.parametrize("source", COUNTS)
 def test_fresh_models(source: str):
     pytest.importorskip(source)
-    first = time.time_ns() % 1_000_000_000
+    first = fresh_seed()
     for seed in range(first, first + COUNTS[source]):
         program = draw_program(seed)
         print(f"seed {seed}: {len(program.nodes)} operations")

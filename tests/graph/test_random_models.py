@@ -6,7 +6,6 @@ Those through torch and JAX are in tests/frontend/test_random_models.py.
 from __future__ import annotations
 
 import runpy
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +19,14 @@ from random_programs import Node, RandomProgram, Spec, describe
 from random_shrinking import shrink
 from random_sources import reproducer
 
+from fresh_seeds import fresh_seed
+
 FRESH = 10
 
 
 def fresh_seeds(count: int) -> list[int]:
     """Seeds nobody has tried; a failure prints its own."""
-    first = time.time_ns() % 1_000_000_000
+    first = fresh_seed()
     return list(range(first, first + count))
 
 

@@ -64,6 +64,12 @@ class Formats:
     def bound(self, formats: Mapping[str, str] | None) -> Formats:
         """With `operand` and parameters by name bound to formats."""
         made = self
+        if formats is not None and not isinstance(formats, Mapping):
+            raise TilewrightError(
+                "TW1652",
+                f"formats are a table by parameter, not {type(formats).__name__}",
+                hint='such as {"q": "i8:0.05", "operand": "f16"}',
+            )
         for name, given in (formats or {}).items():
             if not isinstance(given, str) or not self._known(given):
                 raise TilewrightError(

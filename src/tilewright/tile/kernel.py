@@ -185,10 +185,17 @@ class Kernel:
                 f"{self.name} takes {len(names)} arrays ({', '.join(names)}), {len(arrays)} given",
                 self.location,
             )
-        return {
-            n: a if isinstance(a, tuple) else tuple(np.shape(a))
-            for n, a in zip(names, arrays, strict=True)
-        }
+        try:
+            return {
+                n: a if isinstance(a, tuple) else tuple(np.shape(a))
+                for n, a in zip(names, arrays, strict=True)
+            }
+        except ValueError:
+            raise TilewrightError(
+                "TW1619",
+                f"{self.name} takes arrays, one of these has rows of different lengths",
+                self.location,
+            ) from None
 
     def layouts(
         self, shapes: dict[str, Any], machine: TileMachine | None = None
@@ -279,6 +286,10 @@ class Kernel:
         """
         if inputs and (isinstance(inputs[0], str) or hasattr(inputs[0], "tile_machine")):
             target, inputs = inputs[0], inputs[1:]
+        if not isinstance(exact, bool):
+            raise TilewrightError(
+                "TW1646", f"exact is True or False, not {type(exact).__name__}", self.location
+            )
         chosen, shapes = self._split(shapes)
         with within_memory(f"compiling {self.name}", self.location):
             machine = machine_of(target).bound(formats, side)
@@ -319,6 +330,7 @@ class Kernel:
             return chosen(*arrays, target=target, formats=formats, side=side, **sizes)
         machine = machine_of(target).bound(formats, side)
         shapes = {**self.shapes_of(arrays), **sizes}
+        self.layouts(shapes, machine)  # refuses what makes no sense
         key = (machine, tuple(shapes.items()))
         if key not in self._cache:
             given: dict[str, Any] = dict(shapes)

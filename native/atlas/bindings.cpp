@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "machine.hpp"
+#include "snapshot_bytes.hpp"
 #include "tables.hpp"
 
 namespace nb = nanobind;
@@ -16,8 +17,10 @@ using namespace nb::literals;
 namespace atlas {
 namespace {
 
-using Opcodes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Operands = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+using Addresses = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <typename T>
 T item(const nb::dict& from, const char* key) {
@@ -337,6 +340,28 @@ nb::list faults(Guarded& self, size_t from) {
   return result;
 }
 
+// A snapshot for a file: (core, VMEM addresses, VMEM data, DRAM addresses, DRAM data), the memories
+// as blocks that differ from the base's.
+nb::tuple pack(Guarded& self, const Snapshot& snapshot, const Snapshot& base) {
+  const auto bytes = [](const void* data, size_t size) { return nb::bytes(static_cast<const char*>(data), size); };
+  const std::string core = pack_core(snapshot, self.hold()->settings);
+  const Blocks vmem = pack_memory(snapshot.vmem, base.vmem), dram = pack_memory(snapshot.dram, base.dram);
+  const auto places = [&](const Blocks& of) { return bytes(of.addresses.data(), of.addresses.size() * 8); };
+  const auto content = [&](const Blocks& of) { return bytes(of.data.data(), of.data.size()); };
+  return nb::make_tuple(bytes(core.data(), core.size()), places(vmem), content(vmem), places(dram), content(dram));
+}
+
+std::unique_ptr<Snapshot> unpack_snapshot(Guarded& self, const Snapshot& base, const Bytes& core,
+                                          const Addresses& vmem_places, const Bytes& vmem,
+                                          const Addresses& dram_places, const Bytes& dram) {
+  auto machine = self.hold();
+  const auto view = [](const Bytes& of) { return BytesView{of.data(), of.shape(0)}; };
+  const auto blocks = [&](const Addresses& at, const Bytes& of) {
+    return BlocksView{at.data(), at.shape(0), view(of)};
+  };
+  return unpack(*machine, base, view(core), blocks(vmem_places, vmem), blocks(dram_places, dram));
+}
+
 // Rows of 46 bytes without padding.
 nb::bytes trace(Guarded& self) {
   auto machine = self.hold();
@@ -363,7 +388,7 @@ NB_MODULE(_native, m) {
       .def_prop_ro("kernels", &Guarded::kernels)
       .def(
           "load",
-          [](Guarded& self, atlas::Opcodes opcodes, atlas::Operands operands, bool keep_memory) {
+          [](Guarded& self, atlas::Bytes opcodes, atlas::Operands operands, bool keep_memory) {
             if (opcodes.shape(0) != operands.shape(0))
               throw std::invalid_argument("opcodes and operands differ in length");
             self.hold()->load(opcodes.data(), operands.data(), opcodes.shape(0), operands.shape(1), keep_memory);
@@ -396,6 +421,8 @@ NB_MODULE(_native, m) {
       .def("trace", &atlas::trace)
       .def("snapshot", [](Guarded& self) { return self.hold()->snapshot(); })
       .def("restore", [](Guarded& self, const atlas::Snapshot& from) { self.hold()->restore(from); })
+      .def("pack", &atlas::pack, "snapshot"_a, "base"_a)
+      .def("unpack", &atlas::unpack_snapshot, "base"_a, "core"_a, "vmem_places"_a, "vmem"_a, "dram_places"_a, "dram"_a)
       .def("resident_bytes", [](Guarded& self) {
         auto machine = self.hold();
         return machine->vmem.resident() + machine->dram.resident();

@@ -264,7 +264,8 @@ class Machine {
   int64_t pc() const;
   Wide scalar(int index) const;
   void set_scalar(int index, Wide value);
-  void refresh_weight(int slot);
+  void refresh_weight(int slot) { decode_weight(*registers, slot); }
+  void decode_weight(Registers& of, int slot) const;
   std::vector<uint8_t> watched(const Watch& watch) const;
   std::unique_ptr<Snapshot> snapshot() const;
   void restore(const Snapshot& snapshot);

@@ -78,6 +78,24 @@ class SparseMemory {
     }
   }
 
+  // Whether both have the same size and the same content where nothing was written.
+  bool comparable(const SparseMemory& other) const {
+    return size_ == other.size_ && space_ == other.space_ && fill_.initial == other.fill_.initial &&
+           fill_.seed == other.fill_.seed;
+  }
+
+  // Calls each(start, end) for pages that may differ from those of a comparable memory, in order.
+  template <typename Each>
+  void each_page_unlike(const SparseMemory& other, Each each) const {
+    for (uint64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+      if (chunks_[chunk] == other.chunks_[chunk]) continue;
+      for (uint64_t place = 0; place < 1ull << kChunkBits; ++place) {
+        const uint64_t number = (chunk << kChunkBits) + place, start = number << kPageBits;
+        if (start < size_ && find(number) != other.find(number)) each(start, std::min(start + kPage, size_));
+      }
+    }
+  }
+
   uint64_t resident() const {
     uint64_t pages = 0;
     for (const auto& chunk : chunks_)

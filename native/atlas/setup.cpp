@@ -214,7 +214,7 @@ void Machine::restart() {
   taken_ = false;
 }
 
-void Machine::refresh_weight(int slot) { kernels_.decode_tile(registers->w[slot], registers->weight[slot]); }
+void Machine::decode_weight(Registers& of, int slot) const { kernels_.decode_tile(of.w[slot], of.weight[slot]); }
 
 int64_t Machine::pc() const {
   const Progress& p = progress;

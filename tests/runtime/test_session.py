@@ -18,7 +18,8 @@ from tilewright.runtime import bundle
 from tilewright.runtime.session import Session
 from tilewright.targets.artifact import HostPart, Port
 from tilewright.targets.atlas.artifact.atlas_artifact import Region
-from tilewright.targets.atlas.artifact.device import AtlasDevice, SegmentRun
+from tilewright.targets.atlas.artifact.device import AtlasDevice
+from tilewright.targets.atlas.artifact.open_run import SegmentRun
 from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.targets.checking import check
 from tilewright.tile.layouts import Layout

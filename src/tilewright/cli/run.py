@@ -29,10 +29,13 @@ HELP = """Run the compiled model MODEL.twb (a bundle) on the simulated machine.
   tilewright run block.twb --input x=random --input mask=mask.npy --output results/
   tilewright run policy.twb --entry prefix --seed 0 --save-state here.tws
   tilewright run policy.twb --entry denoise --seed 0 --state here.tws
+  tilewright run block.twb --seed 0 --stop-after 100000 --snapshot half.twr
+  tilewright run block.twb --resume half.twr --output y=y.npy
 
 Arrays are checked against what the model takes: float32 is rounded where it takes a narrower
-type, everything else has to have the type the model names. Exits 0, 1 if the program faults or
-does not end, 2 for bad input.
+type, everything else has to have the type the model names. With --snapshot, Ctrl-C stops the run
+where it is and writes the file. Exits 0, 1 if the program faults or does not end, 2 for bad input,
+130 when it was interrupted.
 """
 
 
@@ -77,6 +80,27 @@ does not end, 2 for bad input.
 @click.option(
     "--max-cycles", type=click.IntRange(1, 1 << 61), default=None, help="Give up after so many."
 )
+@click.option(
+    "--snapshot",
+    "snapshot_file",
+    default=None,
+    metavar="FILE.twr",
+    help="Where a run that is stopped, by --stop-after or Ctrl-C, is written to go on from.",
+)
+@click.option(
+    "--stop-after",
+    type=click.IntRange(0, 1 << 61),
+    default=None,
+    metavar="CYCLES",
+    help="Stop when the run has taken so many cycles, counted from its beginning.",
+)
+@click.option(
+    "--resume",
+    "resumed_file",
+    default=None,
+    metavar="FILE.twr",
+    help="Go on with a run that was stopped: same results, same cycles as if it never had been.",
+)
 @click.option("--steps", is_flag=True, help="Print cycles and busiest unit of every step.")
 @click.option(
     "--trace",
@@ -97,11 +121,15 @@ def command(
     seed: int | None,
     machine: str | None,
     max_cycles: int | None,
+    snapshot_file: str | None,
+    stop_after: int | None,
+    resumed_file: str | None,
     steps: bool,
     trace_file: str | None,
     trace_window: str | None,
     as_json: bool,
 ) -> int:
+    from tilewright.cli.stopped_runs import Stops
     from tilewright.runtime.bundle import load_any
     from tilewright.runtime.entry_session import EntrySession
     from tilewright.runtime.session import Session
@@ -110,14 +138,19 @@ def command(
     window = _window(trace_window)
     if window is not None and trace_file is None:
         raise TilewrightError("TW4003", "--trace-window needs --trace", hint="name a file to write")
+    begins = {"--input": inputs, "--seed": seed is not None, "--state": state_file}
+    stops = Stops(stop_after, snapshot_file, resumed_file)
+    stops.check(begins)
     program = load_any(bundle)
+    if isinstance(program, CompiledEntries):
+        entry = entry or stops.entry()
     model = chosen(program, entry, bundle)
     if (state_file or save_state) and not isinstance(program, CompiledEntries):
         raise TilewrightError(
             "TW3151", f"{model.name} has no entry points that share state", Location(bundle)
         )
     plan = plan_outputs(model, outputs)
-    given = read_inputs(model, inputs, seed)
+    given = {} if stops.resumed else read_inputs(model, inputs, seed)
     began = time.perf_counter()
     try:
         with StepProgress("running") as progress:
@@ -129,9 +162,13 @@ def command(
             else:
                 shared = None
                 session = Session(model, machine, progress=progress, max_cycles=max_cycles)
-            results = session.run(given)
+            run = stops.run(session, given) if stops.used else None
+            results = session.run(given) if run is None else run.outputs
     except TilewrightError as error:
         return failed(error, as_json)
+    if run is not None and results is None:
+        return stops.tell(session, run, bundle, as_json)
+    assert results is not None
     seconds = time.perf_counter() - began
     files = write_outputs(plan, results)
     if save_state is not None and shared is not None:
@@ -146,6 +183,7 @@ def command(
     if as_json:
         document = summary.to_json()
         document["seconds"] = seconds
+        document["stopped"] = False
         document["results"] = {name: _figures(array) for name, array in results.items()}
         document["files"] = files
         document["calls"] = [call.to_json() for call in session.step_cycles]

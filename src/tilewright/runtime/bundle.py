@@ -29,7 +29,7 @@ from tilewright.runtime.manifest import (
     version_of,
 )
 from tilewright.runtime.old_bundles import upgraded
-from tilewright.runtime.shared_members import assembled, share
+from tilewright.runtime.shared_members import assembled, digest, share
 from tilewright.targets import registry
 from tilewright.targets.checking import require, require_entries
 from tilewright.targets.compiled_model import CompiledEntries, CompiledModel
@@ -77,6 +77,14 @@ def _members(model: CompiledModel[Any]) -> list[Member]:
     for number, (name, text) in enumerate(model.phases.items()):
         members.append(Member(_phase_name(number, name), [text.encode()]))
     return members
+
+
+def model_digest(model: CompiledModel[Any]) -> str:
+    """What tells a model from others: a digest of all that its bundle holds."""
+    pieces: list[bytes | np.ndarray] = []
+    for member in _members(model):
+        pieces += [f"{member.name}\0{member.size}\0".encode(), *member.pieces]
+    return digest(pieces)
 
 
 def _phase_name(number: int, name: str) -> str:

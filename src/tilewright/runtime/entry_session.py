@@ -25,11 +25,10 @@ from tilewright.runtime.bundle import entry_of
 from tilewright.runtime.manifest import entries_manifest_of, manifest_of
 from tilewright.runtime.session import Session
 from tilewright.runtime.shared_members import digest
-from tilewright.runtime.values import as_port
-from tilewright.targets.artifact import Port, Progress, Watch
-from tilewright.targets.compiled_model import CompiledEntries, CompiledModel
+from tilewright.runtime.values import as_port, fitting
+from tilewright.targets.artifact import Port, Progress
+from tilewright.targets.compiled_model import CompiledEntries
 from tilewright.targets.execution import first_state
-from tilewright.targets.port_types import PORT_TYPES
 
 STATE_FORMAT = "tilewright.state"
 STATE_VERSION = 1
@@ -74,13 +73,11 @@ class SharedState:
 class EntryPoint(Session):
     """One entry point, with the state it shares with the others."""
 
-    def __init__(
-        self, model: CompiledModel[Any], name: str, shared: SharedState, *options: Any, **named: Any
-    ) -> None:
-        super().__init__(model, *options, **named)
-        self.name, self.shared = name, shared
-        self._reads = shared.program.read_by(name)
-        self._writes = shared.program.written_by(name)
+    def __init__(self, owner: EntrySession, name: str, *options: Any, **named: Any) -> None:
+        super().__init__(owner.program.entries[name], *options, **named)
+        self.name, self.owner, self.shared = name, owner, owner.state
+        self._reads = owner.program.read_by(name)
+        self._writes = owner.program.written_by(name)
 
     def complete(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The inputs with the state that was not given, shared or the entry point's own."""
@@ -89,14 +86,21 @@ class EntryPoint(Session):
                 values[port] = self.shared[state]
         return super().complete(values)
 
-    def compute(
-        self, values: dict[str, np.ndarray], watch: Watch | None = None
-    ) -> dict[str, np.ndarray]:
-        """The outputs; what they are the next value of is kept."""
-        results = super().compute(values, watch)
+    def _note(self, results: Mapping[str, np.ndarray]) -> None:
+        """What outputs are the next value of is kept."""
+        super()._note(results)
         for port, state in self._writes.items():
             self.shared.values[state] = results[port]
-        return results
+
+    def identity(self) -> str:
+        return f"{identity(self.owner.program)}-{super().identity()}"
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """All state of the program: other entry points may read it after this one."""
+        return self.owner.state_values()
+
+    def set_memory(self, values: Mapping[str, np.ndarray], place: Location) -> None:
+        self.owner.set_state_values(values, place)
 
     def reset_state(self) -> None:
         """Forget what earlier runs of any entry point left in memory."""
@@ -118,10 +122,8 @@ class EntrySession:
     ) -> None:
         self.program, self.state = program, SharedState(program)
         self.entries = {
-            name: EntryPoint(
-                model, name, self.state, machine, progress, max_cycles, poisoned=poisoned
-            )
-            for name, model in program.entries.items()
+            name: EntryPoint(self, name, machine, progress, max_cycles, poisoned=poisoned)
+            for name in program.entries
         }
 
     def __getitem__(self, name: str) -> EntryPoint:
@@ -135,13 +137,25 @@ class EntrySession:
 
     # --- state as a file ----------------------------------------------------------------
 
-    def save_state(self, path: str | Path) -> None:
-        """Write all state as one file, to go on from later."""
+    def state_values(self) -> dict[str, np.ndarray]:
+        """All state: `shared/NAME`, and `own/ENTRY/PORT` of entry points that have some."""
         values = {f"shared/{name}": self.state[name] for name in self.state}
         for name, entry in self.entries.items():
             values |= {f"own/{name}/{port}": x for port, x in entry.state.items()}
             for port in self._shared_ports(name):
                 values.pop(f"own/{name}/{port}", None)
+        return values
+
+    def set_state_values(self, values: Mapping[str, np.ndarray], place: Location) -> None:
+        """Take what `state_values` gave; all of it or, when it does not fit, nothing."""
+        shared, own = self._sorted(values, place)
+        self.state.values = shared
+        for name, entry in self.entries.items():
+            entry.state = own.get(name, {})
+
+    def save_state(self, path: str | Path) -> None:
+        """Write all state as one file, to go on from later."""
+        values = self.state_values()
         header = {
             "format": STATE_FORMAT,
             "version": STATE_VERSION,
@@ -172,11 +186,7 @@ class EntrySession:
         header.done()
         if set(members) != {_HEADER, _VALUES}:
             raise TilewrightError("TW3152", "the file holds other things than state", place)
-        values = read_tensors(members[_VALUES], "the state", place)
-        shared, own = self._sorted(values, place)
-        self.state.values = shared
-        for name, entry in self.entries.items():
-            entry.state = own.get(name, {})
+        self.set_state_values(read_tensors(members[_VALUES], "the state", place), place)
 
     def _sorted(
         self, values: Mapping[str, np.ndarray], place: Location
@@ -188,7 +198,7 @@ class EntrySession:
             kind, _, name = key.partition("/")
             entry, _, port = name.partition("/")
             if kind == "shared" and name in self.program.state:
-                shared[name] = _fitting(self.state.port(name), array, place)
+                shared[name] = fitting(self.state.port(name), array, place)
             elif (
                 kind == "own"
                 and entry in self.entries
@@ -196,7 +206,7 @@ class EntrySession:
                 and port not in self._shared_ports(entry)
             ):
                 model = self.program.entries[entry]
-                own.setdefault(entry, {})[port] = _fitting(model.ports[port], array, place)
+                own.setdefault(entry, {})[port] = fitting(model.ports[port], array, place)
             else:
                 raise TilewrightError("TW3152", f"the program has no state {key!r}", place)
         missing = sorted(set(self.program.state) - set(shared))
@@ -206,15 +216,6 @@ class EntrySession:
 
     def _shared_ports(self, entry: str) -> set[str]:
         return set(self.program.read_by(entry))
-
-
-def _fitting(port: Port, array: np.ndarray, place: Location) -> np.ndarray:
-    wanted = PORT_TYPES[port.dtype]
-    if port.dtype == "i1" and array.dtype == np.uint8 and array.max(initial=0) <= 1:
-        array = array.view(wanted)
-    if array.shape != port.shape or array.dtype != wanted:
-        raise TilewrightError("TW3152", f"the state {port.name} has another shape or type", place)
-    return np.array(array)
 
 
 def identity(program: CompiledEntries) -> str:

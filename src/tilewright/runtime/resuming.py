@@ -6,14 +6,15 @@
     whole.outputs, session.cycles
 
 A snapshot holds everything that the rest of the run depends on, down to the machine's pipelines. It
-stays good however often it is resumed, in any session of the same model in this process.
+stays good however often it is resumed, in any session of the same model in this process; as a file
+(`snapshot_files`) it is good for the same bundle anywhere.
 
 Error codes: TW3134 a run that cannot be stopped or gone on with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,10 @@ def first(session: Session, inputs: Mapping[str, np.ndarray]) -> RunSnapshot:
     return RunSnapshot(session.model, dict(inputs), dict(inputs), None, 0, 0)
 
 
-def advanced(session: Session, begun: RunSnapshot, cycle: int) -> RunSnapshot:
-    """The run, gone on with to a cycle or its end."""
+def advanced(
+    session: Session, begun: RunSnapshot, cycle: int, stop: Callable[[], bool] | None = None
+) -> RunSnapshot:
+    """The run, gone on with to a cycle, to its end, or until `stop` gives True."""
     model, values = session.model, dict(begun.values)
     if begun.model is not model:
         raise TilewrightError("TW3134", "the snapshot is of another program")
@@ -69,7 +72,7 @@ def advanced(session: Session, begun: RunSnapshot, cycle: int) -> RunSnapshot:
         if isinstance(part, HostPart):
             session.host.run(part, values)
             continue
-        machine = _resumable(session)
+        machine = resumable(session)
         if inside:
             machine.restore(begun.device)
         else:
@@ -78,9 +81,9 @@ def advanced(session: Session, begun: RunSnapshot, cycle: int) -> RunSnapshot:
             for name in part.inputs:
                 machine.write(model.ports[name], values[name])
         inside, started = False, True
-        if not machine.run_until(part, cycle):
-            state = machine.snapshot()
-            return RunSnapshot(model, begun.inputs, values, None, number, cycle, state)
+        if not machine.run_until(part, cycle, stop):
+            reached, state = machine.reached, machine.snapshot()
+            return RunSnapshot(model, begun.inputs, values, None, number, reached, state)
         for name in part.outputs:
             values[name] = machine.read(model.ports[name])
     outputs = {name: values[name] for name in model.outputs}
@@ -88,7 +91,8 @@ def advanced(session: Session, begun: RunSnapshot, cycle: int) -> RunSnapshot:
     return RunSnapshot(model, begun.inputs, values, outputs, len(model.parts), end)
 
 
-def _resumable(session: Session) -> Resumable:
+def resumable(session: Session) -> Resumable:
+    """The session's device, where its runs can be stopped."""
     machine, options = session.device(), session.options
     if not isinstance(machine, Resumable) or options.sampled or options.window is not None:
         raise TilewrightError(

@@ -6,6 +6,7 @@
     session.cycles, session.step_cycles, session.statistics
 
     half = session.run_until(1000, x=array); session.resume(half).outputs
+    session.save_snapshot(half, "half.twr"); session.load_snapshot("half.twr")
 
 Weights are placed once. Inputs that are the model's own memory (`state`) keep their value from one
 run to the next unless they are given.
@@ -13,13 +14,14 @@ run to the next unless they are given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.runtime.resuming import NEVER, RunSnapshot, advanced, first
 from tilewright.runtime.values import named_inputs
 from tilewright.targets.artifact import (
@@ -121,18 +123,26 @@ class Session:
         for name, source in self.model.state.items():
             self.state[name] = results[source]
 
+    # --- runs that stop -------------------------------------------------------------------
+
+    def start(self, inputs: Any = None, /, **named: Any) -> RunSnapshot:
+        """A run that has not begun, for `resume`."""
+        given = named if inputs is None else inputs
+        return first(self, self.complete(named_inputs(self.model, given)))
+
     def run_until(self, cycle: int, inputs: Any = None, /, **named: Any) -> RunSnapshot:
         """A run up to a cycle, to be gone on with by `resume`; one that ended before has outputs."""
-        given = named if inputs is None else inputs
-        return self._advance(first(self, self.complete(named_inputs(self.model, given))), cycle)
+        return self.resume(self.start(inputs, **named), cycle)
 
-    def resume(self, snapshot: RunSnapshot, cycle: int = NEVER) -> RunSnapshot:
-        """Go on with a run, to another cycle or to its end."""
-        return self._advance(snapshot, cycle)
+    def resume(
+        self, snapshot: RunSnapshot, cycle: int = NEVER, stop: Callable[[], bool] | None = None
+    ) -> RunSnapshot:
+        """Go on with a run, to another cycle or to its end.
 
-    def _advance(self, snapshot: RunSnapshot, cycle: int) -> RunSnapshot:
+        stop: asked now and then; when it gives True the run stops where it is.
+        """
         try:
-            result = advanced(self, snapshot, cycle)
+            result = advanced(self, snapshot, cycle, stop)
         except BaseException:
             self._device = None  # as in `compute`
             raise
@@ -140,6 +150,33 @@ class Session:
             self._last = dict(result.inputs)
             self._note(result.values)
         return result
+
+    def save_snapshot(self, snapshot: RunSnapshot, path: str | Path) -> None:
+        """Write a run that was stopped as a file, to go on from in another process."""
+        from tilewright.runtime.snapshot_files import write_snapshot
+
+        write_snapshot(self, snapshot, path)
+
+    def load_snapshot(self, path: str | Path) -> RunSnapshot:
+        """The run of a file; that of another program is refused, and then nothing changes."""
+        from tilewright.runtime.snapshot_files import read_snapshot
+
+        return read_snapshot(self, path)
+
+    def identity(self) -> str:
+        """What tells this program from others, down to the last byte."""
+        from tilewright.runtime.bundle import model_digest
+
+        return model_digest(self.model)
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Values of earlier runs that later ones depend on, besides the inputs of the next."""
+        return {}
+
+    def set_memory(self, values: Mapping[str, np.ndarray], place: Location) -> None:
+        """Take what `memory` gave, from a file; all of it or, when it does not fit, nothing."""
+        if values:
+            raise TilewrightError("TW3152", f"the program has no state {min(values)!r}", place)
 
     def device(self) -> Device:
         """The machine with the weights in place."""

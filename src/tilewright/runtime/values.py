@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.targets.artifact import Port
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.port_types import FLOATS, PORT_TYPES, converts, port_type, rounded
@@ -76,6 +76,16 @@ def as_port(port: Port, value: Any) -> np.ndarray:
             hint=f"convert it: x.astype({_spelling(wanted)})",
         )
     return rounded(array, port.dtype)
+
+
+def fitting(port: Port, array: np.ndarray, place: Location) -> np.ndarray:
+    """A value from a file, which has to be exactly what the port holds."""
+    wanted = PORT_TYPES[port.dtype]
+    if port.dtype == "i1" and array.dtype == np.uint8 and array.max(initial=0) <= 1:
+        array = array.view(wanted)
+    if array.shape != port.shape or array.dtype != wanted:
+        raise TilewrightError("TW3152", f"the state {port.name} has another shape or type", place)
+    return np.array(array)
 
 
 def describe(port: Port) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewright.errors import Location
     from tilewright.io.archive import Member
     from tilewright.targets.target import Description
     from tilewright.trace.model import Activity, TraceModel
@@ -371,8 +372,18 @@ class Profiled(Device, Protocol):
 class Resumable(Device, Protocol):
     """A device that can stop at a cycle and go on later, also after other runs or as another one."""
 
-    def run_until(self, part: DevicePart, cycle: int) -> bool:
-        """Run an entry, or go on with it, to a cycle of the whole run; whether it came to its end."""
+    def run_until(
+        self, part: DevicePart, cycle: int, stop: Callable[[], bool] | None = None
+    ) -> bool:
+        """Run an entry, or go on with it, to a cycle of the whole run; whether it came to its end.
+
+        stop: asked now and then; the run stops soon after it gives True.
+        """
+        ...
+
+    @property
+    def reached(self) -> int:
+        """The cycle of the whole run at which an entry was stopped."""
         ...
 
     def snapshot(self) -> object:
@@ -380,6 +391,27 @@ class Resumable(Device, Protocol):
         ...
 
     def restore(self, snapshot: object) -> None: ...
+
+
+@runtime_checkable
+class Packs(Resumable, Protocol):
+    """A device whose snapshots can be written to files.
+
+    What the program itself says, such as its weights, need not be in them: whoever reads them has
+    made sure that the program is the same.
+    """
+
+    @property
+    def packs(self) -> bool:
+        """Whether it can with the simulator and the options it has."""
+        ...
+
+    def pack(self, snapshot: object) -> Iterable[Member]: ...
+    def unpack(
+        self, part: DevicePart, members: Mapping[str, np.ndarray], place: Location
+    ) -> object:
+        """What `restore` takes, in the middle of an entry; ValueError for what is no snapshot."""
+        ...
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ interval, spans and ranges come from the table and the profile with every machin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -30,6 +30,7 @@ from tilewright.targets.atlas.program import Program
 from tilewright.targets.atlas.state import parse_register
 
 NEVER = 1 << 62
+PACKED = ("core", "vmem.places", "vmem", "dram.places", "dram")  # a snapshot's bytes
 SLICE = 100_000  # instructions between looks at signals and the progress callback
 # Numbers that index something or shift; the rest of the immediates may be any number.
 _BOUNDED = ("shamt5", "csr12", "uimm5", "channel3")
@@ -48,8 +49,9 @@ class NativeMachine:
         self.policy = policy or Policy()
         self.breakpoints: set[int] = set()
         self.trace_window: tuple[int, int] | None = None
-        # Called between slices of a run with the tick reached; long runs show progress with it.
-        self.on_progress: Callable[[int], None] | None = None
+        # Called between slices of a run with the tick reached; long runs show progress with it. When
+        # it gives True the run stops in that tick, as by `until_cycle`.
+        self.on_progress: Callable[[int], bool | None] | None = None
         self._core = _native.AtlasMachine(
             _rows(profile), _settings(profile, self.policy), kernels or ""
         )
@@ -190,14 +192,25 @@ class NativeMachine:
         return (self.program, self._core.snapshot(), self._outcome)
 
     def restore(self, snapshot: object) -> None:
-        match snapshot:
-            case (Program() as program, _native.AtlasSnapshot() as state, outcome):
-                if program is not self.program and not program.same_code(self.program):
-                    raise ValueError("the snapshot was taken with another program")
-                self._core.restore(state)
-                self._outcome = outcome
-            case _:
-                raise ValueError("this is not a snapshot of a native machine")
+        program, state, outcome = _parts(snapshot)
+        if program is not self.program and not program.same_code(self.program):
+            raise ValueError("the snapshot was taken with another program")
+        self._core.restore(state)
+        self._outcome = outcome
+
+    def pack(self, snapshot: object, base: object) -> dict[str, bytes]:
+        """A snapshot of a run that goes on, as bytes by name: memory where it differs from the base's."""
+        _, state, _ = _parts(snapshot)
+        return dict(zip(PACKED, self._core.pack(state, _parts(base)[1]), strict=True))
+
+    def unpack(self, packed: Mapping[str, np.ndarray], base: object) -> object:
+        """The snapshot again; the program it was taken with is loaded. ValueError: it is none."""
+        arrays = [np.ascontiguousarray(packed[name]) for name in PACKED]
+        for place in (1, 3):
+            if len(arrays[place]) % 8:
+                raise ValueError("an address of memory is cut short")
+            arrays[place] = arrays[place].view("<u8").astype(np.uint64, copy=False)
+        return (self.program, self._core.unpack(_parts(base)[1], *arrays), None)
 
     # --- running --------------------------------------------------------------------
 
@@ -234,8 +247,8 @@ class NativeMachine:
             core.set_breakpoints(sorted(i for i in self.breakpoints if 0 <= i < NEVER))
         self._send_window()
         while (reason := core.run(limit, target, index, SLICE)) == "slice":
-            if self.on_progress is not None:
-                self.on_progress(core.claim)
+            if self.on_progress is not None and self.on_progress(core.claim):
+                limit = min(limit, core.claim)
         if reason == "fault":
             self._outcome = Outcome("fault", core.tick, self.faults[-1])
         elif reason in ("end", "halt"):
@@ -243,6 +256,14 @@ class NativeMachine:
         elif reason == "limit" and (max_cycles is None or core.tick < max_cycles):
             return Outcome("until", core.tick)
         return self._outcome or Outcome(reason, core.tick)
+
+
+def _parts(snapshot: object) -> tuple[Program, _native.AtlasSnapshot, Outcome | None]:
+    match snapshot:
+        case (Program() as program, _native.AtlasSnapshot() as state, outcome):
+            return program, state, outcome
+        case _:
+            raise ValueError("this is not a snapshot of a native machine")
 
 
 def _canonical(space: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
+from tilewright.io.archive import Member
 from tilewright.targets.artifact import (
     Counters,
     DeviceOptions,
@@ -23,6 +24,12 @@ from tilewright.targets.artifact import (
 from tilewright.targets.atlas.activity import Sampler
 from tilewright.targets.atlas.artifact.arrivals import Arrivals
 from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region
+from tilewright.targets.atlas.artifact.open_run import (
+    DeviceSnapshot,
+    Mark,
+    OpenSegment,
+    SegmentRun,
+)
 from tilewright.targets.atlas.artifact.region_values import (
     port_array,
     region_codes,
@@ -32,21 +39,14 @@ from tilewright.targets.atlas.artifact.region_values import (
     unpack_codes,
 )
 from tilewright.targets.atlas.machines import Machine, make_machine, native_missing
-from tilewright.targets.atlas.outcome import Fault, Statistics
+from tilewright.targets.atlas.outcome import Fault
 from tilewright.targets.atlas.policy import Policy
 from tilewright.trace.model import Activity, TraceModel
 
+if TYPE_CHECKING:
+    from tilewright.targets.atlas.native import NativeMachine
+
 _CHUNK = 16 << 20
-
-
-@dataclass
-class SegmentRun:
-    """What one segment did: its place in time and its counters."""
-
-    segment: int
-    start: int
-    end: int
-    statistics: Statistics
 
 
 class AtlasDevice:
@@ -68,9 +68,12 @@ class AtlasDevice:
         self.runs: list[SegmentRun] = []
         self._pieces: list[tuple[int, TraceModel]] = []
         self._place_weights("dram")
+        # What files of snapshots need not hold; memories of the native machine share their pages.
+        shared = self.simulator == "native" and not options.sampled
+        self._base = self.machine.snapshot() if shared else None
         self._sequence = list(artifact.calls())
         self._arrivals: Arrivals | None = None
-        self._open: _OpenSegment | None = None  # that is being run
+        self._open: OpenSegment | None = None  # that is being run
         self._finished = 0  # segments of the entry that is being run
 
     def begin(self) -> None:
@@ -143,35 +146,70 @@ class AtlasDevice:
             self._run(segment, watch)
         self._require_all(segments)
 
-    def run_until(self, part: DevicePart, cycle: int) -> bool:
+    def run_until(
+        self, part: DevicePart, cycle: int, stop: Callable[[], bool] | None = None
+    ) -> bool:
         """Run an entry, or go on with it, to a cycle of the whole run; whether it came to its end."""
         segments = self.artifact.entries[part.entry].segments
         while self._finished < len(segments):
-            if not self._run(segments[self._finished], None, cycle):
+            if not self._run(segments[self._finished], None, cycle, stop):
                 return False
             self._finished += 1
         self._finished = 0
         self._require_all(segments)
         return True
 
-    def snapshot(self) -> object:
+    @property
+    def reached(self) -> int:
+        return self.cycles if self._open is None else self._open.offset + self.machine.cycles
+
+    def snapshot(self) -> DeviceSnapshot:
         """An entry in the middle of its run, to hand to `restore`."""
         assert self._open is not None, "nothing is being run"
-        state = (list(self.calls), list(self.runs), replace(self._open), self._finished)
-        return (self.artifact, self.machine.snapshot(), *state)
+        return DeviceSnapshot(
+            self.artifact,
+            self.machine.snapshot(),
+            tuple(self.calls),
+            tuple(self.runs),
+            replace(self._open),
+            self._finished,
+            self.options.poisoned,
+        )
 
     def restore(self, snapshot: object) -> None:
-        match snapshot:
-            case (artifact, machine, calls, runs, _OpenSegment() as opened, int() as finished) if (
-                artifact is self.artifact
-            ):
-                self.begin()
-                self.machine.load(self.artifact.segments[opened.segment], keep_memory=True)
-                self.machine.restore(machine)
-                self.calls, self.runs, self._finished = list(calls), list(runs), finished
-                self._open = replace(opened)
-            case _:
-                raise ValueError("this is no snapshot of the program")
+        if not isinstance(snapshot, DeviceSnapshot) or snapshot.artifact is not self.artifact:
+            raise ValueError("this is no snapshot of the program")
+        self.begin()
+        self.machine.load(self.artifact.segments[snapshot.open.segment], keep_memory=True)
+        self.machine.restore(snapshot.machine)
+        self.calls, self.runs = list(snapshot.calls), list(snapshot.runs)
+        self._open, self._finished = replace(snapshot.open), snapshot.finished
+
+    @property
+    def packs(self) -> bool:
+        return self._base is not None
+
+    def pack(self, snapshot: object) -> list[Member]:
+        """A snapshot as files; weights are not in them."""
+        from tilewright.targets.atlas.artifact.snapshot_members import packed
+
+        if not isinstance(snapshot, DeviceSnapshot) or snapshot.artifact is not self.artifact:
+            raise ValueError("this is no snapshot of the program")
+        return packed(snapshot, self._native(), self._base)
+
+    def unpack(
+        self, part: DevicePart, members: Mapping[str, np.ndarray], place: Location
+    ) -> DeviceSnapshot:
+        from tilewright.targets.atlas.artifact.snapshot_members import unpacked
+
+        native, base = self._native(), self._base
+        poisoned = self.options.poisoned
+        return unpacked(self.artifact, part.entry, members, native, base, poisoned, place)
+
+    def _native(self) -> NativeMachine:
+        if self._base is None:
+            raise ValueError(f"the machine {self.simulator!r} keeps snapshots in memory only")
+        return cast("NativeMachine", self.machine)
 
     def _require_all(self, segments: Sequence[int]) -> None:
         """All steps of these segments were reached."""
@@ -184,8 +222,15 @@ class AtlasDevice:
                 "TW3132", f"the code of segment {step.segment} ended before it reached {name}"
             )
 
-    def _run(self, segment: int, watch: Watch | None, until: int | None = None) -> bool:
-        """Run a segment, or go on with the one that is open; False: it stopped at `until`."""
+    def _run(
+        self,
+        segment: int,
+        watch: Watch | None,
+        until: int | None = None,
+        asked: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Run a segment, or go on with the one that is open; False: it stopped at `until`, or since
+        it was asked to."""
         program, machine, progress = (
             self.artifact.segments[segment],
             self.machine,
@@ -195,8 +240,8 @@ class AtlasDevice:
         opened = self._open
         if opened is None:
             machine.load(program, keep_memory=True)
-            start = _Mark(self.cycles, machine.statistics)
-            opened = self._open = _OpenSegment(segment, self.cycles, False, start)
+            start = Mark.of(self.cycles, machine.statistics)
+            opened = self._open = OpenSegment(segment, self.cycles, False, start)
         machine.breakpoints = {s.first_word for s in self.artifact.steps if s.segment == segment}
         offset = opened.offset
         stop = None if until is None else max(0, until - offset)
@@ -204,7 +249,7 @@ class AtlasDevice:
 
         def finish(tick: int) -> None:
             index, turn, _ = self._sequence[len(self.calls)]
-            now = _Mark(offset + tick, machine.statistics)
+            now = Mark.of(offset + tick, machine.statistics)
             name = call_name(self.artifact, index, turn)
             self.calls.append(opened.mark.call(now, index, turn, name))
             opened.mark = now
@@ -223,12 +268,15 @@ class AtlasDevice:
 
         if hasattr(machine, "on_progress"):  # the native machine looks up now and then
 
-            def report(tick: int) -> None:
+            def report(tick: int) -> bool:
                 if progress is not None:
                     progress(len(self.calls), len(self._sequence), offset + tick)
+                return asked is not None and asked()
 
             machine.on_progress = report  # pyright: ignore[reportAttributeAccessIssue]
         while True:
+            if asked is not None and asked():
+                stop = machine.cycles if stop is None else min(stop, machine.cycles)
             outcome = machine.run(max_cycles=limit, until_cycle=stop)
             if outcome.reason != "breakpoint":
                 break
@@ -320,31 +368,3 @@ class AtlasDevice:
 
 def _typed_stored(region: Region, raw: bytes) -> np.ndarray:
     return typed(region, stored_codes(region, raw))
-
-
-class _Mark:
-    """A moment of a run: the tick and what the machine had counted by then."""
-
-    def __init__(self, tick: int, statistics: Statistics) -> None:
-        self.tick = tick
-        self.busy = {unit: use.busy for unit, use in statistics.units.items()}
-        self.counts = (statistics.dma_loaded, statistics.dma_stored, statistics.instructions)
-
-    def call(self, now: _Mark, step: int, turn: int, name: str) -> StepCall:
-        busy = {unit: ticks - self.busy[unit] for unit, ticks in now.busy.items()}
-        counts = [new - old for new, old in zip(now.counts, self.counts, strict=True)]
-        return StepCall(step, turn, name, self.tick, now.tick, busy, *counts)
-
-
-@dataclass
-class _OpenSegment:
-    """A segment that is being run.
-
-    offset: the cycle of the whole run at which it began. running: whether a step of it is; mark: when
-    the step began.
-    """
-
-    segment: int
-    offset: int
-    running: bool
-    mark: _Mark

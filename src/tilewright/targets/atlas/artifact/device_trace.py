@@ -18,7 +18,7 @@ def trace_segment(
     device: AtlasDevice, segment: int, window: tuple[int, int]
 ) -> list[tuple[int, TraceModel]]:
     """Run a segment; its trace inside a window of the run, if any, and when it begins."""
-    from tilewright.targets.atlas.artifact.device import SegmentRun
+    from tilewright.targets.atlas.artifact.open_run import SegmentRun
 
     offset = device.cycles
     first, last = window[0] - offset, window[1] - offset

@@ -12,7 +12,7 @@ from fresh_seeds import fresh_seed
 from fuzzing.running import run_cases
 from fuzzing.subjects import SUBJECTS, shares
 
-SLOW = {"artifact", "bundle", "cli"}  # seconds to prepare, or processes of their own
+SLOW = {"artifact", "bundle", "cli", "snapshot"}  # seconds to prepare, or processes of their own
 COUNT = 150
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from tilewright.io.archive import Member, write_archive
 from tilewright.program import Program
 from tilewright.runtime import bundle
 from tilewright.runtime.example_inputs import example_inputs
+from tilewright.runtime.resuming import NEVER
 from tilewright.runtime.session import Session
 from tilewright.runtime.verify import verify
 from tilewright.targets.checking import check
+from tilewright.targets.compiled_model import CompiledModel
 
 Members = dict[str, bytes]
 CYCLES = 300_000
@@ -102,6 +105,41 @@ def _run_other(bundles: list[Members], choose: random.Random, keep: Keep) -> Non
     verify(bundle.load(str(keep.folder / "model.twb"))).text()
 
 
+def _snapshots() -> list[tuple[CompiledModel[Any], Members]]:
+    """Runs that were stopped at several cycles, as members of their files, with their programs."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
+    import hand_models  # pyright: ignore[reportMissingImports]
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for make in (hand_models.mlp, hand_models.hosted, hand_models.looped):
+            model, path = make(), Path(folder) / "run.twr"
+            session = Session(model)
+            session.run(example_inputs(model, "random", 1))
+            for cycle in (1, session.cycles // 2, session.cycles - 1):
+                stopped = session.run_until(cycle, example_inputs(model, "random", cycle))
+                session.save_snapshot(stopped, path)
+                with zipfile.ZipFile(path) as file:
+                    found.append((model, {name: file.read(name) for name in file.namelist()}))
+    return found
+
+
+def _run_snapshot(
+    snapshots: list[tuple[CompiledModel[Any], Members]], choose: random.Random, keep: Keep
+) -> None:
+    model, given = choose.choice(snapshots)
+    members = dict(given)
+    if choose.random() < 0.3:
+        document = mutated_json(json.loads(members["snapshot.json"]), choose)
+        members["snapshot.json"] = json_text(document, choose).encode("utf-8", "surrogatepass")
+    else:
+        for _ in range(choose.choice((1, 1, 2))):
+            _spoil(members, choose.choice(sorted(members)), choose)
+    path = keep.file(_zip(members, choose, keep.folder), "run.twr")
+    session = Session(model, max_cycles=CYCLES)
+    session.resume(session.load_snapshot(path), choose.choice((NEVER, 10, 1000)))
+
+
 def _spoil(members: Members, name: str, choose: random.Random) -> None:
     """One member changed in a way of its kind."""
     content = members[name]
@@ -135,4 +173,5 @@ def _zip(members: Members, choose: random.Random, folder: Path) -> bytes:
 SUBJECTS = [
     Subject("bundle", _bundles, _run_bundle),
     Subject("other-bundle", _other_bundles, _run_other),
+    Subject("snapshot", _snapshots, _run_snapshot),
 ]

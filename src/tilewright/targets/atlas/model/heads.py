@@ -160,16 +160,18 @@ class Heads:
         ]
         order = _head_order(depth, [first, *others])
         natural = _head_order(width, [])
+        # Rows of a cache are read once for every head and tile of queries: of many, on chip is better.
+        handed = len(parts) > 1 and rows <= SIDE
         operands = {"q": self._heads(q, "heads", order, first, Factor(factor, (balance,)))}
         for number, ((k, v), source) in enumerate(zip(parts, others, strict=True)):
             operands[f"kt{number or ''}"] = self._heads(
-                k, "columns", order, source, Factor(over=(balance,)), len(parts) > 1
+                k, "columns", order, source, Factor(over=(balance,)), handed
             )
             values = self._source(v, (batch, groups, sizes_of[number], width), turned["v"])
             if _head_order(width, [values]) != natural:
                 raise Unsupported("values are rotated, whose pairs would lie in other columns")
             operands[f"v{number or ''}"] = self._heads(
-                v, "values", natural, values, inverse_of(out_scale), len(parts) > 1
+                v, "values", natural, values, inverse_of(out_scale), handed
             )
         options: dict[str, Any] = {"parts": len(parts)} if len(parts) > 1 else {}
         causal = call.flag("causal")
@@ -303,10 +305,10 @@ class Heads:
         order: list[int],
         source: Source,
         factor: Factor,
-        several: bool = False,
+        handed: bool = False,
     ) -> Tensor:
-        """Queries, keys or values of attention in fp8, times `factor`; several: keys are of more than
-        one source, so that one from outside is a cache."""
+        """Queries, keys or values of attention in fp8, times `factor`; handed: as they come in, where
+        they are a cache."""
         columns, (batch, count, rows, width) = source.columns, source.shape
         linear = self._product(columns.flat) if columns is not None else None
         norm = columns.norm if columns is not None else None
@@ -314,7 +316,7 @@ class Heads:
         whole = order == list(range(width)) and norm is None and not source.turned
         there = source.beside is not None and (linear is None or not source.beside.alone)
         if whole and (columns is None or there):
-            cache = self._cache_of(source) if several else None
+            cache = self._cache_of(source) if handed else None
             if cache is not None:
                 return self._cached(value, kind, source, factor, *cache)
             return self._split_heads(value, kind, source, factor)

@@ -399,6 +399,15 @@ def _hand_over(given: Given) -> Array:
         x = x[..., first:end]
     if conversion == "heads":
         x = np.swapaxes(x, 1, 2)
+    elif conversion.startswith("columns"):  # rows of all heads, or of each, to columns of each head
+        batch, heads, width, rows = given.shape
+        if conversion.endswith("of heads"):
+            x = np.einsum("bhmd->bhdm", x.reshape(batch, heads, rows, width))
+        else:
+            x = np.einsum("bmhd->bhdm", x.reshape(batch, rows, heads, width))
+    elif conversion == "values":
+        batch, heads, rows, width = given.shape
+        x = np.einsum("bmhd->bhmd", x.reshape(batch, rows, heads, width))
     return x.reshape(given.shape)
 
 

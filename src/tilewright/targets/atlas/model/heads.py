@@ -160,16 +160,18 @@ class Heads:
         ]
         order = _head_order(depth, [first, *others])
         natural = _head_order(width, [])
+        # Rows of a cache are read once for every head and tile of queries: of many, on chip is better.
+        handed = len(parts) > 1 and rows <= SIDE
         operands = {"q": self._heads(q, "heads", order, first, Factor(factor, (balance,)))}
         for number, ((k, v), source) in enumerate(zip(parts, others, strict=True)):
             operands[f"kt{number or ''}"] = self._heads(
-                k, "columns", order, source, Factor(over=(balance,))
+                k, "columns", order, source, Factor(over=(balance,)), handed
             )
             values = self._source(v, (batch, groups, sizes_of[number], width), turned["v"])
             if _head_order(width, [values]) != natural:
                 raise Unsupported("values are rotated, whose pairs would lie in other columns")
             operands[f"v{number or ''}"] = self._heads(
-                v, "values", natural, values, inverse_of(out_scale)
+                v, "values", natural, values, inverse_of(out_scale), handed
             )
         options: dict[str, Any] = {"parts": len(parts)} if len(parts) > 1 else {}
         causal = call.flag("causal")
@@ -303,8 +305,10 @@ class Heads:
         order: list[int],
         source: Source,
         factor: Factor,
+        handed: bool = False,
     ) -> Tensor:
-        """Queries, keys or values of attention in fp8, times `factor`."""
+        """Queries, keys or values of attention in fp8, times `factor`; handed: as they come in, where
+        they are a cache."""
         columns, (batch, count, rows, width) = source.columns, source.shape
         linear = self._product(columns.flat) if columns is not None else None
         norm = columns.norm if columns is not None else None
@@ -312,6 +316,9 @@ class Heads:
         whole = order == list(range(width)) and norm is None and not source.turned
         there = source.beside is not None and (linear is None or not source.beside.alone)
         if whole and (columns is None or there):
+            cache = self._cache_of(source) if handed else None
+            if cache is not None:
+                return self._cached(value, kind, source, factor, *cache)
             return self._split_heads(value, kind, source, factor)
         if linear is not None and self.at.kept(linear.name):
             raise TilewrightError(
@@ -502,6 +509,35 @@ class Heads:
             return self.at.bf16(value)
         except Unsupported:
             return None
+
+    def _cache_of(self, source: Source) -> tuple[SSAValue, str] | None:
+        """The input of the model that holds the rows of a cache, and how: [B, M, H * D], or of heads
+        [B, H, M, D]."""
+        if source.rope is not None:
+            return None
+        graph, value = self.at.graph, source.apart
+        if source.beside is None:
+            apart = value in graph.inputs and shape_of(value) == source.shape
+            return (value, " of heads") if apart else None
+        value = source.beside.flat
+        while (view := graph.node_of(value, "reshape")) is not None:
+            value = view.operands[0]
+        return (value, "") if value in graph.inputs else None
+
+    def _cached(
+        self, value: SSAValue, kind: str, source: Source, factor: Factor, given: SSAValue, how: str
+    ) -> Tensor:
+        """Rows of earlier calls in the encoding in which products take them: nothing is converted
+        again and again on the device, and a byte is loaded instead of two."""
+        batch, count, rows, width = source.shape
+        shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
+        order = "panels" if kind == "columns" else "tiles"
+        every = tuple(range(width))
+        undo = FromHeads(every, every, kind == "columns", factor, shape_of(value))
+        name = self.at.unique(f"{self.at.graph.inputs[given]}.{kind}")
+        tensor = Tensor(name, Layout(shape, "fp8", order), "input", value=value, undo=undo)
+        self.at.take_from_host(given, kind + how, tensor, factor=factor)
+        return tensor
 
     def _split_heads(self, value: SSAValue, kind: str, source: Source, factor: Factor) -> Tensor:
         """Heads [B, H, M, D] that no product makes for them: cut out of bf16 [B, M, H * D]."""

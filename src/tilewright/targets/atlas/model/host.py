@@ -37,6 +37,14 @@ IMAGES = {
     "unfolded": "scaled to the range of fp8 and stored with each pixel's window as its channels",
 }
 
+_OWN = "kept as fp8 with a scale of its own"
+CACHES = {  # of [B, M, H, D], or of heads [B, H, M, D]
+    "columns": f"{_OWN}, each head transposed",
+    "values": f"{_OWN}, each head apart",
+    "columns of heads": f"{_OWN}, each head transposed",
+    "values of heads": _OWN,
+}
+
 
 @dataclass
 class DeviceCalls:
@@ -226,6 +234,7 @@ def _meaning(entry: HostValue) -> str:
         "heads": "heads are put side by side",
         "clip": "minus infinity becomes the lowest number the device can subtract",
         "": "handed over as it is" if same else "reshaped for the device",
+        **CACHES,
         **IMAGES,
     }[entry.conversion]
 
@@ -258,6 +267,23 @@ def _converted(block: Block, value: SSAValue, entry: HostValue) -> SSAValue:
         turned = {"permutation": integers(order)}
         value = _add(block, "npu_uk_transpose", [value], TensorType(f32, sizes), turned)
         shape = sizes
+    if entry.conversion in CACHES:
+        assert entry.factor is not None
+        share = {"scalar_rhs": FloatAttr(entry.factor.number(), f32)}
+        value = _add(block, "npu_uk_elementwise_mul", [value], TensorType(f32, shape), share)
+        turned = entry.conversion.startswith("columns")
+        apart = entry.conversion.endswith("of heads")
+        batch, heads, *matrix = entry.tensor.layout.shape
+        width, rows = matrix if turned else reversed(matrix)
+        given = (batch, heads, rows, width) if apart else (batch, rows, heads, width)
+        if given != shape:
+            value = _add(block, "npu_uk_reshape", [value], TensorType(f32, given), {})
+        order = (0, 1, 2, 3) if apart else (0, 2, 1, 3)
+        order = (*order[:2], order[3], order[2]) if turned else order
+        shape = (batch, heads, *matrix)
+        if order != (0, 1, 2, 3):
+            how = {"permutation": integers(order)}
+            value = _add(block, "npu_uk_transpose", [value], TensorType(f32, shape), how)
     wanted = entry.tensor.layout.given
     if wanted != shape:
         value = _add(block, "npu_uk_reshape", [value], TensorType(f32, wanted), {})

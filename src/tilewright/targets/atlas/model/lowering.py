@@ -63,12 +63,13 @@ FRAMES = 30  # calls inside of calls per operation of a model, at most
 @dataclass
 class HostValue:
     """A value the host computes for the device, after `conversion`: "", "mask", "clip", "heads",
-    or one of those of images; columns: only these of its last dimension."""
+    one of those of caches (times `factor`) or of images; columns: only these of its last dimension."""
 
     value: SSAValue
     conversion: str
     tensor: Tensor
     columns: tuple[int, int] | None = None
+    factor: Factor | None = None
 
 
 @dataclass
@@ -231,9 +232,10 @@ class Lowering:
         conversion: str,
         tensor: Tensor,
         columns: tuple[int, int] | None = None,
+        factor: Factor | None = None,
     ) -> None:
         """Have the host fill a tensor with a value."""
-        self.result.inputs.append(HostValue(value, conversion, tensor, columns))
+        self.result.inputs.append(HostValue(value, conversion, tensor, columns, factor))
         self._outside(value)
 
     # --- names and forms ----------------------------------------------------------------------

@@ -70,6 +70,8 @@ def host_graph(parts: Parts) -> HostGraph:
             attributes["columns"] = list(entry.columns)
         if entry.conversion in IMAGES and entry.tensor.scale is not None:
             attributes["scale"] = entry.tensor.scale.scale()
+        if entry.factor is not None:
+            attributes["scale"] = 1 / entry.factor.number()
         made = recorder.hand_over(
             entry.value, entry.tensor.name, entry.tensor.layout.given, attributes
         )

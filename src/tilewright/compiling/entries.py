@@ -36,7 +36,7 @@ from tilewright.model.calibrate import example_inputs, main_name
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.reference.executor import Executor
 from tilewright.targets.checking import ENTRY_NAME, require_entries
-from tilewright.targets.compiled_model import CompiledEntries, State
+from tilewright.targets.compiled_model import CompiledEntries, CompiledModel, State
 
 Declared = Mapping[str, Sequence[str]]
 Floats = dict[str, list[dict[str, np.ndarray]]]  # outputs of entry points on their samples
@@ -91,6 +91,7 @@ def compile_entries(
             progress(phase, f"{entry}: {detail}" if detail else entry)
 
         made[entry] = compile_imported(model, target, layers[entry], samples, told, shapes)
+        _share_weights(made[entry], [made[other] for other in made if other != entry])
         floats[entry] = made[entry].floats
     for entry, compiled in made.items():
         for port in program.read_by(entry):
@@ -99,6 +100,19 @@ def compile_entries(
     program.entries = made
     require_entries(program)
     return program, imported
+
+
+def _share_weights(compiled: CompiledModel[Any], others: Sequence[CompiledModel[Any]]) -> None:
+    """Let weights that an entry point before has too, byte for byte, be the same arrays."""
+    mine: dict[str, Any] = getattr(compiled.artifact, "weights", {})
+    for other in others:
+        theirs: dict[str, Any] = getattr(other.artifact, "weights", {})
+        for name in mine.keys() & theirs.keys():
+            one, two = mine[name], theirs[name]
+            if not isinstance(one, np.ndarray) or not isinstance(two, np.ndarray):
+                continue
+            if one.dtype == two.dtype and one.shape == two.shape and np.array_equal(one, two):
+                mine[name] = two
 
 
 def _check_names(models: Mapping[str, Any], given: Any, what: str) -> None:

@@ -25,6 +25,7 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder, Shape, Value
 from tilewright.frontend.decoder_config import DecoderConfig
 from tilewright.frontend.imported import Imported
+from tilewright.io.deferred import Deferred, as_weight
 
 Weights = Mapping[str, np.ndarray]
 HIDDEN = np.float32(-30000.0)  # what hides a key; f16 and bf16 have it
@@ -69,9 +70,9 @@ class _Net(ModelBuilder):
         return self._named(name)
 
     def drawn(self, name: str, shape: Shape, gain: float, around: float = 0.0) -> Value:
-        array = tensor(self.given, name, tuple(shape)).astype(np.float32, copy=False)
+        array = as_floats(tensor(self.given, name, tuple(shape)))
         if around == 1.0:
-            array = array + np.float32(self.config.norm_offset)
+            array = np.asarray(array) + np.float32(self.config.norm_offset)
         return self.weight(name, array)
 
     def rows(self, ids: Value, name: str, table: np.ndarray) -> Value:
@@ -81,6 +82,15 @@ class _Net(ModelBuilder):
         kind = TensorType(element, [*ids.shape, table.shape[1]])
         found = self._intents.call("embedding", [held.value, ids.value], kind)
         return Value(self, found if element == f32 else self._intents.unary("cast", found, f32))
+
+
+def as_floats(array: np.ndarray) -> np.ndarray:
+    """A weight in float32; one that is not read yet stays so."""
+    if array.dtype == np.float32:
+        return array
+    if isinstance(array, Deferred):
+        return as_weight(array.converted(np.dtype(np.float32)))
+    return array.astype(np.float32)
 
 
 def tensor(given: Weights, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -203,10 +213,12 @@ def _rotated_keys(net: _Net, h: Value, angles: tuple[Value, Value]) -> Value:
         parts = array.reshape(config.groups, 2, half, -1)
         return np.stack((-parts[:, 1], parts[:, 0]), 1).reshape(array.shape)
 
-    turned = {
-        f"{path}.exchanged.{kind}": exchanged(np.asarray(net.given[f"{path}.{kind}"], np.float32))
-        for kind in (("weight", "bias") if config.biases else ("weight",))
-    }
+    turned = {}
+    for kind in ("weight", "bias") if config.biases else ("weight",):
+        array = as_floats(net.given[f"{path}.{kind}"])
+        later = isinstance(array, Deferred)
+        name = f"{path}.exchanged.{kind}"
+        turned[name] = as_weight(array.mapped(exchanged)) if later else exchanged(array)
     net.given = {**net.given, **turned}
     other = net.linear(h, narrow, "k_proj.exchanged", config.biases)
     wide = [

@@ -149,11 +149,21 @@ class Numbers:
     over: np.ndarray | None = None
     factor: Factor = ONE
 
-    def content(self) -> np.ndarray:
-        array = self.array if self.over is None else self.array / self.over
+    @property
+    def along_columns(self) -> bool:
+        """Whether columns can be had one by one."""
+        return self.over is None or self.over.shape[-1:] == self.array.shape[-1:]
+
+    def content(self, columns: slice | None = None) -> np.ndarray:
+        """The numbers, or those of some columns."""
+        array = self.array if columns is None else self.array[..., columns]
+        if self.over is not None:
+            array = array / (self.over if columns is None else self.over[..., columns])
         return array if self.factor == ONE else array * self.factor.number()
 
 
+BLOCK = 1 << 22  # numbers of a weight that are rounded at a time
+CODES = {"fp8": np.uint8, "bf16": np.uint16}
 ROUNDED = Numbers(np.zeros(0, np.float32))  # content of which only the codes are left
 
 
@@ -189,13 +199,36 @@ def content_codes(tensor: Tensor) -> np.ndarray:
     as large, are let go.
     """
     if tensor.codes is None:
-        assert tensor.content is not None
-        array = np.asarray(tensor.content.content(), np.float32).reshape(tensor.layout.given)
-        if tensor.layout.is_vector:
-            array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
-        tensor.codes = to_codes(array, tensor.layout.dtype)
+        numbers, given = tensor.content, tensor.layout.given
+        assert numbers is not None and numbers is not ROUNDED, "codes were let go"
+        large = numbers.array.size > BLOCK and not tensor.layout.is_vector
+        if large and numbers.array.shape == given and numbers.along_columns:
+            tensor.codes = _codes_in_blocks(numbers, tensor.layout.dtype)
+        else:
+            array = np.asarray(numbers.content(), np.float32).reshape(given)
+            if tensor.layout.is_vector:
+                array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
+            tensor.codes = to_codes(array, tensor.layout.dtype)
         tensor.content = ROUNDED
     return tensor.codes
+
+
+def let_go_of_codes(tensors: Iterable[Tensor]) -> None:
+    """Say that nobody will ask for the codes of these again."""
+    for tensor in tensors:
+        tensor.codes = None
+
+
+def _codes_in_blocks(numbers: Numbers, dtype: str) -> np.ndarray:
+    """The codes of a large matrix, some columns at a time: what it is rounded from takes four times
+    the room, and several times that on the way."""
+    shape = numbers.array.shape
+    codes = np.empty(shape, CODES[dtype])
+    step = max(1, BLOCK * shape[-1] // numbers.array.size)
+    for first in range(0, shape[-1], step):
+        some = slice(first, first + step)
+        codes[..., some] = to_codes(np.asarray(numbers.content(some), np.float32), dtype)
+    return codes
 
 
 @dataclass(eq=False)

@@ -275,9 +275,8 @@ def check_names(config: DecoderConfig, weights: Weights) -> None:
         )
 
 
-def drawn_weights(config: DecoderConfig, seed: int = 0) -> dict[str, np.ndarray]:
-    """Seeded weights of a configuration: variance 1 / inputs, norms near 1."""
-    random = np.random.default_rng(seed)
+def weight_shape(config: DecoderConfig, name: str) -> tuple[int, ...]:
+    """The shape of a weight by its published name."""
     wide, narrow = config.heads * config.head, config.groups * config.head
     shapes = {
         "embed_tokens.weight": (config.vocabulary, config.width),
@@ -295,9 +294,15 @@ def drawn_weights(config: DecoderConfig, seed: int = 0) -> dict[str, np.ndarray]
         "q_norm.weight": (config.head,),
         "k_norm.weight": (config.head,),
     }
+    return shapes.get(".".join(name.split(".")[-2:]), (config.width,))
+
+
+def drawn_weights(config: DecoderConfig, seed: int = 0) -> dict[str, np.ndarray]:
+    """Seeded weights of a configuration: variance 1 / inputs, norms near 1."""
+    random = np.random.default_rng(seed)
     found = {}
     for name in weight_names(config):
-        shape = shapes.get(".".join(name.split(".")[-2:]), (config.width,))
+        shape = weight_shape(config, name)
         noise = random.standard_normal(shape, dtype=np.float32)
         if len(shape) == 2:
             gain = np.float32(1.0 if "embed" in name else shape[1] ** -0.5)

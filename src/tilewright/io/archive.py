@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.io.deferred import let_go_of_pages
 from tilewright.io.file_access import new_file_mode
 
 ALIGNMENT = 64  # members start at multiples of this, so that arrays in them can be used in place
@@ -89,6 +90,7 @@ def _write_member(archive: zipfile.ZipFile, offset: int, member: Member) -> None
             flat = np.ascontiguousarray(piece).reshape(-1).view(np.uint8)
             for at in range(0, len(flat), _CHUNK):
                 out.write(flat[at : at + _CHUNK].data)
+            let_go_of_pages(piece)
 
 
 # --- reading ----------------------------------------------------------------------------

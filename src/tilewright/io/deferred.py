@@ -10,9 +10,12 @@ for as short a time as possible; as long as somebody holds them, others get the 
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
+import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -142,3 +145,34 @@ def in_file(
     return Deferred(
         shape, stored, mapped, lambda other: in_file(path, offset, shape, stored, other)
     )
+
+
+def parked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays as a mapped file without a name, for content that is not looked at for a while; as
+    they are, where there is no room for one."""
+    with contextlib.suppress(OSError), tempfile.TemporaryFile() as file:
+        places = {}
+        for name, array in arrays.items():
+            places[name] = file.tell()
+            whole = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            for first in range(0, len(whole), BLOCK):
+                file.write(whole[first : first + BLOCK].data)
+            file.write(bytes(-file.tell() % mmap.ALLOCATIONGRANULARITY))
+        file.flush()
+        return {
+            name: np.memmap(file, array.dtype, "r", places[name], array.shape)
+            for name, array in arrays.items()
+        }
+    return dict(arrays)
+
+
+def let_go_of_pages(array: np.ndarray) -> None:
+    """Say that what was read of a mapped file need not stay in memory; it can be read again."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        mapping = getattr(base, "_mmap", None)
+        if isinstance(mapping, mmap.mmap) and base.size and not base.flags.writeable:
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                mapping.madvise(mmap.MADV_DONTNEED)
+            return
+        base = base.base

@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.dialects.printing import print_module
 from tilewright.frontend.imported import Imported
+from tilewright.io.deferred import let_go_of_pages
 
 
 def bytes_of(array: np.ndarray) -> memoryview:
@@ -21,5 +22,7 @@ def model_hash(model: Imported, text: str | None = None) -> str:
     digest = hashlib.sha256(text.removesuffix("\n").encode())
     for name in sorted(model.weights):
         digest.update(name.encode())
-        digest.update(bytes_of(model.weights[name]))
+        array = np.asarray(model.weights[name])
+        digest.update(bytes_of(array))
+        let_go_of_pages(array)
     return digest.hexdigest()

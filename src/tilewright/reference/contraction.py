@@ -100,9 +100,25 @@ def _matrix(
     return operand.transpose([*kept, *rest]).reshape((batch_size, *sizes))
 
 
+LARGE = 1 << 26  # numbers of a matrix that are not widened all at once
+
+
+def _multiply_in_parts(a: Array, b: Array) -> Array:
+    """The product in float64 with a very large matrix, some of its columns at a time."""
+    a = a.astype(np.float64, copy=False)
+    step = max(1, (LARGE >> 3) * b.shape[-1] // b.size)
+    parts = [
+        np.matmul(a, b[..., first : first + step].astype(np.float64, copy=False))
+        for first in range(0, b.shape[-1], step)
+    ]
+    return np.concatenate(parts, -1)
+
+
 def multiply(a: Array, b: Array) -> Array:
     """Matrix product (with leading batch axes) in float64, or exact in int64."""
     if a.dtype.kind == "f" or b.dtype.kind == "f":
+        if b.size > LARGE and b.shape[-1] > 1:
+            return _multiply_in_parts(a, b)
         return np.matmul(a.astype(np.float64, copy=False), b.astype(np.float64, copy=False))
     a, b = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
     if not a.size or not b.size:

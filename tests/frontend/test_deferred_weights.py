@@ -30,8 +30,10 @@ BF16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is large."""
     monkeypatch.setattr(deferred, "BLOCK", 7)
-    monkeypatch.setattr(calls, "BLOCK", 40)
+    monkeypatch.setattr(calls, "LARGE", 40)
+    monkeypatch.setattr(calls, "BLOCK", 100)
     monkeypatch.setattr(contraction, "LARGE", 64)
+    monkeypatch.setattr(contraction, "PART", 64)
     monkeypatch.setattr(decoder_folder, "LARGE", 1)
     monkeypatch.setattr(entries, "PARKED", 1)
     monkeypatch.setattr(entries, "PARKED_ALONE", 1)
@@ -92,6 +94,7 @@ def test_codes_do_not_depend_on_blocks(dtype: str, shape: tuple[int, ...]) -> No
             Numbers(given),
             Numbers(given, over),
             Numbers(given, over[..., :1]),
+            Numbers(given, over[:1]),
             Numbers(given, over, Factor(0.375)),
         ):
             tensor = Tensor("w", Layout(shape, dtype), "weight", numbers)
@@ -103,8 +106,11 @@ def test_codes_do_not_depend_on_blocks(dtype: str, shape: tuple[int, ...]) -> No
 @pytest.mark.usefixtures("small_blocks")
 def test_products_do_not_depend_on_parts() -> None:
     generator = np.random.default_rng(3)
-    a, b = generator.normal(size=(2, 3, 20)), generator.normal(size=(2, 20, 31)).astype(F32)
-    np.testing.assert_allclose(contraction.multiply(a, b), np.matmul(a, b), rtol=1e-13, atol=1e-13)
+    for left, right in (((2, 3, 20), (2, 20, 71)), ((3, 20), (2, 20, 71)), ((4, 1, 33), (33, 99))):
+        a, b = generator.normal(size=left), generator.normal(size=right).astype(F32)
+        for one in (b, np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2)):
+            found = contraction.multiply(a, one)
+            np.testing.assert_allclose(found, np.matmul(a, b), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -125,8 +131,8 @@ def test_a_folder_gives_the_program_of_its_weights(tmp_path: Path) -> None:
     capacity = Capacity(8, (16,))
     compile_decoder(folder, capacity).save(tmp_path / "late.twb")
     with pytest.MonkeyPatch.context() as usual:
-        usual.setattr(calls, "BLOCK", 1 << 22)
-        usual.setattr(contraction, "LARGE", 1 << 26)
+        usual.setattr(calls, "LARGE", 1 << 40)
+        usual.setattr(contraction, "LARGE", 1 << 40)
         usual.setattr(entries, "PARKED", 1 << 40)
         plain = {
             name: array if name == decoder_folder.EMBEDDING else array.astype(F32)

@@ -15,7 +15,7 @@ import math
 import mmap
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -147,6 +147,24 @@ def in_file(
     )
 
 
+def pages(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+    """An array of zeros on pages of its own, which go back to the system with it. Those of the usual
+    allocator may stay with the process for as long as it runs."""
+    size = math.prod(shape)
+    if not size:
+        return np.zeros(shape, dtype)
+    return np.frombuffer(mmap.mmap(-1, size * dtype.itemsize), dtype).reshape(shape)
+
+
+def blocks_of(array: np.ndarray) -> Iterator[memoryview]:
+    """The bytes of an array, some at a time; pages of a mapped file are let go behind them."""
+    whole = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    step = 8 * BLOCK
+    for first in range(0, len(whole), step):
+        yield whole[first : first + step].data
+        let_go_of_pages(array)
+
+
 def parked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays as a mapped file without a name, for content that is not looked at for a while; as
     they are, where there is no room for one."""
@@ -154,9 +172,8 @@ def parked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         places = {}
         for name, array in arrays.items():
             places[name] = file.tell()
-            whole = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            for first in range(0, len(whole), BLOCK):
-                file.write(whole[first : first + BLOCK].data)
+            for block in blocks_of(array):
+                file.write(block)
             file.write(bytes(-file.tell() % mmap.ALLOCATIONGRANULARITY))
         file.flush()
         return {

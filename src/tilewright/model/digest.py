@@ -8,12 +8,7 @@ import numpy as np
 
 from tilewright.dialects.printing import print_module
 from tilewright.frontend.imported import Imported
-from tilewright.io.deferred import let_go_of_pages
-
-
-def bytes_of(array: np.ndarray) -> memoryview:
-    """The bytes of an array, without a copy where they lie in order."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+from tilewright.io.deferred import blocks_of
 
 
 def model_hash(model: Imported, text: str | None = None) -> str:
@@ -22,7 +17,6 @@ def model_hash(model: Imported, text: str | None = None) -> str:
     digest = hashlib.sha256(text.removesuffix("\n").encode())
     for name in sorted(model.weights):
         digest.update(name.encode())
-        array = np.asarray(model.weights[name])
-        digest.update(bytes_of(array))
-        let_go_of_pages(array)
+        for block in blocks_of(np.asarray(model.weights[name])):
+            digest.update(block)
     return digest.hexdigest()

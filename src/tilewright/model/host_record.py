@@ -9,7 +9,6 @@ import numpy as np
 
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.xdsl_api import AffineDimExpr, SSAValue
-from tilewright.io.deferred import let_go_of_pages
 from tilewright.model.capture import Graph, Node, dtype_of, shape_of
 from tilewright.model.host_graph import (
     HAND_OVER,
@@ -43,7 +42,6 @@ class Recorder:
         handle = getattr(getattr(value.owner, "value", None), "resource_handle", None)
         if handle is not None:
             found = content_digest(content)
-            let_go_of_pages(content)
             return HostConstant(shape, dtype, weight=handle.data, digest=found)
         stored = np.ascontiguousarray(np.broadcast_to(content, shape))
         return HostConstant(shape, dtype, base64.b64encode(stored.tobytes()).decode())

@@ -100,24 +100,27 @@ def _matrix(
     return operand.transpose([*kept, *rest]).reshape((batch_size, *sizes))
 
 
-LARGE = 1 << 26  # numbers of a matrix that are not widened all at once
+LARGE = 1 << 20  # numbers of a matrix from which on it is not widened all at once
+PART = 1 << 18  # numbers that are
 
 
 def _multiply_in_parts(a: Array, b: Array) -> Array:
-    """The product in float64 with a very large matrix, some of its columns at a time."""
+    """The product in float64 with a large matrix, some of its columns at a time: what is widened
+    stays in caches, and never takes the room of two such matrices."""
     a = a.astype(np.float64, copy=False)
-    step = max(1, (LARGE >> 3) * b.shape[-1] // b.size)
-    parts = [
-        np.matmul(a, b[..., first : first + step].astype(np.float64, copy=False))
-        for first in range(0, b.shape[-1], step)
-    ]
-    return np.concatenate(parts, -1)
+    columns = b.shape[-1]
+    result = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], columns))
+    step = max(32, PART * columns // b.size)
+    for first in range(0, columns, step):
+        some = slice(first, first + step)
+        result[..., some] = np.matmul(a, b[..., some].astype(np.float64, copy=False))
+    return result
 
 
 def multiply(a: Array, b: Array) -> Array:
     """Matrix product (with leading batch axes) in float64, or exact in int64."""
     if a.dtype.kind == "f" or b.dtype.kind == "f":
-        if b.size > LARGE and b.shape[-1] > 1:
+        if b.size > LARGE and min(a.ndim, b.ndim) > 1 and b.dtype != np.float64:
             return _multiply_in_parts(a, b)
         return np.matmul(a.astype(np.float64, copy=False), b.astype(np.float64, copy=False))
     a, b = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)

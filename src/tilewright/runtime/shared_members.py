@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
-from tilewright.io.deferred import let_go_of_pages
+from tilewright.io.deferred import blocks_of
 from tilewright.runtime.derived_pieces import Derived, find
 
 SMALLEST = 1024  # bytes; smaller pieces are not worth a member of their own
@@ -33,8 +33,8 @@ def digest(pieces: Sequence[bytes | np.ndarray]) -> str:
         if isinstance(piece, bytes):
             found.update(piece)
         else:
-            found.update(np.ascontiguousarray(piece).view(np.uint8).data)
-            let_go_of_pages(piece)
+            for block in blocks_of(piece):
+                found.update(block)
     return found.hexdigest()
 
 

@@ -105,7 +105,7 @@ def measure(config: DecoderConfig, target: str, tokens: int) -> dict[str, Any]:
         found |= {"parameters": parameters, "folder": size, "bundle": bundle.stat().st_size}
         if tokens:
             ran = child(
-                ["generate", str(bundle), "--prompt-ids", "5,17,3", "--tokens", str(tokens)],
+                ["generate", str(bundle), "--prompt-ids", "5,17,3", "--count", str(tokens)],
                 Path(name),
             )
             found |= {"tokens": tokens, "run": ran}

@@ -32,8 +32,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deferred, "BLOCK", 7)
     monkeypatch.setattr(calls, "LARGE", 40)
     monkeypatch.setattr(calls, "BLOCK", 100)
-    monkeypatch.setattr(contraction, "LARGE", 64)
     monkeypatch.setattr(contraction, "PART", 64)
+    monkeypatch.setattr(contraction, "LARGE_PART", 64)
     monkeypatch.setattr(decoder_folder, "LARGE", 1)
     monkeypatch.setattr(entries, "PARKED", 1)
     monkeypatch.setattr(entries, "PARKED_ALONE", 1)
@@ -132,7 +132,8 @@ def test_a_folder_gives_the_program_of_its_weights(tmp_path: Path) -> None:
     compile_decoder(folder, capacity).save(tmp_path / "late.twb")
     with pytest.MonkeyPatch.context() as usual:
         usual.setattr(calls, "LARGE", 1 << 40)
-        usual.setattr(contraction, "LARGE", 1 << 40)
+        usual.setattr(contraction, "PART", 1 << 40)
+        usual.setattr(contraction, "LARGE_PART", 1 << 40)
         usual.setattr(entries, "PARKED", 1 << 40)
         plain = {
             name: array if name == decoder_folder.EMBEDDING else array.astype(F32)

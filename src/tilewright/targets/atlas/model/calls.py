@@ -155,8 +155,8 @@ class Numbers:
         return array if self.factor == ONE else array * self.factor.number()
 
 
-LARGE = 1 << 20  # numbers of a weight from which on they are rounded in blocks
-BLOCK = 1 << 17  # numbers of such a block
+LARGE = 1 << 17  # numbers of a weight from which on they are rounded in blocks
+BLOCK = 1 << 16  # numbers of such a block
 CODES = {"fp8": np.uint8, "bf16": np.uint16}
 ROUNDED = Numbers(np.zeros(0, np.float32))  # content of which only the codes are left
 

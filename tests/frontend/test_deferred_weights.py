@@ -71,6 +71,7 @@ def as_read_once(array: Deferred) -> Deferred:
 def test_parked_arrays_have_the_same_content() -> None:
     generator = np.random.default_rng(1)
     arrays = {str(n): generator.integers(0, 255, n, np.uint8) for n in (1, 4096, 5000)}
+    arrays["wide"] = generator.normal(size=(3, 5)).astype(BF16)
     found = parked(arrays)
     assert list(found) == list(arrays)
     for name, array in found.items():
@@ -149,3 +150,12 @@ def test_a_file_of_arrays_that_are_made_when_written(tmp_path: Path) -> None:
     save_safetensors(tmp_path / "held.safetensors", {"a": np.asarray(array)})
     made, held = ((tmp_path / f"{n}.safetensors").read_bytes() for n in ("made", "held"))
     assert made == held
+
+
+def test_changes_in_memory_are_not_let_go(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(8192))
+    changed = np.memmap(tmp_path / "file", np.uint8, "c")
+    changed[5000] = 7
+    changed.flags.writeable = False
+    let_go_of_pages(np.asarray(changed))
+    assert changed[5000] == 7

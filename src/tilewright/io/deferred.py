@@ -176,8 +176,11 @@ def parked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
                 file.write(block)
             file.write(bytes(-file.tell() % mmap.ALLOCATIONGRANULARITY))
         file.flush()
+        whole = np.memmap(file, np.uint8, "r")  # one mapping: each would hold the file open
         return {
-            name: np.memmap(file, array.dtype, "r", places[name], array.shape)
+            name: whole[places[name] : places[name] + array.nbytes]
+            .view(array.dtype)
+            .reshape(array.shape)
             for name, array in arrays.items()
         }
     return dict(arrays)
@@ -188,7 +191,9 @@ def let_go_of_pages(array: np.ndarray) -> None:
     base: Any = array
     while isinstance(base, np.ndarray):
         mapping = getattr(base, "_mmap", None)
-        if isinstance(mapping, mmap.mmap) and base.size and not base.flags.writeable:
+        if isinstance(mapping, mmap.mmap):
+            if getattr(base, "mode", None) != "r":
+                return  # what was changed in memory would be lost
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 mapping.madvise(mmap.MADV_DONTNEED)
             return

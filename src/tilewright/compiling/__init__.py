@@ -182,6 +182,9 @@ def compile_imported(
     check_sizes(imported, machine, options.quantize)
     samples = with_state(imported, samples)
     imported = distinct(imported)
+    if not getattr(machine, "reads_weights_late", False):
+        there = {name: np.asarray(array) for name, array in imported.weights.items()}
+        imported = replace(imported, weights=there)
     with within_memory("compiling the model", Location(imported.source)):
         compiled = machine.compile(imported, options, samples, progress)
     provenance = compiled.provenance

@@ -32,13 +32,16 @@ from tilewright.compiling import (
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.frontend.samples import Arrays, with_state
+from tilewright.io.deferred import let_go_of_pages, parked
 from tilewright.model.calibrate import example_inputs, main_name
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.reference.executor import Executor
 from tilewright.targets.checking import ENTRY_NAME, require_entries
-from tilewright.targets.compiled_model import CompiledEntries, State
+from tilewright.targets.compiled_model import CompiledEntries, CompiledModel, State
 
 Declared = Mapping[str, Sequence[str]]
+PARKED = 256 << 20  # bytes of weights of an entry point from which on they wait in a file
+PARKED_ALONE = 1 << 20  # and of one of them
 Floats = dict[str, list[dict[str, np.ndarray]]]  # outputs of entry points on their samples
 
 
@@ -91,6 +94,7 @@ def compile_entries(
             progress(phase, f"{entry}: {detail}" if detail else entry)
 
         made[entry] = compile_imported(model, target, layers[entry], samples, told, shapes)
+        _share_weights(made[entry], [made[other] for other in made if other != entry])
         floats[entry] = made[entry].floats
     for entry, compiled in made.items():
         for port in program.read_by(entry):
@@ -99,6 +103,43 @@ def compile_entries(
     program.entries = made
     require_entries(program)
     return program, imported
+
+
+def _share_weights(compiled: CompiledModel[Any], others: Sequence[CompiledModel[Any]]) -> None:
+    """Let weights that an entry point before has too, byte for byte, be the same arrays.
+
+    Many of them wait in a mapped file while other entry points are compiled.
+    """
+    mine: dict[str, Any] = getattr(compiled.artifact, "weights", {})
+    for other in others:
+        theirs: dict[str, Any] = getattr(other.artifact, "weights", {})
+        for name in mine.keys() & theirs.keys():
+            if _equal(mine[name], theirs[name]):
+                mine[name] = theirs[name]
+    large = {
+        name: array
+        for name, array in mine.items()
+        if isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
+        if array.nbytes >= PARKED_ALONE
+    }
+    if sum(array.nbytes for array in large.values()) >= PARKED:
+        mine |= parked(large)
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Whether two are arrays of the same bytes, compared some at a time."""
+    if not isinstance(one, np.ndarray) or not isinstance(two, np.ndarray):
+        return False
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return False
+    first, second = (x.reshape(-1).view(np.uint8) for x in (one, two))
+    step = 1 << 24
+    same = all(
+        np.array_equal(first[at : at + step], second[at : at + step])
+        for at in range(0, len(first), step)
+    )
+    let_go_of_pages(two)
+    return same
 
 
 def _check_names(models: Mapping[str, Any], given: Any, what: str) -> None:

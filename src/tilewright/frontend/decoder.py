@@ -25,6 +25,7 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder, Shape, Value
 from tilewright.frontend.decoder_config import DecoderConfig
 from tilewright.frontend.imported import Imported
+from tilewright.io.deferred import Deferred, as_weight
 
 Weights = Mapping[str, np.ndarray]
 HIDDEN = np.float32(-30000.0)  # what hides a key; f16 and bf16 have it
@@ -69,9 +70,9 @@ class _Net(ModelBuilder):
         return self._named(name)
 
     def drawn(self, name: str, shape: Shape, gain: float, around: float = 0.0) -> Value:
-        array = tensor(self.given, name, tuple(shape)).astype(np.float32, copy=False)
+        array = as_floats(tensor(self.given, name, tuple(shape)))
         if around == 1.0:
-            array = array + np.float32(self.config.norm_offset)
+            array = np.asarray(array) + np.float32(self.config.norm_offset)
         return self.weight(name, array)
 
     def rows(self, ids: Value, name: str, table: np.ndarray) -> Value:
@@ -81,6 +82,15 @@ class _Net(ModelBuilder):
         kind = TensorType(element, [*ids.shape, table.shape[1]])
         found = self._intents.call("embedding", [held.value, ids.value], kind)
         return Value(self, found if element == f32 else self._intents.unary("cast", found, f32))
+
+
+def as_floats(array: np.ndarray) -> np.ndarray:
+    """A weight in float32; one that is not read yet stays so."""
+    if array.dtype == np.float32:
+        return array
+    if isinstance(array, Deferred):
+        return as_weight(array.converted(np.dtype(np.float32)))
+    return array.astype(np.float32)
 
 
 def tensor(given: Weights, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -203,10 +213,12 @@ def _rotated_keys(net: _Net, h: Value, angles: tuple[Value, Value]) -> Value:
         parts = array.reshape(config.groups, 2, half, -1)
         return np.stack((-parts[:, 1], parts[:, 0]), 1).reshape(array.shape)
 
-    turned = {
-        f"{path}.exchanged.{kind}": exchanged(np.asarray(net.given[f"{path}.{kind}"], np.float32))
-        for kind in (("weight", "bias") if config.biases else ("weight",))
-    }
+    turned = {}
+    for kind in ("weight", "bias") if config.biases else ("weight",):
+        array = as_floats(net.given[f"{path}.{kind}"])
+        later = isinstance(array, Deferred)
+        name = f"{path}.exchanged.{kind}"
+        turned[name] = as_weight(array.mapped(exchanged)) if later else exchanged(array)
     net.given = {**net.given, **turned}
     other = net.linear(h, narrow, "k_proj.exchanged", config.biases)
     wide = [
@@ -263,9 +275,8 @@ def check_names(config: DecoderConfig, weights: Weights) -> None:
         )
 
 
-def drawn_weights(config: DecoderConfig, seed: int = 0) -> dict[str, np.ndarray]:
-    """Seeded weights of a configuration: variance 1 / inputs, norms near 1."""
-    random = np.random.default_rng(seed)
+def weight_shape(config: DecoderConfig, name: str) -> tuple[int, ...]:
+    """The shape of a weight by its published name."""
     wide, narrow = config.heads * config.head, config.groups * config.head
     shapes = {
         "embed_tokens.weight": (config.vocabulary, config.width),
@@ -283,9 +294,15 @@ def drawn_weights(config: DecoderConfig, seed: int = 0) -> dict[str, np.ndarray]
         "q_norm.weight": (config.head,),
         "k_norm.weight": (config.head,),
     }
+    return shapes.get(".".join(name.split(".")[-2:]), (config.width,))
+
+
+def drawn_weights(config: DecoderConfig, seed: int = 0) -> dict[str, np.ndarray]:
+    """Seeded weights of a configuration: variance 1 / inputs, norms near 1."""
+    random = np.random.default_rng(seed)
     found = {}
     for name in weight_names(config):
-        shape = shapes.get(".".join(name.split(".")[-2:]), (config.width,))
+        shape = weight_shape(config, name)
         noise = random.standard_normal(shape, dtype=np.float32)
         if len(shape) == 2:
             gain = np.float32(1.0 if "embed" in name else shape[1] ** -0.5)

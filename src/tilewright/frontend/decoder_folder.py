@@ -12,10 +12,12 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.decoder import check_names
 from tilewright.frontend.decoder_config import DecoderConfig, read_config
+from tilewright.io.deferred import as_weight, in_file
 from tilewright.io.tensor_blob import read_tensors
 
 _INDEX, _WHOLE = "model.safetensors.index.json", "model.safetensors"
 EMBEDDING = "model.embed_tokens.weight"
+LARGE = 1 << 16  # elements from which on a tensor is read only when it is needed
 
 
 def is_decoder_folder(path: str | Path) -> bool:
@@ -24,7 +26,8 @@ def is_decoder_folder(path: str | Path) -> bool:
 
 
 def read_decoder(folder: str | Path) -> tuple[DecoderConfig, dict[str, np.ndarray]]:
-    """Configuration and weights; files are mapped, what does not fit is an error."""
+    """Configuration and weights; large ones are read when they are needed, what does not fit is an
+    error."""
     config = read_config(folder)
     weights: dict[str, np.ndarray] = {}
     for file in _files(Path(folder)):
@@ -36,14 +39,23 @@ def read_decoder(folder: str | Path) -> tuple[DecoderConfig, dict[str, np.ndarra
         for name, array in read_tensors(raw, "the weights", place).items():
             if name in weights:
                 raise TilewrightError("TW6403", f"{name} is in two files", place)
-            weights[name] = array
+            weights[name] = _read_later(str(file), name, raw, array)
     try:
         check_names(config, weights)
     except TilewrightError as error:
         raise error.at(Location(str(folder))) from None
-    # A table is only looked up: its rows travel as bf16.
-    weights[EMBEDDING] = np.asarray(weights[EMBEDDING]).astype(ml_dtypes.bfloat16)
     return config, weights
+
+
+def _read_later(file: str, name: str, raw: np.ndarray, array: np.ndarray) -> np.ndarray:
+    """A tensor of a mapped file as the network wants it: float32, or bf16 for a table, which is
+    only looked up. Large ones stay in the file: pages of a mapping that were looked at would stay in
+    memory."""
+    wanted = np.dtype(ml_dtypes.bfloat16 if name == EMBEDDING else np.float32)
+    if array.size < LARGE:
+        return array.astype(wanted)
+    offset = array.ctypes.data - raw.ctypes.data
+    return as_weight(in_file(file, offset, array.shape, array.dtype, wanted))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.io.deferred import blocks_of
 from tilewright.io.file_access import new_file_mode
 
 ALIGNMENT = 64  # members start at multiples of this, so that arrays in them can be used in place
 MAX_MEMBERS = 1 << 16
 MAX_NAME = 512
-_CHUNK = 16 << 20
 
 _END = struct.Struct("<4s4H2LH")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
@@ -86,9 +86,8 @@ def _write_member(archive: zipfile.ZipFile, offset: int, member: Member) -> None
             if isinstance(piece, bytes):
                 out.write(piece)
                 continue
-            flat = np.ascontiguousarray(piece).reshape(-1).view(np.uint8)
-            for at in range(0, len(flat), _CHUNK):
-                out.write(flat[at : at + _CHUNK].data)
+            for block in blocks_of(piece):
+                out.write(block)
 
 
 # --- reading ----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -83,12 +84,23 @@ def calibrate(
     outputs: Sequence[tuple[str, SSAValue]] = (),
 ) -> list[dict[str, np.ndarray]]:
     """Note the range of every value that will be fp8; the outputs asked for, of every sample."""
+    those: dict[SSAValue, list[Callable[[np.ndarray], None]]] = {}
+    for observer in observers:
+        those.setdefault(observer.value, []).append(observer.observe)
+    last: dict[SSAValue, np.ndarray] = {}
+    for _, value in outputs:
+        those.setdefault(value, []).append(partial(last.__setitem__, value))
+
+    def tell(every: list[Callable[[np.ndarray], None]], array: np.ndarray) -> None:
+        for one in every:
+            one(array)
+
+    told = {value: partial(tell, every) for value, every in those.items()}
+    executor = Executor(model.module, model.weights, watch=told)
     found = []
-    values = [*(o.value for o in observers), *(value for _, value in outputs)]
-    for arrays in observe(model, values, inputs):
-        for observer in observers:
-            observer.observe(arrays[observer.value])
-        found.append({name: arrays[value] for name, value in outputs})
+    for arrays in inputs:
+        executor.run([np.asarray(arrays[spec.name]) for spec in model.inputs], main_name(model))
+        found.append({name: last[value] for name, value in outputs})
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -24,6 +25,7 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported
+from tilewright.io.deferred import Deferred
 from tilewright.reference.ops_npu_kernel import contraction_call, symbol_call
 from tilewright.reference.scalar_ops import constant_array
 
@@ -79,6 +81,36 @@ class Node:
         return f"<{self.family} {self.layer}>"
 
 
+class Constants(UserDict[SSAValue, np.ndarray]):
+    """Arrays by value. Those that are read only when asked for are kept for a while: rules look at
+    the same weights several times."""
+
+    KEPT = 96 << 20  # bytes
+
+    def __init__(self, arrays: Mapping[SSAValue, np.ndarray] | None = None) -> None:
+        self._kept: dict[SSAValue, np.ndarray] = {}
+        super().__init__(arrays)
+
+    def __getitem__(self, value: SSAValue) -> np.ndarray:
+        found = self.data[value]
+        if not isinstance(found, Deferred):
+            return found
+        array = self._kept.pop(value, None)
+        if array is None:
+            array = np.asarray(found)
+        self._kept[value] = array  # the last one that was asked for comes last
+        while len(self._kept) > 1 and sum(a.nbytes for a in self._kept.values()) > self.KEPT:
+            del self._kept[next(iter(self._kept))]
+        return array
+
+    def get(self, key: SSAValue, default: Any = None) -> Any:
+        return self[key] if key in self.data else default
+
+    def forget(self) -> None:
+        """Let go of what can be read again."""
+        self._kept.clear()
+
+
 @dataclass(eq=False)
 class Graph:
     """Nodes in program order; constants are values with known content."""
@@ -87,7 +119,7 @@ class Graph:
     inputs: dict[SSAValue, str]  # with the names of their ports
     outputs: list[tuple[str, SSAValue]]
     nodes: list[Node]
-    constants: dict[SSAValue, np.ndarray]
+    constants: Constants
     definition: dict[SSAValue, Node] = field(default_factory=dict)
     users: dict[SSAValue, list[Node]] = field(default_factory=dict)
 
@@ -136,7 +168,7 @@ def capture(model: Imported, contents: bool = True) -> Graph:
         value: spec.name for value, spec in zip(block.args, model.inputs, strict=True)
     }
     nodes: list[Node] = []
-    constants: dict[SSAValue, np.ndarray] = {}
+    constants = Constants()
     outputs: list[tuple[str, SSAValue]] = []
     for op in block.ops:
         if isinstance(op, arith.ConstantOp):

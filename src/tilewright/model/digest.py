@@ -8,11 +8,7 @@ import numpy as np
 
 from tilewright.dialects.printing import print_module
 from tilewright.frontend.imported import Imported
-
-
-def bytes_of(array: np.ndarray) -> memoryview:
-    """The bytes of an array, without a copy where they lie in order."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+from tilewright.io.deferred import blocks_of
 
 
 def model_hash(model: Imported, text: str | None = None) -> str:
@@ -21,5 +17,6 @@ def model_hash(model: Imported, text: str | None = None) -> str:
     digest = hashlib.sha256(text.removesuffix("\n").encode())
     for name in sorted(model.weights):
         digest.update(name.encode())
-        digest.update(bytes_of(model.weights[name]))
+        for block in blocks_of(np.asarray(model.weights[name])):
+            digest.update(block)
     return digest.hexdigest()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.model.digest import bytes_of
+from tilewright.io.deferred import blocks_of
 
 HAND_OVER = "hand over"  # the family of values on their way to the device
 
@@ -62,4 +62,7 @@ class HostGraph:
 
 def content_digest(array: np.ndarray) -> str:
     """A digest of an array's bytes."""
-    return hashlib.blake2b(bytes_of(array), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for block in blocks_of(array):
+        digest.update(block)
+    return digest.hexdigest()

@@ -100,9 +100,34 @@ def _matrix(
     return operand.transpose([*kept, *rest]).reshape((batch_size, *sizes))
 
 
+PART = 1 << 17  # numbers of a matrix that are widened at a time for a few rows: they stay in caches
+LARGE_PART = 1 << 22  # for more rows, where products take longer than widening
+FEW = 8
+
+
+def _part(a: Array) -> int:
+    return PART if a.shape[-2] <= FEW else LARGE_PART
+
+
+def _multiply_in_parts(a: Array, b: Array) -> Array:
+    """The product in float64 with a large matrix, some of its columns at a time, so that what is
+    widened never takes the room of two such matrices."""
+    a = a.astype(np.float64, copy=False)
+    part = _part(a)
+    columns = b.shape[-1]
+    result = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], columns))
+    step = max(32, part * columns // b.size)
+    for first in range(0, columns, step):
+        some = slice(first, first + step)
+        result[..., some] = np.matmul(a, b[..., some].astype(np.float64, copy=False))
+    return result
+
+
 def multiply(a: Array, b: Array) -> Array:
     """Matrix product (with leading batch axes) in float64, or exact in int64."""
     if a.dtype.kind == "f" or b.dtype.kind == "f":
+        if min(a.ndim, b.ndim) > 1 and b.dtype != np.float64 and b.size > 2 * _part(a):
+            return _multiply_in_parts(a, b)
         return np.matmul(a.astype(np.float64, copy=False), b.astype(np.float64, copy=False))
     a, b = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
     if not a.size or not b.size:

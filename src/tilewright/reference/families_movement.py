@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.reference import dtypes
 from tilewright.reference.dtypes import Array
 from tilewright.reference.families import Call, family, literal_value
 from tilewright.reference.faults import fault
@@ -84,7 +85,8 @@ def gather(call: Call) -> Array:
         raise fault(
             call.op, "TW1505", f"an index leaves axis {axis}, which has {x.shape[axis]} elements"
         )
-    return np.take(x, indices.astype(np.int64), axis=axis)
+    # Of a table in a narrow type only what is looked up is widened.
+    return dtypes.working(np.take(x, indices.astype(np.int64), axis=axis), call.elements["x"])
 
 
 @family("argmax", "argmin")

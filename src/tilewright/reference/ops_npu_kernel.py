@@ -33,6 +33,8 @@ from tilewright.reference.program import (
 )
 from tilewright.reference.scalar_ops import attribute_of
 
+LOOK_UPS = ("gather", "embedding")  # families that read a few rows of a table
+
 
 def contraction_call(op: Operation) -> KernelCall:
     """`npu_kernel.matmul` or `npu_schedule.matmul_tile` as a call of the matmul family."""
@@ -71,11 +73,14 @@ def bind(op: Operation, kernel: KernelCall) -> Any:
         kinds = dict.fromkeys(kinds, target)
     widened = kernel.family.check is elementwise and any(e.work != target.work for e in elements)
     many = {role.name for role in kernel.family.roles if role.many}
+    looked_up = "x" if kernel.family.name in LOOK_UPS else None  # stays as it is stored
 
     def make(*values: Any) -> Call:
         arrays: dict[str, Any] = {}
         for name, value, element in zip(names, values, elements, strict=True):
-            array = dtypes.working(as_array(value), element)
+            array = as_array(value)
+            if name != looked_up:
+                array = dtypes.working(array, element)
             if widened:
                 array = array.astype(target.work)
             if name in many:

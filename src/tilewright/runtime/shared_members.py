@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
+from tilewright.io.deferred import blocks_of
 from tilewright.runtime.derived_pieces import Derived, find
 
 SMALLEST = 1024  # bytes; smaller pieces are not worth a member of their own
@@ -29,9 +30,11 @@ def digest(pieces: Sequence[bytes | np.ndarray]) -> str:
     """What names content: 128 bits of BLAKE2b."""
     found = hashlib.blake2b(digest_size=16)
     for piece in pieces:
-        found.update(
-            piece if isinstance(piece, bytes) else np.ascontiguousarray(piece).view(np.uint8).data
-        )
+        if isinstance(piece, bytes):
+            found.update(piece)
+        else:
+            for block in blocks_of(piece):
+                found.update(block)
     return found.hexdigest()
 
 
@@ -40,12 +43,14 @@ def share(
 ) -> tuple[list[Member], dict[str, Recipe], dict[str, Derived]]:
     """Members with what they have in common stored once, recipes of those that need it, and how
     pieces come from others."""
-    marks = {
-        (number, place): digest([piece])
-        for number, member in enumerate(members)
-        for place, piece in enumerate(member.pieces)
-        if _size(piece) >= SMALLEST
-    }
+    digests: dict[int, str] = {}  # of pieces that are the same array; members hold them meanwhile
+    marks = {}
+    for number, member in enumerate(members):
+        for place, piece in enumerate(member.pieces):
+            if _size(piece) >= SMALLEST:
+                if id(piece) not in digests:
+                    digests[id(piece)] = digest([piece])
+                marks[number, place] = digests[id(piece)]
     often = {mark for mark, count in Counter(marks.values()).items() if count > 1}
     arrays = ((mark, members[number].pieces[place]) for (number, place), mark in marks.items())
     derived = find((mark, piece) for mark, piece in arrays if isinstance(piece, np.ndarray))

@@ -33,6 +33,7 @@ class AtlasTarget:
     profile: Profile
     calibrated_formats = (None, "fp8")  # of --quantize: those with scales from calibration
     keeps_layers = True  # products of some layers may be more precise than those of others
+    reads_weights_late = True  # weights may be `Deferred`
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from tilewright.dialects.xdsl_api import ModuleOp, StringAttr, func
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.model.calibrate import example_inputs, input_meanings
-from tilewright.model.capture import Graph, Node, dtype_of
+from tilewright.model.capture import Constants, Graph, Node, dtype_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.partition import COPIED, main_of
 from tilewright.model.parts import DEVICE, Part, Parts
@@ -163,7 +163,7 @@ def coral_options(options: CompileOptions) -> CoralOptions:
 
 def refusal(node: Node) -> str | None:
     """Why the core cannot run an operation, in a sentence."""
-    graph = Graph(ModuleOp([]), {}, [], [node], {})
+    graph = Graph(ModuleOp([]), {}, [], [node], Constants())
     adapter = Adapter(graph, "")
     place = node.location or Location("<model>")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.tile.layouts import Layout
 
+NOTHING = np.zeros(0, np.uint8)  # content that was let go
+
 
 def assemble(
     encoded: Encoded,
@@ -36,8 +39,12 @@ def assemble(
     profile: Profile,
     instruction_memory: int,
     phases: dict[str, str],
+    release: bool = False,
 ) -> CompiledModel[AtlasArtifact]:
-    """The model with its code linked; provenance and second opinions are left to the caller."""
+    """The model with its code linked; provenance and second opinions are left to the caller.
+
+    release: weights of the program are not needed any more, and are let go on the way.
+    """
     linked = Linked()
     runs: list[HostPart | tuple[tuple[int, ...], Any, Any]] = []
     for part in encoded.parts:
@@ -49,7 +56,7 @@ def assemble(
             *program.spans[part.function], linked, instruction_memory,
         )  # fmt: skip
         runs.append((tuple(order), part.inputs, part.outputs))
-    regions, weights = _regions(program, places, made)
+    regions, weights = _regions(program, places, made, release)
     steps = [_step(call, index, linked, places) for index, call in enumerate(program.launches)]
     ports = {
         name: Port(name, port.shape, port.dtype, program.ports.get(name), program.turns.get(name))
@@ -92,13 +99,21 @@ def _host_text(encoded: Encoded) -> str:
 
 
 def _regions(
-    program: LaunchProgram, places: BufferAssignment, made: list[KernelCode]
+    program: LaunchProgram, places: BufferAssignment, made: list[KernelCode], release: bool
 ) -> tuple[dict[str, Region], dict[str, np.ndarray]]:
-    """The place of every tensor, and the bytes of those that have a content."""
+    """The place of every tensor, and the bytes of those that have a content.
+
+    release: nobody will ask for the contents again, so that they make room for the bytes.
+    """
     regions: dict[str, Region] = {}
     weights: dict[str, np.ndarray] = {}
     rounds = {t: (r, n) for n, r in enumerate(program.layer_loops) for t in r.own}
     count = len(program.launches)
+    uses = Counter(one for loop in program.layer_loops for e in loop.own.values() for one in e)
+    uses.update(
+        t for t in {t for c in program.launches for t in c.tensors.values()} - rounds.keys()
+    )
+    shared = {tensor for tensor, times in uses.items() if times > 1}
     for tensor in dict.fromkeys(t for call in program.launches for t in call.tensors.values()):
         life, stay = places.lives[tensor], places.stays.get(tensor)
         if stay is not None:
@@ -121,7 +136,10 @@ def _regions(
         )
         if tensor.content is not None:
             every = rounds[tensor][0].own[tensor] if tensor in rounds else [tensor]
-            weights[name] = _packed(every)
+            last = release and not shared.intersection(every)
+            weights[name] = _packed(every, last)
+            if last:
+                tensor.content = NOTHING  # it stands for the first of them
     for call, kernel in zip(program.launches, made, strict=True):
         for number, (address, content) in enumerate(kernel.data):
             name = f"{call.name}.constant{number}"
@@ -138,13 +156,16 @@ def on_chip_name(tensor: StoredTensor, places: BufferAssignment) -> str:
     return tensor.name if places.stays[tensor].whole else f"{tensor.name}@vmem"
 
 
-def _packed(tensors: list[StoredTensor]) -> np.ndarray:
-    rows = [
-        np.frombuffer(tensor.layout.pack(tensor.content), np.uint8)
-        for tensor in tensors
-        if tensor.content is not None
-    ]
-    return rows[0] if len(rows) == 1 else np.stack(rows).reshape(-1)
+def _packed(tensors: list[StoredTensor], last: bool) -> np.ndarray:
+    """The bytes of tensors side by side; after the last use their contents are let go one by one."""
+    size = tensors[0].layout.bytes
+    packed = np.empty((len(tensors), size), np.uint8)
+    for row, tensor in zip(packed, tensors, strict=True):
+        assert tensor.content is not None
+        row[:] = np.frombuffer(tensor.layout.pack(tensor.content), np.uint8)
+        if last:
+            tensor.content = NOTHING
+    return packed.reshape(-1)
 
 
 def _step(call: Launch, index: int, linked: Linked, places: BufferAssignment) -> Step:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
+from tilewright.io.deferred import pages
 from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.targets.atlas.model.narrow_ranges import TARGET, NarrowRange, narrowed, power_of_two
 from tilewright.tile.layouts import Layout, to_codes
@@ -154,6 +155,9 @@ class Numbers:
         return array if self.factor == ONE else array * self.factor.number()
 
 
+LARGE = 1 << 17  # numbers of a weight from which on they are rounded in blocks
+BLOCK = 1 << 16  # numbers of such a block
+CODES = {"fp8": np.uint8, "bf16": np.uint16}
 ROUNDED = Numbers(np.zeros(0, np.float32))  # content of which only the codes are left
 
 
@@ -189,13 +193,63 @@ def content_codes(tensor: Tensor) -> np.ndarray:
     as large, are let go.
     """
     if tensor.codes is None:
-        assert tensor.content is not None
-        array = np.asarray(tensor.content.content(), np.float32).reshape(tensor.layout.given)
-        if tensor.layout.is_vector:
-            array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
-        tensor.codes = to_codes(array, tensor.layout.dtype)
+        numbers, given = tensor.content, tensor.layout.given
+        assert numbers is not None and numbers is not ROUNDED, "codes were let go"
+        large = numbers.array.size > LARGE and not tensor.layout.is_vector
+        if large and numbers.array.shape == given and _one_per_column(numbers):
+            tensor.codes = pages(given, np.dtype(CODES[tensor.layout.dtype]))
+            _codes_in_blocks(numbers, tensor.codes, tensor.layout.dtype)
+        else:
+            array = np.asarray(numbers.content(), np.float32).reshape(given)
+            if tensor.layout.is_vector:
+                array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
+            tensor.codes = to_codes(array, tensor.layout.dtype)
         tensor.content = ROUNDED
     return tensor.codes
+
+
+def let_go_of_codes(tensors: Iterable[Tensor]) -> None:
+    """Say that nobody will ask for the codes of these again."""
+    for tensor in tensors:
+        tensor.codes = None
+
+
+def _codes_in_blocks(numbers: Numbers, codes: np.ndarray, dtype: str) -> None:
+    """The codes of a large matrix, or of several, some at a time: what they are rounded from takes
+    four times the room and more on the way, and small blocks stay in caches.
+
+    A matrix that lies in memory column by column is rounded so, and turned as codes.
+    """
+    array, over = numbers.array, numbers.over
+    if array.ndim > 2:
+        for index, (one, part) in enumerate(zip(array, codes, strict=True)):
+            row = None if over is None else over[index if len(over) > 1 else 0]
+            _codes_in_blocks(replace(numbers, array=one, over=row), part, dtype)
+        return
+    if over is not None:
+        over = over.reshape(1, -1)
+    if array.flags.f_contiguous:
+        array, codes, over = array.T, codes.T, None if over is None else over.T
+    step = max(1, BLOCK // array.shape[1])
+    for first in range(0, len(array), step):
+        some = slice(first, first + step)
+        row = over if over is None or len(over) == 1 else over[some]
+        part = Numbers(array[some], row, numbers.factor).content()
+        codes[some] = to_codes(np.asarray(part, np.float32), dtype)
+
+
+def _one_per_column(numbers: Numbers) -> bool:
+    """Whether what the numbers are divided by is one number per column, or nothing."""
+    shape, over = numbers.array.shape, numbers.over
+    if over is None:
+        return True
+    if len(shape) == 2:
+        return over.shape in ((shape[1],), (1, shape[1]))
+    return (
+        over.ndim == len(shape)
+        and over.shape[-2:] == (1, shape[-1])
+        and all(have in (1, want) for have, want in zip(over.shape, shape[:-2], strict=False))
+    )
 
 
 @dataclass(eq=False)

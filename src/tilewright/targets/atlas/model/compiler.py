@@ -29,6 +29,7 @@ from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_ac
 from tilewright.targets.atlas.model.assemble import assemble
 from tilewright.targets.atlas.model.bounds import bound_of
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
+from tilewright.targets.atlas.model.calls import let_go_of_codes
 from tilewright.targets.atlas.model.decode import read_launches
 from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
@@ -104,6 +105,7 @@ def compile_model(
             _refuse_host(parts)
     with phase("calibrate"):
         floats = calibrate(simple, lowered.observers, samples, graph.outputs)
+        graph.constants.forget()
     meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
     with phase("fold layers"):
         folded = parts.fold(options.layer_loops)
@@ -114,10 +116,13 @@ def compile_model(
     with phase("place and generate"):
         places, made = _generate(program, profile, options, progress)
     with phase("link"):
-        result = assemble(
-            encoded, program, places, made, profile, options.instruction_memory, phases
-        )
-        result.artifact.graph = value_graph(parts, program)
+        graph_of_values = value_graph(parts, program)
+        # From here on the program is the one that has the weights: one tensor of them is there twice.
+        let_go_of_codes({t for call in parts.calls for t in call.operands.values()})
+        encoded.weights = encoded.host_weights
+        memory = options.instruction_memory
+        result = assemble(encoded, program, places, made, profile, memory, phases, release=True)
+        result.artifact.graph = graph_of_values
         result.host_graph = host_graph(parts)
     result.provenance = {
         **provenance,

@@ -192,7 +192,7 @@ class Parts:
                     name = op.value.resource_handle.data
                     handle = f"{HOST_WEIGHT}{name}"  # a name MLIR takes whatever it is
                     copy.properties["value"] = DenseResourceAttr.from_params(handle, op.value.type)
-                    self.host_weights[handle] = self.weights[name]
+                    self.host_weights[handle] = np.asarray(self.weights[name])
             return known[value]
 
         for node in row.nodes:

@@ -348,7 +348,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(text) + "\n"
 
 
-CELLS = re.compile(r"(?<!\\\\)\\|")  # what stands between the columns of a table
+CELLS = re.compile(r"(?<!\\)\|")  # what stands between the columns of a table
 
 
 def kept_rows(page: str) -> list[Row]:

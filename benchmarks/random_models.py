@@ -69,8 +69,9 @@ class Task:
 
 def program_of(seed: int, source: str, form: str) -> RandomProgram:
     """The model of a seed, in the format that is wanted or that the seed draws."""
+    program = draw_program(seed)
     wanted = drawn_format(seed) if form == "drawn" else form
-    return in_format(draw_program(seed), fitting(wanted, source))
+    return in_format(program, fitting(wanted, source, program))
 
 
 def run(task: Task) -> Row:

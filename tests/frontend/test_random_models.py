@@ -19,8 +19,9 @@ def test_fresh_models(source: str):
     pytest.importorskip(source)
     first = time.time_ns() % 1_000_000_000
     for seed in range(first, first + COUNTS[source]):
-        form = fitting(drawn_format(seed), source)
-        program = in_format(draw_program(seed), form)
+        program = draw_program(seed)
+        form = fitting(drawn_format(seed), source, program)
+        program = in_format(program, form)
         print(f"seed {seed}: {len(program.nodes)} operations, {form}")
         if source == "torch" or seed % 10 == 0:  # jax compiles every operation to run it
             confirm(program, source, 1)

@@ -15,6 +15,7 @@ from random_programs import RandomProgram, Spec
 FORMATS = ("float32", "bfloat16", "float16", "mixed")
 CHANCES = (0.55, 0.2, 0.1, 0.15)
 NARROW = ("bfloat16", "float16")
+LARGE = 150  # squares of what is larger may be no float16
 FLOATS = ("normal", "near_one", "positive", "frequencies", "cos", "sin")  # kinds of specs
 
 
@@ -23,10 +24,21 @@ def drawn_format(seed: int) -> str:
     return str(np.random.default_rng([seed, 78]).choice(FORMATS, p=CHANCES))
 
 
-def fitting(name: str, source: str) -> str:
-    """The format, or what comes near it in a source: ONNX's own evaluator has few operators in
-    bfloat16, so that nothing would confirm what such a model means."""
-    return "mixed" if source == "onnx" and name == "bfloat16" else name
+def fitting(name: str, source: str, program: RandomProgram) -> str:
+    """The format, or a mix of them where a model means nothing in it.
+
+    ONNX's own evaluator has few operators in bfloat16, and nothing else would confirm such a
+    model; its angles would be float16; and float16 has no squares of large numbers.
+    """
+    if source == "onnx":
+        waves = any(node.operation == "waves" for node in program.nodes)
+        if name == "bfloat16" or (name == "float16" and waves):
+            return "mixed"
+    if name == "float16":
+        values = [v for sample in (0, 1) for v in program.run(sample).values()]
+        if any(v.dtype.kind == "f" and np.abs(v).max(initial=0.0) > LARGE for v in values):
+            return "mixed"
+    return name
 
 
 def in_format(program: RandomProgram, name: str) -> RandomProgram:

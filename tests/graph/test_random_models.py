@@ -32,8 +32,9 @@ def fresh_seeds(count: int) -> list[int]:
 
 def test_fresh_models():
     for seed in fresh_seeds(FRESH):
-        form = fitting(drawn_format(seed), "onnx")
-        program = in_format(draw_program(seed), form)
+        program = draw_program(seed)
+        form = fitting(drawn_format(seed), "onnx", program)
+        program = in_format(program, form)
         print(f"seed {seed}: {len(program.nodes)} operations, {form}")
         confirm(program, "onnx", 1)
         target = "atlas-v1" if seed % 3 else "atlas-v0"

@@ -4,10 +4,12 @@
     python benchmarks/random_models.py --count 100 --seed 7000 --source onnx --jobs 2
     python benchmarks/random_models.py --seed 7042 --count 1 --source torch --show
     python benchmarks/random_models.py --count 5000 --jobs 2 --json > rows.jsonl
+    python benchmarks/random_models.py --count 60 --target atlas-v0 --format bfloat16
     python benchmarks/random_models.py --table rows.jsonl
 
 Every seed is a model of 3 to 15 operations or layers: products, convolutions, norms, attention,
-broadcasts, reductions, views, lookups, towers of identical layers, several outputs. It is written
+broadcasts, reductions, views, lookups, towers of identical layers, several outputs; in float32, in
+bfloat16, in float16, or of several formats (`--format`). It is written
 for a framework, compiled, run on two samples, verified, and compared with float64 within limits
 that are measured by disturbing the model where the machine rounds (tests/graph/random_noise.py). A
 failure is shrunk and written to `--failures` as a script of its own. The exit code is 1 if a value
@@ -32,7 +34,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph"))
 from random_checks import BAD, GeneratorError, Outcome, check, confirm
 from random_drawing import draw_program
-from random_programs import describe
+from random_formats import FORMATS, drawn_format, fitting, in_format
+from random_programs import RandomProgram, describe
 from random_shrinking import shrink
 from random_sources import SOURCES, reproducer
 
@@ -61,11 +64,19 @@ class Task:
     target: str
     failures: str
     shrinking: float
+    format: str
+
+
+def program_of(seed: int, source: str, form: str) -> RandomProgram:
+    """The model of a seed, in the format that is wanted or that the seed draws."""
+    program = draw_program(seed)
+    wanted = drawn_format(seed) if form == "drawn" else form
+    return in_format(program, fitting(wanted, source, program))
 
 
 def run(task: Task) -> Row:
     """One model, shrunk if it fails."""
-    program = draw_program(task.seed)
+    program = program_of(task.seed, task.source, task.format)
     if task.seed % CONFIRM == 0:
         confirm(program, task.source, 0)
     outcome = check(program, task.source, task.target)
@@ -101,7 +112,14 @@ def rows_of(options: argparse.Namespace) -> Iterator[Row]:
     """All models, in one process or several."""
     sources = SOURCES if options.source == "all" else (options.source,)
     tasks = [
-        Task(seed, sources[seed % len(sources)], options.target, options.failures, options.shrink)
+        Task(
+            seed,
+            sources[seed % len(sources)],
+            options.target,
+            options.failures,
+            options.shrink,
+            options.format,
+        )
         for seed in range(options.seed, options.seed + options.count)
     ]
     if options.jobs == 1:
@@ -211,6 +229,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first seed; by default from the clock")
     parser.add_argument("--source", choices=[*SOURCES, "all"], default="all")
     parser.add_argument("--target", default="atlas-v1", help="machine profile")
+    parser.add_argument(
+        "--format", choices=[*FORMATS, "drawn"], default="drawn", help="of inputs and weights"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--failures", default="out/random_models", help="folder for reproducers")
     parser.add_argument(
@@ -233,7 +254,7 @@ def main() -> int:
         if len(rows) % 50 == 0:
             print(f"{len(rows)} of {options.count} models", file=sys.stderr, flush=True)
         if options.show:
-            print(describe(draw_program(row.seed)))
+            print(describe(program_of(row.seed, row.source, options.format)))
         if options.json:
             print(json.dumps(asdict(row), default=lambda number: number.item()), flush=True)
         elif row.outcome.state in BAD or options.show:

@@ -3,7 +3,9 @@
     python benchmarks/zoo.py --stage import                     all of them, through the front end
     python benchmarks/zoo.py --only LlamaFor --only timm/       those whose name contains a text
     python benchmarks/zoo.py --stage verify --jobs 2 --json > rows.jsonl
+    python benchmarks/zoo.py --resume rows.jsonl --limit 120    go on: models that have no row yet
     python benchmarks/zoo.py --table rows.jsonl                 results/zoo.md from rows of many runs
+    python benchmarks/zoo.py --refresh rows.jsonl               these rows anew, the others as they are
 
 Every model is a small configuration with seeded weights, called with what the library's users give
 it. `import` also runs the imported model on the reference executor and compares it with the
@@ -38,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from zoo_models import Architecture, Example, chosen, library
 
 STAGES = ("import", "compile", "verify")
+WALL = 30  # times the limit of processor time: others may use the machine as well
 CLOSE = 2e-3  # of the spread of an output: float32 in another order of sums
 PLACES = re.compile(r"\S*/site-packages/|\S*(?=/benchmarks/)/")  # where packages are installed
 RESULTS = Path(__file__).parent / "results" / "zoo.md"
@@ -231,7 +234,7 @@ def start(architecture: Architecture, options: argparse.Namespace) -> Job:
     process = os.fork()
     if process:
         os.close(write)
-        return Job(architecture, process, read, time.monotonic() + 6 * options.limit)
+        return Job(architecture, process, read, time.monotonic() + WALL * options.limit)
     os.close(read)
     resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 5))
     last = Row(architecture.key, state="limit", reason=f"more than {options.limit} s")
@@ -345,6 +348,36 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(text) + "\n"
 
 
+CELLS = re.compile(r"(?<!\\)\|")  # what stands between the columns of a table
+
+
+def kept_rows(page: str) -> list[Row]:
+    """The rows of a page that was written before, as far as it shows them."""
+    found = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in CELLS.split(line)[1:-1]]
+        if len(cells) != 9 or cells[0] == "model" or cells[0].startswith("---"):
+            continue
+        key, stage, state, operations, imported, compiled, share, ratio, reason = cells
+        seconds = {"import": imported, "compile": compiled}
+        row = Row(key, stage, state, reason=reason.replace("\\|", "|"))
+        row.operations = int(operations or 0)
+        row.seconds = {name: float(text) for name, text in seconds.items() if text}
+        if stage == "verify":
+            row.seconds["verify"] = 0.0
+        row.host_share = float(share.rstrip("%")) / 100 if share else None
+        row.ratio = float(ratio) if ratio else None
+        found.append(row)
+    return found
+
+
+def refreshed(page: str, rows: Sequence[Row]) -> str:
+    """A page with some of its rows of another run, and what stands below its table."""
+    found = {row.key: row for row in [*kept_rows(page), *rows]}
+    notes = page.partition("\n\n## ")
+    return table(list(found.values())) + "".join(notes[1:]).removeprefix("\n")
+
+
 def read_rows(paths: Sequence[str]) -> list[Row]:
     """Rows of earlier runs; of a model with several the last counts."""
     found: dict[str, Row] = {}
@@ -372,13 +405,24 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="names only")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     parser.add_argument("--table", nargs="+", metavar="ROWS", help="write the table of these rows")
+    parser.add_argument("--refresh", nargs="+", metavar="ROWS", help="the same, other rows stay")
+    parser.add_argument(
+        "--resume", metavar="ROWS", help="append rows to a file; models that have one are left out"
+    )
     options = parser.parse_args()
     if options.table:
         RESULTS.write_text(table(read_rows(options.table)))
         return 0
+    if options.refresh:
+        RESULTS.write_text(refreshed(RESULTS.read_text(), read_rows(options.refresh)))
+        return 0
     architectures = chosen(options.only, options.sample)
-    if options.exact:
+    if options.exact:  # in the order of the names
         architectures = [a for a in architectures if a.key in options.only]
+        architectures.sort(key=lambda a: options.only.index(a.key))
+    if options.resume and Path(options.resume).exists():
+        known = {row.key for row in read_rows([options.resume])}
+        architectures = [a for a in architectures if a.key not in known]
     if options.list:
         print("\n".join(a.key for a in architectures))
         return 0
@@ -386,6 +430,9 @@ def main() -> int:
     rows = []
     for row in run_all(architectures, options):
         rows.append(row)
+        if options.resume:
+            with Path(options.resume).open("a") as file:
+                file.write(json.dumps(asdict(row)) + "\n")
         if options.json:
             print(json.dumps(asdict(row)), flush=True)
         else:

@@ -72,3 +72,26 @@ def test_names_are_unique_and_enough() -> None:
     keys = [architecture.key for architecture in module.chosen([], None)]
     assert len(keys) == len(set(keys)) >= 90
     assert set(SAMPLE) <= set(keys)
+
+
+def test_a_page_is_refreshed_row_by_row() -> None:
+    """Rows of another run take the place of theirs; the others and the notes stay."""
+    module = zoo()
+    spent = {"import": 1.0, "compile": 2.0, "verify": 0.5}
+    rows = [
+        module.Row("a/one", "import", seconds={"import": 1.0}, operations=7),
+        module.Row("a/two", "compile", "refused", "TW1", "why | not", {"import": 1.0, "compile": 2.0}),
+        module.Row("b/three", "verify", seconds=spent, host_share=0.015, ratio=2.25),
+    ]  # fmt: skip
+    page = module.table(rows) + "\n## Notes\n\nof a run | before\n"
+    assert module.refreshed(page, []) == page
+    new = module.Row("a/one", "verify", seconds=spent, operations=9, host_share=0.0, ratio=1.5)
+    text = module.refreshed(page, [new])
+    assert text == module.table([new, *rows[1:]]) + "\n## Notes\n\nof a run | before\n"
+
+
+def test_models_that_have_a_row_are_left_out(tmp_path: Path) -> None:
+    kept = tmp_path / "rows.jsonl"
+    kept.write_text(json.dumps({"key": "torch.nn/mlp"}) + "\n")
+    assert run_zoo("--exact", "--only", "torch.nn/mlp", "--resume", str(kept)) == []
+    assert len(kept.read_text().splitlines()) == 1

@@ -333,7 +333,7 @@ _define(
     "jnp.repeat(jnp.repeat({0}, 2, 2), 2, 3)",
     lambda a, o, out: node(
         "Resize",
-        [a[0], '""', "floats([1, 1, 2, 2])"],
+        [a[0], '""', "factors([1, 1, 2, 2])"],
         out,
         mode="nearest",
         coordinate_transformation_mode="asymmetric",

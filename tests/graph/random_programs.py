@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,26 @@ class Spec:
     normal: of standard deviation `gain`; near_one, positive: weights and variances of norms; ids:
     integers below `limit`; positions: ascending from `limit`; mask: bools, most of them true, at
     least one in every row; causal: a triangle; frequencies, cos, sin: tables of rotary embeddings
+    format: in which floats are given, float32, bfloat16 or float16; arrays here are float32 that
+    the format holds exactly
     """
 
     shape: tuple[int, ...]
     kind: str = "normal"
     gain: float = 1.0
     limit: int = 0
+    format: str = "float32"
 
     def draw(self, seed: int, name: str, sample: int = 0) -> Array:
+        array = self._drawn(seed, name, sample)
+        if array.dtype.kind != "f" or self.format == "float32":
+            return array
+        if self.format == "float16":
+            return array.astype(np.float16).astype(np.float32)
+        bits = array.view(np.uint32)  # bfloat16: the upper half, to nearest even
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+    def _drawn(self, seed: int, name: str, sample: int) -> Array:
         random = np.random.default_rng([seed, zlib.crc32(name.encode()), sample])
         shape = self.shape
         if self.kind == "ids":
@@ -74,7 +86,11 @@ class Node:
 
 @dataclass(frozen=True)
 class RandomProgram:
-    """A model: inputs, weights, operations in order, outputs (any values, also inputs)."""
+    """A model: inputs, weights, operations in order, outputs (any values, also inputs).
+
+    format: in which floats the model computes; inputs and weights have formats of their own, and
+    where they differ the model casts them first
+    """
 
     seed: int
     inputs: Mapping[str, Spec]
@@ -82,6 +98,7 @@ class RandomProgram:
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
     style: str = "functions"  # how torch holds weights: functions, modules or digits
+    format: str = "float32"
 
     def arrays(self, sample: int) -> dict[str, Array]:
         """Inputs of a sample."""
@@ -144,20 +161,21 @@ def tidied(program: RandomProgram, outputs: tuple[str, ...] | None = None) -> Ra
         if node.result in wanted:
             kept.append(node)
             wanted.update(node.operands)
-    return RandomProgram(
-        program.seed,
-        {name: spec for name, spec in program.inputs.items() if name in wanted},
-        {name: spec for name, spec in program.weights.items() if name in wanted},
-        tuple(reversed(kept)),
-        program.outputs if outputs is None else outputs,
-        program.style,
+    return replace(
+        program,
+        inputs={name: spec for name, spec in program.inputs.items() if name in wanted},
+        weights={name: spec for name, spec in program.weights.items() if name in wanted},
+        nodes=tuple(reversed(kept)),
+        outputs=program.outputs if outputs is None else outputs,
     )
 
 
 def describe(program: RandomProgram) -> str:
     """One line per value."""
     shapes = {name: value.shape for name, value in program.run(0).items()}
-    lines = [f"{n}: {s.kind} {list(s.shape)}" for n, s in program.inputs.items()]
+    lines = [f"{n}: {s.kind} {list(s.shape)} {s.format}" for n, s in program.inputs.items()]
+    if program.format != "float32":
+        lines.insert(0, f"computes in {program.format}")
     for node in program.nodes:
         options: dict[str, Any] = node.options
         extra = "".join(f", {k}={v}" for k, v in options.items())

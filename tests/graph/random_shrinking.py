@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from random_formats import formats, in_format
 from random_programs import Node, RandomProgram, Spec, tidied
 
 Fails = Callable[[RandomProgram], bool]
@@ -52,6 +53,8 @@ def _candidates(program: RandomProgram) -> Iterator[RandomProgram]:
     yield from _smaller_sizes(program)
     if program.style != "functions":
         yield replace(program, style="functions")
+    if formats(program) != {"float32"}:
+        yield in_format(program, "float32")
 
 
 def _fewer_outputs(program: RandomProgram) -> Iterator[RandomProgram]:
@@ -82,7 +85,8 @@ def _later_starts(program: RandomProgram) -> Iterator[RandomProgram]:
         kept = tuple(other for other in program.nodes if other is not node)
         name = f"x_{node.result}"
         gain = float(np.std(value)) or 1.0
-        inputs = {**program.inputs, name: Spec(value.shape, "normal", round(gain, 3) or 1.0)}
+        spec = Spec(value.shape, "normal", round(gain, 3) or 1.0, format=program.format)
+        inputs = {**program.inputs, name: spec}
         renamed = tuple(_renamed(other, node.result, name) for other in kept)
         yield tidied(replace(program, inputs=inputs, nodes=renamed))
 

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import random_formats
 import random_programs
+from random_formats import FLOATS, as_given
 from random_layers import OPERATIONS
 from random_operations import Array
 from random_programs import Node, RandomProgram, Spec
@@ -19,10 +21,12 @@ from random_programs import Node, RandomProgram, Spec
 import tilewright as tw
 
 SOURCES = ("torch", "onnx", "jax")
+MADE = ("add_steps", "as_numbers", "waves")  # from integers or constants, in float32
 
 TORCH = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 JAX = "import jax\nfrom jax import numpy as jnp\n"
-ONNX = """import numpy as np
+ONNX = """import ml_dtypes
+import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
@@ -45,6 +49,10 @@ def ints(values):
 
 
 def floats(values):
+    return constant(np.array(values, NUMBERS))
+
+
+def factors(values):
     return constant(np.array(values, np.float32))
 
 
@@ -66,18 +74,23 @@ def source_text(program: RandomProgram, source: str) -> str:
 
 def _torch(program: RandomProgram) -> str:
     setup, body = [], []
+    for name, spec in program.inputs.items():
+        if _cast(program, spec):
+            body.append(f"{name} = {name}.to(torch.{program.format})")
     for name, spec in program.weights.items():
         setup.append(f"{name} = {_torch_weight(name, spec)}")
     used: set[str] = set()
     for node in program.nodes:
         made = _torch_module(program, node)
         if made is None:
-            operands = [f"self.{x}" if x in program.weights else x for x in node.operands]
+            operands = [_torch_operand(program, name) for name in node.operands]
             used.update(x for x in node.operands if x in program.weights)
             expression = OPERATIONS[node.operation].torch(operands, node.options)
         else:
             lines, expression = made
             setup += lines
+        if node.operation in MADE and program.format != "float32":
+            expression = f"({expression}).to(torch.{program.format})"
         body.append(f"{node.result} = {expression}")
     kept = [f"self.{name} = {name}" for name in program.weights if name in used]
     for number, line in enumerate(kept):
@@ -93,8 +106,22 @@ def _torch(program: RandomProgram) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _cast(program: RandomProgram, spec: Spec) -> bool:
+    """Whether the model casts an input or a weight before it computes with it."""
+    return spec.kind in FLOATS and spec.format != program.format
+
+
+def _torch_operand(program: RandomProgram, name: str) -> str:
+    if name not in program.weights:
+        return name
+    cast = _cast(program, program.weights[name])
+    return f"self.{name}.to(torch.{program.format})" if cast else f"self.{name}"
+
+
 def _torch_weight(name: str, spec: Spec) -> str:
-    tensor = f'torch.tensor(weights["{name}"])'
+    tensor = f'torch.as_tensor(weights["{name}"])'
+    if spec.kind in FLOATS and spec.format != "float32":
+        tensor += f".to(torch.{spec.format})"
     if spec.kind in ("mask", "causal"):
         return tensor
     return f"nn.Parameter({tensor})"
@@ -102,7 +129,10 @@ def _torch_weight(name: str, spec: Spec) -> str:
 
 def _torch_module(program: RandomProgram, node: Node) -> tuple[list[str], str] | None:
     """A layer as a module of torch.nn, where the program is written with modules."""
-    own = all(name in program.weights for name in node.operands[1:])
+    own = all(
+        name in program.weights and not _cast(program, program.weights[name])
+        for name in node.operands[1:]
+    )
     if program.style == "functions" or not own:
         return None
     number = node.result[1:]
@@ -134,12 +164,17 @@ def _torch_module(program: RandomProgram, node: Node) -> tuple[list[str], str] |
 
 def _jax(program: RandomProgram) -> str:
     def operand(name: str) -> str:
-        return f'w["{name}"]' if name in program.weights else name
+        spec = {**program.weights, **program.inputs}.get(name)
+        cast = f".astype(jnp.{program.format})" if spec and _cast(program, spec) else ""
+        return f'w["{name}"]{cast}' if name in program.weights else f"{name}{cast}"
 
-    body = [
-        f"{node.result} = {OPERATIONS[node.operation].jax([operand(x) for x in node.operands], node.options)}"
-        for node in program.nodes
-    ]
+    body = []
+    for node in program.nodes:
+        operands = [operand(name) for name in node.operands]
+        expression = OPERATIONS[node.operation].jax(operands, node.options)
+        if node.operation in MADE and program.format != "float32":
+            expression = f"({expression}).astype(jnp.{program.format})"
+        body.append(f"{node.result} = {expression}")
     lines = [JAX, "", f"def model(w, {', '.join(program.inputs)}):"]
     lines += [f"    {line}" for line in body]
     lines += [f"    return {', '.join(program.outputs)}", "", "", "def build(weights):"]
@@ -155,15 +190,23 @@ def _jax(program: RandomProgram) -> str:
 # --- onnx -------------------------------------------------------------------------------
 
 ONNX_TYPES = {"f": "FLOAT", "i": "INT64", "b": "BOOL"}
+ONNX_FLOATS = {"float32": "FLOAT", "bfloat16": "BFLOAT16", "float16": "FLOAT16"}
+NUMPY_FLOATS = {"float32": "np.float32", "bfloat16": "ml_dtypes.bfloat16", "float16": "np.float16"}
 
 
 def _onnx(program: RandomProgram) -> str:
     values = program.run(0)
-    lines = [ONNX, "", "def build(weights):", "    nodes.clear()", "    constants.clear()"]
+    number = f"TensorProto.{ONNX_FLOATS[program.format]}"
+    lines = [ONNX, "", f"NUMBERS = {NUMPY_FLOATS[program.format]}", "", ""]
+    lines += ["def build(weights):", "    nodes.clear()", "    constants.clear()"]
+    specs = {**program.weights, **program.inputs}
+    cast = [name for name, spec in specs.items() if _cast(program, spec)]
+    for name in cast:
+        lines.append(f'    node("Cast", ["{name}"], "{name}_cast", to={number})')
     for node in program.nodes:
-        operands = [f'"{name}"' for name in node.operands]
+        operands = [f'"{name}_cast"' if name in cast else f'"{name}"' for name in node.operands]
         text = OPERATIONS[node.operation].onnx(operands, node.options, node.result)
-        lines.append(f"    {text}")
+        lines.append(f"    {text.replace('to=1)', f'to={number})')}")
     made = {node.result for node in program.nodes}
     outputs = []
     for name in program.outputs:  # the outputs of a graph are results of nodes
@@ -171,13 +214,18 @@ def _onnx(program: RandomProgram) -> str:
         if name not in made:
             lines.append(f'    node("Identity", ["{name}"], "{name}_out")')
 
-    def value(name: str, array: Array) -> str:
+    def value(name: str, array: Array, form: str) -> str:
         kind = f"TensorProto.{ONNX_TYPES[array.dtype.kind]}"
+        if array.dtype.kind == "f":
+            kind = f"TensorProto.{ONNX_FLOATS[form]}"
         return f'        helper.make_tensor_value_info("{name}", {kind}, {list(array.shape)}),'
 
-    lines += ["    inputs = [", *(value(name, values[name]) for name in program.inputs), "    ]"]
-    pairs = zip(outputs, program.outputs, strict=True)
-    lines += ["    outputs = [", *(value(out, values[name]) for out, name in pairs), "    ]"]
+    given = [value(name, values[name], spec.format) for name, spec in program.inputs.items()]
+    lines += ["    inputs = [", *given, "    ]", "    outputs = ["]
+    for out, name in zip(outputs, program.outputs, strict=True):
+        form = program.inputs[name].format if name in program.inputs else program.format
+        lines.append(value(out, values[name], form))
+    lines.append("    ]")
     lines += [
         "    stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]",
         '    graph = helper.make_graph(nodes, "random", inputs, outputs, stored + constants)',
@@ -196,19 +244,30 @@ def built(program: RandomProgram, source: str) -> Any:
     """The model of a framework."""
     scope: dict[str, Any] = {"__name__": "random_model"}
     exec(compile(source_text(program, source), f"<{source} model {program.seed}>", "exec"), scope)
-    return scope["build"](program.parameters())
+    return scope["build"](given_weights(program, source))
+
+
+def given_weights(program: RandomProgram, source: str) -> dict[str, Array]:
+    """Weights in their formats; torch, which numpy has no bfloat16 for, casts them itself."""
+    arrays = program.parameters()
+    if source == "torch":
+        return arrays
+    return {name: as_given(array, program.weights[name]) for name, array in arrays.items()}
 
 
 def given_inputs(program: RandomProgram, source: str, sample: int) -> Any:
     """Inputs in the form in which the framework's users give them."""
     arrays = program.arrays(sample)
-    if source == "jax":
-        return tuple(narrow(array) for array in arrays.values())
     if source == "torch":
         import torch  # pyright: ignore[reportMissingImports]
 
-        return tuple(torch.tensor(array) for array in arrays.values())
-    return arrays
+        tensors = [torch.tensor(array) for array in arrays.values()]
+        given = zip(tensors, program.inputs.values(), strict=True)
+        return tuple(
+            t.to(getattr(torch, s.format)) if t.is_floating_point() else t for t, s in given
+        )
+    given = {name: as_given(array, program.inputs[name]) for name, array in arrays.items()}
+    return tuple(narrow(array) for array in given.values()) if source == "jax" else given
 
 
 def narrow(array: Array) -> Array:
@@ -222,7 +281,8 @@ def compiled(program: RandomProgram, source: str, target: str) -> tw.Program:
     samples = [given_inputs(program, source, sample) for sample in (0, 1)]
     if source == "onnx":
         return tw.compile(model, target=target, calibrate=samples)
-    weights = program.parameters() if source == "jax" and program.style == "functions" else None
+    named = source == "jax" and program.style == "functions"
+    weights = given_weights(program, source) if named else None
     return tw.compile(model, samples[0], target=target, calibrate=samples, weights=weights or None)
 
 
@@ -232,16 +292,25 @@ def framework_run(program: RandomProgram, source: str, sample: int) -> list[Arra
     if source == "torch":
         import torch  # pyright: ignore[reportMissingImports]
 
-        with torch.no_grad():
+        # Its library for products takes some processors to have units that they only announce.
+        with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
             found = model(*inputs)
-        return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
+        return [as_array(t) for t in (found if isinstance(found, tuple) else (found,))]
     if source == "onnx":
         from onnx.reference import ReferenceEvaluator
 
         return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, inputs)]
-    arguments = (program.parameters(), *inputs) if program.style == "functions" else inputs
+    named = program.style == "functions"
+    arguments = (given_weights(program, source), *inputs) if named else inputs
     found = model(*(arguments if program.weights else inputs))
     return [*found] if isinstance(found, tuple) else [found]
+
+
+def as_array(result: Any) -> Array:
+    """A result as numpy has it, which knows no bfloat16 of torch."""
+    if hasattr(result, "is_floating_point") and result.is_floating_point():
+        result = result.float()
+    return np.asarray(result)
 
 
 # --- reproducers --------------------------------------------------------------------------
@@ -249,13 +318,20 @@ def framework_run(program: RandomProgram, source: str, sample: int) -> list[Arra
 MAIN = """
 
 def main():
-    weights = {name: spec.draw(SEED, name) for name, spec in WEIGHTS.items()}
+    weights = {name: given(spec.draw(SEED, name), spec) for name, spec in WEIGHTS.items()}
     model = build(weights)
-    samples = [{n: s.draw(SEED, n, k) for n, s in INPUTS.items()} for k in (0, 1)]
+    samples = [{n: given(s.draw(SEED, n, k), s) for n, s in INPUTS.items()} for k in (0, 1)]
+"""
+GIVEN = "\n\ngiven = as_given\n"
+TORCH_GIVEN = """
+
+def given(array, spec):
+    tensor = torch.tensor(array)
+    return tensor.to(getattr(torch, spec.format)) if tensor.is_floating_point() else tensor
 """
 RUNS: Mapping[str, str] = {
-    "torch": """    rows = [tuple(torch.tensor(a) for a in sample.values()) for sample in samples]
-    with torch.no_grad():
+    "torch": """    rows = [tuple(sample.values()) for sample in samples]
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
         program = tw.compile(model, rows[0], target=TARGET, calibrate=rows)
         expected = model(*rows[1])
     results = program(*rows[1])
@@ -281,6 +357,7 @@ RUNS: Mapping[str, str] = {
 TAIL = """    expected = expected if isinstance(expected, tuple) else (expected,)
     results = results if isinstance(results, tuple) else (results,)
     for name, want, got in zip(OUTPUTS, expected, results, strict=True):
+        want, got = (x.double() if hasattr(x, "double") else x for x in (want, got))
         want, got = np.asarray(want, np.float64), np.asarray(got, np.float64)
         error = np.sqrt(np.mean((want - got) ** 2))
         print(name, "error", error, "size", np.sqrt(np.mean(want**2)), "limits", LIMITS[name])
@@ -300,6 +377,8 @@ def reproducer(
     head += f"import tilewright as tw\n\nSEED, TARGET = {program.seed}, {target!r}\n"
     head += f"OUTPUTS, LIMITS = {list(program.outputs)}, {dict(limits)}\nArray = np.ndarray\n\n\n"
     head += inspect.getsource(random_programs.Spec)
+    head += f"\n\n{inspect.getsource(random_formats.as_given)}"
+    head += TORCH_GIVEN if source == "torch" else GIVEN
     for name, table in (("INPUTS", program.inputs), ("WEIGHTS", program.weights)):
         rows = "".join(f"    {key!r}: {spec!r},\n" for key, spec in table.items())
         head += f"\n{name} = {{\n{rows}}}\n"

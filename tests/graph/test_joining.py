@@ -12,6 +12,8 @@ from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
 from tilewright.program import Program
+from tilewright.targets.atlas.codegen import join_routines
+from tilewright.targets.atlas.codegen.list_schedule import OutOfRegisters
 from tilewright.targets.atlas.codegen.tuning import tuned
 from tilewright.targets.atlas.model.buffer_assignment import LONGEST, MOST, small_runs
 from tilewright.targets.atlas.model.compiler import compile_model
@@ -82,3 +84,38 @@ def test_runs_end_at_large_launches_loops_and_the_host() -> None:
     found = small_runs(many, [], [])
     assert [k for run in found for k in run] == list(range(len(many)))
     assert max(len(run) for run in found) <= LONGEST
+
+
+def _fills(program: Program) -> int:
+    segments = program.model.artifact.segments
+    return sum(int(np.count_nonzero(code.opcodes == join_routines.FILL.index)) for code in segments)
+
+
+def test_registers_of_zeros_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels after the first take its registers, and compute the same."""
+    rows = 3
+    program = tw.compile(block(rows, 33), target="atlas-v1")
+    monkeypatch.setattr(join_routines._Constants, "_kept", lambda _, ops: ops)
+    without = tw.compile(block(rows, 33), target="atlas-v1")
+    assert _fills(program) + 3 <= _fills(without)
+    assert program.verify().ok
+    x = np.random.default_rng(1).standard_normal((rows, 33)).astype(np.float32)
+    for mine, theirs in zip(program(x), without(x), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_without_registers_to_keep_kernels_are_joined_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual, tried = join_routines._joined, []
+
+    def scarce(kernels, files, keep: bool) -> list:
+        tried.append(keep)
+        if keep:
+            raise OutOfRegisters
+        return usual(kernels, files, keep)
+
+    monkeypatch.setattr(join_routines, "_joined", scarce)
+    program = tw.compile(block(3, 31), target="atlas-v1")
+    assert tried == [True, False]
+    assert program.verify().ok

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from random_checks import check, confirm
 from random_drawing import draw_program
+from random_formats import FORMATS, as_given, drawn_format, fitting, formats, in_format
 from random_layers import OPERATIONS
 from random_noise import limits_of
 from random_programs import Node, RandomProgram, Spec, describe
@@ -33,7 +34,9 @@ def fresh_seeds(count: int) -> list[int]:
 def test_fresh_models():
     for seed in fresh_seeds(FRESH):
         program = draw_program(seed)
-        print(f"seed {seed}: {len(program.nodes)} operations")
+        form = fitting(drawn_format(seed), "onnx", program)
+        program = in_format(program, form)
+        print(f"seed {seed}: {len(program.nodes)} operations, {form}")
         confirm(program, "onnx", 1)
         target = "atlas-v1" if seed % 3 else "atlas-v0"
         outcome = check(program, "onnx", target)
@@ -82,11 +85,34 @@ def _has(program: RandomProgram, operation: str) -> bool:
     return any(node.operation == operation for node in program.nodes)
 
 
-def test_a_reproducer_runs_on_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("form", ["bfloat16", "float16"])
+def test_narrow_numbers_are_what_their_formats_hold(form: str):
+    spec = Spec((40, 50), gain=30.0, format=form)
+    array = spec.draw(8, "x0")
+    wide = replace(spec, format="float32").draw(8, "x0")
+    narrow = as_given(wide, spec)
+    assert narrow.dtype.itemsize == 2 and np.array_equal(narrow.astype(np.float32), array)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_models_of_every_format(form: str):
+    """What is compiled has the numbers of the format at its ports, and computes what it should."""
+    program = in_format(draw_program(12), form)
+    wanted = {"float32": {"float32"}, "mixed": {"float32", "bfloat16", "float16"}}
+    assert formats(program) <= wanted.get(form, {form})
+    if form != "bfloat16":  # the evaluator has few operators in it
+        confirm(program, "onnx", 1)
+    assert check(program, "onnx").state == "ok"
+
+
+@pytest.mark.parametrize("form", ["float32", "bfloat16"])
+def test_a_reproducer_runs_on_its_own(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     program = RandomProgram(
         3,
-        {"x0": Spec((5, 7))},
-        {"w0": Spec((4, 7), gain=0.3)},
+        {"x0": Spec((5, 7), format=form)},
+        {"w0": Spec((4, 7), gain=0.3, format=form)},
         (Node("linear", ("x0", "w0"), "v0", {"rank": 2}), Node("relu", ("v0",), "v1")),
         ("v1",),
     )

@@ -10,7 +10,9 @@ kernels do, and nothing of it after.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilewright.targets.atlas.codegen.constants import Constants
 from tilewright.targets.atlas.codegen.emit import Writer
@@ -22,7 +24,7 @@ from tilewright.targets.atlas.codegen.list_schedule import (
     schedule,
 )
 from tilewright.targets.atlas.codegen.routine import Routine
-from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Op, Part
+from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Op, Part, Register
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.program import Program
 
@@ -46,18 +48,26 @@ def instructions(routines: Sequence[Routine]) -> int:
 def joined(kernels: Sequence[Sequence[Routine]], files: Sequence[str]) -> list[Program] | None:
     """A program per kernel, to be run one right after the other; None where registers do not
     suffice for all of them together."""
+    for keep in (True, False):  # registers of one number, for all kernels that need it
+        try:
+            return _joined(kernels, files, keep)
+        except OutOfRegisters:
+            continue
+    return None
+
+
+def _joined(
+    kernels: Sequence[Sequence[Routine]], files: Sequence[str], keep: bool
+) -> list[Program]:
     code = Code(kernels[0][0].profile)
     owner: dict[Op, int] = {}
-    constants = _Constants()
+    constants = _Constants(keep)
     for number, routines in enumerate(kernels):
         for piece in _codes(routines):
             for op in constants.shared(piece):
                 op.order, owner[op] = len(code.ops), number
                 code.ops.append(op)
-    try:
-        found = schedule(code, Setting(Constants(), idle=True))
-    except OutOfRegisters:
-        return None
+    found = schedule(code, Setting(Constants(), idle=True))
     ends = _ends(found, owner, len(kernels))
     return [
         _program(found.issues, begin, end, file)
@@ -68,9 +78,11 @@ def joined(kernels: Sequence[Sequence[Routine]], files: Sequence[str]) -> list[P
 class _Constants:
     """Tiles of one number and tables that are in memory: they are not made again."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: bool) -> None:
         # What it is (a bf16 pattern, for a register full of it, or a table) -> VMEM bytes.
         self.places: dict[object, range] = {}
+        self.keep = keep
+        self.registers: dict[int, Register] = {}  # patterns -> registers full of them, to the end
 
     def shared(self, code: Code) -> list[Op]:
         """The instructions of a kernel, with loads of what is known in place of making it."""
@@ -103,7 +115,25 @@ class _Constants:
             if op in made:
                 what, place = made[op]
                 self.places[what] = place
-        return _without_idle_fills(result)
+        result = _without_idle_fills(result)
+        return self._kept(result) if self.keep else result
+
+    def _kept(self, ops: list[Op]) -> list[Op]:
+        """The instructions with registers of one number, zeros above all, from kernels before.
+
+        A fill takes as long as any other vector instruction, and small kernels clear many tiles.
+        """
+        writers = Counter(register for op in ops for register in _written(op))
+        same: dict[Register, Register] = {}
+        result: list[Op] = []
+        for op in ops:
+            if op.opcode is FILL and (mine := _target(op).register).size == 1 == writers[mine]:
+                known = self.registers.setdefault(_pattern(op), mine)
+                if known is not mine:
+                    same[mine] = known
+                    continue
+            result.append(_renamed(op, same))
+        return result
 
     def _overwritten(self, op: Op) -> None:
         for part in op.ranges:
@@ -133,6 +163,27 @@ def _without_idle_fills(ops: list[Op]) -> list[Op]:
         if isinstance(value, Part) and operand.reads
     }
     return [op for op in ops if op.opcode is not FILL or _target(op).register in read]
+
+
+def _written(op: Op) -> list[Register]:
+    return [
+        value.register
+        for operand, value in zip(op.opcode.operands, op.operands, strict=True)
+        if isinstance(value, Part) and operand.writes
+    ]
+
+
+def _renamed(op: Op, same: dict[Register, Register]) -> Op:
+    """The instruction with other registers of the same content."""
+    if not any(isinstance(value, Part) and value.register in same for value in op.operands):
+        return op
+    operands = [
+        Part(same[value.register], value.index)
+        if isinstance(value, Part) and value.register in same
+        else value
+        for value in op.operands
+    ]
+    return replace(op, operands=tuple(operands))
 
 
 def _pattern(fill: Op) -> int:

@@ -132,7 +132,7 @@ class _Lowering(Chip):
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
         waiting = TUNING.live_registers if on_vector else TUNING.waiting_registers
         statements = shared_rows(unrolled(statements))
-        statements = with_merged_reads(statements)
+        statements = with_merged_reads(statements, wide=on_vector)
         statements = with_spills(statements, TUNING.live_registers, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)

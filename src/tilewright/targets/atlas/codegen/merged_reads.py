@@ -25,23 +25,27 @@ from tilewright.targets.atlas.codegen.nest import (
 Names = dict[Value, Value]
 
 
-def with_merged_reads(statements: list[Statement]) -> list[Statement]:
-    """The statements without reads of what the same piece has read and nobody has written since."""
-    return _merged(statements, {})
+def with_merged_reads(statements: list[Statement], wide: bool = True) -> list[Statement]:
+    """The statements without reads of what the same piece has read and nobody has written since.
+
+    wide: also of bf16 tiles, which take two registers each; where a unit of its own loads them,
+    registers are worth more.
+    """
+    return _merged(statements, {}, wide)
 
 
-def _merged(rows: list[Statement], names: Names) -> list[Statement]:
+def _merged(rows: list[Statement], names: Names, wide: bool) -> list[Statement]:
     known: dict[Read, Value] = {}  # all but its result, and of what type that is -> that
     result: list[Statement] = []
     for s in rows:
         if isinstance(s, For):
             known.clear()
             carried = tuple(_first(c, names) for c in s.carried)
-            body = _merged(s.body, names)
+            body = _merged(s.body, names, wide)
             carried = tuple(replace(c, next=names.get(c.next, c.next)) for c in carried)
             result.append(For(s.variable, body, s.unroll, carried))
             continue
-        if isinstance(s, Read):
+        if isinstance(s, Read) and (wide or s.result.dtype == "fp8"):
             key = replace(s, result=NOBODY, source=s.result.dtype)
             if key in known:
                 names[s.result] = known[key]

@@ -76,3 +76,20 @@ def test_small_images_stay_apart():
     steps = Program(compile_model(model, load_profile("atlas-v1"))).report().to_json()["steps"]
     assert "chain" not in {step["kernel"] for step in steps}
     assert np.prod([9, 9, 64]) * image_chains.SHARE < load_profile("atlas-v1").vmem_bytes
+
+
+def test_a_chain_without_code_is_lowered_as_single_layers(monkeypatch):
+    """What a chain of layers lacks is known when its code is made: registers for its pointers."""
+    from tilewright.targets.atlas.codegen import list_schedule
+    from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel
+
+    finish = LoweredKernel.finish
+
+    def refuse(lowered: LoweredKernel):
+        if lowered.kernel.name == "chain":
+            raise list_schedule.OutOfRegisters
+        return finish(lowered)
+
+    monkeypatch.setattr(LoweredKernel, "finish", refuse)
+    found = kernels(monkeypatch, block(9, 9, 40, 3, 1))
+    assert "chain" not in found and found.count("conv2d") == 4

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels import image_blocks
+from tilewright.targets.atlas.kernels import convolution, image_blocks
 from tilewright.targets.atlas.kernels import references_images as references
 from tilewright.targets.atlas.kernels.check import canonical
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, conv2d, result_of_unfolded
@@ -172,6 +172,26 @@ def test_rows_in_a_loop(profile, monkeypatch):
         layer = conv2d(image, 33, Window(2, 2, padding=1), activation="silu")
         assert "scf.for" in layer.kernel.ir(target=profile)
         check(layer, references.conv2d(layer), profile, random)
+
+
+@given(st.integers(0, 1 << 30))
+@GENERATED
+def test_masks_of_scales_and_terms(seed):
+    """What is no pixel is zero because its scales and terms are, whatever the sums are there."""
+    random = np.random.default_rng(seed)
+    window = some_window(random, 3)
+    deep = bool(random.random() < 0.4)
+    channels, filters = (int(n) for n in random.integers(2, 70, 2))
+    image = some_image(random, window, channels)
+    layer = conv2d(
+        image, channels if deep else filters, window, groups=channels if deep else 1,
+        diagonal=deep, scale=True, activation=str(random.choice(convolution.SIGNED)),
+        factor=float(random.choice([1.0, 0.75, 4.0])),
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("REPEATED", "OFTEN"):
+            patch.setattr(convolution, name, 0.01)
+        check(layer, references.conv2d(layer), "atlas-v1", random)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.chip import Area, Chip, ConstantPool, VmemExceeded
 from tilewright.targets.atlas.codegen.inner_loop import InnerLoop, Outer
+from tilewright.targets.atlas.codegen.merged_reads import with_merged_reads
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
     For,
@@ -150,6 +151,7 @@ class _Lowering(Chip):
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
         waiting = TUNING.live_registers if on_vector else TUNING.waiting_registers
         statements = shared_rows(unrolled(statements))
+        statements = with_merged_reads(statements, wide=on_vector)
         statements = with_spills(statements, TUNING.live_registers, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)

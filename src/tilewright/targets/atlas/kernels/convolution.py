@@ -14,7 +14,7 @@ rounded to bf16 after every one. Taps outside of the image count as zeros.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -29,6 +29,7 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     Cost,
     choose,
     kept_rows,
+    masks,
     own_tile,
     pixel_blocks,
     stored,
@@ -54,6 +55,7 @@ from tilewright.targets.atlas.kernels.images import (
     unfolded_columns,
 )
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import TensorSpec
@@ -71,6 +73,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+SIGNED = ("none", "silu", "gelu", "tanh", "hardswish")  # of +0 they are +0
 NONNEGATIVE = ("relu", "relu6", "sigmoid", "hardsigmoid")
 
 
@@ -79,6 +82,9 @@ def _hard_sigmoid(x: Any) -> Any:
 
 
 PRODUCT = 46.0  # ticks of a product of tiles, about
+REPEATED = 3  # times a mask comes, on average, so that rows are masked once for all
+OFTEN = 12  # the same where the vector unit has to make filters before that
+MANY_TAPS = 12  # of such filters keep matrix units busier than the vector unit
 SMALL = 4  # so many times an image fits into VMEM that stays there between kernels
 
 
@@ -172,11 +178,6 @@ def _bytes(image: Image) -> int:
     return math.prod(image.stored)
 
 
-def spread_rows(n: Block, *rows: Any) -> list[Any]:
-    """One number per filter as tiles that all pixels share."""
-    return [None if row is None else tw.park(row[n]) for row in rows]
-
-
 def _rows(window: Window, filters: int) -> TensorSpec:
     rows = Diagonals(window.height, window.width, filters)
     return tw.fp8[rows.stored].arranged(rows)
@@ -190,6 +191,32 @@ def result_of_unfolded(image: Image, window: Window) -> Image:
     else:
         phases = result_phases(image, window)
     return replace(image, height=height, width=width, phases=phases, pitch=0, fill="zero")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scales and terms of some filters, if any.
+
+    masked: both for tiles of which some rows are no pixels, zero in those; by these rows.
+    """
+
+    scale: Any
+    bias: Any
+    masked: dict[bytes, tuple[Any, Any]] = field(default_factory=dict)
+
+    def applied(self, total: Any, kept: np.ndarray) -> Any:
+        """Sums times scale, plus bias: zero where rows are not kept, as far as that is masked."""
+        y = total if self.scale is None else total * self.scale
+        y = y if self.bias is None else y + self.bias
+        if not self.masked:
+            return y
+        tiles, cells = total.tiles(), list(y.cells)
+        for r, line in enumerate(kept.reshape(-1, SIDE)):
+            if not line.all():
+                scale, bias = self.masked[line.tobytes()]
+                own = replace(tiles, cells=[tiles.cells[r]], rows=[tiles.rows[r]])
+                cells[r] = (own * scale + bias).cells[0]
+        return replace(y, cells=cells)
 
 
 @dataclass(frozen=True)
@@ -212,6 +239,7 @@ class Plan:
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
                 tiles = self.diagonals(w, panel, lines) if self.diagonal else {}
+                rows = {n.start: self.rows(n, scale, bias) for n, _ in panel}
                 for p in pixel_blocks(self.out, blocking.tiles):
                     for (n, channels), phase in product(panel, self.out.each_phase()):
                         total = tw.zeros()
@@ -223,8 +251,7 @@ class Plan:
                                 if self.diagonal
                                 else w[tap[0], tap[1], self._depth(channels), n]
                             )
-                        rows = [None if row is None else row[n] for row in (scale, bias)]
-                        y = self.finished(total, rows, p, phase)
+                        y = self.finished(total, rows[n.start], p, phase)
                         out[b, phase[0], phase[1], p + self.out.lead, n] = y
 
     def blocking(self, profile: Profile) -> Blocking:
@@ -256,12 +283,40 @@ class Plan:
             for row in rows
         ]
 
-    def finished(self, total: Any, rows: Sequence[Any], p: Block, phase: tuple[int, int]) -> Any:
-        """What is stored for the sums of a block of pixels; rows: scales and terms, if any."""
-        scale, bias = rows
-        y = total if scale is None else total * scale
-        y = y if bias is None else y + bias
+    def rows(self, n: Block, scale: Any, bias: Any, park: bool = False) -> Rows:
+        """Scales and terms of these filters. park: as tiles that all pixels share."""
+        one, other = (None if row is None else row[n] for row in (scale, bias))
+        if park:
+            one, other = (None if row is None else tw.park(row) for row in (one, other))
+        masked: dict[bytes, tuple[Any, Any]] = {}
+        if one is None or other is None or not self._masks_rows():
+            return Rows(one, other, masked)
+        for line in masks(self.out):
+            if line.tobytes() not in masked:
+                wide = (spread(row.tiles(), 1, 1) for row in (one, other))
+                first, second = (tw.park(tw.keep(tiles, line)) for tiles in wide)
+                masked[line.tobytes()] = first, second
+        return Rows(one, other, masked)
+
+    def _masks_rows(self) -> bool:
+        """Whether scales and terms are masked, instead of what is made of them: sums times zero,
+        plus zero, are zero, and so is what activations make of it. Worth it where masks are few,
+        and a tile that waits is not loaded by the vector unit."""
+        if self.activation not in SIGNED:
+            return False
+        if self.out.fill != "zero" or active_profile().timing["tensor_load"].unit == "VPU":
+            return False
+        deep = self.diagonal is True
+        if deep and len(self.window.taps) > MANY_TAPS:
+            return False
+        lines = masks(self.out)
+        few = len({line.tobytes() for line in lines})
+        return len(lines) >= (OFTEN if deep else REPEATED) * few > 0
+
+    def finished(self, total: Any, rows: Rows, p: Block, phase: tuple[int, int]) -> Any:
+        """What is stored for the sums of a block of pixels."""
         kept = kept_rows(self.out, p, phase)
+        y = rows.applied(total, kept)
         if self.out.fill == "lowest":
             y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), kept, LOWEST)
             return tw.to_fp8(y) if self.out.dtype == "fp8" else y
@@ -272,7 +327,8 @@ class Plan:
         # Where the vector unit does not load, it is better spared.
         vector = active_profile().timing["tensor_load"].unit == "VPU"
         bare = self.activation in NONNEGATIVE
-        y = tw.keep(y, kept, nonnegative=bare, highest=highest, computed=vector)
+        if not rows.masked:
+            y = tw.keep(y, kept, nonnegative=bare, highest=highest, computed=vector)
         return stored(y, self.factor, self.out.dtype)
 
     def at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:

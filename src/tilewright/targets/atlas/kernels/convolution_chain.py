@@ -25,7 +25,7 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.convolution import Convolution, Plan, spread_rows
+from tilewright.targets.atlas.kernels.convolution import Convolution, Plan
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.tile.backend import active
@@ -230,10 +230,8 @@ class _Chain:
         part = replace(plan, out=_rows_of(plan.out, band.top, band.bottom))
         channels = Block(0, plan.image.stored[-1] // SIDE, plan.image.stored[-1])
         place = plan.image.lead + band.top * plan.image.pitch
-        steps, rows = (
-            channels.tiles * len(part.out.each_phase()),
-            spread_rows(n, given.get("scale"), given.get("bias")),
-        )
+        steps = channels.tiles * len(part.out.each_phase())
+        rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
         for p, phase in _tiles(part.out, steps):
             total = tw.zeros()
             total += x[b, phase[0], phase[1], p + place, channels] @ given["w"][0, 0, channels, n]
@@ -248,7 +246,8 @@ class _Chain:
         plan = self.middle
         part = replace(plan, out=_rows_of(plan.out, band.first, band.end))
         tiles = plan.diagonals(given["w"], [(n, n)], lines)
-        taps, rows = plan.window.taps, spread_rows(n, given.get("scale"), given.get("bias"))
+        taps = plan.window.taps
+        rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
         for p, phase in _tiles(part.out, len(taps) * len(part.out.each_phase())):
             total = tw.zeros()
             for tap in taps:
@@ -274,7 +273,7 @@ class _Chain:
         wide, filters = held.shape[-1], round_up(plan.filters.filters)
         channels = Block(0, wide // SIDE, wide)
         for n in tw.grid(filters):
-            rows = spread_rows(n, given.get("scale"), given.get("bias"))
+            rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
             for p, phase in _tiles(part.out, channels.tiles * len(part.out.each_phase())):
                 total = tw.zeros()
                 pixels = held[0, phase[0], phase[1], p, channels]

@@ -194,6 +194,13 @@ def kept_rows(out: Image, block: Block, phase: tuple[int, int]) -> np.ndarray:
     return out.inside(flat, phase)
 
 
+def masks(out: Image) -> list[np.ndarray]:
+    """Which rows of its tiles are pixels, for all tiles of all phases that hold others too."""
+    flat = np.arange(-(-out.rows * out.pitch // SIDE) * SIDE)
+    lines = [out.inside(flat, phase).reshape(-1, SIDE) for phase in out.each_phase()]
+    return [line for line in np.concatenate(lines) if not line.all()]
+
+
 def write_border(out: Any, b: Any, image: Image) -> None:
     """Fill the tiles that hold nothing but border."""
     if not border_tiles(image):

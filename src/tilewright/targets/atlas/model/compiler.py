@@ -13,6 +13,7 @@ import numpy as np
 import tilewright
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.work_estimate import share_of
+from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import calibrate, example_inputs
@@ -35,9 +36,9 @@ from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
 from tilewright.targets.atlas.model.host import Parts, split_parts
 from tilewright.targets.atlas.model.joining import finish
-from tilewright.targets.atlas.model.kernel_code import KernelCode
+from tilewright.targets.atlas.model.kernel_code import KernelCode, LaunchRefused
 from tilewright.targets.atlas.model.kernels_products import mark_products
-from tilewright.targets.atlas.model.launches import LaunchProgram
+from tilewright.targets.atlas.model.launches import Launch, LaunchProgram
 from tilewright.targets.atlas.model.lowering import Lowering
 from tilewright.targets.atlas.model.row_layout import lower
 from tilewright.targets.atlas.model.values import host_graph, value_graph
@@ -63,7 +64,7 @@ def compile_model(
         progress(name, "")
         start = time.perf_counter()
         yield
-        timing[name] = time.perf_counter() - start
+        timing[name] = timing.get(name, 0.0) + time.perf_counter() - start
 
     with phase("simplify"):
         simple = simplify(model)
@@ -85,36 +86,47 @@ def compile_model(
             simple, graph = smoothed.model, capture(smoothed.model)
             provenance["smoothed"] = smoothed.to_json()
             phases["smoothed"] = print_module(simple.module)
-    with phase("lower"):
+    refused: set[SSAValue] = set()  # results of chains of layers that cannot be one kernel
+
+    def lowering(merge: bool) -> Lowering:
         per_tensor = options.scales == "tensor"
-        lowered = lower(
+        return Lowering(
             graph,
-            lambda merge: Lowering(
-                graph,
-                profile,
-                options.fuse,
-                options.host,
-                options.keep,
-                per_tensor,
-                options.range_rule,
-                merge,
-            ),
+            profile,
+            options.fuse,
+            options.host,
+            options.keep,
+            per_tensor,
+            options.range_rule,
+            merge,
+            refused,
         )
-        parts = split_parts(graph, lowered, simple.weights)
-        if options.no_host and parts.reasons:
-            _refuse_host(parts)
-    with phase("calibrate"):
-        floats = calibrate(simple, lowered.observers, samples, graph.outputs)
-        graph.constants.forget()
-    meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
-    with phase("fold layers"):
-        folded = parts.fold(options.layer_loops)
-    with phase("encode"):
-        encoded = encode(simple, parts, folded)
-        phases["encoded"] = print_module(encoded.module)
-        program = read_launches(encoded)
-    with phase("place and generate"):
-        places, made = _generate(program, profile, options, progress)
+
+    while True:
+        with phase("lower"):
+            lowered = lower(graph, lowering)
+            parts = split_parts(graph, lowered, simple.weights)
+            if options.no_host and parts.reasons:
+                _refuse_host(parts)
+        with phase("calibrate"):
+            floats = calibrate(simple, lowered.observers, samples, graph.outputs)
+            graph.constants.forget()
+        meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
+        with phase("fold layers"):
+            folded = parts.fold(options.layer_loops)
+        with phase("encode"):
+            encoded = encode(simple, parts, folded)
+            phases["encoded"] = print_module(encoded.module)
+            program = read_launches(encoded)
+        try:
+            with phase("place and generate"):
+                places, made = _generate(program, profile, options, progress)
+            break
+        except LaunchRefused as error:
+            chains = _chains_like(program.launches[error.launch], parts)
+            if chains <= refused:
+                raise
+            refused |= chains
     with phase("link"):
         graph_of_values = value_graph(parts, program)
         # From here on the program is the one that has the weights: one tensor of them is there twice.
@@ -150,6 +162,17 @@ def _note_bound(artifact: AtlasArtifact, made: Sequence[KernelCode]) -> None:
         for step, one, shared in zip(artifact.steps, bound.per_step, begun, strict=True)
     ]
     artifact.least = Bound(bound.total, bound.cause, bound.terms)
+
+
+def _chains_like(launch: Launch, parts: Parts) -> set[SSAValue]:
+    """What chains of layers of the same sizes as this one compute; nothing if it is no chain."""
+    same = [
+        call
+        for call in parts.calls
+        if launch.kernel == call.kernel == "chain"
+        and call.all_options()["parts"] == launch.options["parts"]
+    ]
+    return {call.output.value for call in same if call.output.value is not None}
 
 
 def _refuse_host(parts: Parts) -> None:
@@ -191,6 +214,7 @@ def _generate(
         places.joined,
         options.instruction_memory,
         lambda k: progress("place and generate", program.launches[k].name),
+        [k for k, launch in enumerate(program.launches) if launch.kernel == "chain"],
     )
     if known:
         progress("place and generate", f"{known} of {len(made)} kernels were known")

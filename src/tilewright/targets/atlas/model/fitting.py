@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
-from tilewright.targets.atlas.model.kernel_code import KernelCode, Pending
+from tilewright.targets.atlas.model.kernel_code import KernelCode, LaunchRefused, Pending
 from tilewright.targets.atlas.model.kernel_records import over_images
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.model.layer_loops import can_be_copied
@@ -104,13 +104,14 @@ class _Search:
         operands = {name: t for name, t in call.operands.items() if not t.layout.is_vector}
         largest = max(operands.values(), key=lambda t: t.layout.bytes, default=call.output)
         shape = "x".join(str(size) for size in largest.layout.shape)
-        raise TilewrightError(
+        error = TilewrightError(
             "TW1708",
             f"{call.name} does not fit: even with short loops it needs {_kib(has + lack)} KiB of "
             f"VMEM, and {self.profile.name} has {_kib(has)} KiB for it",
             hint=f"its largest operand is {largest.name} ({shape}, {_kib(largest.layout.bytes)} "
             "KiB); split it in the model, or run the layer on the host",
         )
+        raise LaunchRefused(error, index)
 
 
 def _kib(bytes: int) -> int:

@@ -9,7 +9,7 @@ the reason, and the plan is made again without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,11 +103,18 @@ class ImagePlan:
         }  # fmt: skip
 
 
-def plan_images(graph: Graph, profile: Profile, fuse: bool, host: dict[Node, str]) -> ImagePlan:
-    """The plan of a graph. host: operations that are not for the device, with the reason."""
+def plan_images(
+    graph: Graph,
+    profile: Profile,
+    fuse: bool,
+    host: dict[Node, str],
+    refused_chains: Collection[SSAValue] = (),
+) -> ImagePlan:
+    """The plan of a graph. host: operations that are not for the device, with the reason;
+    refused_chains: results of layers that were no chain together when their code was made."""
     reasons: dict[Node, str] = {}
     even: frozenset[SSAValue] = frozenset()
-    apart: set[SSAValue] = set()
+    apart = set(refused_chains)
     while True:
         plan = ImagePlan(graph, reasons=reasons, even=even)
         found = find_layers(graph, fuse, {*host, *reasons}, reasons)

@@ -68,7 +68,9 @@ class Images:
 
     def __init__(self, lowering: Lowering, host: dict[Node, str]) -> None:
         self.lowering, self.graph = lowering, lowering.graph
-        self.plan = plan_images(lowering.graph, lowering.profile, lowering.fuse, host)
+        self.plan = plan_images(
+            lowering.graph, lowering.profile, lowering.fuse, host, lowering.refused_chains
+        )
 
     def reason(self, node: Node) -> str | None:
         """Why an operation on images is not on the device."""

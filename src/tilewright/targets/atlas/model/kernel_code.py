@@ -24,6 +24,7 @@ import numpy as np
 
 import tilewright
 from tilewright.dialects.printing import print_module
+from tilewright.errors import TilewrightError
 from tilewright.io import content_cache
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.compile_kernel import (
@@ -71,6 +72,14 @@ class Lacking:
     """There is no code: the kernel would need so many bytes of VMEM for itself."""
 
     wanted: int
+
+
+class LaunchRefused(TilewrightError):
+    """The code of one launch of a program cannot be generated."""
+
+    def __init__(self, error: TilewrightError, launch: int) -> None:
+        super().__init__(error.code, error.message, error.location, error.hint)
+        self.launch = launch
 
 
 @dataclass

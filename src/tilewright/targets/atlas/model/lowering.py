@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,10 +96,12 @@ class Lowering:
         per_tensor: bool = False,
         rule: RangeRule = MAXIMUM,
         merge: bool = False,
+        refused_chains: Collection[SSAValue] = (),
     ) -> None:
-        """merge: all rows of a batch lie below each other, in one matrix."""
+        """merge: all rows of a batch lie below each other, in one matrix. refused_chains: results of
+        layers over images that cannot be one kernel together."""
         self.graph, self.profile, self.rule, self.merge = graph, profile, rule, merge
-        self.fuse, self.per_tensor = fuse, per_tensor
+        self.fuse, self.per_tensor, self.refused_chains = fuse, per_tensor, refused_chains
         self.kept_layers = tuple(keep)
         self.products, self.heads = Products(self), Heads(self)
         self.rearranging = Rearranging(self)

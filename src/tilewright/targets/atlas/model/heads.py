@@ -36,7 +36,7 @@ ROOMY = 2**20  # bytes of VMEM in which long code of attention finds room for it
 WHOLE_KEYS = 4096  # keys whose scores are all on chip until their maximum is known
 SPAN = 128  # queries from which on keys pass by for a whole span of them
 SPAN_TILES = (32, 16, 8)  # tiles of queries in such a span, the first that fit
-MOST_SPANS = 4  # each has code of its own, some 6,000 instructions of 32,768
+CAUSAL_TILES = 16  # of those under a causal mask at most, whose diagonal is written out
 KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
@@ -192,12 +192,14 @@ class Heads:
                 start += count
         if sum(sizes_of) > WHOLE_KEYS:
             options["keys"] = KEY_TILES
-            # Under a causal mask the diagonal goes through whole tiles.
-            square = not causal or (sizes_of == [rows] and rows % SIDE == 0)
-            plain = len(parts) == 1 and options.get("mask") in (None, "causal") and square
-            span = self._span(len(order), padded(width)) if plain and rows > SPAN else None
-            if span is not None and rows <= MOST_SPANS * span * SIDE:
+            # Under a causal mask every query sees a key.
+            plain = len(parts) == 1 and options.get("mask") in (None, "causal")
+            plain = plain and (not causal or sizes_of[0] >= rows)
+            span = self._span(len(order), padded(width), causal) if plain and rows > SPAN else None
+            if span is not None:
                 options["span"] = span
+            if span is not None and causal:
+                options["keys"] = min(KEY_TILES, span)
         elif options.get("mask") == "causal" and len(parts) == 1:
             wide = max(len(order), padded(width))
             if self._can_be_written_out(rows, sizes_of[0], wide):
@@ -222,10 +224,12 @@ class Heads:
             return False
         return together_causal(rows, keys, wide) is True
 
-    def _span(self, depth: int, width: int) -> int | None:
+    def _span(self, depth: int, width: int, causal: bool) -> int | None:
         """Tiles of queries for which keys pass by together, as far as VMEM holds what they know."""
         deep, wide = depth // SIDE, width // SIDE
         for high in SPAN_TILES:
+            if causal and high > CAUSAL_TILES:
+                continue
             keys = max(high, KEY_TILES)  # the diagonal is one part; two of scores, two loaded
             held = high * (2 * wide + 2) + 2 * keys * (deep + wide) + 4 * keys
             if 1024 * held <= 3 * self.at.profile.vmem_bytes // 4:

@@ -343,7 +343,7 @@ class _Reader:
         around, factor = distance.terms[0]
         if len(distance.terms) > 1 or around.count is not None:
             raise error_at(op, "TW1461", "loop bounds that follow more than one loop around")
-        if factor < 0 or factor % step or distance.constant % step or distance.constant < step:
+        if factor < 1 or factor % step or distance.constant % step or distance.constant < step:
             raise error_at(
                 op, "TW1461", "loop bounds that do not grow by whole iterations, from one on"
             )

@@ -54,6 +54,7 @@ class InnerLoop:
         # Buffers are as they were whenever control comes here.
         self.home = out if outer is None else outer.out
         self.variable = loop.variable
+        chip.homes[self.variable] = self.home
         for s in loop.body:
             if isinstance(s, Compute) and s.body is BODIES["transpose"]:
                 chip.turned.update(s.inputs)

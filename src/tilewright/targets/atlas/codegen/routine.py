@@ -16,7 +16,12 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
-from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
+from tilewright.targets.atlas.codegen.list_schedule import (
+    OutOfRegisters,
+    Schedule,
+    Setting,
+    schedule,
+)
 from tilewright.targets.atlas.codegen.nest import Affine, Variable
 from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.tuning import TUNING
@@ -104,12 +109,22 @@ class Routine:
         """
         self.intervals, self.least = [], None
         wanted = TUNING.worthwhile_interval if gain is None else gain
-        return _Compiler(self, wanted if pipelining else None, exact).run(source)
+        limit = wanted if pipelining else None
+        try:
+            return _Compiler(self, limit, exact).run(source)
+        except OutOfRegisters:
+            if not self.homes:
+                raise
+        self.intervals = []
+        return _Compiler(self, limit, exact, frugal=True).run(source)
 
 
 class _Compiler:
-    def __init__(self, routine: Routine, gain: float | None, exact: bool) -> None:
+    def __init__(
+        self, routine: Routine, gain: float | None, exact: bool, frugal: bool = False
+    ) -> None:
         self.routine = routine
+        self.frugal = frugal  # pointers share registers wherever they can
         self.gain = gain  # of overlapped iterations, at least; None: never overlap
         self.exact = exact
         self.profile = routine.profile
@@ -134,7 +149,7 @@ class _Compiler:
         places = list(range(31, 0, -1))
         pointers = [r for r in self.routine.pointers if r in used]
         room = len(places) - 6
-        self.sharing = len(pointers) + depth > room
+        self.sharing = self.frugal or len(pointers) + depth > room
         if self.sharing:
             self.pointers = shared_places(item, self.routine.homes, pointers, places)
         else:

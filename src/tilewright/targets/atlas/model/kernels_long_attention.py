@@ -71,10 +71,11 @@ def attend_span(
 
     if causal:
         own = on_diagonal(span, count)
+        across = (count - span.extent) % SIDE > 0  # the diagonal goes through two tiles of a block
         for r in tw.grid(span.size, unroll=True):
             m = r.within(span)
             # What lies behind the tiles that a block reaches is hidden from all of its queries.
-            reached = own.parts()[: r.start + 1 + (own.tiles > span.tiles)]
+            reached = own.parts()[: r.start + 1 + across]
             memory.weigh(r, q(m), [(source(m, True), j) for j in reached], False)
         left = own.start % size
         for keys in tw.before(replace(own, start=own.start - left), size * SIDE):

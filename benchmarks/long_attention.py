@@ -4,7 +4,7 @@
     python benchmarks/long_attention.py --rows 8192 --keys 8192 --causal
     python benchmarks/long_attention.py --rows 8192 --keys 8192 --heads 16 --causal   takes minutes
 
-Heads are 64 wide. Cycles and bound are those of the attention kernel alone, without the steps that
+Cycles and bound are those of the attention kernel alone, without the steps that
 bring queries, keys and values into heads; seconds are processor time.
 """
 
@@ -20,8 +20,6 @@ from tilewright.compiling import compile_imported
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.program import Program
 
-WIDTH = 64
-
 
 def told(phase: str, detail: str) -> None:
     print(f"{time.process_time():8.1f} s  {phase}  {detail}", file=sys.stderr, flush=True)
@@ -35,15 +33,16 @@ def main() -> int:
     parser.add_argument("--keys", type=int, default=8192, help="keys (8192)")
     parser.add_argument("--heads", type=int, default=1, help="heads (1)")
     parser.add_argument("--groups", type=int, help="heads of keys and values (as many)")
+    parser.add_argument("--width", type=int, default=64, help="of a head (64)")
     parser.add_argument("--causal", action="store_true", help="with a causal mask")
     parser.add_argument("--target", default="atlas-v1")
     given = parser.parse_args()
     groups = given.groups or given.heads
-    if min(given.rows, given.keys, given.heads, groups) < 1 or given.heads % groups:
+    if min(given.rows, given.keys, given.heads, given.width, groups) < 1 or given.heads % groups:
         parser.error("sizes are at least 1, and groups divide heads")
     net = ModelBuilder("long_attention")
-    q = net.input("q", (1, given.rows, given.heads, WIDTH))
-    k, v = (net.input(name, (1, given.keys, groups, WIDTH)) for name in "kv")
+    q = net.input("q", (1, given.rows, given.heads, given.width))
+    k, v = (net.input(name, (1, given.keys, groups, given.width)) for name in "kv")
     net.output("y", net.attention(q, k, v, causal=given.causal))
     began = time.process_time()
     compiled = compile_imported(net.build(), given.target, progress=told)

@@ -8,7 +8,7 @@ def scale_add(x: tw.bf16["M", "N"], y: tw.bf16["M", "N"], out: tw.bf16["M", "N"]
 """
 
 from tilewright.tile.kernel import Kernel, kernel
-from tilewright.tile.loops import each, grid, options, side, steps
+from tilewright.tile.loops import before, each, grid, options, side, steps
 from tilewright.tile.machine import CompiledKernel
 from tilewright.tile.masks import causal, keep, where
 from tilewright.tile.ops import (
@@ -57,7 +57,7 @@ from tilewright.tile.types import bf16, f16, fp8, operand, value
 Compiled = CompiledKernel
 
 __all__ = [
-    "Compiled", "CompiledKernel", "Kernel", "abs", "accumulator", "bf16", "causal", "col_max", "col_min",
+    "Compiled", "CompiledKernel", "Kernel", "abs", "accumulator", "before", "bf16", "causal", "col_max", "col_min",
     "col_sum", "cos", "cube", "each", "exp", "exp2", "f16", "fp8", "full", "gelu", "grid", "keep", "kernel", "log",
     "log2", "maximum", "minimum", "neutral", "ones", "operand", "options", "park", "recip", "relu", "row_max", "row_min", "row_products", "row_sum",
     "rsqrt", "scratch", "side", "sigmoid", "silu", "sin", "sqrt", "square", "state", "steps", "tanh", "to_bf16",

@@ -142,6 +142,10 @@ class Backend:
     ) -> Iterator[Block]:
         raise NotImplementedError
 
+    def blocks_before(self, block: Block, size: int) -> Iterator[Block]:
+        """Blocks up to one that follows a loop of the program."""
+        raise NotImplementedError
+
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
         raise NotImplementedError
 

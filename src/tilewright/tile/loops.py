@@ -70,6 +70,32 @@ def grid(
     return backend.blocks(extent, size, unroll, padded)
 
 
+def before(block: Block, size: int | None = None) -> Iterator[Block]:
+    """Blocks of `size` elements from the beginning of a dimension up to a block of it.
+
+    A block that follows a loop has more of them before it in every iteration: one at least, and only
+    whole ones. Otherwise what is left is a block of its own.
+    """
+    backend = active()
+    size = _size(backend, size)
+    if not isinstance(block, Block) or block.shift is not None or block.factor != 1:
+        raise backend.error("TW1604", "blocks come before a block of whole tiles")
+    if block.variables:
+        return backend.blocks_before(block, size)
+    return _known_before(block, size)
+
+
+def _known_before(block: Block, size: int) -> Iterator[Block]:
+    step = size // block.side
+    whole = block.start // step * step
+    if whole:
+        around = Block(0, whole, block.extent, side=block.side)
+        for part in grid(whole * block.side, size):
+            yield part.within(around)
+    if whole < block.start:
+        yield Block(whole, block.start - whole, block.extent, side=block.side)
+
+
 def steps(
     extent: int, size: int | None = None, unroll: bool | int | None = None
 ) -> Iterator[Block]:

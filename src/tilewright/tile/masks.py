@@ -174,8 +174,10 @@ def causal(
 def _difference(rows: Block, columns: Block, r: int, c: int) -> int | Single:
     """Column of a tile's first element minus its row, where both are known or as loops go."""
     start = (columns.start + c - rows.start - r) * rows.side
-    terms = [(variable, 1) for variable in columns.variables]
-    terms += [(variable, -1) for variable in rows.variables]
+    # Loops that both follow leave their distance as it is.
+    both = [v for v in columns.variables if any(v is w for w in rows.variables)]
+    terms = [(v, 1) for v in columns.variables if not any(v is w for w in both)]
+    terms += [(v, -1) for v in rows.variables if not any(v is w for w in both)]
     return Single(start, tuple(terms)) if terms else start
 
 

@@ -76,6 +76,20 @@ class Tracer(Recorder):
         for start in range(count * step, tiles, step):
             yield Block(start, min(step, tiles - start), extent, side=self.side)
 
+    def blocks_before(self, block: Block, size: int) -> Iterator[Block]:
+        known, (variable, *others) = block.start * self.side, block.variables
+        if others or known < size or known % size:
+            raise self.error(
+                "TW1604",
+                f"before a block that follows a loop come whole blocks of {size} elements, one at least",
+                "loop from the second block on, in steps of so many elements",
+            )
+        scope = self._open()
+        seen = self._locals()
+        yield Block(0, size // self.side, block.extent, scope.block.args[0], side=self.side)
+        self._check_rebinding(scope, seen)
+        self._close(scope, 0, Single(known, ((variable, 1),)), size)
+
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
         for group in self._loop(extent, 1, unroll):
             for k, variable in group:
@@ -118,7 +132,7 @@ class Tracer(Recorder):
         self.inner = self.current = Scope(block, self.inner, self.loops)
         return self.inner
 
-    def _close(self, scope: Scope, start: int, stop: int, step: int) -> None:
+    def _close(self, scope: Scope, start: int, stop: int | Single, step: int) -> None:
         assert self.inner is scope and scope.parent is not None
         following: dict[SSAValue, SSAValue] = {
             argument: scope.outputs[name] for name, argument in scope.written.items()
@@ -144,7 +158,9 @@ class Tracer(Recorder):
         self.inner = self.current = scope.parent
         loop = scf.ForOp.create(
             operands=[
-                *(self._constant(n) for n in (start, stop, step)),
+                self._constant(start),
+                self._sum(stop) if isinstance(stop, Single) else self._constant(stop),
+                self._constant(step),
                 *(before for _, before in scope.arguments),
             ],
             result_types=[before.type for _, before in scope.arguments],

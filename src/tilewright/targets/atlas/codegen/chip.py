@@ -20,7 +20,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Variable,
     Write,
 )
-from tilewright.targets.atlas.codegen.routine import Routine
+from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles, bf16_bits
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import (
@@ -105,6 +105,8 @@ class Chip:
         self.by_line: dict[str, int] = {}  # bytes given out, by the author's line
         # Pointers that follow loop variables; those of results may lag behind.
         self.bases: dict[tuple[tuple[tuple[Variable, int], ...], bool], Register] = {}
+        # Inner loops, which leave the pointers that follow them alone as they were.
+        self.homes: dict[Variable, list[Code | Loop]] = {}
         self.slots: dict[SpillSlot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
 
@@ -177,7 +179,8 @@ class Chip:
         wait for them.
         """
         if (terms, result) not in self.bases:
-            pointer = self.routine.pointer(0)
+            alone = len(terms) == 1 and terms[0][0] in self.homes
+            pointer = self.routine.pointer(0, home=self.homes[terms[0][0]] if alone else None)
             self.bases[terms, result] = pointer
             if any(variable is LAYER for variable, _ in terms):
                 self.routine.by_layer.add(pointer)

@@ -309,11 +309,16 @@ class _Reader:
 
     def _loop(self, op: scf.ForOp) -> None:
         start, stop, step = (self._number(op, v) for v in (op.lb, op.ub, op.step))
-        if start.terms or stop.terms or step.terms or step.constant < 1:
+        if start.terms or step.terms or step.constant < 1:
             raise error_at(op, "TW1461", "loop bounds that are not constants")
         trips = max(0, -(-(stop.constant - start.constant) // step.constant))
         block = op.body.block
         variable = Variable(trips, block.args[0].name_hint or "")
+        if stop.terms:
+            distance = stop.shifted(-start.constant)
+            variable.count = self._count(op, distance, step.constant)
+            around, factor = variable.count.terms[0]
+            variable.trips = variable.count.constant + factor * (around.trips - 1)
         self.numbers[block.args[0]] = Affine(start.constant, ((variable, step.constant),))
         inside: list[tuple[SSAValue, SSAValue, SSAValue, SSAValue]] = []
         last = block.last_op
@@ -329,7 +334,20 @@ class _Reader:
         body = self.block(block)
         carried = tuple(Carried(*(self.tiles[v] for v in names)) for names in inside)
         unroll = "tilewright.unroll" in op.attributes
+        if variable.count is not None and unroll:
+            raise error_at(op, "TW1461", "a loop to unroll whose bounds are not constants")
         self.rows.append(For(variable, body, True if unroll else None, carried))
+
+    def _count(self, op: scf.ForOp, distance: Affine, step: int) -> Affine:
+        """Iterations of a loop that goes further in every iteration of one around."""
+        around, factor = distance.terms[0]
+        if len(distance.terms) > 1 or around.count is not None:
+            raise error_at(op, "TW1461", "loop bounds that follow more than one loop around")
+        if factor < 1 or factor % step or distance.constant % step or distance.constant < step:
+            raise error_at(
+                op, "TW1461", "loop bounds that do not grow by whole iterations, from one on"
+            )
+        return Affine(distance.constant // step, ((around, factor // step),))
 
 
 def _is_half(placed: Placed, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> bool:

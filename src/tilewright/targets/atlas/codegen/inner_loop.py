@@ -51,7 +51,10 @@ class InnerLoop:
     def __init__(self, chip: Chip, loop: For, out: list[Code | Loop], outer: Outer | None) -> None:
         self.at, self.loop, self.out, self.outer = chip, loop, out, outer
         self.routine = chip.routine
+        # Buffers are as they were whenever control comes here.
+        self.home = out if outer is None else outer.out
         self.variable = loop.variable
+        chip.homes[self.variable] = self.home
         for s in loop.body:
             if isinstance(s, Compute) and s.body is BODIES["transpose"]:
                 chip.turned.update(s.inputs)
@@ -163,7 +166,9 @@ class InnerLoop:
         self.start = self.at.allocate(2 * total) if total else 0
         if not total:
             return Register(Kind.X), Register(Kind.X)
-        return self.routine.pointer(self.start), self.routine.pointer(self.start + self.half)
+        places = (self.start, self.start + self.half)
+        first, second = (self.routine.pointer(place, home=self.home) for place in places)
+        return first, second
 
     def _deferred_stores(self) -> dict[int, list[Site]]:
         """The last stores of an iteration run on channels of their own into the next, but for
@@ -181,8 +186,8 @@ class InnerLoop:
             buffer = self.at.allocate(write.bytes, source=write.source)
             sites[id(write)] = []
             for at, count in pieces:
-                inside = self.routine.pointer(buffer + at)
-                outside = self.routine.pointer(0)
+                inside = self.routine.pointer(buffer + at, home=self.home)
+                outside = self.routine.pointer(0, home=self.home)
                 site = self.routine.site(number, True, inside, outside, count)
                 sites[id(write)].append(site)
                 number += 1
@@ -355,14 +360,15 @@ class _Ahead:
         at, routine = loop.at, loop.routine
         assert loop.outer is not None
         start = at.allocate(2 * half)
-        self.current = routine.pointer(start)
+        self.current = routine.pointer(start, home=loop.home)
         # One pointer walks over the half that fills up, one over each region in DRAM.
-        self.filling = routine.pointer(start + half)
+        self.filling = routine.pointer(start + half, home=loop.home)
         self.trips = loop.variable.trips
         self.total = 2 * start + half
         place = 0
         first = routine.code()
-        if loop.outer.repeats and loop.outer.variable.trips % 2:
+        around = loop.outer.variable
+        if loop.outer.repeats and (around.count is not None or around.trips % 2):
             for pointer in (self.current, self.filling):  # it begins with the same half again
                 value = first.constant(Kind.X, routine.pointers[pointer])
                 first.emit("add", pointer, first.constant(Kind.X, 0), value)
@@ -377,7 +383,7 @@ class _Ahead:
         loop.outer.out.append(first)
         # Bytes of a region filled so far; regions with slices of one size share it.
         sizes = {_slice(region.bytes, self.trips) for region in regions}
-        self.walks = {size: routine.pointer(0) for size in sorted(sizes)}
+        self.walks = {size: routine.pointer(0, home=loop.home) for size in sorted(sizes)}
 
     def slice(self, code: Code) -> None:
         """Load the next slice of every region for the next iteration of the loop around."""

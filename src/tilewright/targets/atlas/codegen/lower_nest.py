@@ -114,7 +114,13 @@ def mark_loops(statements: list[Statement], share: int = 1, top: bool = True) ->
             continue
         mark_loops(statement.body, share, top=False)
         inner_stays = any(isinstance(s, For) and not s.unroll for s in statement.body)
-        if statement.variable.trips == 1:
+        if statement.variable.count is not None or _is_counted_on(statement):
+            statement.unroll = False
+            # Loads run ahead inside loops whose number of iterations is known.
+            for inner in () if inner_stays else statement.body:
+                if isinstance(inner, For) and inner.variable.trips > 1:
+                    inner.unroll = False
+        elif statement.variable.trips == 1:
             statement.unroll = True
         elif statement.unroll is None:
             whole = statement.variable.trips * size_of(statement.body)
@@ -131,8 +137,23 @@ def _take_apart(statements: list[Statement]) -> None:
     """Write out the outermost loops around several others: these then follow each other, each with
     all registers."""
     for s in statements:
-        if isinstance(s, For) and sum(isinstance(inner, For) for inner in s.body) > 1:
+        several = isinstance(s, For) and sum(isinstance(inner, For) for inner in s.body) > 1
+        if isinstance(s, For) and several and not _is_counted_on(s):
             s.unroll = True
+
+
+def _is_counted_on(loop: For) -> bool:
+    """Whether a loop inside has iterations by the number of this one's iteration."""
+
+    def follows(inner: Statement) -> bool:
+        if not isinstance(inner, For):
+            return False
+        count = inner.variable.count
+        return (count is not None and count.factor(loop.variable) != 0) or any(
+            map(follows, inner.body)
+        )
+
+    return any(map(follows, loop.body))
 
 
 def _marks(statements: list[Statement]) -> Iterator[bool | None]:
@@ -270,23 +291,26 @@ class _Lowering(Chip):
 
     def _loop(self, loop: For, around: list[Variable], out: list[Code | Loop]) -> None:
         inner = [s for s in loop.body if isinstance(s, For)]
-        if not inner:
+        if not inner and loop.variable.count is None:
             InnerLoop(self, loop, out, None).lower()
             return
         mark = self.top
         body: list[Code | Loop] = []
-        if len(loop.body) == 1 and not any(isinstance(s, For) for s in inner[0].body):
+        if len(loop.body) == 1 and inner and not any(isinstance(s, For) for s in inner[0].body):
             InnerLoop(self, inner[0], body, Outer(loop.variable, out, bool(around))).lower()
         else:
             self._sequence(loop.body, [*around, loop.variable], body)
         step = self.routine.code()
         self.step_bases(step, loop.variable)
         body.append(step)
-        out.append(Loop(loop.variable.trips, body))
+        variable = loop.variable
+        out.append(Loop(variable.trips, body, variable=variable))
         rewind = self.routine.code()
-        self.step_bases(rewind, loop.variable, -loop.variable.trips)
+        # Where the number of steps is not known here, as many are taken back, one by one.
+        self.step_bases(rewind, variable, -variable.trips if variable.count is None else -1)
         if around and rewind.ops:
-            out.append(rewind)
+            back = Loop(variable.trips, [rewind], variable=variable)
+            out.append(rewind if variable.count is None else back)
         self.top = mark
 
 

@@ -42,10 +42,15 @@ class Affine:
 
 @dataclass(eq=False, slots=True)
 class Variable:
-    """A loop variable: 0, 1, … trips - 1."""
+    """A loop variable: 0, 1, … trips - 1.
+
+    count: how many iterations there are in this iteration of a loop around, at least one and at
+    most `trips`; None where that is always the same number.
+    """
 
     trips: int
     name: str = ""
+    count: Affine | None = None
 
 
 # The bytes by which tensors of this round lie behind those of the first, when a program carries

@@ -16,7 +16,13 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.constants import Constants, load_constant
 from tilewright.targets.atlas.codegen.emit import Writer, fill
 from tilewright.targets.atlas.codegen.exact_schedule import solve
-from tilewright.targets.atlas.codegen.list_schedule import Schedule, Setting, schedule
+from tilewright.targets.atlas.codegen.list_schedule import (
+    OutOfRegisters,
+    Schedule,
+    Setting,
+    schedule,
+)
+from tilewright.targets.atlas.codegen.nest import Affine, Variable
 from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
@@ -28,7 +34,8 @@ FIRST_TICK = 2  # decode claims the first instruction in tick 2
 MAX_SITES = 5  # repeated transfers of a loop; the other channels serve single ones
 LAYER_WORD = 0  # VMEM address of the bytes by which this round's tensors lie behind the first's
 TILES = REGISTER_COUNT[Kind.M]  # tensor registers
-SCALAR_PLACES = 25  # registers for pointers and loop counters; the others hold constants
+SCALARS = list(range(31, 0, -1))  # registers, in the order in which they are given out
+SCALAR_PLACES = len(SCALARS) - 6  # for pointers and loop counters; the others hold constants
 
 
 class PointersExceeded(TilewrightError):
@@ -48,11 +55,18 @@ class Loop:
     """Repeat the pieces of the body.
 
     bare_last: the last iteration of a straight body is written out without loads for a next one.
+    variable: that counts its iterations, if others ask for it or for their number.
     """
 
     trips: int
     body: list[Code | Loop] = field(default_factory=list)
     bare_last: bool = False
+    variable: Variable | None = None
+
+    @property
+    def count(self) -> Affine | None:
+        """Iterations as the loops around have it; None: always `trips`."""
+        return None if self.variable is None else self.variable.count
 
 
 @dataclass
@@ -64,12 +78,19 @@ class Routine:
     pointers: dict[Register, int] = field(default_factory=dict)  # with their first values
     by_layer: set[Register] = field(default_factory=set)  # pointers that start LAYER bytes further
     carried: list[Register] = field(default_factory=list)
+    # Pointers that have their first values whenever control comes to the items of a list.
+    homes: dict[Register, list[Code | Loop]] = field(default_factory=dict)
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
 
-    def pointer(self, start: int, name: str = "") -> Register:
+    def pointer(
+        self, start: int, name: str = "", home: list[Code | Loop] | None = None
+    ) -> Register:
+        """A register that keeps its value; home: items that find it as it is now each time."""
         register = Register(Kind.X, carried=True, name=name)
         self.pointers[register] = start
+        if home is not None and home is not self.items:
+            self.homes[register] = home
         return register
 
     def carry(self, size: int = 2, name: str = "") -> Register:
@@ -87,18 +108,25 @@ class Routine:
     def code(self) -> Code:
         return Code(self.profile)
 
-    def held(self, item: Code | Loop) -> list[Register]:
-        """The pointers that an item keeps in scalar registers."""
+    def places(self, item: Code | Loop, frugal: bool = False) -> tuple[dict[Register, int], bool]:
+        """Scalar registers of the pointers that an item uses, and whether some have the same one:
+        where they lack or, with `frugal`, wherever they can."""
         codes = [item] if isinstance(item, Code) else list(_codes(item))
         used = {r for code in codes for r in _held(code)}
-        return [r for r in self.pointers if r in used]
+        pointers = [r for r in self.pointers if r in used]
+        room = SCALAR_PLACES - _depth([item])
+        sharing = frugal or len(pointers) > room
+        if not sharing:
+            return dict(zip(pointers, SCALARS, strict=False)), False
+        found = shared_places(item, self.homes, pointers, SCALARS)
+        if len(set(found.values())) > room or len(found) < len(pointers):
+            raise PointersExceeded(len(pointers), _depth([item]))
+        return found, True
 
     def require_registers(self) -> None:
         """Raise if pointers and loop counters of an item are more than scalar registers."""
         for item in self.items:
-            pointers, depth = len(self.held(item)), _depth([item])
-            if pointers + depth > SCALAR_PLACES:
-                raise PointersExceeded(pointers, depth)
+            self.places(item)
 
     def compile(
         self,
@@ -116,17 +144,30 @@ class Routine:
         self.require_registers()
         self.intervals, self.least = [], None
         wanted = TUNING.worthwhile_interval if gain is None else gain
-        return _Compiler(self, wanted if pipelining else None, exact).run(source)
+        limit = wanted if pipelining else None
+        try:
+            return _Compiler(self, limit, exact).run(source)
+        except OutOfRegisters:
+            if not self.homes:
+                raise
+        self.intervals = []
+        return _Compiler(self, limit, exact, frugal=True).run(source)
 
 
 class _Compiler:
-    def __init__(self, routine: Routine, gain: float | None, exact: bool) -> None:
+    def __init__(
+        self, routine: Routine, gain: float | None, exact: bool, frugal: bool = False
+    ) -> None:
         self.routine = routine
+        self.frugal = frugal  # pointers share registers wherever they can
         self.gain = gain  # of overlapped iterations, at least; None: never overlap
         self.exact = exact
         self.profile = routine.profile
         self.writer = Writer()
         self.loops = LoopWriter(self.writer, self.profile.delay_slots)
+        self.open_loops: dict[
+            Variable, tuple[int, int]
+        ] = {}  # their counters, and where they start
 
     def run(self, source: str) -> Program:
         places = _carried_places(self.routine)
@@ -137,10 +178,11 @@ class _Compiler:
 
     def _enter(self, item: Code | Loop, carried: dict[Register, int]) -> None:
         """Give the item's pointers their registers, and set them; carried tiles have theirs."""
-        places = list(range(31, 0, -1))
-        self.pointers = {r: places.pop(0) for r in self.routine.held(item)}
-        self.counters = [places.pop(0) for _ in range(_depth([item]))]
-        self.constants = Constants(reserved=frozenset([*self.pointers.values(), *self.counters]))
+        self.pointers, self.sharing = self.routine.places(item, self.frugal)
+        taken = set(self.pointers.values())
+        free = [place for place in SCALARS if place not in taken]
+        self.counters = free[: _depth([item])]
+        self.constants = Constants(reserved=frozenset([*taken, *self.counters]))
         turning = [p for r, p in self.pointers.items() if r in self.routine.by_layer]
         for place in turning[:1]:
             self.writer.add(Instruction.of("lw", place, LAYER_WORD, 0))
@@ -149,7 +191,8 @@ class _Compiler:
         for place in turning[1:]:
             self.writer.add(Instruction.of("addi", place, turning[0], 0))
         for register, place in self.pointers.items():
-            if register in self.routine.by_layer:
+            at_home = self.sharing and register in self.routine.homes
+            if register in self.routine.by_layer or at_home:
                 continue
             for row in load_constant(place, self.routine.pointers[register]):
                 self.writer.add(row)
@@ -161,7 +204,11 @@ class _Compiler:
         channels = [c for c in range(8) if c not in repeated]
         idle = not entry and not repeated
         carried = {**self.carried, **(more or {})}
-        return Setting(constants, self.pointers, carried, channels, idle)
+        pointers = self.pointers
+        if self.sharing:  # others may have the same registers
+            held = set(_held(code))
+            pointers = {r: place for r, place in pointers.items() if r in held}
+        return Setting(constants, pointers, carried, channels, idle)
 
     def _body_setting(self, code: Code, more: dict[Register, int]) -> Setting:
         """What a loop body finds, with more carried registers."""
@@ -205,21 +252,62 @@ class _Compiler:
         if level == 0:
             self._pin(loop)
         counter = self.counters[level]
-        if len(loop.body) == 1 and isinstance(loop.body[0], Code):
+        if loop.count is not None:
+            self._repeat(loop, level, self._count(counter, loop.count))
+        elif len(loop.body) == 1 and isinstance(loop.body[0], Code):
             chosen = straight_loop(
                 loop.body[0], loop.trips, self.carried, self._body_setting, self.gain
             )
             self.routine.intervals.append(chosen.interval)
             self.loops.write(chosen, counter, loop.bare_last)
         else:
-            top = self.loops.open(loop.trips, counter)
-            for item in loop.body:
-                self._item(item, level + 1)
-            if loop.trips > 1:
-                self.loops.close(top, counter)
+            self._repeat(loop, level, load_constant(counter, loop.trips))
         self._drain(loop)
         if level == 0:
             self.constants = Constants(reserved=self.constants.reserved)
+
+    def _repeat(self, loop: Loop, level: int, start: Iterable[Instruction]) -> None:
+        """A body of several pieces; start: sets the counter."""
+        counter, once = self.counters[level], loop.count is None and loop.trips == 1
+        for row in () if once else start:
+            self.writer.add(row)
+        top = len(self.writer.rows)
+        if loop.variable is not None:
+            self.open_loops[loop.variable] = (counter, loop.trips)
+        self._children(loop, level)
+        if not once:
+            self.loops.close(top, counter)
+
+    def _count(self, counter: int, count: Affine) -> Iterator[Instruction]:
+        """Set a counter to a number that follows a loop around, whose own counter goes down from its
+        iterations to 1."""
+        ((variable, factor),) = count.terms
+        around, trips = self.open_loops[variable]
+        yield Instruction.of("addi", counter, 0, 0)
+        for bit in f"{factor:b}":
+            yield Instruction.of("add", counter, counter, counter)
+            if bit == "1":
+                yield Instruction.of("sub", counter, counter, around)
+        rest = count.constant + factor * trips
+        while rest:
+            step = min(rest, 2047)
+            yield Instruction.of("addi", counter, counter, step)
+            rest -= step
+
+    def _children(self, loop: Loop, level: int) -> None:
+        arriving: dict[int, list[Register]] = {}
+        if self.sharing:
+            own = [r for r in self.pointers if self.routine.homes.get(r) is loop.body]
+            for register, (first, _) in _stays(loop.body, own).items():
+                arriving.setdefault(first, []).append(register)
+        for index, item in enumerate(loop.body):
+            if index in arriving:  # whoever had the registers before has to be done
+                for row in fill(self._longest(_codes(loop))):
+                    self.writer.add(row)
+            for register in arriving.get(index, ()):
+                for row in load_constant(self.pointers[register], self.routine.pointers[register]):
+                    self.writer.add(row)
+            self._item(item, level + 1)
 
     def _longest(self, codes: Iterable[Code]) -> int:
         """The longest time an instruction of the codes is under way."""
@@ -305,6 +393,49 @@ def _carried_places(routine: Routine) -> list[dict[Register, int]]:
         }
         for k, item in enumerate(routine.items)
     ]
+
+
+def shared_places(
+    item: Code | Loop,
+    homes: dict[Register, list[Code | Loop]],
+    pointers: list[Register],
+    places: list[int],
+) -> dict[Register, int]:
+    """Scalar registers for pointers, where those at home in different items may have the same."""
+    lasting = [r for r in pointers if r not in homes]
+    found = dict(zip(lasting, places, strict=False))  # if there are more, there is no room anyway
+
+    def assign(body: list[Code | Loop], taken: set[int]) -> None:
+        stays = _stays(body, [r for r in pointers if homes.get(r) is body])
+        for index, child in enumerate(body):
+            here = [r for r, (first, last) in stays.items() if first <= index <= last]
+            used = taken | {found[r] for r in here if r in found}
+            for register in here:
+                if register not in found:
+                    found[register] = next((p for p in places if p not in used), 0)
+                    used.add(found[register])
+            if isinstance(child, Loop):
+                assign(child.body, used)
+
+    if isinstance(item, Loop):
+        assign(item.body, set(found.values()))
+    return found
+
+
+def _stays(
+    body: list[Code | Loop], registers: Iterable[Register]
+) -> dict[Register, tuple[int, int]]:
+    """The first and the last item of a list that uses each of the registers."""
+    used = [
+        {r for code in ([item] if isinstance(item, Code) else _codes(item)) for r in _held(code)}
+        for item in body
+    ]
+    stays: dict[Register, tuple[int, int]] = {}
+    for register in registers:
+        where = [index for index, held in enumerate(used) if register in held]
+        if where:
+            stays[register] = (where[0], where[-1])
+    return stays
 
 
 def _last(result: Schedule) -> int:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 ROOMY = 2**20  # bytes of VMEM in which long code of attention finds room for its tiles
 WHOLE_KEYS = 4096  # keys whose scores are all on chip until their maximum is known
 SPAN = 128  # queries from which on keys pass by for a whole span of them
-SPAN_TILES = (32, 16, 8)  # tiles of queries in such a span, the first that fit
-MOST_SPANS = 4  # each has code of its own, some 6,000 instructions of 32,768
+SPAN_TILES = (32, 16, 12, 8)  # tiles of queries in such a span, the first that fit
+TILE_WORDS = 16  # instructions at most per tile of scores on a diagonal and tile across a head
 KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
@@ -192,18 +192,16 @@ class Heads:
                 operands[f"mask{number or ''}"] = self._staged(tensor) if shared else tensor
                 options |= kinds
                 start += count
-        if sum(sizes_of) > WHOLE_KEYS:
+        plain = len(parts) == 1 and options.get("mask") in (None, "causal")
+        wide = max(len(order), padded(width))
+        if plain and causal and self._can_be_written_out(rows, sizes_of[0], wide):
+            options["written_out"] = True
+        elif plain and (
+            passing := self._passing(rows, sizes_of[0], len(order), padded(width), causal)
+        ):
+            options |= passing
+        elif sum(sizes_of) > WHOLE_KEYS:
             options["keys"] = KEY_TILES
-            # Under a causal mask the diagonal goes through whole tiles.
-            square = not causal or (sizes_of == [rows] and rows % SIDE == 0)
-            plain = len(parts) == 1 and options.get("mask") in (None, "causal") and square
-            span = self._span(len(order), padded(width)) if plain and rows > SPAN else None
-            if span is not None and rows <= MOST_SPANS * span * SIDE:
-                options["span"] = span
-        elif options.get("mask") == "causal" and len(parts) == 1:
-            wide = max(len(order), padded(width))
-            if self._can_be_written_out(rows, sizes_of[0], wide):
-                options["written_out"] = True
         out = self.at.activation(
             node.layer or "attention", (batch, heads, rows, padded(width)), "fp8",
             value=node.result, scale=out_scale,
@@ -224,14 +222,27 @@ class Heads:
             return False
         return together_causal(rows, keys, wide) is True
 
-    def _span(self, depth: int, width: int) -> int | None:
-        """Tiles of queries for which keys pass by together, as far as VMEM holds what they know."""
+    def _passing(
+        self, rows: int, keys: int, depth: int, width: int, causal: bool
+    ) -> dict[str, int] | None:
+        """Options with which keys pass by spans of queries, as long as VMEM holds what these know; None
+        where that does not pay: for few queries, or where all scores are on chip and most are seen."""
+        if rows <= SPAN or not (causal or keys > WHOLE_KEYS):
+            return None
+        # Under a causal mask every query has to see a key.
+        if causal and (keys < rows or together_causal(rows, keys) is True):
+            return None
         deep, wide = depth // SIDE, width // SIDE
         for high in SPAN_TILES:
-            keys = max(high, KEY_TILES)  # the diagonal is one part; two of scores, two loaded
-            held = high * (2 * wide + 2) + 2 * keys * (deep + wide) + 4 * keys
+            # Three spans at most have code of their own: the first, those of a loop, what is left.
+            triangles = 3 * high * (high + 1) // 2 if causal else 0
+            if triangles * (deep + wide) * TILE_WORDS > self.at.profile.imem_bytes // 4:
+                continue
+            size = min(high, KEY_TILES) if causal else KEY_TILES
+            most = max(high, size)  # on the diagonal, or in passing; two of scores, two loaded
+            held = high * (2 * wide + 2) + 2 * most * (deep + wide) + 4 * most
             if 1024 * held <= 3 * self.at.profile.vmem_bytes // 4:
-                return high
+                return {"keys": size, "span": high}
         return None
 
     def _parts(self, k: SSAValue, v: SSAValue) -> list[tuple[SSAValue, SSAValue]]:

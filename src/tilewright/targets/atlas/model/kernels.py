@@ -28,7 +28,7 @@ from tilewright.targets.atlas.kernels.attention import (
 )
 from tilewright.targets.atlas.kernels.image_blocks import in_register, loaded, stored, times
 from tilewright.targets.atlas.model.blocking import GROUP
-from tilewright.targets.atlas.model.kernels_long_attention import Span, attend_span
+from tilewright.targets.atlas.model.kernels_long_attention import Span, attend_span, spans
 from tilewright.targets.atlas.model.kernels_products import HIGH
 from tilewright.targets.atlas.model.kernels_rows import line_of
 from tilewright.tile.arrays import as_tiles, kept_in_memory
@@ -879,8 +879,7 @@ def attention(o: Options):
                     mask == "causal",
                 )
 
-            # A loop around all of them would need too many pointers.
-            for span in tw.grid(q.M, o["span"] * SIDE, unroll=True):
+            for span in spans(q.M, kt.N, o["span"], o["keys"], mask == "causal"):
                 for b in tw.each(q.B):
                     for g in tw.each(kt.G):
                         for r in tw.each(q.H // kt.G):

@@ -8,14 +8,16 @@ what lies behind is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.attention import Keys, Running
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
+
+WRITTEN_OUT = 4  # spans without a mask that have code of their own, some 6,000 instructions each
 
 
 @dataclass(frozen=True)
@@ -56,28 +58,77 @@ def attend_span(
     """The queries of a span, `size` tiles of keys at a time.
 
     q: of a block of queries. source: keys as a block of queries sees them, with or without a mask.
-    write: takes the result of a block. causal: there are as many keys as queries.
+    write: takes the result of a block. causal: the last query sees all keys, the one before all but
+    the last, …; every query sees one.
     """
     count = source(span, causal).count
-    end = -(-count // SIDE)
-    # The keys on the diagonal, or the first ones, and then those that are left.
-    begin = Block(span.start, span.tiles, count) if causal else Block(0, min(size, end), count)
-    start, stop = (0, span.start) if causal else (begin.tiles, end)
 
-    def pass_by(keys: Block, seen: bool, more: bool) -> None:
+    def pass_by(keys: Block, more: bool = True) -> None:
         for r in tw.grid(span.size):
             m = r.within(span)
-            known = source(m, seen)
+            known = source(m, False)
             memory.weigh(r, q(m), [(known, j) for j in keys.parts()], more)
 
-    pass_by(begin, causal, False)
-    whole = (min(stop, count // SIDE) - start) // size
-    if whole > 0:
-        within = Block(start, whole * size, count)
-        for c in tw.grid(within.size, size * SIDE):
-            pass_by(c.within(within), False, True)
-        start += whole * size
-    if start < stop:
-        pass_by(Block(start, stop - start, count), False, True)
+    if causal:
+        own = on_diagonal(span, count)
+        across = (count - span.extent) % SIDE > 0  # the diagonal goes through two tiles of a block
+        for r in tw.grid(span.size, unroll=True):
+            m = r.within(span)
+            # What lies behind the tiles that a block reaches is hidden from all of its queries.
+            reached = own.parts()[: r.start + 1 + across]
+            memory.weigh(r, q(m), [(source(m, True), j) for j in reached], False)
+        left = own.start % size
+        for keys in tw.before(replace(own, start=own.start - left), size * SIDE):
+            pass_by(keys)
+        if left:
+            pass_by(replace(own, start=own.start - left, tiles=left))
+    else:
+        end = -(-count // SIDE)
+        first = min(size, end)
+        pass_by(Block(0, first, count), False)
+        whole = (count // SIDE - first) // size
+        if whole > 0:
+            within = Block(first, whole * size, count)
+            for c in tw.grid(within.size, size * SIDE):
+                pass_by(c.within(within))
+            first += whole * size
+        if first < end:
+            pass_by(Block(first, end - first, count))
     for r in tw.grid(span.size):
         write(r.within(span), memory.known(r).result(False))
+
+
+def on_diagonal(span: Block, count: int) -> Block:
+    """The tiles of keys, of which there are so many, that some queries of a span see and others
+    do not."""
+    tiles, rest = divmod(count - span.extent, SIDE)
+    start = span.start + tiles
+    end = start + span.tiles + (rest > 0)
+    if not span.variables:
+        end = min(end, -(-count // SIDE))
+    return replace(span, start=start, tiles=end - start, extent=count)
+
+
+def spans(queries: int, keys: int, tiles: int, size: int, causal: bool) -> Iterator[Block]:
+    """The queries in spans of so many tiles: a loop, whatever their number.
+
+    Under a causal mask what comes before a span's diagonal is a loop that grows with the spans. So
+    the first one stands alone if no part of keys, `size` tiles, comes before it, and so do the last
+    ones if they see a tile of keys that is not whole.
+    """
+    if not causal:
+        few = queries <= WRITTEN_OUT * tiles * SIDE
+        yield from tw.grid(queries, tiles * SIDE, unroll=few)
+        return
+    end, distance = -(-queries // SIDE), keys - queries
+    first = min(tiles, end) if distance // SIDE < size else 0
+    seen = distance // SIDE + (distance % SIDE > 0)  # tiles of keys before the end of a span
+    many = max(0, min(queries // SIDE, keys // SIDE - seen) - first) // tiles
+    if first:
+        yield Block(0, first, queries)
+    if many:
+        around = Block(first, many * tiles, queries)
+        for span in tw.grid(around.size, tiles * SIDE):
+            yield span.within(around)
+    for start in range(first + many * tiles, end, tiles):
+        yield Block(start, min(tiles, end - start), queries)

@@ -114,18 +114,21 @@ def _in_parts(
 def _in_spans(
     profile: Profile, q: Codes, source: Source, causal: bool, span: int, size: int
 ) -> Codes:
-    """A span of queries after the other."""
+    """A span of queries after the other: first the tiles of keys that only some of them see, then
+    those before."""
     if not causal:
         return _in_parts(profile, q, [source], None, size)
-    found = []
+    found, count = [], source.kt.shape[1]
+    hidden = _causal(len(q), count, -np.inf)
+    distance = count - len(q)
     for start in range(0, len(q), span):
         rows = q[start : start + span]
-        count = len(rows)
-        own = Source(source.kt[:, start : start + count], source.v[start : start + count])
-        scores = arith.add(product(rows, own.kt), _causal(count, count, -np.inf))
-        state = _weighed(profile, _whole_tiles(scores), own.v, None)
-        for first in range(0, start, size):
-            keys = slice(first, min(first + size, start))
+        first_own = start + distance // SIDE * SIDE
+        own = slice(first_own, start + distance + len(rows))
+        scores = arith.add(product(rows, source.kt[:, own]), hidden[start : start + span, own])
+        state = _weighed(profile, _whole_tiles(scores), source.v[own], None)
+        for first in range(0, first_own, size):
+            keys = slice(first, min(first + size, first_own))
             scores = product(rows, source.kt[:, keys])
             state = _weighed(profile, scores, source.v[keys], state)
         found.append(arith.multiply(state[2], recip(state[1])))

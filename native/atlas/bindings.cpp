@@ -352,8 +352,8 @@ nb::tuple pack(Guarded& self, const Snapshot& snapshot, const Snapshot& base) {
 }
 
 std::unique_ptr<Snapshot> unpack_snapshot(Guarded& self, const Snapshot& base, const Bytes& core,
-                                          const Addresses& vmem_places, const Bytes& vmem,
-                                          const Addresses& dram_places, const Bytes& dram) {
+                                          const Addresses& vmem_places, const Bytes& vmem, const Addresses& dram_places,
+                                          const Bytes& dram) {
   auto machine = self.hold();
   const auto view = [](const Bytes& of) { return BytesView{of.data(), of.shape(0)}; };
   const auto blocks = [&](const Addresses& at, const Bytes& of) {

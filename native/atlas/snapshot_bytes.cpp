@@ -142,7 +142,8 @@ void unpack_memory(SparseMemory& memory, const BlocksView& blocks) {
   uint64_t least = 0, done = 0;
   for (size_t number = 0; number < blocks.count; ++number) {
     const uint64_t address = blocks.addresses[number];
-    require(address >= least && address < memory.size() && address % kBlockBytes == 0, "a block of memory has no place");
+    require(address >= least && address < memory.size() && address % kBlockBytes == 0,
+            "a block of memory has no place");
     const uint64_t count = std::min(kBlockBytes, memory.size() - address);
     require(count <= blocks.data.size - done, "the content of memory is cut short");
     memory.write(address, blocks.data.data + done, count);

@@ -91,7 +91,7 @@ class Author:
         more = choose.choice(
             ("", "", "", ", 32", ", 64", ", 48", ", unroll=2", ", 0", ", -32", ", 32, 2", ", x=1")
         )
-        return f"tw.{choose.choice(('grid', 'grid', 'steps', 'each', 'options'))}({extent}{more})"
+        return f"tw.{choose.choice(('grid', 'grid', 'steps', 'each', 'options', 'before'))}({extent}{more})"
 
     def index(self) -> str:
         choose = self.choose

@@ -1,7 +1,7 @@
 """Things of the wrong kind as arguments of everything the tile language has: functions, operators,
 methods and indices answer with a sentence of their own, not with one about Python's objects.
 
-`python tests/tile/test_wrong_arguments.py` tries all of them.
+`PYTHONPATH=tests python tests/tile/test_wrong_arguments.py` tries all of them.
 """
 
 from __future__ import annotations

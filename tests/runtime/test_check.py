@@ -50,7 +50,7 @@ BREAKS: list[tuple[str, str, Callable[[AtlasModel], Any]]] = [
     ("TW3114", "no region 'gone'", lambda m: step(m, 1, operands={"a": "gone"})),
     ("TW3114", "live from step 1 to 1", lambda m: step(m, 0, operands={"a": "y"})),
     ("TW3114", "segment 4", lambda m: step(m, 1, segment=4)),
-    ("TW3114", "words 180 to 9999", lambda m: step(m, 1, end_word=9999)),
+    ("TW3114", " to 9999 of segment 0", lambda m: step(m, 1, end_word=9999)),
     ("TW3114", "words 5 to 5", lambda m: step(m, 0, first_word=5, end_word=5)),
     ("TW3114", "outside the 2 steps", lambda m: m.artifact.loops.append(LayerLoop(2, 1, 3))),
     (

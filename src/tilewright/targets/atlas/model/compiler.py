@@ -131,7 +131,7 @@ def compile_model(
         graph_of_values = value_graph(parts, program)
         # From here on the program is the one that has the weights: one tensor of them is there twice.
         let_go_of_codes({t for call in parts.calls for t in call.operands.values()})
-        encoded.weights = encoded.host_weights
+        encoded = replace(encoded, weights=encoded.host_weights)
         memory = options.instruction_memory
         result = assemble(encoded, program, places, made, profile, memory, phases, release=True)
         result.artifact.graph = graph_of_values

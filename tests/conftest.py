@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing  # noqa: F401  its processes start in the folder of its first import
 import os
 import sys
 from pathlib import Path

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cache_writers import write
 from tilewright.cli import main
 from tilewright.errors import TilewrightError
 from tilewright.io import content_cache
@@ -115,21 +116,12 @@ def test_writing_keeps_to_the_limit(tmp_path: Path) -> None:
     assert cache.usage().bytes < 20_000 + 65 * 1100
 
 
-def _write(folder: str, seed: int) -> None:
-    cache = ContentCache(folder, limit=200_000)
-    for turn in range(150):
-        number = (turn * 7 + seed) % 40
-        cache.put(b"%d" % number, b"%d" % number * 2000)
-        found = cache.get(b"%d" % (turn % 40))
-        assert found is None or found == b"%d" % (turn % 40) * 2000
-
-
 def test_processes_that_write_at_once_never_read_half_an_entry(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_write, args=(str(tmp_path), seed)) for seed in range(2)]
+    workers = [context.Process(target=write, args=(str(tmp_path), seed)) for seed in range(2)]
     for worker in workers:
         worker.start()
-    _write(str(tmp_path), 3)
+    write(str(tmp_path), 3)
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0

@@ -329,3 +329,12 @@ def test_progress_is_reported_and_two_threads_do_not_collide() -> None:
     runner.join()
     assert ticks == sorted(ticks) and len(ticks) >= 5
     assert machine.cycles == 3_000_000 or collisions
+
+
+def test_addresses_of_a_snapshot_may_begin_anywhere() -> None:
+    """In a file that another tool has packed."""
+    numbers = np.arange(1, 5, dtype="<u8") * 4096
+    for shift in range(8):
+        content = np.frombuffer(bytes(shift) + numbers.tobytes(), np.uint8)[shift:]
+        found = native._addresses(content)
+        assert found.flags.aligned and np.array_equal(found, numbers)

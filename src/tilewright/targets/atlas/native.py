@@ -207,9 +207,7 @@ class NativeMachine:
         """The snapshot again; the program it was taken with is loaded. ValueError: it is none."""
         arrays = [np.ascontiguousarray(packed[name]) for name in PACKED]
         for place in (1, 3):
-            if len(arrays[place]) % 8:
-                raise ValueError("an address of memory is cut short")
-            arrays[place] = arrays[place].view("<u8").astype(np.uint64, copy=False)
+            arrays[place] = _addresses(arrays[place])
         return (self.program, self._core.unpack(_parts(base)[1], *arrays), None)
 
     # --- running --------------------------------------------------------------------
@@ -256,6 +254,13 @@ class NativeMachine:
         elif reason == "limit" and (max_cycles is None or core.tick < max_cycles):
             return Outcome("until", core.tick)
         return self._outcome or Outcome(reason, core.tick)
+
+
+def _addresses(packed: np.ndarray) -> np.ndarray:
+    """Addresses from bytes, which may begin anywhere in a file: native code wants them aligned."""
+    if len(packed) % 8:
+        raise ValueError("an address of memory is cut short")
+    return packed.view("<u8").astype(np.uint64, copy=True)
 
 
 def _parts(snapshot: object) -> tuple[Program, _native.AtlasSnapshot, Outcome | None]:

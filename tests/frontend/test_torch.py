@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.errors import TilewrightError
 from tilewright.frontend.factories import import_factory
 from tilewright.frontend.pt2 import read_pt2
@@ -268,3 +269,18 @@ def test_complex_numbers_and_masked_updates_name_line_and_way_out() -> None:
         import_module(torch.nn.Sequential(Update()), (torch.randn(2, 4),))
     text = str(found.value)
     assert found.value.code == "TW6102" and "torch.where" in text and "layer 0" in text
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_single_numbers_stay_single(dtype):
+    """A result without dimensions has none, in any type of floats."""
+
+    class Total(torch.nn.Module):
+        def forward(self, x):
+            return x.exp().sum()
+
+    x = torch.randn(3, 5).to(getattr(torch, dtype))
+    program = tw.compile(Total(), (x,))
+    found = program(x)
+    assert found.shape == () and found.dtype == x.dtype
+    assert torch.allclose(found.float(), Total()(x).float(), rtol=0.05)

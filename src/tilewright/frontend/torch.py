@@ -364,6 +364,6 @@ def from_numpy(array: Array) -> Any:
     torch = load_torch()
     for name, (integer, kind) in _RAW.items():
         if array.dtype == np.dtype(kind):
-            raw = np.ascontiguousarray(array).view(integer)
+            raw = np.ascontiguousarray(array).reshape(array.shape).view(integer)
             return torch.from_numpy(raw.copy()).view(getattr(torch, name))
     return torch.from_numpy(np.array(array))

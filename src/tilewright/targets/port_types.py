@@ -60,6 +60,6 @@ def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
     if dtype in ("bf16", "f8E4M3FN"):
         name = "bf16" if dtype == "bf16" else "fp8"
         # Unsigned integers would be taken for bit patterns.
-        return to_codes(array.astype(np.float64), name).view(wanted)
+        return to_codes(array.astype(np.float64), name).view(wanted).reshape(array.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(wanted)

@@ -25,11 +25,13 @@ from tilewright.targets.xdna.problem import (
     round_up,
 )
 
+LONGEST_RUN = 1 << 20  # elements; longer ones gain nothing, whatever a device allows
+
 
 def default_k_mt(K: int, k: int, device: ArrayDevice, element_bytes: int = 1) -> int:
     """The multiple of k that wastes least: padding of K against DRAM runs shorter than they pay."""
     best, best_cost = k, math.inf
-    for k_mt in range(k, max(k, device.max_run_elements) + 1, k):
+    for k_mt in range(k, max(k, min(device.max_run_elements, LONGEST_RUN)) + 1, k):
         slow = device.dram.bandwidth / device.dram.rate(k_mt * element_bytes, adjacent=False)
         cost = round_up(K, k_mt) * slow
         if cost <= best_cost:

@@ -1,0 +1,123 @@
+"""Attention as a kernel of whole models: any mask, keys of several sources, any number of them."""
+
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilewright.tile as tw
+from tilewright.targets.atlas.kernels.attention import (
+    Keys,
+    attend,
+    attend_in_parts,
+    reach,
+    together,
+    together_causal,
+)
+from tilewright.targets.atlas.model.kernels import Options, Tensors, given
+from tilewright.targets.atlas.model.kernels_long_attention import Span, attend_span, spans
+from tilewright.tile.blocks import Block
+from tilewright.tile.layouts import SIDE
+from tilewright.tile.masks import beyond
+from tilewright.tile.types import TensorSpec
+
+
+def attention(o: Options):
+    """softmax(q @ kt + mask) @ v for every head, fp8.
+
+    mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`,
+    [H, M, N] or [B, H, M, N] with `per_head`) or "key" ([N], or [B, N]). parts: keys and values of several sources, kt1, v1 and mask1 behind kt, v
+    and mask; a causal mask is for the last of them. written_out: every block of queries has code of
+    its own, for the keys that it sees under a causal mask, also where that is long. keys: so many
+    tiles of keys at a time, with maximum, sum and result carried along, where all are too many. span:
+    the same for so many tiles of queries side by side (see `attend_span`).
+    """
+    mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
+    numbers = ("", *range(1, count))
+    specs: dict[str, TensorSpec | None] = {"q": tw.fp8["B", "H", "M", "D"]}
+    for k in numbers:
+        keys = f"N{k}"
+        specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
+        specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
+        if mask == "full":
+            lead = ("B",) * batch + ("H",) * bool(o.get("per_head"))
+            specs[f"mask{k}"] = tw.bf16[(*lead, "M", keys)]
+        elif mask == "key":
+            specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
+    specs["out"] = tw.fp8["B", "H", "M", "E"]
+
+    def body(t: Tensors) -> None:
+        q, kt, out = t["q"], t["kt"], t["out"]
+
+        def source(k: Any, b: Any, g: Any, h: Any, m: Any, plain: bool = False) -> Keys:
+            """Keys and values number k, as queries m see them; plain: all of them."""
+            keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
+
+            def seen(score: Any, j: Any) -> Any:
+                if mask == "causal":
+                    return tw.causal(score, m, j, infinite=not blind)
+                assert added is not None
+                place = (m, j) if mask == "full" else (j,)
+                place = (h, *place) if o.get("per_head") else place
+                return score + added[(b, *place) if batch else place]
+
+            masked = k == numbers[-1] if mask == "causal" else mask is not None
+            masked = masked and not plain
+            return Keys(
+                keys.shape[-1],
+                lambda j: keys[b, g, :, j],
+                lambda j: values[b, g, j, :],
+                seen if masked else None,
+                edges[k],
+            )
+
+        last = t[f"kt{numbers[-1]}"].shape[-1]
+        blind = last < q.M if mask == "causal" else mask is not None  # a query may see nothing
+        # A causal mask hides what lies beyond the last key as well.
+        hiding = numbers[-1] if mask == "causal" else None
+        edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
+        total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
+        limited = mask == "causal" and count == 1 and not o.get("keys")
+        wide = max(q.D, out.E) if o.get("written_out") else None
+        blocks = together_causal(q.M, kt.N, wide) if limited else together(total)
+        if o.get("span"):
+            memory = Span.of(min(o["span"], -(-q.M // SIDE)) * SIDE, out.E)
+
+            def spanned(span: Block, b: Any, g: Any, h: Any) -> None:
+                def write(m: Block, y: Any) -> None:
+                    out[b, h, m, :] = tw.to_fp8(y)
+
+                attend_span(
+                    memory,
+                    span,
+                    lambda m: q[b, h, m, :],
+                    write,
+                    lambda m, seen: source("", b, g, h, m, not seen),
+                    o["keys"],
+                    mask == "causal",
+                )
+
+            for span in spans(q.M, kt.N, o["span"], o["keys"], mask == "causal"):
+                for b in tw.each(q.B):
+                    for g in tw.each(kt.G):
+                        for r in tw.each(q.H // kt.G):
+                            spanned(span, b, g, g * (q.H // kt.G) + r)
+            return
+        for b in tw.each(q.B):
+            for g in tw.each(kt.G):
+                for r in tw.each(q.H // kt.G):
+                    h = g * (q.H // kt.G) + r
+                    for m in tw.grid(q.M, unroll=blocks):
+                        sources = [source(k, b, g, h, m) for k in numbers]
+                        if o.get("keys"):
+                            y = attend_in_parts(
+                                q[b, h, m, :], *sources, size=o["keys"], blind=blind
+                            )
+                            out[b, h, m, :] = tw.to_fp8(y)
+                            continue
+                        tiles = reach(m, q.M, kt.N, wide) if limited else None
+                        y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
+                        out[b, h, m, :] = tw.to_fp8(y)
+
+    return given(**specs), body

@@ -21,12 +21,15 @@ from tilewright.targets.atlas.model import (
     kernels_linear,
     kernels_recurrent,
     kernels_rows,
+    latencies,
+    latencies_images,
     references,
     references_images,
     references_recurrent,
     work,
     work_images,
 )
+from tilewright.targets.atlas.model.clock import Clock, Ready
 from tilewright.targets.atlas.model.work import Costs, Shapes, Work
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.kernel import Kernel
@@ -39,7 +42,8 @@ class KernelRecord:
     """A kernel of whole models.
 
     make: from options to parameters and a body (of an image kernel: to the kernel itself).
-    reference: what it computes, on codes. work: what no program for it can do without.
+    reference: what it computes, on codes. work: what no program for it can do without. latency: how long
+    its result takes at least from its operands.
     """
 
     name: str
@@ -47,6 +51,7 @@ class KernelRecord:
     make: Callable[[Options], Any]
     reference: references.Reference
     work: Callable[..., Any]
+    latency: latencies.Latency
     over_images: bool = False
 
     def build(self, options: Options) -> Kernel:
@@ -65,10 +70,20 @@ class KernelRecord:
 
 _RECORDS = (
     KernelRecord(
-        "norm", "layer or RMS norm of rows", kernels.norm, references.norm, work.norm_work
+        "norm",
+        "layer or RMS norm of rows",
+        kernels.norm,
+        references.norm,
+        work.norm_work,
+        latencies.norm,
     ),
     KernelRecord(
-        "softmax", "softmax of rows", kernels.softmax, references.softmax, work.softmax_work
+        "softmax",
+        "softmax of rows",
+        kernels.softmax,
+        references.softmax,
+        work.softmax_work,
+        latencies.softmax,
     ),
     KernelRecord(
         "reduce",
@@ -76,6 +91,7 @@ _RECORDS = (
         kernels_rows.reduce,
         references.reduce,
         work.reduce_work,
+        latencies.reduce,
     ),
     KernelRecord(
         "pointwise",
@@ -83,14 +99,18 @@ _RECORDS = (
         kernels.pointwise,
         references.pointwise,
         work.pointwise_work,
+        latencies.pointwise,
     ),
-    KernelRecord("copy", "a tensor elsewhere", kernels.copy, references.copy, work.copy_work),
+    KernelRecord(
+        "copy", "a tensor elsewhere", kernels.copy, references.copy, work.copy_work, latencies.copy
+    ),
     KernelRecord(
         "move",
         "rows elsewhere, in another order",
         kernels_rows.move,
         references.move,
         work.copy_work,
+        latencies.copy,
     ),
     KernelRecord(
         "quantise",
@@ -98,6 +118,7 @@ _RECORDS = (
         kernels.quantise,
         references.quantise,
         work.quantise_work,
+        latencies.quantise,
     ),
     KernelRecord(
         "residue",
@@ -105,6 +126,7 @@ _RECORDS = (
         kernels.residue,
         references.residue,
         work.residue_work,
+        latencies.residue,
     ),
     KernelRecord(
         "split_heads",
@@ -112,6 +134,7 @@ _RECORDS = (
         kernels_heads.split_heads,
         references.split_heads,
         work.split_heads_work,
+        latencies.split_heads,
     ),
     KernelRecord(
         "from_heads",
@@ -119,6 +142,7 @@ _RECORDS = (
         kernels_heads.from_heads,
         references.from_heads,
         work.from_heads_work,
+        latencies.from_heads,
     ),
     KernelRecord(
         "linear",
@@ -126,6 +150,7 @@ _RECORDS = (
         kernels_linear.linear,
         references.linear,
         work.linear_work,
+        latencies.linear,
     ),
     KernelRecord(
         "product",
@@ -133,6 +158,7 @@ _RECORDS = (
         kernels_linear.product,
         references.product_of_two,
         work.product_of_two_work,
+        latencies.product,
     ),
     KernelRecord(
         "gated",
@@ -140,6 +166,7 @@ _RECORDS = (
         kernels_linear.gated,
         references.gated,
         work.gated_work,
+        latencies.gated,
     ),
     KernelRecord(
         "project",
@@ -147,6 +174,7 @@ _RECORDS = (
         kernels_heads.project,
         references.project,
         work.project_work,
+        latencies.project,
     ),
     KernelRecord(
         "attention",
@@ -154,6 +182,7 @@ _RECORDS = (
         kernels_attention.attention,
         references.attention_heads,
         work.attention_work,
+        latencies.attention,
     ),
     KernelRecord(
         "recurrent",
@@ -161,6 +190,7 @@ _RECORDS = (
         kernels_recurrent.recurrent,
         references_recurrent.recurrent,
         work.recurrent_work,
+        latencies.recurrent,
     ),
     KernelRecord(
         "conv2d",
@@ -168,6 +198,7 @@ _RECORDS = (
         kernels_images.conv2d,
         references_images.conv2d,
         work_images.conv2d,
+        latencies_images.conv2d,
         over_images=True,
     ),
     KernelRecord(
@@ -176,6 +207,7 @@ _RECORDS = (
         kernels_images.chain,
         references_images.chain,
         work_images.chain,
+        latencies_images.chain,
         over_images=True,
     ),
     KernelRecord(
@@ -184,6 +216,7 @@ _RECORDS = (
         kernels_images.pool,
         references_images.pool,
         work_images.pool,
+        latencies_images.pool,
         over_images=True,
     ),
     KernelRecord(
@@ -192,6 +225,7 @@ _RECORDS = (
         kernels_images.gather,
         references_images.gather,
         work_images.gather,
+        latencies_images.gather,
         over_images=True,
     ),
     KernelRecord(
@@ -200,6 +234,7 @@ _RECORDS = (
         kernels_images.combine,
         references_images.combine,
         work_images.combine,
+        latencies_images.combine,
         over_images=True,
     ),
     KernelRecord(
@@ -208,6 +243,7 @@ _RECORDS = (
         kernels_images.mean,
         references_images.mean,
         work_images.mean,
+        latencies_images.mean,
         over_images=True,
     ),
     KernelRecord(
@@ -216,6 +252,7 @@ _RECORDS = (
         kernels_images.image_norm,
         references_images.image_norm,
         work_images.image_norm,
+        latencies_images.image_norm,
         over_images=True,
     ),
     KernelRecord(
@@ -224,6 +261,7 @@ _RECORDS = (
         kernels_images.gate,
         references_images.gate,
         work_images.gate,
+        latencies_images.gate,
         over_images=True,
     ),
     KernelRecord(
@@ -232,6 +270,7 @@ _RECORDS = (
         kernels_images.join,
         references_images.join,
         work_images.join,
+        latencies_images.join,
         over_images=True,
     ),
     KernelRecord(
@@ -240,6 +279,7 @@ _RECORDS = (
         kernels_images.resample,
         references_images.resample,
         work_images.resample,
+        latencies_images.resample,
         over_images=True,
     ),
 )
@@ -257,6 +297,14 @@ def work_of(profile: Profile, kernel: str, options: Options, shapes: Shapes) -> 
     bound a bound."""
     record = RECORDS.get(kernel)
     return Work() if record is None else record.work_of(profile, options, shapes)
+
+
+def latency_of(
+    clock: Clock, kernel: str, options: Options, shapes: Shapes, moments: Mapping[str, Ready]
+) -> Ready:
+    """When the result of one call can be there; of a kernel that is not one of these nothing is known."""
+    record = RECORDS.get(kernel)
+    return None if record is None else record.latency(clock, options, shapes, moments)
 
 
 def over_images(kernel: str) -> bool:

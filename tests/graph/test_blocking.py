@@ -46,6 +46,7 @@ def test_rows_pass_by_weights_that_fit_where_these_would_come_twice():
     assert not rows_pass_by(1024, 960, 960, 1024 * 960, 512, V1)  # queries: no room for next rows
     assert not rows_pass_by(1024, 960, 2560, 1024 * 2560, 512, V1)  # these weights do not fit
     assert not rows_pass_by(512, 960, 320, 512 * 320, 512, V1)  # weights come once in any case
+    assert not rows_pass_by(9000, 2560, 1, 9000, 352, V1)  # a single column fills no tile
     assert not rows_pass_by(1024, 960, 320, 1024 * 320, 512, load_profile("atlas-v0"))
 
 

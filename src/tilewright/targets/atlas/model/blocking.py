@@ -83,7 +83,7 @@ def rows_pass_by(rows: int, deep: int, wide: int, other: int, part: int, profile
     m, k, n = (-(-size // SIDE) for size in (rows, deep, wide))
     beside = profile.vmem_bytes - SPARE - (k * n + PASSING * k) * KIB
     load = profile.timing["tensor_load"]
-    if beside < 0 or load.unit == profile.timing["push"].unit:
+    if beside < 0 or min(deep, wide) == 1 or load.unit == profile.timing["push"].unit:
         return False
     ticks, weights, left = profile.dma.ticks, k * n * KIB, m * k * KIB
     # A tile of rows is loaded for every column, and one of weights for every two tiles of rows.

@@ -12,7 +12,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.kernels.attention import together_causal
-from tilewright.targets.atlas.model.blocking import staged_rows
+from tilewright.targets.atlas.model.blocking import rows_pass_by, staged_rows
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Balance,
@@ -392,7 +392,11 @@ class Heads:
         macs = batch * rows * weight.shape[1] * count * width
         parts = staged_rows(rows, weight.shape[1], -(-wide // SIDE), self.at.profile)
         if parts is not None and batch == 1:
-            options["rows"] = parts
+            deep, other = weight.shape[1], rows * count * wide
+            if rows_pass_by(rows, deep, count * wide, other, parts, self.at.profile):
+                options["resident"] = True
+            else:
+                options["rows"] = parts
         return self.at.call(name, "project", operands, out, nodes, macs, **options)
 
     def _columns(

@@ -43,6 +43,9 @@ Together = Annotated[
         "so many columns of tiles (for `project`: heads) side by side for two tiles of rows", None
     ),
 ]
+Resident = Annotated[
+    bool, Option("all weights are brought to the chip first; then rows pass by them", False)
+]
 Scaled = Annotated[bool, Option("columns of the product are multiplied by the row `scale`", False)]
 Biased = Annotated[bool, Option("a row `bias` is added to the product", False)]
 Rotation = Annotated[
@@ -216,6 +219,7 @@ class LinearOptions(TypedDict):
             None,
         ),
     ]
+    resident: Resident
     together: Together
     blocks: Annotated[
         bool,
@@ -277,6 +281,7 @@ class ProjectOptions(TypedDict):
         int | None, Option("the columns of a head that are rotated, if more follow", None)
     ]
     rows: Annotated[int | None, Option("as of gated", None)]
+    resident: Resident
     together: Together
 
 

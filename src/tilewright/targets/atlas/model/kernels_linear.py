@@ -29,6 +29,7 @@ from tilewright.targets.atlas.model.kernels import (
     normed_rows,
 )
 from tilewright.targets.atlas.model.kernels_products import HIGH
+from tilewright.targets.atlas.model.kernels_resident import by_columns
 from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.arrays import as_tiles, kept_in_memory
 from tilewright.tile.blocks import Block, whole
@@ -70,7 +71,8 @@ def linear(o: LinearOptions):
     the other. rows: pass over all panels of w for one block of so many rows after the other;
     without it over all rows for one panel after the other. depth: keep the sums of such a block on
     chip and add so many elements of the contraction at a time; w is then not in panels.
-    together: so many columns of tiles side by side for every two tiles of rows.
+    together: so many columns of tiles side by side for every two tiles of rows. resident: all of w is
+    brought to the chip first.
     """
     heads = bool(o["heads"])
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
@@ -135,6 +137,12 @@ def linear(o: LinearOptions):
             for b in tw.each(out.B):
                 for m, n in blocks(out.M, w.K, out.N):
                     tile(b, m, n)
+        elif o["resident"]:
+            by_columns(
+                t,
+                lambda b, m: _contraction(a, b, m, w.K, heads),
+                lambda b, m, n, sums: finish(b, m, n, corrected(sums, b, m, n)),
+            )
         elif not o["rows"]:
             for n in tw.grid(out.N):
                 finishing = _spread_once(t, n) if out.B > 1 else t

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ortools.sat.python import cp_model
 
 from tilewright.targets.atlas.kernels.attention import FEW
-from tilewright.targets.atlas.model.blocking import sums_bytes
+from tilewright.targets.atlas.model.blocking import PASSING, sums_bytes
 from tilewright.targets.atlas.model.kernel_records import RECORDS, over_images
 from tilewright.targets.atlas.model.kernels_images import chained
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
@@ -149,6 +149,8 @@ def base_room(call: Launch) -> int:
         return sums_bytes(call.options["rows"] // SIDE, call.options["depth"] // SIDE, across)
     if call.kernel == "recurrent":  # all weights, states, and what a step has in hand
         return call.operands["w"].layout.bytes + 64 * KIB
+    if call.options.get("resident"):
+        return call.operands["w"].layout.bytes + 24 * KIB
     room = 8 * KIB
     for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:
@@ -190,6 +192,8 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     if call.kernel in ("linear", "gated", "project"):
         if "depth" in call.options:
             return 0  # in the room for the sums
+        if call.options.get("resident"):  # few rows at a time, those of an operand twice
+            return 2 * PASSING * across * tile if parameter in ("a", "cos", "sin") else 8 * tile
         if parameter in ("a", "a_low"):
             parts = max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
             if call.options.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8

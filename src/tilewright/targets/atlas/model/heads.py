@@ -321,7 +321,7 @@ class Heads:
         """Queries, keys or values of attention in fp8, times `factor`; handed: as they come in, where
         they are a cache."""
         columns, (batch, count, rows, width) = source.columns, source.shape
-        linear = self._product(columns.flat) if columns is not None else None
+        linear = self._product(columns.flat, source) if columns is not None else None
         norm = columns.norm if columns is not None else None
         # Whole tiles of what is there in bf16 anyway are cut out of it.
         whole = order == list(range(width)) and norm is None and not source.turned
@@ -473,10 +473,14 @@ class Heads:
             return Source(shape, rope.inputs["x"], rope, turned=turned)
         return Source(shape, value, turned=turned)
 
-    def _product(self, value: SSAValue) -> Linear | None:
-        """The product that makes heads side by side."""
+    def _product(self, value: SSAValue, source: Source) -> Linear | None:
+        """The product that makes heads side by side; one of each head by itself does not."""
         linear = self.at.linear(value)
-        return None if linear is None or linear.activation else linear
+        if linear is None or linear.activation:
+            return None
+        batch, _, rows, _ = source.shape
+        wide = math.prod(shape_of(value)) // (batch * rows)
+        return linear if linear.weight.shape[1] == wide else None
 
     def _tables(
         self, source: Source, batch: int, rows: int, width: int

@@ -20,7 +20,7 @@ from tilewright.frontend.aten_ops_rows import batch_norm, group_norm, reduced
 _SAME = {
     "absolute": "abs", "clip": "clamp", "divide": "div", "greater": "gt", "greater_equal": "ge",
     "less": "lt", "less_equal": "le", "multiply": "mul", "negative": "neg", "not_equal": "ne",
-    "subtract": "sub", "special_erf": "erf", "special_exp2": "exp2", "special_expit": "sigmoid",
+    "_neg_view": "neg", "subtract": "sub", "special_erf": "erf", "special_exp2": "exp2", "special_expit": "sigmoid",
     "special_expm1": "expm1", "special_log1p": "log1p", "special_log_softmax": "log_softmax",
     "special_logit": "logit", "special_logsumexp": "logsumexp", "ger": "outer",
     "thnn_conv2d": "conv2d", "slow_conv3d": "conv3d",

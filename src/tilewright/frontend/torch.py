@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from tilewright.frontend.aten_graph import (
     ScalarType,
     TensorInfo,
     dynamic_size,
+    own_place,
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
@@ -128,7 +130,8 @@ def export_error(error: Exception, source: str) -> TilewrightError:
     if "data-dependent" in text or "unbacked" in text.lower():
         code = "TW6102"
         hint = "a shape or branch depends on data; use a mask of fixed size, such as torch.where"
-    place = place_of(text) or Location(source)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    place = place_of(text) or own_place(frames) or Location(source)
     return TilewrightError(code, f"torch.export cannot trace the model: {first}", place, hint)
 
 
@@ -148,8 +151,12 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
     """The program with calls that have no mapping in the simpler calls torch has for them."""
     known, own = torch.export.default_decompositions(), own_decompositions(torch)
     for _ in range(DECOMPOSED):
-        calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
-        unknown = {call for call in calls if hasattr(call, "_schema") and not is_mapped(str(call))}
+        nodes = [node for node in program.graph.nodes if hasattr(node.target, "_schema")]
+        unknown = {
+            node.target
+            for node in nodes
+            if not is_mapped(str(node.target), _has_complex(torch, node))
+        }
         table = torch._decomp.get_decompositions(list(unknown))
         table |= {call: known[call] for call in unknown if call in known}
         table |= {call: own[call] for call in unknown if call in own}
@@ -157,6 +164,13 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
             break
         program = program.run_decompositions(table)
     return program
+
+
+def _has_complex(torch: Any, node: Any) -> bool:
+    """Whether complex numbers go into a call or come out of it."""
+    found = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
+    leaves = torch.utils._pytree.tree_leaves(found)
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in leaves)
 
 
 # --------------------------------------------------------------------------- the graph
@@ -246,12 +260,7 @@ def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
 def scalar_type(dtype: Any) -> ScalarType:
     kind = BY_TORCH.get(str(dtype).removeprefix("torch."))
     if kind is None:
-        hint = "use f32, bf16, f16, fp8 or integers"
-        if dtype.is_complex:
-            hint = (
-                "keep real and imaginary parts in two tensors of floats; a Fourier transform of "
-                "known size is a product with two constant matrices"
-            )
+        hint = "use f32, bf16, f16, fp8, integers or complex numbers of f32 and f64"
         raise TilewrightError("TW6113", f"{dtype} has no counterpart", hint=hint)
     return kind
 
@@ -355,7 +364,7 @@ def to_numpy(tensor: Any) -> Array:
     tensor = tensor.detach().cpu()
     raw = _RAW.get(str(tensor.dtype).removeprefix("torch."))
     if raw is None:
-        return tensor.numpy()
+        return tensor.resolve_conj().resolve_neg().numpy()
     return tensor.contiguous().view(getattr(torch, raw[0])).numpy().view(raw[1])
 
 

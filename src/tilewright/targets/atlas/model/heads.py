@@ -197,7 +197,9 @@ class Heads:
         if plain and causal and self._can_be_written_out(rows, sizes_of[0], wide):
             options["written_out"] = True
         elif plain and (
-            passing := self._passing(rows, sizes_of[0], len(order), padded(width), causal)
+            passing := self._passing(
+                rows, sizes_of[0], len(order), padded(width), causal, heads // groups
+            )
         ):
             options |= passing
         elif sum(sizes_of) > WHOLE_KEYS:
@@ -223,7 +225,7 @@ class Heads:
         return together_causal(rows, keys, wide) is True
 
     def _passing(
-        self, rows: int, keys: int, depth: int, width: int, causal: bool
+        self, rows: int, keys: int, depth: int, width: int, causal: bool, group: int
     ) -> dict[str, int] | None:
         """Options with which keys pass by spans of queries, as long as VMEM holds what these know; None
         where that does not pay: for few queries, or where all scores are on chip and most are seen."""
@@ -240,9 +242,15 @@ class Heads:
                 continue
             size = min(high, KEY_TILES) if causal else KEY_TILES
             most = max(high, size)  # on the diagonal, or in passing; two of scores, two loaded
-            held = high * (2 * wide + 2) + 2 * most * (deep + wide) + 4 * most
-            if 1024 * held <= 3 * self.at.profile.vmem_bytes // 4:
-                return {"keys": size, "span": high}
+            waiting = high * (deep + 2 * wide + 2)
+            held = 2 * most * (deep + wide) + 4 * most
+            most = 3 * self.at.profile.vmem_bytes // 4 // 1024
+            # Heads of a group see the same keys, which then come once for all of them.
+            shares = (n for n in range(group if causal else 1, 0, -1) if group % n == 0)
+            for sharing in shares:
+                if held + sharing * waiting <= most:
+                    found = {"keys": size, "span": high}
+                    return {**found, "sharing": sharing} if sharing > 1 else found
         return None
 
     def _parts(self, k: SSAValue, v: SSAValue) -> list[tuple[SSAValue, SSAValue]]:

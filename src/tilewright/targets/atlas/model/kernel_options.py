@@ -296,6 +296,9 @@ class AttentionOptions(TypedDict):
     span: Annotated[
         int | None, Option("with keys: the same for so many tiles of queries side by side", None)
     ]
+    sharing: Annotated[
+        int, Option("with span and a causal mask: so many heads of a group side by side", 1, 1, 256)
+    ]
 
 
 class RecurrentOptions(TypedDict):

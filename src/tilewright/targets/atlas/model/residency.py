@@ -163,7 +163,8 @@ def base_room(call: Launch) -> int:
         keys = sum(_tiles(t.layout.shape[-1]) for t in found)
         span = call.options.get("span", 0)
         keys = min(keys, max(span, call.options.get("keys", keys)))
-        room += span * (2 * _tiles(call.output.layout.shape[-1]) + 2) * KIB
+        deep, wide = (_tiles(t.layout.shape[-1]) for t in (call.operands["q"], call.output))
+        room += call.options.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
         rows = 4 if keys <= FEW else 2  # blocks of queries under way
         room += rows * keys * 2 * KIB + 32 * KIB
     if call.kernel == "norm":

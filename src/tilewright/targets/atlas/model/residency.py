@@ -195,9 +195,9 @@ def base_room(call: Launch) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
     if over_images(call.kernel):
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
-        held = (
-            chained(RECORDS["chain"].given(call.options)).scratch if call.kernel == "chain" else 0
-        )
+        held = 0
+        if call.kernel == "chain":
+            held = chained(RECORDS["chain"].given(call.options)).scratch + IMAGES // 2
         return min(filters, FILTERS) + IMAGES + held
     if "depth" in call.options:
         across = _tiles(call.output.layout.shape[-1])
@@ -243,7 +243,7 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     if layout.is_vector:
         return 4 * KIB
     if over_images(call.kernel):
-        return min(layout.bytes, PIXELS)
+        return min(layout.bytes, PIXELS * (2 if call.kernel == "chain" else 1))
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if "depth" in call.options:

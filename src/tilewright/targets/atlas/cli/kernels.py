@@ -328,6 +328,15 @@ def check_kernels(names: tuple[str, ...], profile: str | None, seed: int, as_jso
         sys.exit(1)
 
 
+@command.command("options")
+@click.argument("names", nargs=-1, metavar="[NAME]…")
+def options(names: tuple[str, ...]) -> None:
+    """The options of the kernels of whole models, as npu_kernel.launch takes them."""
+    from tilewright.targets.atlas.model.kernel_options_page import render
+
+    click.echo(render(names), nl=False)
+
+
 def _check_json(row: Check) -> dict[str, Any]:
     return {
         "kernel": row.kernel,

@@ -1,8 +1,8 @@
 """Keys and values of earlier calls, in the encoding in which attention reads them.
 
 They come in as fp8 with scales of their own, keys transposed, each head apart: nothing is converted
-again and again on the device, and a byte is loaded instead of two. Where attention reads them many
-times, it does so from a copy that may stay in VMEM.
+again and again on the device, and a byte is loaded instead of two. Where attention reads them again
+for every tile of queries, it does so from a copy that may stay in VMEM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from tilewright.tile.layouts import Layout
 if TYPE_CHECKING:
     from tilewright.targets.atlas.model.lowering import Lowering
 
-STAGED = 96 * 1024  # bytes that are read again and again, from which on a copy on chip pays
+TOGETHER = 90  # tiles of scores of a head; of more, keys pass by again for every tile of queries
+
+
+@dataclass(frozen=True)
+class Handing:
+    """Which caches are taken as they come in: all (`always`), or those that stay on the device. again:
+    attention reads them again and again."""
+
+    always: bool
+    again: bool
 
 
 @dataclass(frozen=True)
@@ -28,20 +37,23 @@ class Cache:
 
     given: SSAValue
     of_heads: bool
+    copied: bool  # to where it can be read again and again
 
 
-def cache_of(at: Lowering, source: Source) -> Cache | None:
-    """The cache that heads come from, if they do."""
+def cache_of(at: Lowering, source: Source, how: Handing) -> Cache | None:
+    """The cache that heads come from, if they do and it is in the encoding of attention."""
     if source.rope is not None:
         return None
-    graph, value = at.graph, source.apart
-    if source.beside is None:
-        apart = value in graph.inputs and shape_of(value) == source.shape
-        return Cache(value, True) if apart else None
-    value = source.beside.flat
-    while (view := graph.node_of(value, "reshape")) is not None:
-        value = view.operands[0]
-    return Cache(value, False) if value in graph.inputs else None
+    graph, value, of_heads = at.graph, source.apart, source.beside is None
+    if source.beside is not None:
+        value = source.beside.flat
+        while (view := graph.node_of(value, "reshape")) is not None:
+            value = view.operands[0]
+    elif shape_of(value) != source.shape:
+        return None
+    if value not in graph.inputs or not (how.always or value in at.resident):
+        return None
+    return Cache(value, of_heads, how.again and not how.always)
 
 
 def cached(
@@ -51,7 +63,6 @@ def cached(
     source: Source,
     factor: Factor,
     cache: Cache,
-    reads: int,
 ) -> Tensor:
     """Heads as they come in; `kind` is "columns" for keys and "values" for values."""
     batch, count, rows, width = source.shape
@@ -64,8 +75,7 @@ def cached(
     tensor = Tensor(name, Layout(shape, "fp8", order), stays, value=value, undo=undo)
     conversion = kind + (" of heads" if cache.of_heads else "")
     at.take_from_host(cache.given, conversion, tensor, factor=factor)
-    again = max(0, reads - 1) * tensor.layout.bytes
-    return staged(at, tensor) if again >= STAGED else tensor
+    return staged(at, tensor) if cache.copied else tensor
 
 
 def staged(at: Lowering, tensor: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.kernels.attention import together_causal
 from tilewright.targets.atlas.model.blocking import staged_rows
-from tilewright.targets.atlas.model.caches import cache_of, cached, staged
+from tilewright.targets.atlas.model.caches import TOGETHER, Handing, cache_of, cached, staged
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Balance,
@@ -119,19 +119,18 @@ class Heads:
         ]
         order = _head_order(depth, [first, *others])
         natural = _head_order(width, [])
-        # Keys and values are read once for every head on them and tile of queries.
-        reads = -(-rows // SIDE) * heads // groups
-        handed = len(parts) > 1 and rows <= SIDE
+        tiles = -(-rows // SIDE) * sum(-(-count // SIDE) for count in sizes_of)
+        how = Handing(always=len(parts) > 1 and rows <= SIDE, again=tiles > TOGETHER)
         operands = {"q": self._heads(q, "heads", order, first, Factor(factor, (balance,)))}
         for number, ((k, v), source) in enumerate(zip(parts, others, strict=True)):
             operands[f"kt{number or ''}"] = self._heads(
-                k, "columns", order, source, Factor(over=(balance,)), 0 if handed else reads
+                k, "columns", order, source, Factor(over=(balance,)), how
             )
             values = self._source(v, (batch, groups, sizes_of[number], width), turned["v"])
             if _head_order(width, [values]) != natural:
                 raise Unsupported("values are rotated, whose pairs would lie in other columns")
             operands[f"v{number or ''}"] = self._heads(
-                v, "values", natural, values, inverse_of(out_scale), 0 if handed else reads
+                v, "values", natural, values, inverse_of(out_scale), how
             )
         options: dict[str, Any] = {"parts": len(parts)} if len(parts) > 1 else {}
         causal = call.flag("causal")
@@ -267,10 +266,10 @@ class Heads:
         order: list[int],
         source: Source,
         factor: Factor,
-        reads: int | None = None,
+        handing: Handing | None = None,
     ) -> Tensor:
-        """Queries, keys or values of attention in fp8, times `factor`; reads: of keys and values that may
-        be a cache, how often (0: any cache is taken as it comes in)."""
+        """Queries, keys or values of attention in fp8, times `factor`; handing: of keys and values that may
+        be a cache."""
         columns, (batch, count, rows, width) = source.columns, source.shape
         linear = self._product(columns.flat) if columns is not None else None
         norm = columns.norm if columns is not None else None
@@ -278,9 +277,9 @@ class Heads:
         whole = order == list(range(width)) and norm is None and not source.turned
         there = source.beside is not None and (linear is None or not source.beside.alone)
         if whole and (columns is None or there):
-            cache = None if reads is None else cache_of(self.at, source)
-            if cache is not None and (not reads or cache.given in self.at.resident):
-                return cached(self.at, value, kind, source, factor, cache, reads or 0)
+            cache = None if handing is None else cache_of(self.at, source, handing)
+            if cache is not None:
+                return cached(self.at, value, kind, source, factor, cache)
             return self._split_heads(value, kind, source, factor)
         if linear is not None and self.at.kept(linear.name):
             raise TilewrightError(

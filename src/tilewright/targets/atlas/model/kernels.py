@@ -5,7 +5,7 @@ fp8, everything else is bf16. Scales of quantised operands are folded into `scal
 column of a product, so nothing is rescaled twice. Heads of attention are a leading dimension:
 H heads of queries, G of keys and values, each for H / G of queries.
 
-`kernel_records.build(name, options)` gives the kernel for a set of options; `TensorSpec`s carry the names of the
+`kernel_records.build(name, options)` gives the kernel for a set of options (`kernel_options.py`); `TensorSpec`s carry the names of the
 sizes, so a shape that does not fit is an error before anything is compiled.
 """
 
@@ -13,21 +13,28 @@ sizes, so a shape that does not fit is an error before anything is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.image_blocks import in_register, stored
+from tilewright.targets.atlas.model.kernel_options import (
+    CopyOptions,
+    NormOptions,
+    PointwiseOptions,
+    QuantiseOptions,
+    ResidueOptions,
+    SoftmaxOptions,
+    check_program,
+)
 from tilewright.targets.atlas.model.kernels_rows import line_of
 from tilewright.tile.arrays import as_tiles
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond_edges, plus
 from tilewright.tile.types import TensorSpec
 
-Options = Mapping[str, Any]
 Tensors = dict[str, Any]
-Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], None]]]
 
 LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
 ENDLESS = 2.0**126  # the mean square of a row that is to vanish in a norm
@@ -41,19 +48,19 @@ def given(**specs: TensorSpec | None) -> dict[str, TensorSpec]:
 # --- rows -------------------------------------------------------------------------------------
 
 
-def norm(o: Options):
+def norm(o: NormOptions):
     """rms or layer norm of each row, times `factor`; weight and bias are for later products to
     fold in, unless given as `weight` and `bias`."""
     out = tw.fp8["B", "M", "K"] if o["out"] == "fp8" else tw.bf16["B", "M", "K"]
     row = tw.bf16["K"]
     specs = given(
         x=tw.bf16["B", "M", "K"],
-        weight=row if o.get("weight") else None,
-        bias=row if o.get("bias") else None,
+        weight=row if o["weight"] else None,
+        bias=row if o["bias"] else None,
         out=out,
     )
-    factor = o.get("factor", 1.0)
-    plain = not o.get("weight") and not o.get("bias")
+    factor = o["factor"]
+    plain = not o["weight"] and not o["bias"]
     late = plain and o["out"] == "fp8" and in_register(factor)
 
     def body(t: Tensors) -> None:
@@ -82,7 +89,7 @@ def normed_rows(values: Any, width: int, kind: str, epsilon: float, factor: floa
     return values * (scale if factor == 1.0 else scale * factor)
 
 
-def softmax(o: Options):
+def softmax(o: SoftmaxOptions):
     """softmax of each row"""
 
     def body(t: Tensors) -> None:
@@ -139,7 +146,7 @@ UNSAFE = ("div", "recip", "rsqrt", "log", "log2")
 LEAST = 2.0**-40  # from here on they are not
 
 
-def pointwise(o: Options):
+def pointwise(o: PointwiseOptions):
     """A chain of element-wise operations in one pass.
 
     `program` lists (operation, result, arguments): names of earlier results or parameters, or
@@ -151,6 +158,7 @@ def pointwise(o: Options):
     (`split`), "outer" (P), "inner" (Q), or "rows" (line and number only: [P, Q, N], a row each).
     """
     specs = {name: _spread_spec(kind) for name, kind in o["inputs"]}
+    check_program(o["program"], specs)
     bounded = _bounded_below(o["program"])
     specs["out"] = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
 
@@ -169,16 +177,15 @@ def pointwise(o: Options):
                         if name not in outside:
                             values[name] = _spread_value(t[name], kind, batch, m, n)
                     for operation, result, arguments in o["program"]:
-                        known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
-                        risky = operation in UNSAFE and isinstance(arguments[-1], str)
-                        if risky and bounded.get(arguments[-1], 0.0) < LEAST:
+                        known = [values[a] if isinstance(a, str) else a for a in arguments]
+                        last = arguments[-1]
+                        risky = operation in UNSAFE
+                        if risky and isinstance(last, str) and bounded.get(last, 0.0) < LEAST:
                             known[-1] = beyond_edges(known[-1], 1.0)
                         function = (UNARY if len(known) == 1 else BINARY)[operation]
                         values[result] = function(*known)
-                    last = (
-                        values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
-                    )
-                    out[batch[0], m, n] = stored(last, 1.0, o["out"])
+                    result = o["program"][-1][1] if o["program"] else o["inputs"][0][0]
+                    out[batch[0], m, n] = stored(values[result], 1.0, o["out"])
 
     return specs, body
 
@@ -215,9 +222,9 @@ def _spread_spec(kind: str) -> TensorSpec:
     return tw.bf16["P", "Q", across] if batch == "rows" else tw.bf16[first[batch], down, across]
 
 
-def _batches(o: Options, count: int) -> Iterator[tuple[Any, Any, Any]]:
+def _batches(o: PointwiseOptions, count: int) -> Iterator[tuple[Any, Any, Any]]:
     """(index of a matrix, of its group, within its group) for all of a batch."""
-    if not o.get("split"):
+    if not o["split"]:
         for b in tw.each(count):
             yield b, None, None
         return
@@ -245,11 +252,10 @@ def _spread_value(x: Any, kind: str, batch: tuple[Any, Any, Any], m: Any, n: Any
     return line if form == "line" else tw.row_sum(line)
 
 
-def copy(o: Options):
-    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions,
-    order="panels" that of its tiles"""
+def copy(o: CopyOptions):
+    """x as it is, for a tensor that is read often from VMEM"""
     sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
-    spec, turned = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes], o.get("order") == "panels"
+    spec, turned = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes], o["order"] == "panels"
     spec = spec.panels() if turned else spec
 
     def body(t: Tensors) -> None:
@@ -277,9 +283,9 @@ def copy(o: Options):
     return given(x=spec, out=spec), body
 
 
-def quantise(o: Options):
+def quantise(o: QuantiseOptions):
     """fp8 of x * factor; edges: with zeros beyond the last of its "rows" or of its "columns"."""
-    factor = o.get("factor", 1.0)
+    factor = o["factor"]
 
     def body(t: Tensors) -> None:
         x = t["x"]
@@ -287,9 +293,9 @@ def quantise(o: Options):
             for m in tw.grid(x.M):
                 for n in tw.grid(x.N):
                     y = x[b, m, n].tiles()
-                    if o.get("edges") == "columns":
+                    if o["edges"] == "columns":
                         y = replace(beyond_edges(replace(y, rows=[SIDE]), 0.0), rows=y.rows)
-                    elif o.get("edges") == "rows":
+                    elif o["edges"] == "rows":
                         y = replace(
                             beyond_edges(replace(y, columns=[SIDE]), 0.0), columns=y.columns
                         )
@@ -298,9 +304,9 @@ def quantise(o: Options):
     return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
 
 
-def residue(o: Options):
+def residue(o: ResidueOptions):
     """fp8 of (x * factor - high) * 16: what rounding x * factor to the fp8 values `high` left out"""
-    factor = o.get("factor", 1.0)
+    factor = o["factor"]
 
     def body(t: Tensors) -> None:
         x = t["x"]

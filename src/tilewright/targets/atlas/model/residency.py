@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import sums_bytes
-from tilewright.targets.atlas.model.kernel_records import over_images
+from tilewright.targets.atlas.model.kernel_records import RECORDS, over_images
 from tilewright.targets.atlas.model.kernels_images import chained
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.tile.layouts import SIDE
@@ -140,7 +140,9 @@ def base_room(call: Launch) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
     if over_images(call.kernel):
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
-        held = chained(call.options).scratch if call.kernel == "chain" else 0
+        held = (
+            chained(RECORDS["chain"].given(call.options)).scratch if call.kernel == "chain" else 0
+        )
         return min(filters, FILTERS) + IMAGES + held
     if "depth" in call.options:
         across = _tiles(call.output.layout.shape[-1])

@@ -131,6 +131,7 @@ class CopyOptions(TypedDict):
 
     rank: Annotated[int, Option("the number of dimensions", least=2, most=4)]
     dtype: Annotated[Format, Option("the format of operand and result")]
+    order: Annotated[Literal["tiles", "panels"], Option("that of its tiles", "tiles")]
 
 
 class MoveOptions(TypedDict):

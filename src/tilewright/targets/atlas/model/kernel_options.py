@@ -131,6 +131,7 @@ class CopyOptions(TypedDict):
 
     rank: Annotated[int, Option("the number of dimensions", least=2, most=4)]
     dtype: Annotated[Format, Option("the format of operand and result")]
+    order: Annotated[Literal["tiles", "panels"], Option("that of its tiles", "tiles")]
 
 
 class MoveOptions(TypedDict):
@@ -314,6 +315,9 @@ class AttentionOptions(TypedDict):
     ]
     span: Annotated[
         int | None, Option("with keys: the same for so many tiles of queries side by side", None)
+    ]
+    sharing: Annotated[
+        int, Option("with span and a causal mask: so many heads of a group side by side", 1, 1, 256)
     ]
 
 

@@ -293,14 +293,20 @@ def _spread_value(x: Any, kind: str, batch: tuple[Any, Any, Any], m: Any, n: Any
 
 
 def copy(o: CopyOptions):
-    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
+    """x as it is, for a tensor that is read often from VMEM"""
     sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
-    spec = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes]
+    spec, turned = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes], o["order"] == "panels"
+    spec = spec.panels() if turned else spec
 
     def body(t: Tensors) -> None:
         x, out = t["x"], t["out"]
 
         def part(leading: tuple[Any, ...]) -> None:
+            if turned:
+                for n in tw.grid(x.N):
+                    for m in tw.grid(x.M):
+                        out[(*leading, m, n)] = x[(*leading, m, n)]
+                return
             for m in tw.grid(x.M):
                 for n in tw.grid(x.N):
                     out[(*leading, m, n)] = x[(*leading, m, n)]

@@ -205,7 +205,8 @@ def attention(c: Clock, o: AttentionOptions, shapes: Shapes, m: Moments) -> Read
     power = c.vector(c.vector(c.vector(score, top)))
     share = c.vector(c.product(power, None))
     mixed = c.product(power, m[f"v{number}"])
-    return c.vector(c.vector(mixed, c.vector(share) if added else share))
+    y = c.vector(mixed, c.vector(share) if added else share)
+    return stored(c, y, 1.0, o["out"])
 
 
 def recurrent(c: Clock, o: RecurrentOptions, shapes: Shapes, m: Moments) -> Ready:

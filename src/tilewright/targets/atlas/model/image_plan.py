@@ -147,7 +147,8 @@ def _impossible(plan: ImagePlan, profile: Profile) -> Iterator[tuple[Layer, Tile
     for layer in plan.layers.values():
         kernel, options = plan.options(layer)
         try:
-            RECORDS[kernel].make(options)
-            check_room(kernel, options, profile)
+            record = RECORDS[kernel]
+            record.build(options)
+            check_room(kernel, record.given(options), profile)
         except TilewrightError as error:
             yield layer, error

@@ -197,7 +197,10 @@ def base_room(call: Launch) -> int:
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
         held = 0
         if call.kernel == "chain":
-            held = chained(RECORDS["chain"].given(call.options)).scratch + IMAGES // 2
+            chain = chained(
+                RECORDS["chain"].given(call.options)
+            )  # what comes from the host passes through more buffers
+            held = chain.scratch + (IMAGES if chain.parts[0].unfolded else 0)
         return min(filters, FILTERS) + IMAGES + held
     if "depth" in call.options:
         across = _tiles(call.output.layout.shape[-1])
@@ -243,7 +246,7 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     if layout.is_vector:
         return 4 * KIB
     if over_images(call.kernel):
-        return min(layout.bytes, PIXELS * (2 if call.kernel == "chain" else 1))
+        return min(layout.bytes, PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if "depth" in call.options:

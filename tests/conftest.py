@@ -39,6 +39,13 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run, the same for all its workers."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
 def golden_cycles(request: pytest.FixtureRequest) -> GoldenCycles:
     """What kernels and models are known to take."""
     return GoldenCycles.read(bool(request.config.getoption("--write-goldens")))

@@ -148,6 +148,8 @@ def test_windows(tmp_path: Path) -> None:
         "conv3d groups": lambda x, s, v: F.conv3d(v, w[:, :1, :, :, None], None, 1, 1, (2, 1, 1), 2),
         "max 1d": lambda x, s, v: F.max_pool1d(s, 3, 2, 1, ceil_mode=True),
         "max 3d": lambda x, s, v: F.max_pool3d(v, (2, 3, 2), 2, (1, 1, 0)),
+        "max 2d places": lambda x, s, v: F.max_pool2d(x, (3, 2), 2, 1, 1, True, True)[1],
+        "max places of nothing": lambda x, s, v: F.max_pool1d(s - torch.inf, 3, 2, 1, 1, False, True)[1],
         "avg 1d": lambda x, s, v: F.avg_pool1d(s, 3, 2, 1),
         "avg 2d ceiling": lambda x, s, v: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
         "avg 2d divisor": lambda x, s, v: F.avg_pool2d(x, 2, divisor_override=3),

@@ -260,6 +260,37 @@ def test_models_that_fail_while_torch_traces_them_are_named_by_their_line() -> N
     assert found.value.location.file.endswith("test_torch.py")
 
 
+def test_norms_without_running_statistics_take_those_of_the_batch() -> None:
+    """In eval mode too; with several images, one, and rows."""
+    layers = [torch.nn.BatchNorm2d(3, track_running_stats=False) for _ in range(2)]
+    layers += [torch.nn.BatchNorm1d(3, affine=False, track_running_stats=False)]
+    shapes = [(2, 3, 4, 5), (1, 3, 4, 5), (7, 3)]
+    with torch.no_grad():
+        for layer in layers[:2]:
+            layer.weight += torch.arange(3)
+            layer.bias -= 1
+    for layer, shape in zip(layers, shapes, strict=True):
+        x = torch.randn(shape) * 3 + 1
+        imported = import_module(layer, (x,))
+        (found,) = run(imported.module, [x.numpy()], weights=imported.weights)
+        np.testing.assert_allclose(found, layer.eval()(x).detach().numpy(), rtol=0, atol=2e-6)
+
+
+def test_scripts_and_random_numbers_say_what_to_do() -> None:
+    layer = torch.jit.script(torch.nn.Linear(3, 2))
+    with pytest.raises(TilewrightError, match=r"layer 0: .* is a script") as found:
+        import_module(torch.nn.Sequential(layer), (torch.ones(1, 3),))
+    assert "before torch.jit.script" in str(found.value)
+
+    class Noise(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + torch.randn_like(x)
+
+    with pytest.raises(TilewrightError, match="draws random numbers") as found:
+        import_module(torch.nn.Sequential(Noise()), (torch.ones(1, 3),))
+    assert found.value.code == "TW6101" and "layer 0" in str(found.value)
+
+
 def test_masked_updates_name_line_and_way_out() -> None:
     class Update(torch.nn.Module):
         def forward(self, x: Any) -> Any:

@@ -76,6 +76,9 @@ def compile_entries(
         own = weights if is_function(model) else None
         imported[entry] = distinct(as_imported(model, given, shapes, own))
     declared = resolve(imported, state or {})
+    for entry, model in imported.items():
+        mine = {found.readers[entry] for found in declared.values() if entry in found.readers}
+        imported[entry] = replace(model, resident=model.resident | mine)
     layers = _layers_of(imported, options)
     made, program = {}, CompiledEntries(name or "+".join(models), {}, declared)
     known: dict[str, list[np.ndarray]] = {}  # state as float32 has it, sample by sample

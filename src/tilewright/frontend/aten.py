@@ -147,6 +147,13 @@ DATA_DEPENDENT = frozenset(
 )  # fmt: skip
 
 
+RANDOM = frozenset(
+    ["rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "normal",
+     "bernoulli", "multinomial", "poisson", "uniform", "exponential", "gamma"]
+)  # fmt: skip
+DRAW_OUTSIDE = "a compiled model gives the same outputs for the same inputs: draw them outside and pass them in"
+
+
 def _own_function(target: str) -> str:
     return (
         f"give the exported program, with a function of simpler calls in its place: "
@@ -170,6 +177,8 @@ def check_targets(nodes: Sequence[Node], live: bool) -> None:
                 f"{node.target} gives a shape that depends on the data",
                 "replace it by a mask of fixed size, such as torch.where",
             )
+        elif name in RANDOM:
+            error = node.error("TW6101", f"{node.target} draws random numbers", DRAW_OUTSIDE)
         else:
             error = node.error(
                 "TW6101",

@@ -83,6 +83,7 @@ def import_module(
     The module itself is not changed for the caller: its mode is put back afterwards.
     """
     torch = load_torch()
+    _check_kind(torch, module, source or type(module).__qualname__)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -97,6 +98,23 @@ def import_module(
         for part, mode in modes:
             part.training = mode
     return import_program(program, source or type(module).__qualname__)
+
+
+def _check_kind(torch: Any, module: Module, source: str) -> None:
+    """Refuse modules that torch.export cannot take, with what to give in their place."""
+    for name, part in module.named_modules():
+        layer = f"layer {name}: " if name else ""
+        if isinstance(part, torch.jit.ScriptModule):
+            raise TilewrightError(
+                "TW6121", f"{layer}{type(part).__name__} is a script, which torch.export cannot trace",
+                Location(source), "give the module as it was before torch.jit.script or torch.jit.trace",
+            )  # fmt: skip
+        if type(part).__module__.startswith("torch.ao.nn.quantized"):
+            raise TilewrightError(
+                "TW6121", f"{layer}{type(part).__name__} keeps its weights in a form of its own",
+                Location(source), "give the module before torch.ao.quantization converted it; "
+                "the machine chooses number formats itself",
+            )  # fmt: skip
 
 
 @contextmanager

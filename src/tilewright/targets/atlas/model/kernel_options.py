@@ -20,6 +20,13 @@ Operation = Literal[Function, "add", "sub", "mul", "div", "max", "min"]
 Format = Literal["fp8", "bf16"]
 Result = Annotated[Format, Option("the format of the result")]
 Factor = Annotated[float, Option("what the result is multiplied by", 1.0)]
+Guarded = Annotated[
+    bool, Option("what lies beyond edges stays finite, for products that read it", True)
+]
+Passes = Annotated[
+    bool,
+    Option("rows that are too long for the chip are read once for every pass over them", False),
+]
 Norm = Literal["rms", "layer"]
 Pair = tuple[int, int]
 Step = tuple[Operation, str, list[str | float]]
@@ -77,12 +84,16 @@ class NormOptions(TypedDict):
     epsilon: Annotated[float, Option("what is added to the mean square")]
     out: Result
     factor: Factor
+    guarded: Guarded
+    passes: Passes
     weight: Annotated[bool, Option("columns are multiplied by the row `weight`", False)]
     bias: Annotated[bool, Option("the row `bias` is added", False)]
 
 
 class SoftmaxOptions(TypedDict):
-    """Of `softmax`: none."""
+    """Of `softmax`."""
+
+    passes: Passes
 
 
 class ReduceOptions(TypedDict):
@@ -108,6 +119,7 @@ class PointwiseOptions(TypedDict):
     inputs: Annotated[list[tuple[str, str]], Option("name of every operand and how it is spread")]
     program: Program
     out: Result
+    guarded: Guarded
     split: Annotated[Pair | None, Option("(P, Q) of a batch of P * Q matrices", None)]
     shape: Annotated[
         list[int] | None, Option("of the result, where that of the operands says less", None)
@@ -119,6 +131,7 @@ class CopyOptions(TypedDict):
 
     rank: Annotated[int, Option("the number of dimensions", least=2, most=4)]
     dtype: Annotated[Format, Option("the format of operand and result")]
+    order: Annotated[Literal["tiles", "panels"], Option("that of its tiles", "tiles")]
 
 
 class MoveOptions(TypedDict):
@@ -209,6 +222,13 @@ class LinearOptions(TypedDict):
     ]
     resident: Resident
     together: Together
+    blocks: Annotated[
+        bool,
+        Option(
+            "w is in tiles and passes by in blocks, or a does, whichever the machine does sooner",
+            False,
+        ),
+    ]
 
 
 class ProductOptions(TypedDict):
@@ -244,7 +264,7 @@ def norm_of(o: GatedOptions) -> NormOptions:
     assert o["norm"] is not None
     return NormOptions(
         kind=o["norm"], epsilon=o["epsilon"], out="fp8", factor=o["norm_factor"],
-        weight=False, bias=False,
+        weight=False, bias=False, guarded=True, passes=False,
     )  # fmt: skip
 
 

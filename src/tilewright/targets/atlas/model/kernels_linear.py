@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.kernels.blocking import blocks
 from tilewright.targets.atlas.kernels.image_blocks import stored, times
 from tilewright.targets.atlas.model.blocking import GROUP
 from tilewright.targets.atlas.model.kernel_options import (
     GatedOptions,
     LinearOptions,
     ProductOptions,
+    norm_of,
 )
 from tilewright.targets.atlas.model.kernels import (
     LOW,
@@ -80,7 +82,7 @@ def linear(o: LinearOptions):
     specs = given(
         a=left,
         a_low=left if precise == "both" else None,
-        w=tw.fp8["K", "N"] if o["depth"] else tw.fp8["K", "N"].panels(),
+        w=tw.fp8["K", "N"] if o["depth"] or o["blocks"] else tw.fp8["K", "N"].panels(),
         w_low=tw.fp8["K", "N"].panels() if precise else None,
         scale=row if o["scale"] else None,
         bias=row if o["bias"] else None,
@@ -131,6 +133,10 @@ def linear(o: LinearOptions):
                         side_by_side(b, m, n.parts())
         elif o["depth"]:
             add_in_parts(t, o, finish)
+        elif o["blocks"]:
+            for b in tw.each(out.B):
+                for m, n in blocks(out.M, w.K, out.N):
+                    tile(b, m, n)
         elif o["resident"]:
             by_columns(
                 t,
@@ -291,9 +297,7 @@ def gated(o: GatedOptions):
         deep = whole(a.K).parts()
 
         def normed(values: Any) -> Any:
-            return normed_rows(
-                values, a.K, needed(o["norm"], "norm"), o["epsilon"], o["norm_factor"]
-            )
+            return normed_rows(values, a.K, norm_of(o))
 
         norm = normed if o["norm"] else None
 

@@ -254,10 +254,11 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         if call.options.get("resident"):  # few rows at a time, those of an operand twice
             return 2 * PASSING * across * tile if parameter in ("a", "cos", "sin") else 8 * tile
         if parameter in ("a", "a_low"):
-            parts = max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
+            rows = layout.shape[-2]
+            held = layout.bytes * min(rows, call.options.get("rows", rows)) // rows
             if call.options.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8
-                return layout.bytes // 2 // parts + 2 * across * tile
-            return layout.bytes // parts
+                return held // 2 + 2 * across * tile
+            return held
         if parameter in ("cos", "sin"):
             return layout.bytes
         high = 8 if call.options.get("together") else _tiles(layout.shape[-2])

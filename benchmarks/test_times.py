@@ -1,4 +1,7 @@
-"""Processor time of the tests, by file and by test: `python benchmarks/test_times.py [PYTEST ARGUMENTS]`.
+"""Processor time of the tests, by file and by test.
+
+    python benchmarks/test_times.py tests/graph -k images    arguments are those of pytest
+    python benchmarks/test_times.py --every 6                each sixth test, to estimate all
 
 Time by the clock says little on a machine that does other things as well. This counts what a test
 and the processes it waited for took from the processors, preparation and fixtures included.
@@ -6,6 +9,7 @@ and the processes it waited for took from the processors, preparation and fixtur
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -26,11 +30,15 @@ def processor_time() -> float:
 class ProcessorTimes:
     """What every test took, written down as tests end: a run that is stopped keeps what it has."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, every: int) -> None:
+        self.every = every
         self.log = log.open("a")
         self.tests: dict[str, float] = defaultdict(float)
         self.started = processor_time()
         self.collected = 0.0
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = items[:: self.every]
 
     def pytest_collection_finish(self) -> None:
         self.collected = processor_time() - self.started
@@ -57,11 +65,16 @@ class ProcessorTimes:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--every", type=int, default=1, help="run each N-th test only")
+    given, rest = parser.parse_known_args()
     log = Path(os.environ.get("TILEWRIGHT_TEST_TIMES", "out/test_times.jsonl"))
     log.parent.mkdir(parents=True, exist_ok=True)
-    times = ProcessorTimes(log)
+    times = ProcessorTimes(log, given.every)
     # Workers of xdist would take their times with them.
-    code = pytest.main(["-p", "no:cacheprovider", "-p", "no:xdist", *sys.argv[1:]], plugins=[times])
+    code = pytest.main(["-p", "no:cacheprovider", "-p", "no:xdist", *rest], plugins=[times])
     print("\n".join(times.table()))
     sys.exit(code)
 

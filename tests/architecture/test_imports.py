@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "tilewright"
 
 # Rooms by floor: a room may import rooms of lower floors, and itself.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_native", "_planning_native"),
+    ("errors", "garbage", "_native", "_planning_native"),
     ("extensions",),
     ("io",),
     ("trace",),

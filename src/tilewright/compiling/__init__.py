@@ -29,6 +29,7 @@ from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.model_language import Model
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
+from tilewright.garbage import rare_cycle_collection
 from tilewright.model.block_weights import with_decoded_blocks
 from tilewright.model.calibrate import example_inputs
 from tilewright.model.digest import model_hash
@@ -49,6 +50,7 @@ MODELS = (
 )
 
 
+@rare_cycle_collection()
 def compile(
     model: Any,
     inputs: Any = None,
@@ -155,6 +157,7 @@ def compile(
     return Program(compiled, original=imported)
 
 
+@rare_cycle_collection()
 def compile_imported(
     imported: Imported,
     target: Any = "atlas-v1",

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.garbage import rare_cycle_collection
 from tilewright.reference.bits import equal_bits
 from tilewright.runtime.example_inputs import example_inputs, meanings
 from tilewright.runtime.host_parts import host_strays
@@ -46,6 +47,7 @@ from tilewright.targets.execution import execute
 from tilewright.targets.port_types import FLOATS
 
 
+@rare_cycle_collection()
 def verify(
     model: CompiledModel[Any],
     inputs: Mapping[str, Any] | None = None,

@@ -202,7 +202,8 @@ def starved(calls: Sequence[Launch], places: BufferAssignment, profile: Profile)
     found = []
     for index, call in enumerate(calls):
         a = call.operands.get("a")
-        if a is None or call.options.get("rows") or places.on_chip(a, index):
+        once = call.options.get("rows") or call.options.get("resident")
+        if a is None or once or places.on_chip(a, index):
             continue
         tiles = a.layout.bytes // 1024
         beside = max(base_room(call), 128 * KIB)  # panels of weights, and what waits

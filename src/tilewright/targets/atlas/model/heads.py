@@ -11,7 +11,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.kernels.attention import together_causal
-from tilewright.targets.atlas.model.blocking import staged_rows
+from tilewright.targets.atlas.model.blocking import rows_pass_by, staged_rows
 from tilewright.targets.atlas.model.caches import TOGETHER, Handing, cache_of, cached, staged
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -156,7 +156,9 @@ class Heads:
         if plain and causal and self._can_be_written_out(rows, sizes_of[0], wide):
             options["written_out"] = True
         elif plain and (
-            passing := self._passing(rows, sizes_of[0], len(order), padded(width), causal)
+            passing := self._passing(
+                rows, sizes_of[0], len(order), padded(width), causal, heads // groups
+            )
         ):
             options |= passing
         elif sum(sizes_of) > WHOLE_KEYS:
@@ -182,7 +184,7 @@ class Heads:
         return together_causal(rows, keys, wide) is True
 
     def _passing(
-        self, rows: int, keys: int, depth: int, width: int, causal: bool
+        self, rows: int, keys: int, depth: int, width: int, causal: bool, group: int
     ) -> dict[str, int] | None:
         """Options with which keys pass by spans of queries, as long as VMEM holds what these know; None
         where that does not pay: for few queries, or where all scores are on chip and most are seen."""
@@ -199,9 +201,15 @@ class Heads:
                 continue
             size = min(high, KEY_TILES) if causal else KEY_TILES
             most = max(high, size)  # on the diagonal, or in passing; two of scores, two loaded
-            held = high * (2 * wide + 2) + 2 * most * (deep + wide) + 4 * most
-            if 1024 * held <= 3 * self.at.profile.vmem_bytes // 4:
-                return {"keys": size, "span": high}
+            waiting = high * (deep + 2 * wide + 2)
+            held = 2 * most * (deep + wide) + 4 * most
+            most = 3 * self.at.profile.vmem_bytes // 4 // 1024
+            # Heads of a group see the same keys, which then come once for all of them.
+            shares = (n for n in range(group if causal else 1, 0, -1) if group % n == 0)
+            for sharing in shares:
+                if held + sharing * waiting <= most:
+                    found = {"keys": size, "span": high}
+                    return {**found, "sharing": sharing} if sharing > 1 else found
         return None
 
     def _parts(self, k: SSAValue, v: SSAValue) -> list[tuple[SSAValue, SSAValue]]:
@@ -271,7 +279,7 @@ class Heads:
         """Queries, keys or values of attention in fp8, times `factor`; handing: of keys and values that may
         be a cache."""
         columns, (batch, count, rows, width) = source.columns, source.shape
-        linear = self._product(columns.flat) if columns is not None else None
+        linear = self._product(columns.flat, source) if columns is not None else None
         norm = columns.norm if columns is not None else None
         # Whole tiles of what is there in bf16 anyway are cut out of it.
         whole = order == list(range(width)) and norm is None and not source.turned
@@ -342,7 +350,11 @@ class Heads:
         macs = batch * rows * weight.shape[1] * count * width
         parts = staged_rows(rows, weight.shape[1], -(-wide // SIDE), self.at.profile)
         if parts is not None and batch == 1:
-            options["rows"] = parts
+            deep, other = weight.shape[1], rows * count * wide
+            if rows_pass_by(rows, deep, count * wide, other, parts, self.at.profile):
+                options["resident"] = True
+            else:
+                options["rows"] = parts
         return self.at.call(name, "project", operands, out, nodes, macs, **options)
 
     def _columns(
@@ -419,10 +431,14 @@ class Heads:
             return Source(shape, rope.inputs["x"], rope, turned=turned)
         return Source(shape, value, turned=turned)
 
-    def _product(self, value: SSAValue) -> Linear | None:
-        """The product that makes heads side by side."""
+    def _product(self, value: SSAValue, source: Source) -> Linear | None:
+        """The product that makes heads side by side; one of each head by itself does not."""
         linear = self.at.linear(value)
-        return None if linear is None or linear.activation else linear
+        if linear is None or linear.activation:
+            return None
+        batch, _, rows, _ = source.shape
+        wide = math.prod(shape_of(value)) // (batch * rows)
+        return linear if linear.weight.shape[1] == wide else None
 
     def _tables(
         self, source: Source, batch: int, rows: int, width: int

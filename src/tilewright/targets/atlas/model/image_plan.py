@@ -58,7 +58,8 @@ class ImagePlan:
         source, out = self.source(layer), self.out(layer, dtype)
         both = {"image": written(source), "out": written(out)}
         if layer.kind == "chain":
-            images = [source, *between(layer, source), out]
+            given = self.images[layer.alike[0]] if layer.unfolded else source
+            images = [source, *between(layer, given), out]
             parts = [
                 self._convolution(part, images[k], images[k + 1])
                 for k, part in enumerate(layer.parts)

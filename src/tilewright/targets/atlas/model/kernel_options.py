@@ -20,6 +20,13 @@ Operation = Literal[Function, "add", "sub", "mul", "div", "max", "min"]
 Format = Literal["fp8", "bf16"]
 Result = Annotated[Format, Option("the format of the result")]
 Factor = Annotated[float, Option("what the result is multiplied by", 1.0)]
+Guarded = Annotated[
+    bool, Option("what lies beyond edges stays finite, for products that read it", True)
+]
+Passes = Annotated[
+    bool,
+    Option("rows that are too long for the chip are read once for every pass over them", False),
+]
 Norm = Literal["rms", "layer"]
 Pair = tuple[int, int]
 Step = tuple[Operation, str, list[str | float]]
@@ -35,6 +42,9 @@ Together = Annotated[
     Option(
         "so many columns of tiles (for `project`: heads) side by side for two tiles of rows", None
     ),
+]
+Resident = Annotated[
+    bool, Option("all weights are brought to the chip first; then rows pass by them", False)
 ]
 Scaled = Annotated[bool, Option("columns of the product are multiplied by the row `scale`", False)]
 Biased = Annotated[bool, Option("a row `bias` is added to the product", False)]
@@ -74,12 +84,16 @@ class NormOptions(TypedDict):
     epsilon: Annotated[float, Option("what is added to the mean square")]
     out: Result
     factor: Factor
+    guarded: Guarded
+    passes: Passes
     weight: Annotated[bool, Option("columns are multiplied by the row `weight`", False)]
     bias: Annotated[bool, Option("the row `bias` is added", False)]
 
 
 class SoftmaxOptions(TypedDict):
-    """Of `softmax`: none."""
+    """Of `softmax`."""
+
+    passes: Passes
 
 
 class ReduceOptions(TypedDict):
@@ -105,6 +119,7 @@ class PointwiseOptions(TypedDict):
     inputs: Annotated[list[tuple[str, str]], Option("name of every operand and how it is spread")]
     program: Program
     out: Result
+    guarded: Guarded
     split: Annotated[Pair | None, Option("(P, Q) of a batch of P * Q matrices", None)]
     shape: Annotated[
         list[int] | None, Option("of the result, where that of the operands says less", None)
@@ -205,7 +220,15 @@ class LinearOptions(TypedDict):
             None,
         ),
     ]
+    resident: Resident
     together: Together
+    blocks: Annotated[
+        bool,
+        Option(
+            "w is in tiles and passes by in blocks, or a does, whichever the machine does sooner",
+            False,
+        ),
+    ]
 
 
 class ProductOptions(TypedDict):
@@ -241,7 +264,7 @@ def norm_of(o: GatedOptions) -> NormOptions:
     assert o["norm"] is not None
     return NormOptions(
         kind=o["norm"], epsilon=o["epsilon"], out="fp8", factor=o["norm_factor"],
-        weight=False, bias=False,
+        weight=False, bias=False, guarded=True, passes=False,
     )  # fmt: skip
 
 
@@ -259,6 +282,7 @@ class ProjectOptions(TypedDict):
         int | None, Option("the columns of a head that are rotated, if more follow", None)
     ]
     rows: Annotated[int | None, Option("as of gated", None)]
+    resident: Resident
     together: Together
 
 
@@ -291,6 +315,9 @@ class AttentionOptions(TypedDict):
     ]
     span: Annotated[
         int | None, Option("with keys: the same for so many tiles of queries side by side", None)
+    ]
+    sharing: Annotated[
+        int, Option("with span and a causal mask: so many heads of a group side by side", 1, 1, 256)
     ]
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.image_blocks import in_register, stored
+from tilewright.targets.atlas.kernels.long_rows import over, too_long
 from tilewright.targets.atlas.model.kernel_options import (
     CopyOptions,
     NormOptions,
@@ -37,6 +38,7 @@ from tilewright.tile.types import TensorSpec
 Tensors = dict[str, Any]
 
 LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
+NORMED, SHARED = 5, 4  # copies of a row of tiles on chip in a norm, in a softmax
 ENDLESS = 2.0**126  # the mean square of a row that is to vanish in a norm
 
 
@@ -51,10 +53,10 @@ def given(**specs: TensorSpec | None) -> dict[str, TensorSpec]:
 def norm(o: NormOptions):
     """rms or layer norm of each row, times `factor`; weight and bias are for later products to
     fold in, unless given as `weight` and `bias`."""
-    out = tw.fp8["B", "M", "K"] if o["out"] == "fp8" else tw.bf16["B", "M", "K"]
-    row = tw.bf16["K"]
+    out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
+    row = tw.bf16["N"]
     specs = given(
-        x=tw.bf16["B", "M", "K"],
+        x=tw.bf16["B", "M", "N"],
         weight=row if o["weight"] else None,
         bias=row if o["bias"] else None,
         out=out,
@@ -67,41 +69,79 @@ def norm(o: NormOptions):
         x = t["x"]
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
-                scale = 1.0 if late else factor
-                y = normed_rows(x[b, m, :], x.K, o["kind"], o["epsilon"], scale)
-                if "weight" in t:
-                    y = y * t["weight"][:]
-                if "bias" in t:
-                    y = y + t["bias"][:]
-                t["out"][b, m, :] = stored(y, factor if late else 1.0, o["out"])
+                row, scale = normal(row_of(x, b, m), x.N, o)
+                if factor != 1.0 and not late:
+                    scale = scale * factor
+                for n in tw.grid(x.N) if o["passes"] and too_long(x.N, NORMED) else [slice(None)]:
+                    y = row(n) * scale
+                    if "weight" in t:
+                        y = y * t["weight"][n]
+                    if "bias" in t:
+                        y = y + t["bias"][n]
+                    t["out"][b, m, n] = stored(y, factor if late else 1.0, o["out"])
 
     return specs, body
 
 
-def normed_rows(values: Any, width: int, kind: str, epsilon: float, factor: float) -> Any:
-    """Whole rows of so many columns, normed, times a factor."""
-    if kind == "layer":
-        values = values - tw.row_sum(values) * (1 / width)
-    length = tw.row_sum(tw.square(values), nonnegative=True) * (1 / width)
+def normal(
+    tile: Callable[[Any], Any], width: int, o: NormOptions
+) -> tuple[Callable[[Any], Any], Any]:
+    """Columns of rows of such a width, which `tile` reads, less their mean in a layer norm, and what
+    they are multiplied by."""
+    centred = o["kind"] == "layer"
+    if o["passes"] and too_long(width, NORMED):
+        mean = over("sum", width, tile) * (1 / width) if centred else None
+        row = tile if mean is None else lambda n: tile(n) - mean
+        squares = over("sum", width, lambda n: tw.square(row(n)))
+    else:
+        values = tile(slice(None))
+        if centred:
+            values = values - tw.row_sum(values) * (1 / width)
+        row, squares = lambda n: values, tw.row_sum(tw.square(values), nonnegative=True)
+    length = squares * (1 / width)
     # Rows beyond the edge are like none that was seen: brought to length 1 they could
     # make sums infinite, and attention would mix these into the others.
-    scale = tw.rsqrt(plus(length, epsilon, ENDLESS))
-    return values * (scale if factor == 1.0 else scale * factor)
+    length = plus(length, o["epsilon"], ENDLESS) if o["guarded"] else length + o["epsilon"]
+    return row, tw.rsqrt(length)
+
+
+def normed_rows(values: Any, width: int, o: NormOptions) -> Any:
+    """Whole rows of so many columns, normed, times the factor."""
+    row, scale = normal(lambda n: values, width, o)
+    return row(slice(None)) * (scale if o["factor"] == 1.0 else scale * o["factor"])
+
+
+def row_of(x: Any, b: Any, m: Any) -> Callable[[Any], Any]:
+    """Columns of rows m of a matrix."""
+    return lambda n: x[b, m, n]
+
+
+def shares_in_passes(tile: Callable[[Any], Any], width: int) -> Iterator[tuple[Any, Any]]:
+    """The softmax of rows that are read three times: columns, and their shares."""
+    top = over("max", width, tile)
+    share = tw.recip(over("sum", width, lambda n: tw.exp(tile(n) - top)))
+    for n in tw.grid(width):
+        yield n, tw.exp(tile(n) - top) * share
 
 
 def softmax(o: SoftmaxOptions):
     """softmax of each row"""
 
     def body(t: Tensors) -> None:
-        for b in tw.each(t["x"].B):
-            for m in tw.grid(t["x"].M):
-                row = as_tiles(t["x"][b, m, :])
+        x, out = t["x"], t["out"]
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                if o["passes"] and too_long(x.N, SHARED):
+                    for n, share in shares_in_passes(row_of(x, b, m), x.N):
+                        out[b, m, n] = share
+                    continue
+                row = as_tiles(x[b, m, :])
                 seen = tw.neutral(row, "max")  # beyond the edge, powers are 0
                 powers = tw.exp(seen - tw.row_max(seen))
                 shares = powers * tw.recip(tw.row_sum(powers))
-                t["out"][b, m, :] = replace(shares, columns=row.columns)
+                out[b, m, :] = replace(shares, columns=row.columns)
 
-    return given(x=tw.bf16["B", "M", "K"], out=tw.bf16["B", "M", "K"]), body
+    return given(x=tw.bf16["B", "M", "N"], out=tw.bf16["B", "M", "N"]), body
 
 
 # --- element by element -----------------------------------------------------------------------
@@ -179,7 +219,7 @@ def pointwise(o: PointwiseOptions):
                     for operation, result, arguments in o["program"]:
                         known = [values[a] if isinstance(a, str) else a for a in arguments]
                         last = arguments[-1]
-                        risky = operation in UNSAFE
+                        risky = operation in UNSAFE and o["guarded"]
                         if risky and isinstance(last, str) and bounded.get(last, 0.0) < LEAST:
                             known[-1] = beyond_edges(known[-1], 1.0)
                         function = (UNARY if len(known) == 1 else BINARY)[operation]

@@ -85,27 +85,31 @@ def attention(o: AttentionOptions):
         blocks = together_causal(q.M, kt.N, wide) if limited else together(total)
         if o["span"]:
             size = needed(o["keys"], "keys")
-            memory = Span.of(min(o["span"], -(-q.M // SIDE)) * SIDE, out.E)
+            group, tiles = q.H // kt.G, min(o["span"], -(-q.M // SIDE))
+            shared = o["sharing"] if mask == "causal" and group % o["sharing"] == 0 else 1
+            memory = Span.of(tiles * SIDE * shared, q.D, out.E)
 
-            def spanned(span: Block, b: Any, g: Any, h: Any) -> None:
-                def write(m: Block, y: Any) -> None:
-                    out[b, h, m, :] = tw.to_fp8(y)
+            def spanned(span: Block, b: Any, g: Any, first: Any, heads: int) -> None:
+                def write(h: Any, m: Block, y: Any) -> None:
+                    out[b, first + h, m, :] = tw.to_fp8(y)
 
                 attend_span(
                     memory,
                     span,
-                    lambda m: q[b, h, m, :],
+                    heads,
+                    lambda h, m: q[b, first + h, m, :],
                     write,
-                    lambda m, seen: source("", b, g, h, m, not seen),
+                    lambda m, seen: source("", b, g, first, m, not seen),
                     size,
                     mask == "causal",
                 )
 
             for span in spans(q.M, kt.N, o["span"], size, mask == "causal"):
+                sharing = shared if span.size == span.tiles * SIDE else 1
                 for b in tw.each(q.B):
                     for g in tw.each(kt.G):
-                        for r in tw.each(q.H // kt.G):
-                            spanned(span, b, g, g * (q.H // kt.G) + r)
+                        for s in tw.each(group // sharing):
+                            spanned(span, b, g, g * group + s * sharing, sharing)
             return
         for b in tw.each(q.B):
             for g in tw.each(kt.G):

@@ -23,6 +23,7 @@ from tilewright.targets.atlas.model.kernels_linear import (
     scaled,
 )
 from tilewright.targets.atlas.model.kernels_products import HIGH
+from tilewright.targets.atlas.model.kernels_resident import by_heads
 from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.layouts import SIDE
@@ -81,6 +82,7 @@ def from_heads(o: FromHeadsOptions):
 def project(o: ProjectOptions):
     """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`;
     together: so many heads side by side for every two tiles of rows. rows: as for gated.
+    resident: as for linear.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
     them; "values" is [B, H, M, D]. With rope a head's first half and
@@ -149,6 +151,9 @@ def project(o: ProjectOptions):
                 for b in tw.each(a.B):
                     for m in tw.grid(a.M, HIGH * SIDE, padded=True):
                         side_by_side(b, heads, m, [a[b, m, k] for k in deep])
+            return
+        if o["resident"]:
+            by_heads(t, finish)
             return
         if o["rows"]:
             tables = _tables_in_parts(t, o)

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.kernels.blocking import blocks
 from tilewright.targets.atlas.kernels.image_blocks import stored, times
 from tilewright.targets.atlas.model.blocking import GROUP
 from tilewright.targets.atlas.model.kernel_options import (
     GatedOptions,
     LinearOptions,
     ProductOptions,
+    norm_of,
 )
 from tilewright.targets.atlas.model.kernels import (
     LOW,
@@ -27,6 +29,7 @@ from tilewright.targets.atlas.model.kernels import (
     normed_rows,
 )
 from tilewright.targets.atlas.model.kernels_products import HIGH
+from tilewright.targets.atlas.model.kernels_resident import by_columns
 from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.arrays import as_tiles, kept_in_memory
 from tilewright.tile.blocks import Block, whole
@@ -68,7 +71,8 @@ def linear(o: LinearOptions):
     the other. rows: pass over all panels of w for one block of so many rows after the other;
     without it over all rows for one panel after the other. depth: keep the sums of such a block on
     chip and add so many elements of the contraction at a time; w is then not in panels.
-    together: so many columns of tiles side by side for every two tiles of rows.
+    together: so many columns of tiles side by side for every two tiles of rows. resident: all of w is
+    brought to the chip first.
     """
     heads = bool(o["heads"])
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
@@ -78,7 +82,7 @@ def linear(o: LinearOptions):
     specs = given(
         a=left,
         a_low=left if precise == "both" else None,
-        w=tw.fp8["K", "N"] if o["depth"] else tw.fp8["K", "N"].panels(),
+        w=tw.fp8["K", "N"] if o["depth"] or o["blocks"] else tw.fp8["K", "N"].panels(),
         w_low=tw.fp8["K", "N"].panels() if precise else None,
         scale=row if o["scale"] else None,
         bias=row if o["bias"] else None,
@@ -129,6 +133,16 @@ def linear(o: LinearOptions):
                         side_by_side(b, m, n.parts())
         elif o["depth"]:
             add_in_parts(t, o, finish)
+        elif o["blocks"]:
+            for b in tw.each(out.B):
+                for m, n in blocks(out.M, w.K, out.N):
+                    tile(b, m, n)
+        elif o["resident"]:
+            by_columns(
+                t,
+                lambda b, m: _contraction(a, b, m, w.K, heads),
+                lambda b, m, n, sums: finish(b, m, n, corrected(sums, b, m, n)),
+            )
         elif not o["rows"]:
             for n in tw.grid(out.N):
                 finishing = _spread_once(t, n) if out.B > 1 else t
@@ -283,9 +297,7 @@ def gated(o: GatedOptions):
         deep = whole(a.K).parts()
 
         def normed(values: Any) -> Any:
-            return normed_rows(
-                values, a.K, needed(o["norm"], "norm"), o["epsilon"], o["norm_factor"]
-            )
+            return normed_rows(values, a.K, norm_of(o))
 
         norm = normed if o["norm"] else None
 

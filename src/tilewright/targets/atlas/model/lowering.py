@@ -510,9 +510,10 @@ class Lowering:
             arguments: list[Any] = []
             leak = find_leak(self.graph, inner)
             if leak is not None:
-                x, slope = argument(leak.scaled, 0), f"t{len(program)}"
-                program.append(("mul", slope, [x, leak.slope]))
-                program.append(("max" if leak.slope < 1 else "min", f"t{len(program)}", [slope, x]))
+                x, scaled = argument(leak.scaled, leak.index), f"t{len(program)}"
+                slope = argument(leak.scaled, 1 - leak.index) if leak.slope is None else leak.slope
+                program.append(("mul", scaled, [x, slope]))
+                program.append(("max" if leak.above else "min", f"t{len(program)}", [scaled, x]))
                 nodes.extend((leak.compared, leak.scaled, inner))
                 return program[-1][1]
             literal = scalars(inner)

@@ -6,7 +6,7 @@ channels first or last; in between they are last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -127,23 +127,12 @@ def _side_by_side(image: Image, x: Codes) -> Codes:
     return np.where(values == 0x8000, np.uint16(0), values)
 
 
-_ACTIVATIONS: dict[str, Callable[[Codes], Codes]] = {
-    "none": lambda x: x,
-    "relu": arith.relu,
-    "relu6": lambda x: arith.extreme(arith.relu(x), constant(6.0), larger=False),
-    "gelu": UNARY["gelu_tanh"],
-    **{name: UNARY[name] for name in ("silu", "sigmoid", "tanh")},
-    "hardsigmoid": library.hard_sigmoid,
-    "hardswish": lambda x: arith.multiply(x, library.hard_sigmoid(x)),
-}
-
-
 def combine(profile: Profile, o: CombineOptions, operands: Operands) -> dict[str, Codes]:
     """activation(a * first [+ b * second]) * factor."""
     y = times(bf16(profile, operands["a"]), o["first"])
     if o["two"]:
         y = arith.add(y, times(bf16(profile, operands["b"]), o["second"]))
-    y = _last(o["image"], times(_ACTIVATIONS[o["activation"]](y), o["factor"]))
+    y = _last(o["image"], times(library.ACTIVATIONS[o["activation"]][0](y), o["factor"]))
     return _given(o["out"], fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
 
 

@@ -159,9 +159,9 @@ class _Choice:
         model = cp_model.CpModel()
         options: dict[Stay, cp_model.IntVar] = {}
         for number, (_, group) in enumerate(groupby(self.stays, key=lambda stay: stay[0])):
-            for stay in group:
-                options[stay] = model.new_bool_var(f"t{number}_{stay[1]}")
-            model.add_at_most_one(v for s, v in options.items() if s[0] is stay[0])
+            variables = {stay: model.new_bool_var(f"t{number}_{stay[1]}") for stay in group}
+            model.add_at_most_one(variables.values())
+            options |= variables
         for limit in self.limits:
             for stay in limit.refused:
                 model.add(options[stay] == 0)

@@ -122,6 +122,7 @@ def test_recurrent_layers_go_step_by_step():
 def test_a_value_in_parts_waits_for_the_first_of_them():
     clock = Clock(V1)
     early, late = clock.arrived(), clock.chain(5, clock.arrived())
-    assert latency_of(clock, "move", {}, {}, {"x0": late, "x1": early}) == early
-    assert latency_of(clock, "move", {}, {}, {"x0": late, "x1": None}) is None
+    options = {"count": 2, "pieces": []}
+    assert latency_of(clock, "move", options, {}, {"x0": late, "x1": early}) == early
+    assert latency_of(clock, "move", options, {}, {"x0": late, "x1": None}) is None
     assert leaves_out("move", {}, "x0") and not leaves_out("linear", {}, "a")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen import compile_kernel
 from tilewright.targets.atlas.kernels import convolution, image_blocks
 from tilewright.targets.atlas.kernels import references_images as references
 from tilewright.targets.atlas.kernels.check import canonical
@@ -174,6 +175,18 @@ def test_rows_in_a_loop(profile, monkeypatch):
         check(layer, references.conv2d(layer), profile, random)
 
 
+def test_too_much_code_is_made_shorter(monkeypatch):
+    """Where instruction memory would not hold a kernel, all iterations of a loop are alike."""
+    monkeypatch.setattr(image_blocks, "BODY", 30)
+    window = Window(3, 3, padding=1)
+    layer = conv2d(prepared(Image(30, 31, 64), window), 64, window)
+    usual = len(layer.kernel.compile("atlas-v1").program)
+    words = load_profile("atlas-v1").imem_bytes // compile_kernel.WORD
+    monkeypatch.setattr(compile_kernel, "FOLLOWING", words - usual + 1)
+    assert len(layer.kernel.compile("atlas-v1").program) < usual
+    check(layer, references.conv2d(layer), "atlas-v1", np.random.default_rng(1))
+
+
 @given(st.integers(0, 1 << 30))
 @GENERATED
 def test_masks_of_scales_and_terms(seed):
@@ -200,6 +213,22 @@ def test_depthwise_over_several_panels(profile):
     image = prepared(Image(14, 14, 96), Window(3, 3, padding=1))
     layer = conv2d(image, 96, Window(3, 3, padding=1), groups=96)
     check(layer, references.conv2d(layer), profile, random)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_phases_in_groups_where_all_have_no_room(profile, monkeypatch):
+    window = Window(3, 3, 1, 1)
+    wide = prepared(Image(224, 224, 96, phases=8), window)
+    chosen, groups = conv2d(wide, 32, window).plan._cut(load_profile("atlas-v1"))
+    assert chosen.tiles == 1 and len(groups) > 1 and all(len(one) < 64 for one in groups)
+    image = prepared(Image(9, 7, 40, phases=(2, 4)), window)
+    every = list(convolution._groups(image))
+    assert [len(one) for one in every] == [1, 2, 4, 8]
+    for groups in every:
+        assert sorted(phase for one in groups for phase in one) == image.each_phase()
+    monkeypatch.setattr(convolution, "_groups", lambda out: iter(every[2:]))
+    layer = conv2d(image, 20, window, activation="relu")
+    check(layer, references.conv2d(layer), profile, np.random.default_rng(3))
 
 
 def test_results_in_bf16():

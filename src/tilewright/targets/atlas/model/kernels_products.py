@@ -35,13 +35,13 @@ def columns_together(call: Launch, profile: Profile) -> int:
     """Columns of tiles (or heads, for projections) in one loop body; 0: not this way."""
     options = call.options
     name = {"linear": "w", "project": "w", "gated": "w_gate"}.get(call.kernel)
-    if name is None or options.get("precise"):
+    if name is None or options.get("precise") or options.get("resident"):
         return 0
     weights = call.operands[name].layout.shape
     batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]
     part = options.get("rows")
     if part:  # one part of the rows after the other
-        if call.kernel == "linear" or part % (HIGH * SIDE) or rows % part:
+        if call.kernel == "linear" or part % (HIGH * SIDE) or rows % (HIGH * SIDE):
             return 0
         rows = part
     high, deep, across = (-(-size // SIDE) for size in (rows, weights[-2], weights[-1]))

@@ -48,7 +48,7 @@ def chain(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
     y = m["x"]
     for k, part in enumerate(o["parts"]):
         rows = {name: m.get(f"{name}{k}") for name in ("w", "scale", "bias")}
-        y = _convolved(c, part, y, rows, o.get(f"factor{k}", 1.0))
+        y = _convolved(c, part, y, rows, o["factors"].get(k, 1.0))
     return y
 
 

@@ -302,6 +302,7 @@ class AttentionOptions(TypedDict):
     parts: Annotated[
         int, Option("sources of keys: kt1, v1, mask1, … behind kt, v, mask", 1, 1, 256)
     ]
+    out: Annotated[Format, Option("the format of the result", "fp8")]
     written_out: Annotated[
         bool,
         Option(

@@ -16,6 +16,7 @@ from typing import Any
 from tilewright.targets.atlas.model import (
     kernels,
     kernels_attention,
+    kernels_attention_linear,
     kernels_heads,
     kernels_images,
     kernels_linear,
@@ -154,6 +155,13 @@ _RECORDS = (
         kernels_attention.attention,
         references.attention_heads,
         work.attention_work,
+    ),
+    KernelRecord(
+        "attention_linear",
+        "attention of heads, and a product of what they found with weights",
+        kernels_attention_linear.attention_linear,
+        references.attention_linear,
+        work.attention_linear_work,
     ),
     KernelRecord(
         "recurrent",

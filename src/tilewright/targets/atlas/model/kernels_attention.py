@@ -37,7 +37,7 @@ def attention(o: Options):
     numbers = ("", *range(1, count))
     specs: dict[str, TensorSpec | None] = {"q": tw.fp8["B", "H", "M", "D"]}
     for k in numbers:
-        keys = f"N{k}"
+        keys = f"S{k}"
         specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
         specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
         if mask == "full":
@@ -48,11 +48,11 @@ def attention(o: Options):
     specs["out"] = tw.fp8["B", "H", "M", "E"]
 
     def body(t: Tensors) -> None:
-        q, kt, out = t["q"], t["kt"], t["out"]
+        q, kt, values, out = t["q"], t["kt"], t["v"], t["out"]
 
         def source(k: Any, b: Any, g: Any, h: Any, m: Any, plain: bool = False) -> Keys:
             """Keys and values number k, as queries m see them; plain: all of them."""
-            keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
+            keys, mixed, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
 
             def seen(score: Any, j: Any) -> Any:
                 if mask == "causal":
@@ -67,7 +67,7 @@ def attention(o: Options):
             return Keys(
                 keys.shape[-1],
                 lambda j: keys[b, g, :, j],
-                lambda j: values[b, g, j, :],
+                lambda j: mixed[b, g, j, :],
                 seen if masked else None,
                 edges[k],
             )
@@ -79,10 +79,10 @@ def attention(o: Options):
         edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
         total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
         limited = mask == "causal" and count == 1 and not o.get("keys")
-        wide = max(q.D, out.E) if o.get("written_out") else None
-        blocks = together_causal(q.M, kt.N, wide) if limited else together(total)
+        wide = max(q.D, values.E) if o.get("written_out") else None
+        blocks = together_causal(q.M, kt.S, wide) if limited else together(total)
         if o.get("span"):
-            memory = Span.of(min(o["span"], -(-q.M // SIDE)) * SIDE, out.E)
+            memory = Span.of(min(o["span"], -(-q.M // SIDE)) * SIDE, values.E)
 
             def spanned(span: Block, b: Any, g: Any, h: Any) -> None:
                 def write(m: Block, y: Any) -> None:
@@ -98,7 +98,7 @@ def attention(o: Options):
                     mask == "causal",
                 )
 
-            for span in spans(q.M, kt.N, o["span"], o["keys"], mask == "causal"):
+            for span in spans(q.M, kt.S, o["span"], o["keys"], mask == "causal"):
                 for b in tw.each(q.B):
                     for g in tw.each(kt.G):
                         for r in tw.each(q.H // kt.G):
@@ -116,7 +116,7 @@ def attention(o: Options):
                             )
                             out[b, h, m, :] = tw.to_fp8(y)
                             continue
-                        tiles = reach(m, q.M, kt.N, wide) if limited else None
+                        tiles = reach(m, q.M, kt.S, wide) if limited else None
                         y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
                         out[b, h, m, :] = tw.to_fp8(y)
 

@@ -17,6 +17,10 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.reference.matrix_products import SIDE, product
+from tilewright.targets.atlas.model.joined_options import (
+    options_of_attention,
+    options_of_linear,
+)
 from tilewright.targets.atlas.model.references_attention import Source, attention
 from tilewright.targets.atlas.model.references_steps import (
     BINARY,
@@ -339,3 +343,10 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
             ),
         )
     return {"out": out}
+
+
+def attention_linear(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+    """linear of attention."""
+    own = options_of_attention(options)
+    heads = attention_heads(profile, own, operands)["out"]
+    return linear(profile, options_of_linear(options), {**operands, "a": heads})

@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tilewright.targets.atlas.model.joined_options import (
+    options_of_attention,
+    options_of_linear,
+)
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
 
@@ -251,3 +255,9 @@ def attention_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     # All queries of a group share its keys and values.
     shared = inner * min(looking * heads / groups, most) + most * min(looking, wide)
     return one.times(batch * heads) + Work(operand_tiles=shared * batch * groups)
+
+
+def attention_linear_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+    return attention_work(costs, options_of_attention(o), shapes) + linear_work(
+        costs, options_of_linear(o), shapes
+    )

@@ -59,6 +59,7 @@ unit: setup
 docs: setup
 	$(BIN)/tilewright isa --write-docs docs/isa
 	$(BIN)/python -m tilewright.cli.documentation > docs/dialects.md
+	$(BIN)/tilewright kernels options > docs/kernel-options.md
 
 clean:
 	rm -rf $(VENV) build out

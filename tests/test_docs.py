@@ -46,8 +46,13 @@ def runnable(page: Path) -> list[Block]:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a copy of the examples, and `tilewright` and `python` on the path."""
+def workshop(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a copy of the examples, and `tilewright` and `python` on the path.
+
+    Pages compile the same examples again and again: they share a cache of kernels, as those who type
+    them do.
+    """
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(shared_folder / "kernels of pages"))
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     bin_folder = tmp_path / ".bin"
     bin_folder.mkdir()

@@ -29,7 +29,7 @@ TIMM: list[tuple[str, int, dict[str, Any]]] = [
     ("swinv2_tiny_window8_256", 32, {"img_size": 32, "window_size": 4, "embed_dim": 16, "depths": (2, 2), "num_heads": (2, 4)}),
     ("mlp_mixer.MlpMixer", 32, {"img_size": 32, "patch_size": 8, "num_blocks": 2, "embed_dim": 64}),
     ("resmlp_12_224", 32, {"img_size": 32}),
-    ("poolformer_s12", 64, {"layers": (1, 1, 1, 1), "embed_dims": (16, 32, 48, 64)}),
+    ("poolformer_s12", 64, {"depths": (1, 1, 1, 1), "dims": (16, 32, 48, 64)}),
     ("levit_128s", 64, {"img_size": 64}),
     ("coatnet_nano_rw_224", 64, {"img_size": 64}),
     ("cait_xxs24_224", 32, {"img_size": 32, "patch_size": 8, "depth": 2, "embed_dim": 64, "num_heads": 4}),

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "tilewright"
 
 # Rooms by floor: a room may import rooms of lower floors, and itself.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_native", "_planning_native"),
+    ("errors", "garbage", "_native", "_planning_native"),
     ("extensions",),
     ("io",),
     ("trace",),
@@ -37,7 +37,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # What rooms above the machines may know of `targets`.
-SHARED = ("target", "registry", "artifact", "compiled_model", "execution", "checking", "port_types")
+SHARED = (
+    *("target", "registry", "artifact", "compiled_model", "execution", "checking", "port_types"),
+    "port_encoding",
+)
 INTERFACE = ("targets", *(f"targets.{name}" for name in SHARED))
 
 

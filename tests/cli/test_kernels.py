@@ -72,11 +72,11 @@ def test_check():
 
 
 def test_a_failed_check_ends_with_1(monkeypatch):
-    from tilewright.targets.atlas.kernels import references
-    from tilewright.targets.atlas.kernels.registry import _references
+    from tilewright.targets.atlas.kernels import references, registry
 
     wrong = references.Reference(lambda profile, x: x, None)
-    monkeypatch.setitem(_references(), "silu", wrong)
+    kernel = registry.entry("silu").kernel
+    monkeypatch.setattr(registry, "_recorded", lambda name: (kernel, wrong))
     result = invoke("check", "silu", "--profile", "atlas-v1")
     assert result.exit_code == 1 and "FAIL silu atlas-v1 fixed: out[0, 0]" in result.output
 

@@ -3,10 +3,12 @@ import os
 import sys
 from pathlib import Path
 
-import lit.formats
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ["TILEWRIGHT_CACHE"] = "off"
+from forks import ForkingTest
 
 config.name = "tilewright"
-config.test_format = lit.formats.ShTest(execute_external=False)
+config.test_format = ForkingTest(execute_external=False)
 config.suffixes = [".mlir"]
 config.excludes = ["Inputs"]
 config.test_source_root = str(Path(__file__).parent)

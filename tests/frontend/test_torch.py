@@ -135,7 +135,7 @@ def test_tied_weights_and_keyword_inputs() -> None:
         (lambda x: x[x > 0], "TW6102"),
         (lambda x: x.nonzero(), "TW6102"),
         (lambda x: x + 1 if x.sum() > 0 else x - 1, "TW6102"),
-        (lambda x: torch.fft.fft(x).real, "TW6113"),
+        (lambda x: torch.fft.fft(x), "TW6113"),
         (lambda x: torch.linalg.qr(x)[0], "TW6101"),
         (lambda x: torch.nn.functional.dropout(x, 0.5, True), "TW6107"),
     ],
@@ -249,16 +249,49 @@ def test_hints_are_true_for_the_call_they_stand_beside(tmp_path: Path) -> None:
         read_pt2(tmp_path / "saved.pt2")
 
 
-def test_complex_numbers_and_masked_updates_name_line_and_way_out() -> None:
-    class Transform(torch.nn.Module):
+def test_models_that_fail_while_torch_traces_them_are_named_by_their_line() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Any, mask: Any = None) -> Any:
+            return x * mask[:, None]
+
+    with pytest.raises(TilewrightError, match="not subscriptable") as found:
+        import_module(Model(), (torch.ones(2),))
+    assert found.value.location is not None
+    assert found.value.location.file.endswith("test_torch.py")
+
+
+def test_norms_without_running_statistics_take_those_of_the_batch() -> None:
+    """In eval mode too; with several images, one, and rows."""
+    layers = [torch.nn.BatchNorm2d(3, track_running_stats=False) for _ in range(2)]
+    layers += [torch.nn.BatchNorm1d(3, affine=False, track_running_stats=False)]
+    shapes = [(2, 3, 4, 5), (1, 3, 4, 5), (7, 3)]
+    with torch.no_grad():
+        for layer in layers[:2]:
+            layer.weight += torch.arange(3)
+            layer.bias -= 1
+    for layer, shape in zip(layers, shapes, strict=True):
+        x = torch.randn(shape) * 3 + 1
+        imported = import_module(layer, (x,))
+        (found,) = run(imported.module, [x.numpy()], weights=imported.weights)
+        np.testing.assert_allclose(found, layer.eval()(x).detach().numpy(), rtol=0, atol=2e-6)
+
+
+def test_scripts_and_random_numbers_say_what_to_do() -> None:
+    layer = torch.jit.script(torch.nn.Linear(3, 2))
+    with pytest.raises(TilewrightError, match=r"layer 0: .* is a script") as found:
+        import_module(torch.nn.Sequential(layer), (torch.ones(1, 3),))
+    assert "before torch.jit.script" in str(found.value)
+
+    class Noise(torch.nn.Module):
         def forward(self, x: Any) -> Any:
-            return torch.fft.fft(x).real
+            return x + torch.randn_like(x)
 
-    with pytest.raises(TilewrightError, match="complex64") as found:
-        import_module(torch.nn.Sequential(Transform()), (torch.randn(2, 4),))
-    text = str(found.value)
-    assert "two constant matrices" in text and "test_torch.py" in text and "layer 0" in text
+    with pytest.raises(TilewrightError, match="draws random numbers") as found:
+        import_module(torch.nn.Sequential(Noise()), (torch.ones(1, 3),))
+    assert found.value.code == "TW6101" and "layer 0" in str(found.value)
 
+
+def test_masked_updates_name_line_and_way_out() -> None:
     class Update(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             x = x.clone()

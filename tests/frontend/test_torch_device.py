@@ -103,3 +103,24 @@ def test_graphs_that_return_sizes(device: bool) -> None:
             y, size = function(x)
             assert size == 3 * batch
             assert cosine(y, torch.tanh(torch.relu(x) * 2) + batch) > 0.999
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_products_of_one_head_each_before_attention(batch: int) -> None:
+    """Weights of 16 columns for 3 heads side by side: a product of each head, not of their row."""
+
+    class Attention(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query = torch.nn.Linear(16, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            heads = x.reshape(batch, 7, 3, 16)
+            turned = [value.transpose(1, 2) for value in (self.query(heads), heads, heads)]
+            found = torch.nn.functional.scaled_dot_product_attention(*turned)
+            return found.transpose(1, 2).reshape(batch, 7, 48)
+
+    torch.manual_seed(0)
+    module, x = Attention().eval(), torch.randn(batch, 7, 48)
+    program = tw.compile(module, (x,))
+    assert program.verify().ok and cosine(program(x), module(x).detach()) > 0.99

@@ -22,6 +22,9 @@ from tilewright.frontend.mlir import resource_section, split_resources, without_
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.reference import dtypes
 from tilewright.reference.executor import Executor
+from tilewright.targets.atlas.kernels.arrangements import written
+from tilewright.targets.atlas.kernels.images import Image, Window
+from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.passes.text_isa import memory_map_json, text_program
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes
 
@@ -120,6 +123,41 @@ def _run_pipeline_text(texts: list[str], choose: random.Random, keep: Keep) -> N
     parse_pipeline(keep.text(mutated_text(choose.choice(texts), choose, texts)))
 
 
+def _launches() -> list[tuple[str, dict[str, Any]]]:
+    """Kernels of whole models with options they take."""
+    image, window = written(Image(8, 8, 32)), written(Window(3, 3, padding=1))
+    both = {"image": image, "out": image}
+    layer = {
+        **both, "window": window, "filters": 32, "groups": 1, "bias": True, "scale": True,
+        "activation": "relu", "unfolded": False,
+    }  # fmt: skip
+    return [
+        ("norm", {"kind": "layer", "epsilon": 1e-6, "out": "fp8", "weight": True, "factor": 0.5}),
+        ("reduce", {"kind": "mean", "along": "batch", "lines": 2, "split": [2, 3, 1]}),
+        ("pointwise", {"inputs": [["x", "full"], ["y", "row"]], "out": "bf16", "split": [2, 1],
+                       "program": [["silu", "t0", ["x"]], ["add", "t1", ["t0", "y"]]]}),
+        ("copy", {"rank": 3, "dtype": "fp8"}),
+        ("move", {"count": 1, "pieces": [[0, [0, 1], [0, 1], 2, [0, 0], [1, 0], 32, 20]]}),
+        ("linear", {"out": "bf16", "scale": True, "activation": "relu", "rows": 64, "depth": 32}),
+        ("project", {"out": "columns", "norm": 1e-6, "width": 60, "rope": "shared", "rows": 32}),
+        ("attention", {"mask": "full", "parts": 2, "keys": 4, "per_head": True}),
+        ("recurrent", {"program": [["add", "t0", ["x0", "p0"]]], "next": ["t0"], "kept": 1}),
+        ("conv2d", {**layer, "diagonal": "ones"}),
+        ("chain", {**both, "parts": [layer, layer], "factor0": 0.5}),
+        ("join", {**both, "images": [image], "starts": [0], "scale0": 2.0}),
+        ("resample", {**both, "rows": [-1, 0], "columns": [0, 1]}),
+        ("pool", {**both, "window": window, "kind": "max", "nonnegative": True, "counting": True}),
+    ]  # fmt: skip
+
+
+def _run_launch(seeds: list[tuple[str, dict[str, Any]]], choose: random.Random, keep: Keep) -> None:
+    kernel, options = choose.choice(seeds)
+    options = mutated_json(options, choose)
+    keep.text(json.dumps([kernel, options]), ".json")
+    if isinstance(options, dict) and all(isinstance(name, str) for name in options):
+        RECORDS[kernel].build(options)
+
+
 NATIVE = "filecheck/transforms/convert_npu_schedule_to_isa_native.mlir"
 
 
@@ -155,5 +193,6 @@ SUBJECTS = [
     Subject("stablehlo", lambda: pieces(["data/stablehlo"], 20_000), _run_import),
     Subject("executor", lambda: pieces(["filecheck/transforms", "filecheck/dialects"]), _run_executor),
     Subject("manifest", _manifest, _run_manifest),
+    Subject("launch", _launches, _run_launch),
     Subject("pipelines", lambda: [*PASSES, *(",".join(p) for p in PIPELINES.values())], _run_pipeline_text),
 ]  # fmt: skip

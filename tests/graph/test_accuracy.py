@@ -13,7 +13,7 @@ from tilewright.reference.executor import run
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.session import Session
 from tilewright.targets.atlas.artifact.atlas_artifact import COPY
-from tilewright.targets.atlas.model import kernel_records, references
+from tilewright.targets.atlas.model import kernel_records
 from tilewright.targets.atlas.model.accuracy import compared, worst_layers
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
@@ -74,7 +74,7 @@ def test_rounds_are_measured_one_by_one():
 
 def test_a_wrong_layer_is_the_worst(monkeypatch):
     def wrong(profile, options, operands):
-        result = references.attention_heads(profile, options, operands)["out"]
+        result = kernel_records.RECORDS["attention"].compute(profile, options, operands)["out"]
         return {"out": np.roll(result, 1, axis=2)}
 
     monkeypatch.setitem(kernel_records.REFERENCES, "attention", wrong)

@@ -63,6 +63,7 @@ SPANS = {
     "spans": (192, (260,), 2, 1, "none"),
     "ragged spans": (150, (301,), 1, 1, "none"),
     "spans in a loop": (500, (260,), 2, 1, "none"),
+    "causal spans of three heads": (128, (145,), 3, 1, "causal"),
     "causal spans": (512, (512,), 2, 1, "causal"),
     "ragged causal spans": (300, (300,), 1, 1, "causal"),
     "causal spans behind other keys": (288, (416,), 2, 1, "causal"),
@@ -100,6 +101,8 @@ def test_parts_are_exact(case: str, target: str, monkeypatch: pytest.MonkeyPatch
     steps = program.model.artifact.steps
     (options,) = (step.options for step in steps if step.kernel == "attention")
     assert options["keys"] == 2 and ("span" in options) == (case in SPANS)
+    shares = case in SPANS and kind == "causal"
+    assert options.get("sharing", 1) == (count // groups if shares else 1)
     found = program.verify(given)
     assert found.ok
     wanted, result = ideal(imported, given, kind), np.asarray(found.results["y"], np.float64)

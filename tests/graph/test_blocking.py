@@ -11,6 +11,7 @@ from tilewright.targets.atlas.model.blocking import (
     WHOLE,
     Cut,
     cut,
+    rows_pass_by,
     staged_rows,
     sums_bytes,
 )
@@ -37,6 +38,16 @@ def test_projections_and_gates_keep_as_many_rows_as_fit_beside_their_weights():
     assert staged_rows(1024, 960, 2, V1) == 512
     assert staged_rows(2048, 960, 2, V1) == 512  # three parts would differ
     assert staged_rows(2000, 960, 2, V1) == 672
+
+
+def test_rows_pass_by_weights_that_fit_where_these_would_come_twice():
+    assert rows_pass_by(1024, 960, 320, 1024 * 320, 512, V1)  # keys and values of a decoder
+    assert rows_pass_by(1024, 960, 960, 4 * 1024 * 960, 512, V1)  # its output projection
+    assert not rows_pass_by(1024, 960, 960, 1024 * 960, 512, V1)  # queries: no room for next rows
+    assert not rows_pass_by(1024, 960, 2560, 1024 * 2560, 512, V1)  # these weights do not fit
+    assert not rows_pass_by(512, 960, 320, 512 * 320, 512, V1)  # weights come once in any case
+    assert not rows_pass_by(9000, 2560, 1, 9000, 352, V1)  # a single column fills no tile
+    assert not rows_pass_by(1024, 960, 320, 1024 * 320, 512, load_profile("atlas-v0"))
 
 
 def test_a_wide_product_keeps_its_rows():

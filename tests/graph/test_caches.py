@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,27 @@ def test_a_cache_is_fp8_and_never_converted(
     for keys in (1.0, 300.0):
         found = program.verify(drawn(model, 3, keys), per_layer=True, original=model)
         assert found.ok or (keys > 1 and found.exact), found.text()
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "past", "copied"),
+    [
+        ("atlas-v0", 37, 50, False),
+        ("atlas-v1", 37, 50, False),
+        ("atlas-v1", 65, 951, True),
+    ],
+)
+def test_what_stays_is_fp8_for_many_rows_too(
+    target: str, rows: int, past: int, copied: bool
+) -> None:
+    """Long calls read a cache again for every tile of queries: from a copy."""
+    model = attends(rows, past, False, 1)
+    model = replace(model, resident=frozenset({"past_k0", "past_v0"}))
+    program = tw.compile(model, target=target)
+    artifact = program.model.artifact
+    caches = {n for n, tensor in artifact.tensors.items() if tensor.kind == "state"}
+    assert {artifact.tensors[name].dtype for name in caches} == {"fp8"}
+    readers = {s.kernel for s in artifact.steps if caches & set(s.operands.values())}
+    assert readers == {"copy" if copied else "attention"}
+    found = program.verify(drawn(model, 3, 1.0), per_layer=True, original=model)
+    assert found.ok and found.exact, found.text()

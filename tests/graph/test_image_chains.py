@@ -61,6 +61,29 @@ def test_three_convolutions_are_one_kernel(monkeypatch):
     assert found.count("chain") == 1 and found.count("conv2d") == 1
 
 
+@pytest.mark.parametrize(("batch", "step"), [(1, 2), (2, 1)])
+def test_a_chain_begins_with_windows_that_the_host_unfolds(batch, step, monkeypatch):
+    net = ModelBuilder("first", seed=7)
+    x = net.conv2d(net.input("x", (batch, 3, 13, 18)), 20, 3, "stem", padding=1, stride=2)
+    y = relu6(net, depthwise(net, net.silu(x), 3, step))
+    net.output("y", net.conv2d(net.conv2d(y, 24, 1, "narrow"), 8, 3, "after"))
+    found = kernels(monkeypatch, net.build())
+    assert found == ["chain", "conv2d"]
+
+
+def test_few_pixels_do_not_wait_for_filters():
+    """Filters of 64 to 100 channels take longer to load than 9 pixels need them."""
+    net = ModelBuilder("few", seed=7)
+    x = net.conv2d(net.input("x", (1, 3, 3, 3)), 64, 1, "stem")
+    y = relu6(net, depthwise(net, relu6(net, net.conv2d(x, 100, 1, "widen")), 3, 1))
+    net.output("y", net.conv2d(y, 16, 1, "narrow"))
+    model = net.build()
+    program = Program(compile_model(model, load_profile("atlas-v1")), original=model)
+    assert program.verify().ok
+    steps = program.report().to_json()["steps"]
+    assert [step["kernel"] for step in steps] == ["conv2d", "chain", "conv2d"]
+
+
 def test_what_others_read_is_stored(monkeypatch):
     found = kernels(monkeypatch, block(9, 11, 40, 3, 1, twice=True))
     assert found.count("chain") == 1 and found.count("conv2d") == 3  # the last two are a chain

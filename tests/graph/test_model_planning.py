@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
+from tilewright.targets.atlas.model import residency
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, live_ranges, place
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.compiler import compile_model
@@ -109,6 +111,31 @@ def test_a_stay_covers_its_readers() -> None:
     (stay,) = choose(calls, candidates, V1.vmem_bytes, Demands())
     assert (stay.first, stay.until, stay.whole) == (0, 2, True)
     assert not choose(calls, candidates, V1.vmem_bytes, Demands(alone={1}))
+
+
+def test_where_everything_has_room_nobody_asks_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest stays are what the solver would find, or the solver is asked."""
+    random, asked = np.random.default_rng(3), 0
+    for _ in range(24):
+        kept = [tensor(f"t{k}", rows=32 * int(random.integers(1, 5))) for k in range(4)]
+        calls, candidates = across(*kept)
+        candidates = {
+            t: Candidate(0, ((1, 1), (2, int(random.integers(1, 16))))[random.integers(0, 2) :])
+            for t in kept
+        }
+        staged = sum(staged_bytes(calls[1], p, t) for p, t in calls[1].tensors.items())
+        spare = base_room(calls[1]) + staged + int(random.integers(0, 40)) * KIB
+        alone = {2} if random.random() < 0.2 else set[int]()
+        demands = Demands(more={1: V1.vmem_bytes - spare}, alone=alone)
+        given = (calls, candidates, V1.vmem_bytes, demands)
+        choice = residency._Choice.of(*given)
+        found, best = choice.everything(), choice.best()
+        assert found is None or found == best
+        asked += found is None
+    assert 3 < asked < 21
+    monkeypatch.setattr(residency._Choice, "best", lambda self: pytest.fail("asked"))
+    calls, candidates = across(tensor("kept"))
+    assert len(choose(calls, candidates, V1.vmem_bytes, Demands())) == 1
 
 
 def test_what_iterations_leave_to_each_other_stays_through_the_loop() -> None:

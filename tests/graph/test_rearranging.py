@@ -243,14 +243,33 @@ def test_what_moves_values_between_tiles_says_so() -> None:
     assert program.verify().ok
 
 
-@pytest.mark.parametrize("slope", [0.1, 2.5, -0.5])
-def test_leaky_relu(slope) -> None:
+SLOPES = np.linspace(-0.5, 1.0, 33, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "predicate, slope",
+    [
+        ("lt", 0.1),
+        ("ge", 2.5),
+        ("gt", -0.5),
+        ("le", SLOPES),
+        ("gt", SLOPES + 1.5),
+        ("gt", SLOPES[:1]),
+    ],
+)
+def test_leaky_relu(predicate, slope) -> None:
+    """One slope or one of each channel; written from either side of zero; nothing on the host."""
     net = ModelBuilder("leaky")
     x = net.unary("elementwise_tanh", net.input("x", (45, 33)))
-    zero = {"predicate": StringAttr("lt"), "scalar_rhs": FloatAttr(0.0, f32)}
+    zero = {"predicate": StringAttr(predicate), "scalar_rhs": FloatAttr(0.0, f32)}
     kind = TensorType(i1, list(x.shape))
-    negative = Value(net, net._intents.call("compare", [x.value], kind, zero, ()))
-    net.output("y", net._call("select", [negative, x * slope, x], x.shape) + 1.0)
+    compared = Value(net, net._intents.call("compare", [x.value], kind, zero, ()))
+    if isinstance(slope, float):
+        scaled = x * slope
+    else:
+        scaled = combined(net, "elementwise_mul", x, net.weight("slope", slope[None]))
+    chosen = [scaled, x] if predicate in ("lt", "le") else [x, scaled]
+    net.output("y", net._call("select", [compared, *chosen], x.shape) + 1.0)
     check(net, lambda a: np.where(a < 0, slope, 1.0) * np.tanh(a) + 1, "atlas-v1")
 
 

@@ -99,6 +99,17 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
                 "together": 3}, {"a": (1, 300, 300), "w": (300, 310)}, ("a",)),
     ("linear", {"scale": True, "residual": True, "heads": True, "out": "bf16", "together": 2},
      {"a": (2, 3, 130, 32), "w": (96, 70)}, ("a",)),
+    ("linear", {"scale": True, "bias": True, "activation": "gelu_tanh", "out": "fp8",
+                "resident": True}, {"a": (2, 165, 130), "w": (130, 170)}, ()),
+    ("linear", {"scale": True, "residual": True, "heads": True, "out": "bf16", "resident": True},
+     {"a": (1, 3, 250, 32), "w": (96, 70)}, ("residual",)),
+    ("linear", {"precise": "both", "out": "bf16", "resident": True},
+     {"a": (1, 70, 40), "w": (40, 2)}, ()),
+    ("project", {"out": "columns", "scale": True, "bias": True, "rope": "shared",
+                 "resident": True},
+     {"a": (1, 170, 100), "w": (3, 100, 64), "cos": (170, 32)}, ()),
+    ("project", {"out": "values", "scale": True, "resident": True},
+     {"a": (2, 70, 40), "w": (2, 40, 64)}, ("out",)),
     ("linear", {"bias": True, "activation": "relu", "out": "fp8", "factor": 0.5},
      {"a": (1, 10, 20), "w": (20, 30)}, ()),
     ("linear", {"residual": True, "out": "bf16"},
@@ -193,15 +204,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"q": (2, 2, 33, 32), "kt": (2, 1, 32, 64), "v": (2, 1, 64, 32)}, ("q", "kt", "v")),
     ("attention_linear",
      {"heads_on_chip": True,
-      "linear": (("heads", True), ("out", "bf16"), ("scale", True), ("bias", True), ("residual", True))},
+      "out": "bf16", "scale": True, "bias": True, "residual": True},
      {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 32), "w": (128, 96),
       "out": (2, ROWS, 96)}, ("q", "kt")),
     ("attention_linear",
-     {"mask": "causal", "heads_on_chip": True, "linear": (("heads", True), ("out", "fp8")), "together": 3},
+     {"mask": "causal", "heads_on_chip": True, "out": "fp8", "together": 3},
      {"q": (1, 2, 200, 64), "kt": (1, 1, 64, 200), "v": (1, 1, 200, 64), "w": (128, 160),
       "out": (1, 200, 160)}, ("q", "kt", "v", "out")),
     ("attention_linear",
-     {"linear": (("heads", True), ("out", "bf16"), ("scale", True), ("residual", True), ("rows", 64))},
+     {"out": "bf16", "scale": True, "residual": True, "rows": 64},
      {"q": (1, 3, 130, 32), "kt": (1, 3, 32, 300), "v": (1, 3, 300, 32), "w": (96, 64),
       "out": (1, 130, 64)}, ()),
 ]  # fmt: skip
@@ -242,8 +253,7 @@ def test_attention_keeps_the_vector_unit_busy(options, queries, keys, heads, mos
 def test_weights_arrive_while_attention_runs():
     """42 KiB take 21,500 cycles to load; some of the last ones are no slice for every iteration."""
     shapes = {"q": (1, 3, 128, 32), "kt": (1, 3, 32, 320), "v": (1, 3, 320, 32), "w": (96, 448)}
-    chip, rest = ("q", "kt", "v", "out"), (("heads", True), ("out", "fp8"))
-    options = {"heads_on_chip": True, "linear": rest}
+    chip, options = ("q", "kt", "v", "out"), {"heads_on_chip": True, "out": "fp8"}
     shapes["out"] = (1, 128, 448)
     assert_same(*simulated("attention_linear", options, shapes, on_chip=chip, most=45_500))
 
@@ -505,9 +515,9 @@ def calls(draw: st.DrawFn):
             shapes |= {f"v{k}": (*shapes[f"v{k}"][:-1], wide) for k in ("", 1) if f"v{k}" in shapes}
             shapes["w"] = (groups * repeats * wide, columns)
             shapes["out"] = (batch, rows, columns)
-            inside = {"heads": True, "out": out, "scale": draw(flag), "residual": draw(flag)}
-            inside |= {"rows": 64} if draw(flag) else {}
-            options |= {"linear": tuple(inside.items()), "heads_on_chip": draw(flag)}
+            options |= {"out": out, "scale": draw(flag), "residual": draw(flag)}
+            options |= {"rows": 64} if draw(flag) else {}
+            options["heads_on_chip"] = draw(flag)
     on_chip = tuple(draw(st.sets(st.sampled_from(["a", "x", "q", "kt", "v", "out", "residual"]))))
     return name, options, shapes, on_chip
 
@@ -537,6 +547,6 @@ def test_profiles_round_sums_differently():
     x = np.random.default_rng(3).integers(0x3F00, 0x4400, (1, 64, 300)).astype(np.uint16)
     options = {"kind": "rms", "epsilon": 1e-5, "out": "bf16"}
     first, second = (
-        RECORDS["norm"].reference(load_profile(name), options, {"x": x})["out"] for name in PROFILES
+        RECORDS["norm"].compute(load_profile(name), options, {"x": x})["out"] for name in PROFILES
     )
     assert not np.array_equal(first, second)

@@ -64,7 +64,7 @@ def check(parts, random):
     want = arrays["x"]
     for k, part in enumerate(parts):
         rows = [arrays[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in arrays]
-        want = references.conv2d(part).exact(load_profile(PROFILE), want, *rows)
+        want = references.conv2d(part, part.unfolded).exact(load_profile(PROFILE), want, *rows)
     assert np.array_equal(canonical(got), canonical(want))
     assert not compiled.lint().findings
 
@@ -96,6 +96,26 @@ def test_random_chains(seed):
             raise AssertionError("no room for a chain of small images")
     finally:
         chains.HELD = before
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "batch", "held"), [(21, 18, None, 1 << 15), (9, 13, 2, 1 << 20)]
+)
+def test_windows_that_the_host_unfolds_come_first(height, width, batch, held, monkeypatch):
+    monkeypatch.setattr(chains, "HELD", held)
+    random = np.random.default_rng(height)
+    given, first = Image(height, width, 3, batch=batch), Window(3, 3, 2, 1)
+    window = Window(3, 3, 1, 1)
+    middle = prepared(Image(*first.result(height, width), 40, pitch=32, batch=batch), window)
+    middle = replace(middle, pitch=32)
+    middle = replace(middle, spare=middle.spare + max(0, -(-beyond(middle, window) // SIDE)))
+    seen = result_image(middle, window, 40)
+    unfolded = conv2d(given, 40, first, unfolded=True, out=middle, scale=True, activation="silu")
+    deep = conv2d(middle, 40, window, groups=40, diagonal=True, out=seen, activation="relu6")
+    last = conv2d(seen, 24, Window(1, 1), out=replace(seen, channels=24, border=(1, 1), spare=1))
+    assert batch or len(chains._Chain(*chains._roles([unfolded, deep, last])).bands()) > 1
+    check([unfolded, deep, last], random)
+    check([unfolded, deep], random)
 
 
 def _fits(parts):

@@ -202,6 +202,22 @@ def test_depthwise_over_several_panels(profile):
     check(layer, references.conv2d(layer), profile, random)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_phases_in_groups_where_all_have_no_room(profile, monkeypatch):
+    window = Window(3, 3, 1, 1)
+    wide = prepared(Image(224, 224, 96, phases=8), window)
+    chosen, groups = conv2d(wide, 32, window).plan._cut(load_profile("atlas-v1"))
+    assert chosen.tiles == 1 and len(groups) > 1 and all(len(one) < 64 for one in groups)
+    image = prepared(Image(9, 7, 40, phases=(2, 4)), window)
+    every = list(convolution._groups(image))
+    assert [len(one) for one in every] == [1, 2, 4, 8]
+    for groups in every:
+        assert sorted(phase for one in groups for phase in one) == image.each_phase()
+    monkeypatch.setattr(convolution, "_groups", lambda out: iter(every[2:]))
+    layer = conv2d(image, 20, window, activation="relu")
+    check(layer, references.conv2d(layer), profile, np.random.default_rng(3))
+
+
 def test_results_in_bf16():
     random = np.random.default_rng(3)
     image = prepared(Image(9, 9, 40), Window(3, 3, padding=1))

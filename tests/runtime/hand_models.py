@@ -15,8 +15,8 @@ from tilewright.targets.atlas.codegen.compile_kernel import trace
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
 from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, lower
 from tilewright.targets.atlas.kernels import references
-from tilewright.targets.atlas.kernels.elementwise import elementwise_add
 from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Program
 from tilewright.tile.layouts import Layout
@@ -64,7 +64,7 @@ def mlp(segments: int = 1, seed: int = 0, profile: Profile = V1) -> AtlasModel:
         profile,
     )
     second = place(
-        elementwise_add,
+        entry("elementwise_add").kernel,
         {"a": layouts["h"], "b": layouts["b"], "out": layouts["y"]},
         {"a": bases["h"], "b": bases["b"], "out": bases["y"]},
         profile,

@@ -190,8 +190,8 @@ def test_one_wrong_byte_in_the_weights(saved: Path) -> None:
 
 
 def test_newer_version(saved: Path) -> None:
-    with_manifest(saved, lambda m: m.update(version=6))
-    with pytest.raises(TilewrightError, match=r"TW3103.*version 6.*up to 5"):
+    with_manifest(saved, lambda m: m.update(version=7))
+    with pytest.raises(TilewrightError, match=r"TW3103.*version 7.*up to 6"):
         bundle.load(saved)
 
 

@@ -15,6 +15,7 @@ import click
 import tilewright
 from tilewright import extensions
 from tilewright.errors import TilewrightError, each_error, within_memory
+from tilewright.garbage import rare_cycle_collection
 from tilewright.targets import registry
 
 # Subcommand -> (module, one line of help). The module's `command` is the click command. Machines
@@ -96,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _main(arguments: list[str] | None) -> None:
     try:
-        with within_memory("the command"):
+        with within_memory("the command"), rare_cycle_collection():
             status = app.main(args=arguments, standalone_mode=False)
         if sys.stdout is not None:  # it is none where there is no standard output
             sys.stdout.flush()

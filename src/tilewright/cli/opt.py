@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -219,7 +220,7 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     from tilewright.transforms.pass_pipeline import Observer, option_texts, run_passes
 
     context = make_context()
-    progress = _progress(settings)
+    progress = _Progress(settings)
     observer = Observer(verify_each=settings.verify_each, seconds=settings.seconds)
     body, weights = split_resources(text, file, first_line)
     body = without_device(body)
@@ -254,15 +255,31 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     return result + resource_section(result, weights)
 
 
-def _progress(settings: Settings) -> Status:
+class _Progress:
     """The running pass on the last line of a terminal; nothing elsewhere or between dumps of IR."""
-    from rich.console import Console
-    from rich.status import Status
 
-    printing = settings.print_before or settings.print_after
-    quiet = bool(printing) or settings.print_before_all or settings.print_after_all
-    terminal = Console(stderr=True)
-    return Status("", console=Console(stderr=True, quiet=quiet or not terminal.is_terminal))
+    def __init__(self, settings: Settings) -> None:
+        printing = settings.print_before or settings.print_after
+        quiet = bool(printing) or settings.print_before_all or settings.print_after_all
+        self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self._status: Status | None = None
+
+    def __enter__(self) -> _Progress:
+        if self._shown:
+            from rich.console import Console
+            from rich.status import Status
+
+            self._status = Status("", console=Console(stderr=True))
+            self._status.start()
+        return self
+
+    def update(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
 
 
 def _print(module, settings: Settings) -> str:

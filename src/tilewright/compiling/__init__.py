@@ -29,6 +29,7 @@ from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.model_language import Model
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
+from tilewright.garbage import rare_cycle_collection
 from tilewright.model.calibrate import example_inputs
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.program import Program
@@ -45,6 +46,7 @@ MODELS = (
 )
 
 
+@rare_cycle_collection()
 def compile(
     model: Any,
     inputs: Any = None,
@@ -147,6 +149,7 @@ def compile(
     return Program(compiled, original=imported)
 
 
+@rare_cycle_collection()
 def compile_imported(
     imported: Imported,
     target: Any = "atlas-v1",

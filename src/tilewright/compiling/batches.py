@@ -23,6 +23,7 @@ from tilewright.compiling import Shapes, as_imported, compile_imported, is_funct
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.frontend.samples import Arrays
+from tilewright.garbage import rare_cycle_collection
 from tilewright.model.calibrate import example_inputs, main_name
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.reference.executor import Executor
@@ -33,6 +34,7 @@ LARGEST = 1 << 16
 CLOSE = 1e-5  # of the largest number: how far a row may be off when other rows change
 
 
+@rare_cycle_collection()
 def compile_batches(
     model: Any,
     sizes: Sequence[int],

@@ -21,6 +21,7 @@ from tilewright.frontend.decoder import Capacity, decoder_entries
 from tilewright.frontend.decoder_config import DecoderConfig
 from tilewright.frontend.decoder_folder import read_decoder
 from tilewright.frontend.imported import Imported
+from tilewright.garbage import rare_cycle_collection
 from tilewright.model.calibrate import main_name
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.reference.executor import Executor
@@ -47,6 +48,7 @@ def compile_decoder(
     return compile_weights(config, weights, capacity, target, prompt, options, progress, name)
 
 
+@rare_cycle_collection()
 def compile_weights(
     config: DecoderConfig,
     weights: Mapping[str, np.ndarray],

@@ -32,6 +32,7 @@ from tilewright.compiling import (
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.frontend.samples import Arrays, with_state
+from tilewright.garbage import rare_cycle_collection
 from tilewright.io.deferred import let_go_of_pages, parked
 from tilewright.model.calibrate import example_inputs, main_name
 from tilewright.model.options import CompileOptions, Progress
@@ -45,6 +46,7 @@ PARKED_ALONE = 1 << 20  # and of one of them
 Floats = dict[str, list[dict[str, np.ndarray]]]  # outputs of entry points on their samples
 
 
+@rare_cycle_collection()
 def compile_entries(
     models: Mapping[str, Any],
     inputs: Mapping[str, Any] | None = None,
@@ -74,6 +76,9 @@ def compile_entries(
         own = weights if is_function(model) else None
         imported[entry] = distinct(as_imported(model, given, shapes, own))
     declared = resolve(imported, state or {})
+    for entry, model in imported.items():
+        mine = {found.readers[entry] for found in declared.values() if entry in found.readers}
+        imported[entry] = replace(model, resident=model.resident | mine)
     layers = _layers_of(imported, options)
     made, program = {}, CompiledEntries(name or "+".join(models), {}, declared)
     known: dict[str, list[np.ndarray]] = {}  # state as float32 has it, sample by sample

@@ -10,7 +10,8 @@ The last form of a model before code: what is fused and in which numbers has bee
 names a kernel of the target, its operands by role, and its options: whole numbers, floats, texts,
 flags, lists and tables of these. Attributes that begin with `tw.` are notes, which change nothing:
 `tw.tensor` is the name of the result, `tw.layer` that of the layer. `pack` brings a value into the
-form in which the device keeps it and `unpack` back; `bitcast` keeps the codes and reads them with
+form in which the device keeps it (times a factor and in another order, where it has an `encoding`;
+with `stays` for more than one run) and `unpack` back; `bitcast` keeps the codes and reads them with
 another scale.
 
 Error codes: TW1212 a launch that is wrong in itself.
@@ -51,6 +52,7 @@ from tilewright.errors import TilewrightError
 
 NOTE = "tw."  # what the names of notes begin with
 TENSOR = "tw.tensor"
+ENCODING, STAYS = "encoding", "stays"  # of what is packed: how, and for more than one run
 
 
 @irdl_op_definition

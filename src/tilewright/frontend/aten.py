@@ -46,7 +46,8 @@ from tilewright.frontend.aten_builder import (
     identifier,
     scalar_attribute,
 )
-from tilewright.frontend.aten_graph import ExportedGraph, Node, Ref, TensorInfo
+from tilewright.frontend.aten_complex import can_split, without_complex
+from tilewright.frontend.aten_graph import LOAD_WITH_TORCH, ExportedGraph, Node, Ref, TensorInfo
 from tilewright.frontend.imported import Array, Imported, TensorSpec
 from tilewright.transforms.known_values import once
 
@@ -87,26 +88,30 @@ def composites() -> Any:
     return importlib.import_module("tilewright.frontend.aten_ops_composites")
 
 
-def is_mapped(target: str) -> bool:
-    """Whether a call has a mapping, under this name or another."""
-    return composites().first_name(target) in load_targets()
+def is_mapped(target: str, complex_values: bool = False) -> bool:
+    """Whether a call has a mapping, under this name or another; complex values have their own."""
+    name = composites().first_name(target)
+    return can_split(name) if complex_values else name in load_targets()
 
 
 def import_graph(graph: ExportedGraph) -> Imported:
     """The graph as a module; raises errors that name the layer and the user's line."""
     load_targets()
     check_functional(graph.nodes)
-    nodes = [composites().with_first_name(node) for node in live_nodes(graph)]
+    nodes = [composites().with_first_name(node) for node in live_nodes(graph, graph.nodes)]
+    parts = without_complex(graph, nodes)
+    if parts is not nodes:  # products with a part that nobody reads
+        nodes = live_nodes(graph, parts)
     check_targets(nodes, graph.live)
     return GraphImporter(graph).run(nodes)
 
 
-def live_nodes(graph: ExportedGraph) -> list[Node]:
+def live_nodes(graph: ExportedGraph, nodes: Sequence[Node]) -> list[Node]:
     """The nodes that the outputs depend on, in order."""
     needed = {value.name for _, value in graph.outputs if isinstance(value, Ref)}
     needed.update(graph.mutated.values())
     live: list[Node] = []
-    for node in reversed(graph.nodes):
+    for node in reversed(nodes):
         if node.target not in IGNORED and needed.intersection(node.results):
             live.append(node)
             needed.update(node.references())
@@ -142,10 +147,11 @@ DATA_DEPENDENT = frozenset(
 )  # fmt: skip
 
 
-LOAD_WITH_TORCH = (
-    "saved programs are read as they are: give tw.compile the program torch.export.load returns, "
-    "and torch breaks up the calls it has simpler ones for"
-)
+RANDOM = frozenset(
+    ["rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "normal",
+     "bernoulli", "multinomial", "poisson", "uniform", "exponential", "gamma"]
+)  # fmt: skip
+DRAW_OUTSIDE = "a compiled model gives the same outputs for the same inputs: draw them outside and pass them in"
 
 
 def _own_function(target: str) -> str:
@@ -171,6 +177,8 @@ def check_targets(nodes: Sequence[Node], live: bool) -> None:
                 f"{node.target} gives a shape that depends on the data",
                 "replace it by a mask of fixed size, such as torch.where",
             )
+        elif name in RANDOM:
+            error = node.error("TW6101", f"{node.target} draws random numbers", DRAW_OUTSIDE)
         else:
             error = node.error(
                 "TW6101",

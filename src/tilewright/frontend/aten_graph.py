@@ -6,9 +6,11 @@ The live reader (`torch.py`) and the reader of saved programs (`pt2.py`) both pr
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -53,8 +55,13 @@ SCALAR_TYPES = [
     )
 ]  # fmt: skip
 BY_NAME = {kind.name: kind for kind in SCALAR_TYPES}
-BY_TORCH = {kind.torch: kind for kind in SCALAR_TYPES}
-BY_CODE = {kind.code: kind for kind in SCALAR_TYPES}
+# Values of a graph may have these until they are in parts (`aten_complex`).
+COMPLEX_TYPES = [
+    ScalarType("complex<f32>", np.dtype(np.complex64), "complex64", 10),
+    ScalarType("complex<f64>", np.dtype(np.complex128), "complex128", 11),
+]
+BY_TORCH = {kind.torch: kind for kind in (*SCALAR_TYPES, *COMPLEX_TYPES)}
+BY_CODE = {kind.code: kind for kind in (*SCALAR_TYPES, *COMPLEX_TYPES)}
 
 
 def element_type(kind: ScalarType) -> Attribute:
@@ -66,6 +73,12 @@ def element_type(kind: ScalarType) -> Attribute:
     if kind.name.startswith("u"):
         return IntegerType(int(kind.name[2:]), builtin.Signedness.UNSIGNED)
     return IntegerType(int(kind.name[1:]))
+
+
+LOAD_WITH_TORCH = (
+    "saved programs are read as they are: give tw.compile the program torch.export.load returns, "
+    "and torch breaks up the calls it has simpler ones for"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +171,21 @@ _TORCH_PARTS = ("/torch/", "\\torch\\")
 
 
 def place_of(stack_trace: str | None) -> Location | None:
-    """The user's innermost line of a stack trace: the last one outside torch itself."""
+    """The user's innermost line of a stack trace: the last one outside torch itself, if any is."""
     frames = [Location(file, int(line)) for file, line in _FRAME.findall(stack_trace or "")]
     own = [f for f in frames if not any(part in f.file for part in _TORCH_PARTS)]
     return (own or frames or [None])[-1]
+
+
+def own_place(stack_trace: str) -> Location | None:
+    """The line of the model in a stack trace of its export: the last outside torch and this package."""
+    frames = [Location(file, int(line)) for file, line in _FRAME.findall(stack_trace)]
+    parts = (*_TORCH_PARTS, "/tilewright/", "\\tilewright\\")
+    library = str(Path(os.__file__).parent)
+    own = [
+        frame
+        for frame in frames
+        if not any(part in frame.file for part in parts)
+        and ("site-packages" in frame.file or not frame.file.startswith(library))
+    ]
+    return own[-1] if own else None

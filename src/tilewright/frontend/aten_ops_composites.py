@@ -14,13 +14,13 @@ from tilewright.frontend.aten_builder import Importer, Lowered, Value, lowers, w
 from tilewright.frontend.aten_graph import Node
 from tilewright.frontend.aten_ops_products import product
 from tilewright.frontend.aten_ops_recurrent import STEPS, Weights
-from tilewright.frontend.aten_ops_rows import batch_norm, group_norm, reduced
+from tilewright.frontend.aten_ops_rows import batch_norm, grouped, reduced
 
 # Calls that torch has under two names; what follows the name stays.
 _SAME = {
     "absolute": "abs", "clip": "clamp", "divide": "div", "greater": "gt", "greater_equal": "ge",
     "less": "lt", "less_equal": "le", "multiply": "mul", "negative": "neg", "not_equal": "ne",
-    "subtract": "sub", "special_erf": "erf", "special_exp2": "exp2", "special_expit": "sigmoid",
+    "_neg_view": "neg", "subtract": "sub", "special_erf": "erf", "special_exp2": "exp2", "special_expit": "sigmoid",
     "special_expm1": "expm1", "special_log1p": "log1p", "special_log_softmax": "log_softmax",
     "special_logit": "logit", "special_logsumexp": "logsumexp", "ger": "outer",
     "thnn_conv2d": "conv2d", "slow_conv3d": "conv3d",
@@ -151,24 +151,42 @@ def cosine_similarity(importer: Importer, node: Node) -> Lowered:
 # --------------------------------------------------------------------------- norms
 
 
-@lowers("instance_norm", "_native_batch_norm_legit.no_stats")
+@lowers("instance_norm")
 def instance_norm(importer: Importer, node: Node) -> Lowered:
-    """A norm over each channel of each image; with kept statistics it is a batch norm.
-
-    Without statistics torch writes it as a batch norm of all channels of all images side by side.
-    """
+    """A norm over each channel of each image; with kept statistics it is a batch norm."""
     if not node.get("use_input_stats", True):
         return batch_norm(importer, replace(node, arguments=node.arguments | {"training": False}))
-    shape = shape_of(importer.tensor(node.get("input")))
-    if "no_stats" in node.target and shape[0] != 1:
-        raise node.error("TW6107", f"{node.target} is in training mode", "call model.eval() first")
-    arguments = {n: node.get(n) for n in ("input", "weight", "bias") if node.get(n) is not None}
-    arguments |= {"num_groups": shape[1], "eps": node.get("eps", 1e-5)}
-    found = group_norm(importer, replace(node, arguments=arguments))
+    return _channel_norm(importer, node, importer.tensor(node.get("input")))
+
+
+@lowers("_native_batch_norm_legit.no_stats")
+def norm_of_the_batch(importer: Importer, node: Node) -> Lowered:
+    """A norm over each channel of all images: of one image, with the others behind each other.
+
+    Layers without running statistics do that in eval mode as well.
+    """
+    x = importer.tensor(node.get("input"))
+    batch, channels, *rest = shape_of(x)
+    places = [1, 0, *range(2, 2 + len(rest))]
+    turned = x if batch == 1 else importer.transpose(x, places)
+    rows = importer.reshape(turned, [1, channels, batch * math.prod(rest)])
+    (found, *none) = _channel_norm(importer, node, rows)
+    assert isinstance(found, SSAValue)
+    if batch == 1:
+        return [importer.reshape(found, shape_of(x)), *none]
+    found = importer.reshape(found, [channels, batch, *rest])
+    return [importer.transpose(found, places), *none]
+
+
+def _channel_norm(importer: Importer, node: Node, x: SSAValue) -> list[Value | None]:
+    """The norm of one channel at a time, with the statistics beside it that only training reads."""
     for index in range(1, len(node.results)):
         if importer.is_needed(index):
             raise importer.unsupported("is asked for its statistics", "use its first result only")
-    assert isinstance(found, SSAValue)
+    found = grouped(
+        importer, x, shape_of(x)[1], importer.optional(node.get("weight")),
+        importer.optional(node.get("bias")), node.get("eps", 1e-5),
+    )  # fmt: skip
     return [found, *[None] * (len(node.results) - 1)]
 
 

@@ -255,17 +255,25 @@ def rms_norm(importer: Importer, node: Node) -> Lowered:
 
 @lowers("group_norm")
 def group_norm(importer: Importer, node: Node) -> Lowered:
-    """A norm over each group of channels, then scale and shift per channel."""
     x = importer.tensor(node.get("input"))
+    weight, bias = (importer.optional(node.get(n)) for n in ("weight", "bias"))
+    return grouped(importer, x, node.get("num_groups"), weight, bias, node.get("eps", 1e-5))
+
+
+def grouped(
+    importer: Importer,
+    x: SSAValue,
+    groups: int,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    epsilon: float,
+) -> SSAValue:
+    """A norm over each group of channels, then scale and shift per channel."""
     shape = shape_of(x)
-    groups = node.get("num_groups")
     rows = importer.reshape(x, [shape[0], groups, math.prod(shape[1:]) // groups])
-    normal = normalised(
-        importer, "layer_norm", rows, shape_of(rows)[2:], None, None, node.get("eps", 1e-5)
-    )
+    normal = normalised(importer, "layer_norm", rows, shape_of(rows)[2:], None, None, epsilon)
     found = importer.reshape(normal, shape)
-    for role, family in (("weight", "elementwise_mul"), ("bias", "elementwise_add")):
-        vector = importer.optional(node.get(role))
+    for vector, family in ((weight, "elementwise_mul"), (bias, "elementwise_add")):
         if vector is not None:
             found = importer.pointwise(family, found, per_channel(importer, vector, len(shape)))
     return found

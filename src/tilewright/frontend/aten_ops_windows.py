@@ -264,13 +264,54 @@ def max_pool(importer: Importer, node: Node) -> Lowered:
     kernel = pair(node.get("kernel_size"), rank)
     stride = pair(node.get("stride") or kernel, rank)
     padding, dilation = (pair(node.get(n, d), rank) for n, d in (("padding", 0), ("dilation", 1)))
-    if len(node.results) > 1 and importer.is_needed(1):
-        raise importer.unsupported(
-            "is asked for the positions of maxima", "use its first result only"
-        )
     high = _reach(importer, node, shape_of(x)[-rank:], kernel, stride, padding, dilation)
     found = pooled(importer, "pool_max", x, kernel, stride, padding, high, dilation)
-    return [found, *[None] * (len(node.results) - 1)]
+    places: SSAValue | None = None
+    if len(node.results) > 1 and importer.is_needed(1):
+        places = _places(importer, x, kernel, stride, padding, dilation)
+    return [found, *[places] * (len(node.results) - 1)]
+
+
+def _places(
+    importer: Importer, x: SSAValue, kernel: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int],
+) -> SSAValue:  # fmt: skip
+    """Where in its image the first maximum of each window is: the taps side by side, a position
+    among them, and a table of what each tap of each window is in the image."""
+    rank, counts = len(kernel), importer.result(1).shape[-len(kernel) :]
+    size = shape_of(x)[-rank:]
+    lead = shape_of(x)[: len(shape_of(x)) - rank]
+    whole = importer.reshape(x, [math.prod(lead), *size])
+    for axis in range(rank):
+        reach = (counts[axis] - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1) + 1
+        behind = max(reach - size[axis] - padding[axis], 0)
+        whole = bordered(importer, whole, axis + 1, padding[axis], behind, -math.inf)
+    taps: list[SSAValue] = []
+    places, inside = [], []
+    for tap in np.ndindex(*kernel):
+        part, place, within = whole, np.zeros(counts, np.int64), np.ones(counts, np.bool_)
+        for axis in range(rank):
+            first = tap[axis] * dilation[axis]
+            part = importer.cut(part, axis + 1, first, counts[axis], stride[axis])
+            steps = np.arange(counts[axis]) * stride[axis] + first - padding[axis]
+            steps = steps.reshape([-1 if d == axis else 1 for d in range(rank)])
+            place = place * size[axis] + steps
+            within = within & (steps >= 0) & (steps < size[axis])
+        taps.append(importer.reshape(part, [math.prod(lead), math.prod(counts), 1]))
+        places.append(place.reshape(-1))
+        inside.append(within.reshape(-1))
+    joined = taps[0] if len(taps) == 1 else importer.concat(taps, 2)
+    kind = importer.result(1).dtype
+    info = TensorInfo(shape_of(joined)[:2], kind)
+    tap_of = importer.call("argmax", [joined], importer.type_of(info), {"axis": integer(2)})
+    windows = importer.constant(np.arange(math.prod(counts), dtype=np.int64) * len(taps))
+    at = importer.pointwise("elementwise_add", tap_of, windows)
+    # The border is chosen only where all else is minus infinity: then the first element counts.
+    table, real = np.stack(places, 1), np.stack(inside, 1)
+    table = np.where(real, table, table[np.arange(len(table)), real.argmax(1)][:, None])
+    flat = importer.constant(np.ascontiguousarray(table).reshape(-1))
+    found = looked_up(importer, "gather", flat, importer.reshape(at, [math.prod(info.shape)]), 0)
+    return importer.reshape(found, importer.result(1).shape)
 
 
 @lowers("avg_pool1d", "avg_pool2d", "avg_pool3d")

@@ -16,7 +16,7 @@ Error codes: TW6403 weights that are missing, too many or of the wrong shape.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -158,7 +158,8 @@ def decoder(
     if rows < tokens:
         x = net.slice(x, (0, tokens - rows, 0), (1, rows, config.width))
     net.output("hidden", x)
-    return net.build()
+    caches = (f"past_{kind}.{n}" for kind in ("keys", "values") for n in range(config.layers))
+    return replace(net.build(), resident=frozenset(caches if past else ()))
 
 
 def _layer(

@@ -52,7 +52,8 @@ class Imported:
     """A model as one function `@main`; `dense_resource<name>` in it stands for `weights[name]`.
 
     `state` names the inputs that are the model's own memory, such as caches kept in buffers, and
-    the output that holds each one's next value; their first values are in `weights`.
+    the output that holds each one's next value; their first values are in `weights`. `resident` names
+    further inputs that change little from call to call: state of others, rows of caches.
     """
 
     module: ModuleOp
@@ -62,6 +63,7 @@ class Imported:
     source: str
     state: dict[str, str] = field(default_factory=dict)
     folded: tuple[str, ...] = ()  # nodes of the model that were computed at import
+    resident: frozenset[str] = frozenset()
 
     def save_weights(self, path: str | Path) -> None:
         """Write the weights as a safetensors file, in order of their names."""

@@ -214,7 +214,7 @@ def scalar_type(code: int, what: str, source: str) -> ScalarType:
             "TW6113",
             f"{what} has element type {code} of torch, which has no counterpart",
             Location(source),
-            "use f32, bf16, f16, fp8 or integers; complex and quantised tensors are not read",
+            "use f32, bf16, f16, fp8, integers or complex numbers of f32 and f64",
         )
     return kind
 
@@ -302,6 +302,8 @@ class _Reader:
             return float(value)
         if kind == "as_floats":
             return [float(v) for v in value]
+        if kind == "as_complex":
+            return complex(value["real"], value["imag"])
         if kind == "as_none" or kind in _IGNORED:
             return None
         if kind == "as_scalar_type":

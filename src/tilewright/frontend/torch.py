@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from tilewright.frontend.aten_graph import (
     ScalarType,
     TensorInfo,
     dynamic_size,
+    own_place,
     place_of,
 )
 from tilewright.frontend.imported import Array, Imported
@@ -81,6 +83,7 @@ def import_module(
     The module itself is not changed for the caller: its mode is put back afterwards.
     """
     torch = load_torch()
+    _check_kind(torch, module, source or type(module).__qualname__)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -95,6 +98,23 @@ def import_module(
         for part, mode in modes:
             part.training = mode
     return import_program(program, source or type(module).__qualname__)
+
+
+def _check_kind(torch: Any, module: Module, source: str) -> None:
+    """Refuse modules that torch.export cannot take, with what to give in their place."""
+    for name, part in module.named_modules():
+        layer = f"layer {name}: " if name else ""
+        if isinstance(part, torch.jit.ScriptModule):
+            raise TilewrightError(
+                "TW6121", f"{layer}{type(part).__name__} is a script, which torch.export cannot trace",
+                Location(source), "give the module as it was before torch.jit.script or torch.jit.trace",
+            )  # fmt: skip
+        if type(part).__module__.startswith("torch.ao.nn.quantized"):
+            raise TilewrightError(
+                "TW6121", f"{layer}{type(part).__name__} keeps its weights in a form of its own",
+                Location(source), "give the module before torch.ao.quantization converted it; "
+                "the machine chooses number formats itself",
+            )  # fmt: skip
 
 
 @contextmanager
@@ -128,7 +148,8 @@ def export_error(error: Exception, source: str) -> TilewrightError:
     if "data-dependent" in text or "unbacked" in text.lower():
         code = "TW6102"
         hint = "a shape or branch depends on data; use a mask of fixed size, such as torch.where"
-    place = place_of(text) or Location(source)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    place = place_of(text) or own_place(frames) or Location(source)
     return TilewrightError(code, f"torch.export cannot trace the model: {first}", place, hint)
 
 
@@ -148,8 +169,12 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
     """The program with calls that have no mapping in the simpler calls torch has for them."""
     known, own = torch.export.default_decompositions(), own_decompositions(torch)
     for _ in range(DECOMPOSED):
-        calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
-        unknown = {call for call in calls if hasattr(call, "_schema") and not is_mapped(str(call))}
+        nodes = [node for node in program.graph.nodes if hasattr(node.target, "_schema")]
+        unknown = {
+            node.target
+            for node in nodes
+            if not is_mapped(str(node.target), _has_complex(torch, node))
+        }
         table = torch._decomp.get_decompositions(list(unknown))
         table |= {call: known[call] for call in unknown if call in known}
         table |= {call: own[call] for call in unknown if call in own}
@@ -157,6 +182,13 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
             break
         program = program.run_decompositions(table)
     return program
+
+
+def _has_complex(torch: Any, node: Any) -> bool:
+    """Whether complex numbers go into a call or come out of it."""
+    found = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
+    leaves = torch.utils._pytree.tree_leaves(found)
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in leaves)
 
 
 # --------------------------------------------------------------------------- the graph
@@ -246,12 +278,7 @@ def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
 def scalar_type(dtype: Any) -> ScalarType:
     kind = BY_TORCH.get(str(dtype).removeprefix("torch."))
     if kind is None:
-        hint = "use f32, bf16, f16, fp8 or integers"
-        if dtype.is_complex:
-            hint = (
-                "keep real and imaginary parts in two tensors of floats; a Fourier transform of "
-                "known size is a product with two constant matrices"
-            )
+        hint = "use f32, bf16, f16, fp8, integers or complex numbers of f32 and f64"
         raise TilewrightError("TW6113", f"{dtype} has no counterpart", hint=hint)
     return kind
 
@@ -355,7 +382,7 @@ def to_numpy(tensor: Any) -> Array:
     tensor = tensor.detach().cpu()
     raw = _RAW.get(str(tensor.dtype).removeprefix("torch."))
     if raw is None:
-        return tensor.numpy()
+        return tensor.resolve_conj().resolve_neg().numpy()
     return tensor.contiguous().view(getattr(torch, raw[0])).numpy().view(raw[1])
 
 

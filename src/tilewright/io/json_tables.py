@@ -6,7 +6,6 @@ missing fields are errors that say where they are.
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.garbage import no_cycle_collection
 
 MAX_RANK = 16
 MAX_BYTES = 1 << 44  # of a tensor, and the largest address
@@ -49,10 +49,9 @@ def load_document(text: str, source: str) -> Any:
             raise ValueError(f"an object has the key {shown(twice)} twice")
         return result
 
-    collecting = gc.isenabled()
-    gc.disable()  # millions of small objects without cycles: looking for cycles is half the time
     try:
-        return json.loads(text, object_pairs_hook=unique)
+        with no_cycle_collection():
+            return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         place = Location(source, error.lineno, error.colno)
         raise TilewrightError("TW1057", f"this is not JSON: {error.msg}", place) from None
@@ -65,9 +64,6 @@ def load_document(text: str, source: str) -> Any:
         raise TilewrightError(
             "TW1057", "this JSON is nested too deeply", Location(source)
         ) from None
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def read_document(members: Mapping[str, np.ndarray], name: str, place: Location) -> Any:

@@ -20,9 +20,9 @@ from tilewright.io.archive import Member, read_archive, write_archive
 from tilewright.io.json_tables import member_text, read_document
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.runtime.manifest import (
-    ENTRIES_VERSION,
     VERSION,
     entries_manifest_of,
+    has_entries,
     manifest_of,
     read_entries_manifest,
     read_manifest,
@@ -109,7 +109,7 @@ def load_any(path: str | Path) -> CompiledModel[Any] | CompiledEntries:
     if _MANIFEST not in members:
         raise TilewrightError("TW3101", "this is a zip file, but not a Tilewright bundle", place)
     document = read_document(members, _MANIFEST, place)
-    if version_of(document, place) < ENTRIES_VERSION:
+    if not has_entries(document, place):
         model = _read_model(members, place)
         require(model, place)
         return model
@@ -121,7 +121,9 @@ def load_any(path: str | Path) -> CompiledModel[Any] | CompiledEntries:
         folder = f"{_ENTRIES}/{entry}/"
         mine = {n.removeprefix(folder): x for n, x in members.items() if n.startswith(folder)}
         members = {n: x for n, x in members.items() if not n.startswith(folder)}
-        if version_of(read_document(mine, _MANIFEST, place), place) != VERSION:
+        inner = read_document(mine, _MANIFEST, place)
+        single = version_of(inner, place) >= VERSION and not has_entries(inner, place)
+        if not single:
             raise TilewrightError("TW3104", f"the entry point {entry} is no single model", place)
         entries[entry] = _read_model(mine, place)
     if members:

@@ -15,11 +15,13 @@ from tilewright.runtime.derived_pieces import Derived, read_derived
 from tilewright.runtime.manifest_host import host_values_of, read_host_values
 from tilewright.targets.artifact import DevicePart, HostPart, Port
 from tilewright.targets.compiled_model import CompiledEntries, CompiledModel, State
+from tilewright.targets.port_encoding import Encoding
 
 FORMAT = "tilewright.bundle"
 VERSION = 3  # of one model
 ENTRIES_VERSION = 4  # of several entry points; each has a manifest of its own beside this one
 DERIVED_VERSION = 5  # the same, with pieces that are derived from others
+STATE_VERSION = 6  # of either, with state that stays on the device
 
 
 def manifest_of(model: CompiledModel[Any]) -> dict[str, Any]:
@@ -27,14 +29,10 @@ def manifest_of(model: CompiledModel[Any]) -> dict[str, Any]:
     return plain(
         {
             "format": FORMAT,
-            "version": VERSION,
+            "version": STATE_VERSION if holds_state(model) else VERSION,
             "name": model.name,
             "target": {"family": model.artifact.family, "name": model.artifact.target},
-            "ports": {
-                name: {"shape": p.shape, "dtype": p.dtype, "tensor": p.tensor}
-                | ({} if p.iteration is None else {"iteration": p.iteration})
-                for name, p in model.ports.items()
-            },
+            "ports": {name: _port(port) for name, port in model.ports.items()},
             "inputs": model.inputs,
             "outputs": model.outputs,
             "parts": [_part(part) for part in model.parts],
@@ -46,6 +44,20 @@ def manifest_of(model: CompiledModel[Any]) -> dict[str, Any]:
         },
         "the model",
     )
+
+
+def holds_state(model: CompiledModel[Any]) -> bool:
+    """Whether some of what a model takes stays on the device from call to call."""
+    return any(tensor.kind == "state" for tensor in model.artifact.tensors.values())
+
+
+def _port(port: Port) -> dict[str, Any]:
+    found: dict[str, Any] = {"shape": port.shape, "dtype": port.dtype, "tensor": port.tensor}
+    if port.iteration is not None:
+        found["iteration"] = port.iteration
+    if port.encoding is not None:
+        found["encoding"] = port.encoding.to_json()
+    return found
 
 
 def _part(part: HostPart | DevicePart) -> dict[str, Any]:
@@ -64,11 +76,14 @@ def entries_manifest_of(
 ) -> dict[str, Any]:
     """The manifest of several entry points."""
     more = {"derived": {mark: how.to_json() for mark, how in derived.items()}} if derived else {}
+    version = DERIVED_VERSION if derived else ENTRIES_VERSION
+    if any(map(holds_state, program.entries.values())):
+        version = STATE_VERSION
     return plain(
         {
             **more,
             "format": FORMAT,
-            "version": DERIVED_VERSION if derived else ENTRIES_VERSION,
+            "version": version,
             "name": program.name,
             "entries": list(program.entries),
             "state": {
@@ -89,7 +104,7 @@ def read_entries_manifest(
 ) -> tuple[str, list[str], dict[str, State], dict[str, list[str]], dict[str, Derived]]:
     """Name, entry points, state, the recipes of members (see `shared_members`), and of pieces."""
     top = Table(document, "it", place)
-    newer = version_of(document, place) == DERIVED_VERSION
+    newer = version_of(document, place) >= DERIVED_VERSION and "derived" in top.values
     for known in ("format", "version"):
         top.take(known)
     name, entries = top.text("name"), list(top.names("entries"))
@@ -115,16 +130,24 @@ def _read_state(table: Table) -> State:
     return state
 
 
+def has_entries(document: Any, place: Location) -> bool:
+    """Whether a manifest is that of several entry points."""
+    version = version_of(document, place)
+    if version == STATE_VERSION:
+        return "entries" in Table(document, "it", place).values
+    return version >= ENTRIES_VERSION
+
+
 def version_of(document: Any, place: Location) -> int:
     """The format version of a manifest that this release can read."""
     top = Table(document, "it", place)
     if top.take("format") != FORMAT:
         raise TilewrightError("TW3101", "this is not a Tilewright bundle", place)
     version = top.integer("version", 1)
-    if version > DERIVED_VERSION:
+    if version > STATE_VERSION:
         raise TilewrightError(
             "TW3103",
-            f"the bundle has format version {version}, this release reads up to {DERIVED_VERSION}",
+            f"the bundle has format version {version}, this release reads up to {STATE_VERSION}",
             place,
             hint="use a newer release of Tilewright, or compile the model again with this one",
         )
@@ -166,9 +189,19 @@ def _read_port(table: Table, name: str) -> Port:
     if tensor is not None and not isinstance(tensor, str):
         raise table.bad(f"has tensor {shown(tensor)}, must be a name or null")
     iteration = table.integer("iteration") if "iteration" in table.values else None
-    port = Port(name, table.shape(), table.text("dtype", 32), tensor, iteration)
+    encoding = None
+    if "encoding" in table.values:
+        encoding = _read_encoding(table.inner(f"port {name!r} encoding", table.take("encoding")))
+    port = Port(name, table.shape(), table.text("dtype", 32), tensor, iteration, encoding)
     table.done()
     return port
+
+
+def _read_encoding(table: Table) -> Encoding:
+    shape = table.shape(1)
+    encoding = Encoding(table.real("factor"), shape, table.numbers("order", len(shape)))
+    table.done()
+    return encoding
 
 
 def _read_part(table: Table) -> HostPart | DevicePart:

@@ -75,11 +75,12 @@ def advanced(
         machine = resumable(session)
         if inside:
             machine.restore(begun.device)
+            session.resident.forget()
         else:
             if not started:
                 machine.begin()
             for name in part.inputs:
-                machine.write(model.ports[name], values[name])
+                session.resident.write(machine, model.ports[name], values[name])
         inside, started = False, True
         if not machine.run_until(part, cycle, stop):
             reached, state = machine.reached, machine.snapshot()

@@ -34,7 +34,7 @@ from tilewright.targets.artifact import (
     Watch,
 )
 from tilewright.targets.compiled_model import CompiledModel
-from tilewright.targets.execution import HostFunctions, execute, first_state
+from tilewright.targets.execution import HostFunctions, Resident, execute, first_state
 
 if TYPE_CHECKING:
     from tilewright.trace.model import TraceModel
@@ -60,6 +60,7 @@ class Session:
         self.options = DeviceOptions(machine, poisoned, max_cycles, progress, sampled=sampled)
         self.state: dict[str, np.ndarray] = {}
         self.host = HostFunctions(model)
+        self.resident = Resident()
         self._device: Device | None = None
         self._last: dict[str, np.ndarray] | None = None  # inputs of the last run, state included
         self._counters = Counters()
@@ -108,7 +109,7 @@ class Session:
         """The outputs for complete inputs; `watch` looks at every step."""
         self._last = dict(values)
         try:
-            results = execute(self.model, values, self.host, self.device, watch)
+            results = execute(self.model, values, self.host, self.device, watch, self.resident)
         except BaseException:
             self._device = None  # a program that went astray may have hit the weights
             raise

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.garbage import rare_cycle_collection
+from tilewright.reference.bits import equal_bits
 from tilewright.runtime.example_inputs import example_inputs, meanings
 from tilewright.runtime.host_parts import host_strays
 from tilewright.runtime.noise import UNKNOWN, Limit
@@ -32,12 +34,20 @@ from tilewright.runtime.verification import (
     compare_bits,
 )
 from tilewright.runtime.watch import Compared, Expected
-from tilewright.targets.artifact import Artifact, Audited, DevicePart, Precise, Progress
+from tilewright.targets.artifact import (
+    Artifact,
+    Audited,
+    DevicePart,
+    Keeps,
+    Precise,
+    Progress,
+)
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.execution import execute
 from tilewright.targets.port_types import FLOATS
 
 
+@rare_cycle_collection()
 def verify(
     model: CompiledModel[Any],
     inputs: Mapping[str, Any] | None = None,
@@ -69,6 +79,7 @@ def verify(
     hazards, notes = [], []
     strays = [*watch.strays, *host_strays(model, expected, notes)]
     device = session.device() if any(isinstance(p, DevicePart) for p in model.parts) else None
+    strays += _moved_state(session, values)
     if isinstance(device, Audited):
         strays += [finding.message for finding in device.audit()]
         for finding in device.hazards():
@@ -118,6 +129,23 @@ def _reference(
     model = session.model
     wanted = Expected(model.artifact, keep, session.options.progress)
     return wanted, execute(model, values, session.host, model.artifact.reference, wanted)
+
+
+def _moved_state(session: Session, values: Mapping[str, np.ndarray]) -> list[str]:
+    """State on the device that is not what a reference device holds when the same was handed over."""
+    model, found = session.model, []
+    for part in model.parts:
+        names = part.inputs if isinstance(part, DevicePart) else ()
+        for name in names:
+            port, device = model.ports[name], session.device()
+            if name not in values or not isinstance(device, Keeps) or not device.keeps(port):
+                continue
+            reference = model.artifact.reference()
+            reference.write(port, values[name])
+            wrong = int((~equal_bits(reference.read(port), device.read(port))).sum())
+            if wrong:
+                found.append(f"{wrong:,} numbers of the state {name} are not what was handed over")
+    return found
 
 
 def _output(name: str, expected: np.ndarray, actual: np.ndarray) -> OutputCheck:

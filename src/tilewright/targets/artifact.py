@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Location
     from tilewright.io.archive import Member
+    from tilewright.targets.port_encoding import Encoding
     from tilewright.targets.target import Description
     from tilewright.trace.model import Activity, TraceModel
 
@@ -36,6 +37,7 @@ class Port:
     tensor: str | None = None  # of the artifact, when the device reads or writes it
     # Which one, of a tensor that every iteration of a layer loop has for itself; None: all of them.
     iteration: int | None = None
+    encoding: Encoding | None = None  # of its numbers in the tensor; None: as they are
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Tensor:
     address: int
     bytes: int  # of one
     encoding: str  # number format, scale and layout, for people
-    kind: str  # input, output, weight, constant, activation
+    kind: str  # input, output, weight, constant, activation; state: an input that stays
     first: int = 0  # steps during which its content matters, inclusive
     last: int = 0
     count: int = 1
@@ -345,6 +347,23 @@ class Recomputes(Artifact, Protocol):
         self, step: int, iteration: int, operands: Mapping[str, np.ndarray]
     ) -> Mapping[str, np.ndarray]:
         """The results of a step for operands as `StepValues` has them; weights are known."""
+        ...
+
+
+@runtime_checkable
+class Keeps(Device, Protocol):
+    """A device with inputs that nothing but `write` changes, from run to run: state.
+
+    What it holds of them already need not be written again.
+    """
+
+    def keeps(self, port: Port) -> bool: ...
+    def row_dimension(self, port: Port) -> int | None:
+        """The dimension of a port's array along which some of it can be written; None: none."""
+        ...
+
+    def write_rows(self, port: Port, value: np.ndarray, first: int, end: int) -> None:
+        """Write `first` to `end` (exclusive) of an array's rows along that dimension."""
         ...
 
 

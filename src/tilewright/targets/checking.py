@@ -105,6 +105,12 @@ def _ports(model: CompiledModel[Any]) -> Iterator[Finding]:
                     f"the port {name} is for iteration {port.iteration} of {port.tensor}, which "
                     f"has {count}"
                 )
+        if port.encoding is not None:
+            wrong = port.encoding.wrong(port.shape)
+            if wrong is not None:
+                yield _bad(f"the port {name} has an encoding with {wrong}")
+            elif port.tensor is None or tensors[port.tensor].kind != "state":
+                yield _bad(f"the port {name} has an encoding, but is no state on the device")
     for names, noun in ((model.inputs, "input"), (model.outputs, "output")):
         for name in names:
             if name not in model.ports:

@@ -7,7 +7,7 @@ import pytest
 from tilewright.compiling import compile as compile_model
 from tilewright.dialects.context import make_context
 from tilewright.dialects.parsing import parse_text
-from tilewright.targets.atlas.kernels.matmul import matmul
+from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.passes.text_isa import text_program
 from tilewright.targets.atlas.policy import Policy
@@ -45,7 +45,7 @@ def test_three_ways_are_one(target: str, tmp_path) -> None:
     source.write_text(text)
     ways = {
         "opt": by_opt(text, target),
-        "tile language": matmul.compile(target=target, M=128, K=128, N=128).cycles,
+        "tile language": entry("matmul").kernel.compile(target=target, M=128, K=128, N=128).cycles,
         "model": compile_model(str(source), target=target).cycles,
     }
     assert max(ways.values()) <= 1.05 * min(ways.values()), ways
@@ -56,5 +56,5 @@ def test_three_ways_are_one(target: str, tmp_path) -> None:
 def test_products_of_other_sizes(target: str, sizes: tuple[int, int, int]) -> None:
     """`opt` cuts products as the tile language does, also where blocks are ragged."""
     m, k, n = sizes
-    kernel = matmul.compile(target=target, M=m, K=k, N=n)
+    kernel = entry("matmul").kernel.compile(target=target, M=m, K=k, N=n)
     assert by_opt(product(m, k, n), target) <= 1.05 * kernel.cycles

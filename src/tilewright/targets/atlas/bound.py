@@ -46,8 +46,9 @@ def lower_bound(work: Work) -> Bound:
 
 def transfer_bound(profile: Profile, loaded: int, stored: int) -> Bound:
     """A bound for runs too long to follow value by value: all bytes pass the engine once."""
-    command = profile.dma.ticks(CHUNK) - _data_ticks(profile, CHUNK)
-    engine = FIRST_TRANSFER + command + _data_ticks(profile, loaded + stored) + LAST_WAIT
+    engine = (
+        FIRST_TRANSFER + command_ticks(profile) + _data_ticks(profile, loaded + stored) + LAST_WAIT
+    )
     return Bound(engine, {"DMA": engine})
 
 
@@ -55,12 +56,7 @@ class _Bounds:
     def __init__(self, work: Work) -> None:
         self.work, self.profile = work, work.profile
         self.index = {step: k for k, step in enumerate(work.steps)}
-        self.holds = self.profile.conflict != "ignore"
-        dma = self.profile.dma
-        # What a transfer costs before its first byte moves.
-        self.command = dma.ticks(1024) - _data_ticks(self.profile, 1024)
-        self.dma_place = self.profile.position["DMA"]
-        self.row = _data_ticks(self.profile, ROW)
+        self.command, self.row = command_ticks(self.profile), _data_ticks(self.profile, ROW)
         self.before = [[(self.index[b], self.gap(b, s, k in s.slots))
                         for k, b in enumerate(s.before)] for s in work.steps]  # fmt: skip
         self.done: list[int] = []
@@ -87,10 +83,10 @@ class _Bounds:
         if b.name == "store":
             if a.name == "load":
                 return WAIT + self.command + self.row
-            return min(self._store_gap(choice) for choice in a.choices)
+            return min(store_gap(self.profile, choice) for choice in a.choices)
         places = [None] if a.name == "load" else list(a.choices)
         return min(
-            self._unit_gap(place, choice)
+            unit_gap(self.profile, place, choice)
             for place in places
             for choice in b.choices
             if not slot or place is None or not self._apart(place, choice)
@@ -99,22 +95,6 @@ class _Bounds:
     def _apart(self, a: Timing, b: Timing) -> bool:
         """Two different matrix units: nothing passes between them inside."""
         return a.unit != b.unit and a.unit.startswith("MXU") and b.unit.startswith("MXU")
-
-    def _store_gap(self, a: Timing) -> int:
-        later = self.profile.position[a.unit] > self.dma_place
-        return self.command + self.row - (0 if later else 1)
-
-    def _unit_gap(self, a: Timing | None, b: Timing) -> int:
-        if a is None:
-            return WAIT + b.latency
-        if a.unit == b.unit:
-            return max(1, a.interval + b.latency - a.latency)
-        place = self.profile.position[a.unit]
-        later = self.profile.position[b.unit] > place
-        if self.holds:
-            return b.latency - (1 if later else 0)
-        # Only the order counts: of the completions, and of the dispatches.
-        return max(0 if later else 1, b.latency - a.latency + 1)
 
     def _earliest(self) -> list[int]:
         """Completion of each step, of the first row of it, if nothing but its inputs held it up.
@@ -175,7 +155,7 @@ class _Bounds:
             step, done = self.work.steps[k], self.done[k]
             if step.name in ("load", "store"):
                 count = min(ROW, step.bytes) if k in rows else step.bytes
-                time = _exact_ticks(self.profile, count)
+                time = exact_ticks(self.profile, count)
                 jobs.setdefault("DMA", []).append(Job(done - self.row, time, tails[k]))
             elif len(step.choices) == 1:
                 choice = step.choices[0]
@@ -270,7 +250,37 @@ class _Bounds:
         return tails
 
 
-def _exact_ticks(profile: Profile, count: int) -> float:
+def unit_gap(profile: Profile, a: Timing | None, b: Timing) -> int:
+    """Least distance of the completions of two steps, the second of which needs the first one's
+    result; None: bytes that a transfer brings."""
+    if a is None:
+        return WAIT + b.latency
+    if a.unit == b.unit:
+        return max(1, a.interval + b.latency - a.latency)
+    later = profile.position[b.unit] > profile.position[a.unit]
+    if profile.conflict != "ignore":
+        return b.latency - (1 if later else 0)
+    # Only the order counts: of the completions, and of the dispatches.
+    return max(0 if later else 1, b.latency - a.latency + 1)
+
+
+def store_gap(profile: Profile, a: Timing) -> int:
+    """From the completion of a step to that of the transfer of a row of its result."""
+    later = profile.position[a.unit] > profile.position["DMA"]
+    return first_row(profile) - (0 if later else 1)
+
+
+def first_row(profile: Profile) -> int:
+    """Ticks of the shortest transfer."""
+    return command_ticks(profile) + _data_ticks(profile, ROW)
+
+
+def command_ticks(profile: Profile) -> int:
+    """What a transfer costs before its first byte moves."""
+    return profile.dma.ticks(CHUNK) - _data_ticks(profile, CHUNK)
+
+
+def exact_ticks(profile: Profile, count: int) -> float:
     """Engine time of bytes inside a transfer that may be longer: the command not counted."""
     dma = profile.dma
     ticks = count / dma.vmem_bytes
@@ -281,7 +291,7 @@ def _exact_ticks(profile: Profile, count: int) -> float:
 
 def _data_ticks(profile: Profile, count: int) -> int:
     """The same in whole ticks, at least."""
-    return int(_exact_ticks(profile, count))
+    return int(exact_ticks(profile, count))
 
 
 def _whole(ticks: float) -> int:

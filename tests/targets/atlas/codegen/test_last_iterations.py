@@ -7,6 +7,11 @@ import pytest
 
 import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
+from tilewright.targets.atlas.codegen.list_schedule import Issue
+from tilewright.targets.atlas.codegen.straight_loop import _without_next
+from tilewright.targets.atlas.codegen.virtual import NEXT
+from tilewright.targets.atlas.profile import load_profile
+from tilewright.targets.atlas.program import Instruction
 
 
 @pytest.mark.parametrize(("rows", "deep", "hidden"), [(241, 950, 200)])
@@ -25,3 +30,21 @@ def test_gates_load_their_weights_once(rows: int, deep: int, hidden: int) -> Non
     regions = [artifact.regions[name] for name in names]
     weights = sum(region.layout.bytes for region in regions if region.kind == "weight")
     assert call.loaded <= weights, "more than the weights"
+
+
+def test_addresses_stay_until_the_last_store_has_looked_at_them() -> None:
+    """Without the loads of a next iteration there is nothing to wait for, but the last store still
+    reads its address when it is done."""
+    profile = load_profile("atlas-v1")
+    longest = max(timing.latency for timing in profile.timing.values())
+    rows = [
+        (10, Instruction.of("vstore", 2, 0, 16), ""),
+        (15, Instruction.of("add", 20, 30, 14), ""),  # beside the store, as it was
+        (600, Instruction.of("dma.wait", 0), NEXT),
+        (601, Instruction.of("dma.load", 20, 21, 2, 0), NEXT),
+        (602, Instruction.of("lui", 16, 905), ""),
+        (603, Instruction.of("addi", 16, 16, -2048), ""),
+    ]
+    kept = _without_next([Issue(*row) for row in rows], profile)
+    assert [issue.instruction.opcode.mnemonic for issue in kept] == ["vstore", "add", "lui", "addi"]
+    assert [issue.tick for issue in kept] == [10, 15, 10 + longest, 11 + longest]

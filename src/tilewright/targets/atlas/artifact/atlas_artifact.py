@@ -39,7 +39,8 @@ COPY = "out copy"  # operand of a step whose result goes to VMEM and to DRAM: th
 REARRANGED = ("project", "split_heads")  # kept as products want it: heads or halves apart
 WORD = 4  # bytes of an instruction
 Space = Literal["dram", "vmem"]
-Kind = Literal["input", "output", "weight", "constant", "activation"]
+# State is an input that stays from run to run: nothing else ever lies where it does.
+Kind = Literal["input", "state", "output", "weight", "constant", "activation"]
 
 
 @dataclass(frozen=True)

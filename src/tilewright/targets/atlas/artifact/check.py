@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.io.json_tables import MAX_ENTRIES
 from tilewright.targets.artifact import DevicePart, Finding, HostPart, Port
-from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Entry, Region
+from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Entry, Region
 from tilewright.targets.atlas.artifact.check_values import check_values
 from tilewright.targets.atlas.artifact.contents import ORDERS, SPACES
 from tilewright.targets.port_types import FLOATS
@@ -60,6 +60,9 @@ def _places(model: AtlasArtifact) -> Iterator[Finding]:
             yield _bad(
                 "TW3110", f"the region {name} has no valid layout or another name than its key"
             )
+            continue
+        if region.kind == "state" and region.space != "dram":
+            yield _bad("TW3110", f"the region {name} is state, which stays in DRAM only")
             continue
         if layout.arrangement is not None and layout.arrangement.stored != layout.shape:
             yield _bad("TW3110", f"the region {name} has an arrangement of another shape")
@@ -112,6 +115,8 @@ def _steps(model: AtlasArtifact) -> Iterator[Finding]:
             region = model.regions.get(name)
             if region is None:
                 yield _bad("TW3114", f"{what} has no region {name!r} for its operand {parameter}")
+            elif region.kind == "state" and parameter in ("out", COPY):
+                yield _bad("TW3114", f"{what} writes {name}, which is state that stays")
             elif not region.first <= number <= region.last:
                 yield _bad(
                     "TW3114",
@@ -160,6 +165,14 @@ def _ports(model: AtlasArtifact, ports: Mapping[str, Port]) -> Iterator[Finding]
                 "TW3115",
                 f"the port {name} has shape {_sizes(port.shape)}, its region "
                 f"{_sizes(region.layout.given)}" + (f" x {count}" if count > 1 else ""),
+            )
+        elif port.encoding is not None and (
+            port.encoding.stored != region.layout.given or count > 1
+        ):
+            yield _bad(
+                "TW3115",
+                f"the encoding of the port {name} makes {_sizes(port.encoding.stored)}, its region is "
+                f"{_sizes(region.layout.given)}",
             )
         elif port.dtype not in (*FLOATS, "i1"):
             yield _bad("TW3115", f"the port {name} is {port.dtype}, the device holds floats only")
@@ -311,11 +324,11 @@ def lifetime(
 ) -> tuple[int, int]:
     """From when to when a region's bytes must stay, in the times of `_Life`.
 
-    Weights stay for ever: they are written once. Inputs are there before their part begins,
+    Weights stay for ever: they are written once. So does state, from run to run. Inputs are there before their part begins,
     outputs are read when it has ended. What a loop reads from outside it reads in every iteration,
     and what every iteration writes for later stays until the last one.
     """
-    if region.space == "dram" and region.kind in ("weight", "constant"):
+    if region.space == "dram" and region.kind in ("weight", "constant", "state"):
         return _BEFORE, 2 * len(model.steps)
     first, last = region.first, region.last
     for loop in model.loops:

@@ -26,7 +26,7 @@ from tilewright.targets.atlas.program import Program
 from tilewright.tile.layouts import TILE_BYTES, Layout
 
 ORDERS = ("tiles", "panels", "rows", "halves")
-KINDS = ("input", "output", "weight", "constant", "activation")
+KINDS = ("input", "state", "output", "weight", "constant", "activation")
 SPACES = ("dram", "vmem")
 
 

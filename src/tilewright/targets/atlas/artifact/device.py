@@ -30,6 +30,7 @@ from tilewright.targets.atlas.artifact.open_run import (
     OpenSegment,
     SegmentRun,
 )
+from tilewright.targets.atlas.artifact.region_rows import lines_of_rows, row_dimension
 from tilewright.targets.atlas.artifact.region_values import (
     port_array,
     region_codes,
@@ -102,13 +103,27 @@ class AtlasDevice:
 
     def write(self, port: Port, value: np.ndarray) -> None:
         region = self.artifact.regions[port.tensor or ""]
-        for turn, codes in zip(turns_of(port, region), region_codes(region, value), strict=True):
+        for turn, codes in zip(
+            turns_of(port, region), region_codes(port, region, value), strict=True
+        ):
             self.machine.write(region.space, region.at(turn), region.layout.pack(codes))
 
     def read(self, port: Port) -> np.ndarray:
         region = self.artifact.regions[port.tensor or ""]
         codes = [self.codes(region, turn) for turn in turns_of(port, region)]
         return port_array(port, region, codes)
+
+    def keeps(self, port: Port) -> bool:
+        return self.artifact.regions[port.tensor or ""].kind == "state"
+
+    def row_dimension(self, port: Port) -> int | None:
+        return row_dimension(port, self.artifact.regions[port.tensor or ""])
+
+    def write_rows(self, port: Port, value: np.ndarray, first: int, end: int) -> None:
+        """Write the lines of tiles that have these rows, where they lie."""
+        region = self.artifact.regions[port.tensor or ""]
+        for at, raw in lines_of_rows(port, region, value, first, end):
+            self.machine.write(region.space, region.at(port.iteration or 0) + at, raw)
 
     def codes(self, region: Region, turn: int = 0) -> np.ndarray:
         """The bit patterns in a region."""

@@ -59,7 +59,9 @@ class ReferenceDevice:
 
     def write(self, port: Port, value: np.ndarray) -> None:
         region = self.artifact.regions[port.tensor or ""]
-        for turn, codes in zip(turns_of(port, region), region_codes(region, value), strict=True):
+        for turn, codes in zip(
+            turns_of(port, region), region_codes(port, region, value), strict=True
+        ):
             if self._graph is not None:
                 self._graph.give(port.name, codes)
             self._values[region.name, turn] = codes

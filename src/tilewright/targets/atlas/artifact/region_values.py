@@ -13,8 +13,10 @@ from tilewright.targets.port_types import rounded
 from tilewright.tile.layouts import NUMPY, to_codes
 
 
-def region_codes(region: Region, array: np.ndarray) -> list[np.ndarray]:
+def region_codes(port: Port, region: Region, array: np.ndarray) -> list[np.ndarray]:
     """The bit patterns of a port's array in its region, one array per iteration it is for."""
+    if port.encoding is not None:
+        array = port.encoding.encoded(array)
     numbers = array if array.dtype.kind not in "biu" else array.astype(np.float32)
     codes = to_codes(numbers, region.layout.dtype)
     return list(codes.reshape(-1, *region.layout.given))
@@ -28,7 +30,10 @@ def turns_of(port: Port, region: Region) -> Sequence[int]:
 def port_array(port: Port, region: Region, codes: Sequence[np.ndarray]) -> np.ndarray:
     """The array of a port from the bit patterns in its region."""
     whole = np.stack(list(codes)) if len(codes) > 1 else codes[0]
-    numbers = np.ascontiguousarray(whole).view(NUMPY[region.layout.dtype]).reshape(port.shape)
+    numbers = np.ascontiguousarray(whole).view(NUMPY[region.layout.dtype])
+    if port.encoding is not None:
+        numbers = port.encoding.decoded(numbers)
+    numbers = numbers.reshape(port.shape)
     if port.dtype == "i1":
         return numbers != 0
     return rounded(numbers.astype(np.float32), port.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import math
 import re
 import sys
@@ -113,9 +115,7 @@ def show(
     which, sizes = entry(name), _sizes(shape)
     if assembly or intermediate or source:
         if source:
-            import inspect
-
-            click.echo(inspect.getsource(_function(which, name)), nl=False)
+            click.echo(_source(which, name), nl=False)
         compiled = which.build(profile, sizes) if assembly or intermediate else None
         if intermediate:
             click.echo(_ir(compiled, name))
@@ -137,15 +137,22 @@ def show(
         click.echo(f"wrote {path}", err=True)
 
 
-def _function(which: Any, name: str) -> Any:
+def _source(which: Any, name: str) -> str:
+    """The kernel as its author wrote it."""
     if which.made:
         from tilewright.targets.atlas.kernels.made_entries import MAKERS
 
-        return MAKERS[name]
+        return inspect.getsource(MAKERS[name])
+    if which.record is not None:
+        from tilewright.targets.atlas.model.kernel_records import RECORDS
+
+        options = json.dumps(which.record.options)
+        maker = inspect.getsource(RECORDS[which.record.record].make)
+        return f"# {name} is {which.record.record} with the options {options}\n{maker}"
     function = getattr(which.kernel, "function", None)
     if function is None:
         raise TilewrightError("TW0056", f"{name} is not written in the tile language")
-    return function
+    return inspect.getsource(function)
 
 
 def _ir(compiled: Any, name: str) -> str:
@@ -326,6 +333,15 @@ def check_kernels(names: tuple[str, ...], profile: str | None, seed: int, as_jso
         click.echo(f"{len(rows) - len(bad)} of {len(rows)} checks hold, {len(chosen)} kernels")
     if bad:
         sys.exit(1)
+
+
+@command.command("options")
+@click.argument("names", nargs=-1, metavar="[NAME]…")
+def options(names: tuple[str, ...]) -> None:
+    """The options of the kernels of whole models, as npu_kernel.launch takes them."""
+    from tilewright.targets.atlas.model.kernel_options_page import render
+
+    click.echo(render(names), nl=False)
 
 
 def _check_json(row: Check) -> dict[str, Any]:

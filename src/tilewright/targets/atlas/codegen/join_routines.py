@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tilewright.targets.atlas.codegen.constants import Constants
 from tilewright.targets.atlas.codegen.emit import Writer
+from tilewright.targets.atlas.codegen.forwarding import forwarded, renamed
 from tilewright.targets.atlas.codegen.list_schedule import (
     Issue,
     OutOfRegisters,
@@ -29,6 +29,7 @@ from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.program import Program
 
 LOAD, FILL = BY_MNEMONIC["vload"], BY_MNEMONIC["vli.all"]
+REACH = 2  # kernels that a tile in registers waits for, at most
 SETTLED = 2  # ticks after the completion of an instruction at which memory has its result
 
 
@@ -48,25 +49,28 @@ def instructions(routines: Sequence[Routine]) -> int:
 def joined(kernels: Sequence[Sequence[Routine]], files: Sequence[str]) -> list[Program] | None:
     """A program per kernel, to be run one right after the other; None where registers do not
     suffice for all of them together."""
-    for keep in (True, False):  # registers of one number, for all kernels that need it
+    # Registers of one number for all kernels that need it; what kernels hand on in registers.
+    for keep, reach in ((True, REACH), (True, 0), (False, 0)):
         try:
-            return _joined(kernels, files, keep)
+            return _joined(kernels, files, keep, reach)
         except OutOfRegisters:
             continue
     return None
 
 
 def _joined(
-    kernels: Sequence[Sequence[Routine]], files: Sequence[str], keep: bool
+    kernels: Sequence[Sequence[Routine]], files: Sequence[str], keep: bool, reach: int
 ) -> list[Program]:
     code = Code(kernels[0][0].profile)
-    owner: dict[Op, int] = {}
+    made: dict[Op, int] = {}
     constants = _Constants(keep)
     for number, routines in enumerate(kernels):
         for piece in _codes(routines):
-            for op in constants.shared(piece):
-                op.order, owner[op] = len(code.ops), number
-                code.ops.append(op)
+            made.update(dict.fromkeys(constants.shared(piece), number))
+    owner: dict[Op, int] = {}
+    for op, number in forwarded(list(made), made, code.profile, reach):
+        op.order, owner[op] = len(code.ops), number
+        code.ops.append(op)
     found = schedule(code, Setting(Constants(), idle=True))
     ends = _ends(found, owner, len(kernels))
     return [
@@ -132,7 +136,7 @@ class _Constants:
                 if known is not mine:
                     same[mine] = known
                     continue
-            result.append(_renamed(op, same))
+            result.append(renamed(op, same))
         return result
 
     def _overwritten(self, op: Op) -> None:
@@ -171,19 +175,6 @@ def _written(op: Op) -> list[Register]:
         for operand, value in zip(op.opcode.operands, op.operands, strict=True)
         if isinstance(value, Part) and operand.writes
     ]
-
-
-def _renamed(op: Op, same: dict[Register, Register]) -> Op:
-    """The instruction with other registers of the same content."""
-    if not any(isinstance(value, Part) and value.register in same for value in op.operands):
-        return op
-    operands = [
-        Part(same[value.register], value.index)
-        if isinstance(value, Part) and value.register in same
-        else value
-        for value in op.operands
-    ]
-    return replace(op, operands=tuple(operands))
 
 
 def _pattern(fill: Op) -> int:

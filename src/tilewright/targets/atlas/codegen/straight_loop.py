@@ -272,9 +272,10 @@ def _without_next(issues: list[Issue], profile: Profile) -> list[Issue]:
     units = [profile.timing_of(issue.instruction.opcode).unit for issue in rest]
     last = max((k for k, unit in enumerate(units) if unit != "SCALAR"), default=-1)
     longest = max(timing.latency for timing in profile.timing.values())
-    tick = rest[last].tick + longest if last >= 0 else 0
+    done = rest[last].tick + longest if last >= 0 else 0
+    tick = -1
     for k in range(last + 1, len(rest)):
-        tick = min(tick + 1, rest[k].tick)
+        tick = min(max(tick + 1, done), rest[k].tick)
         rest[k] = Issue(tick, rest[k].instruction, rest[k].source)
     return rest
 

@@ -61,9 +61,10 @@ def written(arrangement: Any) -> dict[str, Any]:
 
 def read(value: Any) -> Any:
     """The arrangement (or window) of JSON values; a ValueError says what is wrong with them."""
-    if not isinstance(value, Mapping) or value.get("kind") not in KINDS:
+    name = value.get("kind") if isinstance(value, Mapping) else None
+    if not isinstance(name, str) or name not in KINDS:
         raise ValueError("has an arrangement of no known kind")
-    kind = KINDS[value["kind"]]
+    kind = KINDS[name]
     names = {field.name for field in fields(kind)}
     if set(value) != {"kind", *names}:
         raise ValueError(f"has an arrangement with other fields than {', '.join(sorted(names))}")
@@ -117,6 +118,8 @@ def _field(name: str, value: Any) -> Any:
         if len(value) != _LENGTHS.get(name, 4):
             raise ValueError(f"has an arrangement with {len(value)} numbers for {name}")
         return tuple(_number(name, number) for number in value)
+    if name == "border":
+        raise ValueError("has an arrangement whose border is no pair of numbers")
     return _number(name, value)
 
 

@@ -21,7 +21,7 @@ G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 160  # tiles of scores under a causal mask that are unrolled for one head
 NARROW, NARROW_TILES = (
     64,
-    544,
+    325,
 )  # and of heads that are no wider, whose tiles take fewer instructions
 FEW = 8  # tiles of keys that make a short loop body
 

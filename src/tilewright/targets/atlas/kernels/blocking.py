@@ -7,9 +7,13 @@ loop body allow, and of equal size.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import tilewright.tile as tw
+from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
 
 TILE = SIDE * SIDE  # bytes of an fp8 tile
@@ -49,6 +53,19 @@ def choose_blocking(m: int, k: int, n: int, profile: Profile, result_bytes: int 
     # as long as its body is short.
     stream_a = across * deep <= SHORT
     return min(found, key=lambda b: (b.ticks, b.rows if stream_a else b.columns))
+
+
+def blocks(m: int, k: int, n: int) -> Iterator[tuple[Block, Block]]:
+    """Loops over blocks of the result: (rows, columns), the order and sizes the cheapest ones."""
+    plan = choose_blocking(m, k, n, active_profile())
+    if plan.rows:
+        for rows in tw.grid(m, plan.rows, padded=True):
+            for columns in tw.grid(n):
+                yield rows, columns
+    else:
+        for columns in tw.grid(n, plan.columns, padded=True):
+            for rows in tw.grid(m):
+                yield rows, columns
 
 
 def _product_ticks(rows: int, profile: Profile) -> float:

@@ -62,14 +62,6 @@ def dequant(x: tw.fp8["M", "N"], out: tw.bf16["M", "N"], *, scale: float = 1.0):
 
 
 @tw.kernel
-def bias_add_cast(x: tw.bf16["M", "N"], bias: tw.bf16["M", "N"], out: tw.fp8["M", "N"]):
-    """fp8 of x + bias"""
-    for m in tw.grid(out.M):
-        for n in tw.grid(out.N):
-            out[m, n] = tw.to_fp8(x[m, n] + bias[m, n])
-
-
-@tw.kernel
 def transpose(x: tw.fp8["M", "N"], out: tw.fp8["N", "M"]):
     """x with rows and columns exchanged"""
     for m in tw.grid(x.M):

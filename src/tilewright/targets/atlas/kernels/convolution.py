@@ -60,6 +60,7 @@ from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import TensorSpec
 
+Phases = list[tuple[int, int]]
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "none": lambda x: x,
     "relu": tw.relu,
@@ -103,6 +104,7 @@ class Convolution:
     kernel: Kernel
     factor: float = 1.0
     plan: Plan | None = field(default=None, compare=False)
+    unfolded: bool = False  # x comes with windows, or columns of them, as channels
 
     def blocking(self, profile: Profile) -> Blocking:
         """How it is cut on a machine; an error where it does not fit."""
@@ -171,7 +173,7 @@ def conv2d(
         "out": image_type(out),
     }
     kernel = kernel_of("conv2d", specs, plan.run)
-    return Convolution(image, window, given, out, activation, kernel, factor, plan)
+    return Convolution(image, window, given, out, activation, kernel, factor, plan, bool(unfolded))
 
 
 def _bytes(image: Image) -> int:
@@ -191,6 +193,19 @@ def result_of_unfolded(image: Image, window: Window) -> Image:
     else:
         phases = result_phases(image, window)
     return replace(image, height=height, width=width, phases=phases, pitch=0, fill="zero")
+
+
+def _groups(out: Image) -> Iterator[list[Phases]]:
+    """Phases of an image in groups, rows of them before parts of rows: all together, then halves,
+    and so on."""
+    down, across = out.phase_count
+    sizes = [(n, across) for n in range(down, 0, -1) if down % n == 0]
+    sizes += [(1, n) for n in range(across - 1, 0, -1) if across % n == 0]
+    for high, wide in sizes:
+        yield [
+            [(a + i, c + j) for i in range(high) for j in range(wide)]
+            for a in range(0, down, high) for c in range(0, across, wide)
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -233,15 +248,15 @@ class Plan:
 
     def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
         """The kernel."""
-        blocking = self.blocking(active_profile())
+        blocking, groups = self._cut(active_profile())
         lines = self.lines() if self.diagonal is True else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
                 tiles = self.diagonals(w, panel, lines) if self.diagonal else {}
                 rows = {n.start: self.rows(n, scale, bias) for n, _ in panel}
-                for p in pixel_blocks(self.out, blocking.tiles):
-                    for (n, channels), phase in product(panel, self.out.each_phase()):
+                for phases, p in self._pixels(groups, blocking):
+                    for (n, channels), phase in product(panel, phases):
                         total = tw.zeros()
                         for tap in self.window.taps:
                             at = self.at(phase, tap)
@@ -254,10 +269,28 @@ class Plan:
                         y = self.finished(total, rows[n.start], p, phase)
                         out[b, phase[0], phase[1], p + self.out.lead, n] = y
 
+    def _pixels(self, groups: list[Phases], blocking: Blocking) -> Iterator[tuple[Phases, Block]]:
+        """Blocks of pixels of every group of phases."""
+        for phases in groups:
+            for p in pixel_blocks(self.out, blocking.tiles):
+                yield phases, p
+
     def blocking(self, profile: Profile) -> Blocking:
         """Tiles of pixels and panels of filters in one body."""
+        return self._cut(profile)[0]
+
+    def _cut(self, profile: Profile) -> tuple[Blocking, list[Phases]]:
+        """The same, and the phases that are computed together: all, or as many as have room."""
         panels = -(-self.filters.filters // SIDE)
-        return choose(self.out, panels, self._cost(profile), profile, "a convolution")
+        refused = None
+        for groups in _groups(self.out):
+            cost = max((self._cost(profile, one) for one in groups), key=lambda c: c.shared + c.own)
+            try:
+                return choose(self.out, panels, cost, profile, "a convolution"), groups
+            except TilewrightError as error:
+                refused = error
+        assert refused is not None
+        raise refused
 
     def diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
         """Tiles of filters that see one channel each, by panel and tap: a row of w repeated, times
@@ -358,19 +391,17 @@ class Plan:
                 first, last = self.filters.tiles(tile)
                 yield [(Block(tile, 1, filters), Block(first, last - first + 1, channels))]
 
-    def _cost(self, profile: Profile) -> Cost:
-        down, across = result_phases(self.image, self.window)
+    def _cost(self, profile: Profile, phases: Phases) -> Cost:
         depth, taps = self.filters.depth, len(self.window.taps)
         alone = self.filters.groups > 1
-        places = [self.at(phase, tap) for phase in product(range(down), range(across))
-                  for tap in self.window.taps]  # fmt: skip
+        places = [self.at(phase, tap) for phase in phases for tap in self.window.taps]
         seen = {(at.row, at.column) for at in places}
         shifts = [at.shift for at in places]
         ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
         return Cost(
             0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
-            max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, down * across,
-            down * across * taps * depth, ticks, made=taps if self.diagonal is True else 0,
+            max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, len(phases),
+            len(phases) * taps * depth, ticks, made=taps if self.diagonal is True else 0,
             together=3 if ticks == PRODUCT else 1,
             small=not self.diagonal
             and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,

@@ -33,8 +33,9 @@ from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 
 STEPS = 96  # products of tiles in one loop body, about
+PASSING = 3  # times fewer where what they read passes by in two buffers
 HELD = 320 * 1024  # bytes of a band between convolutions
-MOST_BANDS = 3  # every band has loops of its own, whose pointers take scalar registers
+MOST_BANDS = 4  # every band has loops of its own, whose pointers take scalar registers
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class _Band:
 def convolution_chain(parts: Sequence[Convolution]) -> Chain:
     """The kernel of some convolutions: one depthwise, perhaps one of single pixels before it, and
     one after it, over images that are stored alike."""
-    plan = _Chain(*_roles(parts))
+    plan = _Chain(*_roles(parts), streams=parts[0].unfolded)
     specs = {"x": parts[0].kernel.specs["x"]}
     for k, part in enumerate(parts):
         given = part.kernel.specs
@@ -78,8 +79,9 @@ def _roles(parts: Sequence[Convolution]) -> tuple[Plan | None, Plan, Plan | None
     plans = [part.plan for part in parts]
     deep = [k for k, plan in enumerate(plans) if plan is not None and plan.diagonal is True]
     single = [
-        k for k, part in enumerate(parts) if len(part.window.taps) == 1 == part.filters.groups
-    ]
+        k for k, plan in enumerate(plans)
+        if plan is not None and len(plan.window.taps) == 1 == plan.filters.groups
+    ]  # fmt: skip
     if len(deep) != 1 or len(single) + 1 != len(parts) or len(parts) not in (2, 3) or deep[0] > 1:
         raise TilewrightError(
             "TW1675", f"{len(parts)} convolutions that are no chain",
@@ -90,7 +92,7 @@ def _roles(parts: Sequence[Convolution]) -> tuple[Plan | None, Plan, Plan | None
         names = ("height", "width", "channels", "phases", "pitch", "batch", "dtype")
         if any(getattr(one, n) != getattr(other, n) for n in names) or one.fill != "zero":
             raise TilewrightError("TW1675", "convolutions in a row over images of different sizes")
-    if any(part.window.steps != (1, 1) for k, part in enumerate(parts) if k in single):
+    if any(plan.window.steps != (1, 1) for k in single if (plan := plans[k]) is not None):
         raise TilewrightError("TW1675", "a convolution of single pixels that leaves some out")
     before = plans[deep[0] - 1] if deep[0] else None
     middle, after = plans[deep[0]], plans[-1] if deep[0] + 1 < len(parts) else None
@@ -103,6 +105,7 @@ class _Chain:
     before: Plan | None
     middle: Plan
     after: Plan | None
+    streams: bool = False  # what it reads passes by once, from the host
 
     @property
     def last(self) -> Plan:
@@ -230,7 +233,7 @@ class _Chain:
         part = replace(plan, out=_rows_of(plan.out, band.top, band.bottom))
         channels = Block(0, plan.image.stored[-1] // SIDE, plan.image.stored[-1])
         place = plan.image.lead + band.top * plan.image.pitch
-        steps = channels.tiles * len(part.out.each_phase())
+        steps = channels.tiles * len(part.out.each_phase()) * (PASSING if self.streams else 1)
         rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
         for p, phase in _tiles(part.out, steps):
             total = tw.zeros()

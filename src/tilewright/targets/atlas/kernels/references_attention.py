@@ -7,21 +7,19 @@ import math
 import numpy as np
 
 from tilewright.reference import arithmetic as arith
+from tilewright.reference.matrix_products import product
 from tilewright.targets.atlas.kernels.references import (
     TINY,
     U8,
     Codes,
     Reference,
     U,
-    constant,
-    function,
     halves,
-    product,
-    row_total,
 )
+from tilewright.targets.atlas.model.references_steps import UNARY, constant, recip, row_total
 from tilewright.targets.atlas.profile import Profile
 
-_exp, _recip = function("exp"), function("recip")
+_exp = UNARY["exp"]
 State = tuple[Codes, Codes, Codes]  # running maximum, running sum (columns), result
 
 
@@ -53,14 +51,14 @@ def flash_attention(profile: Profile, q: Codes, kt: Codes, v: Codes) -> Codes:
         keys = slice(start, start + 32)
         state = _after_block(profile, q, kt[:, keys], v[keys], state)
     assert state is not None
-    return arith.multiply(state[2], _recip(state[1]))
+    return arith.multiply(state[2], recip(state[1]))
 
 
 def attention_tile(profile: Profile, q: Codes, kt: Codes, v: Codes) -> Codes:
     """All keys at once."""
     scores = arith.multiply(product(q, kt), constant(1 / math.sqrt(q.shape[1])))
     powers = _exp(arith.subtract(scores, row_total(profile, scores, "max")))
-    shares = arith.multiply(powers, _recip(row_total(profile, powers, "sum")))
+    shares = arith.multiply(powers, recip(row_total(profile, powers, "sum")))
     return product(arith.pack(shares, 1), v)
 
 
@@ -81,7 +79,7 @@ def acc_last(
     profile: Profile, q: Codes, kt: Codes, v: Codes, largest: Codes, total: Codes, result: Codes
 ) -> Codes:
     _, sums, results = _after_block(profile, q, kt, v, (largest[:, :1], total[:, :1], result))
-    return arith.multiply(results, _recip(sums))
+    return arith.multiply(results, recip(sums))
 
 
 # --- ideal ------------------------------------------------------------------------------------

@@ -18,13 +18,9 @@ from tilewright.targets.atlas.kernels.references import (
     Codes,
     Reference,
     U,
-    constant,
-    function,
-    gelu,
-    sigmoid,
-    silu,
     to_fp8,
 )
+from tilewright.targets.atlas.model.references_steps import UNARY, constant
 from tilewright.targets.atlas.profile import Profile
 
 LOWEST = 0xFE  # of fp8
@@ -37,7 +33,7 @@ def hard_sigmoid(x: Codes) -> Codes:
 
 
 # Activation on bit patterns, in float64, and how steep it is at most.
-_ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
+ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
     "none": (lambda x: x, lambda x: x, 1.0),
     "relu": (arith.relu, lambda x: np.maximum(x, 0), 1.0),
     "relu6": (
@@ -45,14 +41,14 @@ _ACTIVATIONS: dict[str, tuple[Callable[[Codes], Codes], Callable, float]] = {
         lambda x: np.clip(x, 0, 6),
         1.0,
     ),
-    "silu": (silu, lambda x: x / (1 + np.exp(-x)), 1.1),
+    "silu": (UNARY["silu"], lambda x: x / (1 + np.exp(-x)), 1.1),
     "gelu": (
-        gelu,
+        UNARY["gelu_tanh"],
         lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
         1.2,
     ),
-    "sigmoid": (sigmoid, lambda x: 1 / (1 + np.exp(-x)), 0.25),
-    "tanh": (function("tanh"), np.tanh, 1.0),
+    "sigmoid": (UNARY["sigmoid"], lambda x: 1 / (1 + np.exp(-x)), 0.25),
+    "tanh": (UNARY["tanh"], np.tanh, 1.0),
     "hardsigmoid": (hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1), 0.2),
     "hardswish": (
         lambda x: arith.multiply(x, hard_sigmoid(x)),
@@ -87,7 +83,7 @@ def _whole(x: np.ndarray, axis: int) -> np.ndarray:
 def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     """One accumulator through all taps in reading order and channels in blocks of 32."""
     filters = layer.filters
-    first, plain, steepness = _ACTIVATIONS[layer.activation]
+    first, plain, steepness = ACTIVATIONS[layer.activation]
     per, of = filters.filters // filters.groups, filters.channels // filters.groups
     specs = layer.kernel.specs
 
@@ -242,7 +238,7 @@ def global_average_pool(layer: GlobalPooling) -> Reference:
 
 
 def add_images(layer: ImageSum) -> Reference:
-    first, plain, steepness = _ACTIVATIONS[layer.activation]
+    first, plain, steepness = ACTIVATIONS[layer.activation]
 
     def exact(profile: Profile, a: Codes, b: Codes) -> Codes:
         return arith.pack(first(arith.add(arith.unpack(a, 1), arith.unpack(b, 1))), 1)

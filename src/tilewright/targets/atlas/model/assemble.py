@@ -59,7 +59,14 @@ def assemble(
     regions, weights = _regions(program, places, made, release)
     steps = [_step(call, index, linked, places) for index, call in enumerate(program.launches)]
     ports = {
-        name: Port(name, port.shape, port.dtype, program.ports.get(name), program.turns.get(name))
+        name: Port(
+            name,
+            port.shape,
+            port.dtype,
+            program.ports.get(name),
+            program.turns.get(name),
+            program.encodings.get(name),
+        )
         for name, port in encoded.ports.items()
     }
     sequence, entries = compiled_parts(ports, runs)
@@ -124,7 +131,7 @@ def _regions(
             )
         if stay is not None and stay.whole:
             continue
-        whole = tensor.kind in ("weight", "constant", "input", "output")
+        whole = tensor.kind != "activation"
         first, last = (0, count - 1) if whole else (life.first, life.last)
         turns, stride = 1, 0
         if tensor in rounds:

@@ -59,7 +59,9 @@ def with_products(
 
 def _follows(call: Call, before: Call) -> bool:
     """Whether a call is a plain product on the heads of the attention before it."""
-    plain = not any(call.options.get(name) for name in ("precise", "depth"))
+    plain = not any(
+        call.options.get(name) for name in ("precise", "depth", "rows", "resident", "blocks")
+    )
     return (
         before.kernel == "attention"
         and call.kernel == "linear"
@@ -98,20 +100,15 @@ def _options(attention: Call, linear: Call, profile: Profile) -> dict[str, bool 
 
 def _joined(attention: Call, linear: Call, options: dict[str, bool | int]) -> Call:
     """Both calls as one."""
-    own = {name: v for name, v in linear.options.items() if v is not None}
-    rows = {name: v for name, v in options.items() if name == "rows"}
-    inside = [name for name in linear.operands if name != "a"]
+    own = {name: v for name, v in linear.options.items() if v is not None and name != "heads"}
+    inside = {name: tensor for name, tensor in linear.operands.items() if name != "a"}
     scale = attention.output.scale
     return Call(
         linear.name,
         "attention_linear",
-        {**attention.operands, **{name: linear.operands[name] for name in inside}},
+        {**attention.operands, **inside},
         linear.output,
-        {
-            **attention.options,
-            "linear": [[name, value] for name, value in sorted({**own, **rows}.items())],
-            **{name: v for name, v in options.items() if name != "rows"},
-        },
+        {**attention.options, **own, **options},
         {},
         (*attention.sources, *linear.sources),
         attention.macs + linear.macs,

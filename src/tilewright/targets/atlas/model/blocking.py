@@ -1,8 +1,9 @@
 """How a product that is too large for VMEM is cut into parts.
 
-Both ways move the weights once per part of the rows. With whole rows of the left operand on chip,
+Two ways move the weights once per part of the rows. With whole rows of the left operand on chip,
 few rows fit where it is deep. With the sums on chip instead, and the left operand passing by a few
-columns at a time, few rows fit where the result is wide. Projections and gates keep whole rows.
+columns at a time, few rows fit where the result is wide. Projections and gates keep whole rows. The
+third way moves everything once, where the weights fit: a few rows at a time pass by all of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ WHOLE = 800  # tiles of a left operand that are held on chip at a time
 GROUP = 4  # tiles of rows in one loop body, with sums on chip
 DEPTHS = (4, 3, 2)  # tiles of the contraction in one loop body, with sums on chip
 RESULTS = 64 * KIB  # VMEM for results and tables of projections and gates, beside rows on chip
+PASSING = 2  # tiles of rows in one loop body, with all weights on chip
 SPARE = 28 * KIB  # VMEM for tiles that wait between uses, scales, and what the program keeps
 
 
@@ -73,6 +75,23 @@ def staged_rows(rows: int, deep: int, columns: int, profile: Profile) -> int | N
     # Rows left over, of all or of a part, would load all weights again.
     even = (p for p in range(least, 2 * least) if m % (2 * p) == 0)
     return -(-m // next(even, least)) * SIDE
+
+
+def rows_pass_by(rows: int, deep: int, wide: int, other: int, part: int, profile: Profile) -> bool:
+    """Whether [rows, deep] @ [deep, wide] is faster with all weights on chip than with them passing by
+    parts of so many rows; other: bytes of its result and of what is added."""
+    m, k, n = (-(-size // SIDE) for size in (rows, deep, wide))
+    beside = profile.vmem_bytes - SPARE - (k * n + PASSING * k) * KIB
+    load = profile.timing["tensor_load"]
+    if beside < 0 or min(deep, wide) == 1 or load.unit == profile.timing["push"].unit:
+        return False
+    ticks, weights, left = profile.dma.ticks, k * n * KIB, m * k * KIB
+    # A tile of rows is loaded for every column, and one of weights for every two tiles of rows.
+    busy = m * k * n * load.interval * 7 / 4
+    waits = 0 if beside >= PASSING * k * KIB else ticks(left)  # for rows, if no others arrive
+    resident = ticks(weights) + max(ticks(left + other), waits + busy)
+    moved = left + -(-rows // part) * weights + other
+    return resident < max(ticks(moved), m * k * n * load.interval)
 
 
 def sums_bytes(height: int, depth: int, wide: int) -> int:

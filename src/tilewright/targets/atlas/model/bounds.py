@@ -27,9 +27,10 @@ Vector unit. Each element-wise operation of the formula on each tile, each reduc
     transpose. Constants, spreading a row over a tile, masking of edges and anything done to whole
     tiles of hidden keys are left out: there are other ways.
 
-Loads and stores between registers and VMEM are not counted, nor the time at the beginning and the
-end when only one unit has something to do. Steps of one part of the model may overlap in any way;
-between parts the host takes over, so their bounds add up.
+Loads and stores between registers and VMEM are not counted as work. Steps of one part of the model may
+overlap in any way, but for what they need of each other: `critical_path.py` follows values from the first
+transfer to the last, and gives each resource its beginning and its end. Between parts the host takes
+over, so their bounds add up.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from typing import Any
 
 from tilewright.planning.one_machine import two_machines
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Region, Step
+from tilewright.targets.atlas.model.critical_path import Call, CriticalPath
 from tilewright.targets.atlas.model.kernel_records import work_of
 from tilewright.targets.atlas.model.work import Work
 from tilewright.targets.atlas.profile import Profile
@@ -68,7 +70,8 @@ class StepBound:
 class ModelBound:
     """The bound of a whole model.
 
-    terms: ticks each resource is busy over all parts; total is at least the largest of them.
+    terms: ticks each resource is busy over all parts, and "path", which steps that wait for each
+    other take; total is at least the largest of them.
     """
 
     total: int
@@ -94,20 +97,23 @@ def bound_of(model: AtlasArtifact) -> ModelBound:
         for segment in entry.segments
     }
     total, sums = 0, dict[str, int]()
-    loaded: set[str] = set()  # weights are loaded by the first part that needs them
+    here: set[str] = set()  # weights are loaded by the first part that needs them
     for number, entry in enumerate(model.entries.values()):
-        work, names = Work(), dict[str, None]()
-        for index, _, step in model.calls():
+        calls, work, names = list[Call](), Work(), dict[str, None]()
+        for index, iteration, step in model.calls():
             if place.get(step.segment) == number:
+                ticks = terms_of(profile, works[index], 0)
+                calls.append(Call(step, iteration, ticks["VPU"], ticks["MXU0+MXU1"]))
                 work += works[index]
                 names.update(dict.fromkeys(step.operands.values()))
-        bytes = sum(_content(model.regions[name]) for name in (*entry.inputs, *entry.outputs))
-        for name in names:
-            region = model.regions[name]
-            if region.kind == "weight" and name not in loaded:
-                loaded.add(name)
-                bytes += _content(region) * region.count
-        terms = terms_of(profile, work, bytes)
+        weights = [n for n in names if model.regions[n].kind == "weight" and n not in here]
+        loads = {name: _content(model.regions[name]) for name in entry.inputs}
+        loads |= {n: _content(model.regions[n]) * model.regions[n].count for n in weights}
+        stores = {name: _content(model.regions[name]) for name in entry.outputs}
+        terms = terms_of(profile, work, sum(loads.values()) + sum(stores.values()))
+        path = CriticalPath(profile, model.regions, entry, here, loads, stores)
+        terms["path"] = path.ticks(calls, terms["MXU0+MXU1"])
+        here.update(names)
         total += max(terms.values())
         for resource, ticks in terms.items():
             sums[resource] = sums.get(resource, 0) + ticks
@@ -168,7 +174,10 @@ def _vector_ticks(profile: Profile, work: Work) -> int:
     timing = profile.timing
     one = timing["vector"].interval
     parts = 2 // profile.tile_registers  # instructions for a whole tile
-    ticks = work.tiles * parts * one + (work.columns + work.casts) * one
+    # Numbers one per row are moved 32 bytes at a time, so that a whole tile has room for two of each.
+    ticks = (
+        work.tiles * parts * one + work.columns * one / profile.tile_registers + work.casts * one
+    )
     for count, name in ((work.row_sums, "sum_rows"), (work.row_extremes, "extreme_rows")):
         ticks += count * (parts * timing[name].interval + (parts - 1) * one)
     if timing["push"].unit == "VPU":

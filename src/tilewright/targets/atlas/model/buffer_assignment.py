@@ -78,7 +78,7 @@ def live_ranges(
             life = lives.setdefault(tensor, LiveRange(index, index))
             life.last = index
             life.reads += parameter != "out"
-            if tensor.kind == "input":
+            if tensor.kind in ("input", "state"):
                 life.first = 0
             if tensor.kind == "output":
                 life.last = len(calls) - 1
@@ -202,7 +202,8 @@ def starved(calls: Sequence[Launch], places: BufferAssignment, profile: Profile)
     found = []
     for index, call in enumerate(calls):
         a = call.operands.get("a")
-        if a is None or call.options.get("rows") or places.on_chip(a, index):
+        once = call.options.get("rows") or call.options.get("resident")
+        if a is None or once or places.on_chip(a, index):
             continue
         tiles = a.layout.bytes // 1024
         beside = max(base_room(call), 128 * KIB)  # panels of weights, and what waits
@@ -342,8 +343,9 @@ def _place_dram(
             places.joined, places.lives[tensor].first, places.lives[tensor].last
         )
         size = -(-tensor.layout.bytes // PAGE) * PAGE
-        upper = len(calls) if tensor.kind in ("input", "output") else last + 1
-        lower = 0 if tensor.kind in ("input", "output") else first
+        stays = tensor.kind in ("input", "state", "output")
+        upper = len(calls) if stays else last + 1
+        lower = 0 if stays else first
         buffers.append(Buffer(f"d{k}", size, lower, upper, PAGE))
     found = plan(buffers, None, PAGE, strategy="best-fit") if buffers else None
     peak = end

@@ -100,6 +100,7 @@ def compile_model(
             options.range_rule,
             merge,
             refused,
+            {*simple.state, *simple.resident},
         )
 
     while True:

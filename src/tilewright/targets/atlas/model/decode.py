@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 from tilewright.dialects.encodings import StoredAttr, scale_of
 from tilewright.dialects.launches import (
+    ENCODING,
+    STAYS,
     TENSOR,
     BitcastOp,
     LaunchOp,
@@ -46,6 +48,7 @@ from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.targets.atlas.kernels import arrangements
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, LayerLoop, StoredTensor
+from tilewright.targets.port_encoding import Encoding
 from tilewright.tile.layouts import Layout, to_codes
 
 CONSTANT = "tw.constant"  # mark of a constant that is a value of the model, not a layer's weight
@@ -93,6 +96,23 @@ def layout_of(type_: Attribute, op: Operation) -> Layout:
     if layout.given != shape:
         _refuse(op, f"{type_} has an arrangement of another shape")
     return layout
+
+
+def encoding_of(op: PackOp) -> Encoding | None:
+    """How what is packed lies in its tensor, where that is not as it is."""
+    if ENCODING not in op.attributes:
+        return None
+    try:
+        found = Encoding.of(plain(op.attributes[ENCODING]))
+        assert isinstance(op.source.type, TensorType)
+        wrong = found.wrong(tuple(op.source.type.get_shape()))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        _refuse(op, "an encoding without factor, shape and order")
+    if wrong is None and found.stored != layout_of(op.result.type, op).given:
+        wrong = f"stored shape {list(found.stored)}"
+    if wrong is not None:
+        _refuse(op, f"an encoding has {wrong}")
+    return found
 
 
 # --- reading ----------------------------------------------------------------------------
@@ -148,8 +168,13 @@ class _Reader:
                 port = arguments.get(op.source)
                 if port is None:
                     _refuse(op, "what is packed is no argument of its function")
-                self.known[op.result] = self._named(op, "input")
+                self.known[op.result] = self._named(
+                    op, "state" if STAYS in op.attributes else "input"
+                )
                 self.result.ports[port] = self.known[op.result].name
+                encoding = encoding_of(op)
+                if encoding is not None:
+                    self.result.encodings[port] = encoding
             case LaunchOp():
                 self.known[op.result] = self._launch(op, None)
             case BitcastOp():
@@ -180,7 +205,7 @@ class _Reader:
         layout = layout_of(op.result.type, op)
         found = self.tensors.get(name)
         if found is not None:
-            if kind == "input" and found.kind == "input" and found.layout == layout:
+            if kind in ("input", "state") and found.kind == kind and found.layout == layout:
                 return found  # another function takes the same
             _refuse(op, f"there are two tensors {name}")
         self.tensors[name] = StoredTensor(name, layout, kind)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilewright.dialects.launches import (
+    ENCODING,
+    STAYS,
     TENSOR,
     BitcastOp,
     LaunchOp,
@@ -148,7 +150,7 @@ class _Encoder:
             tensor = self.entering[name]
             if tensor in home:
                 continue  # it holds something else by now
-            pack = PackOp(argument, _type(tensor), {TENSOR: attribute(tensor.name)})
+            pack = PackOp(argument, _type(tensor), self._notes(tensor))
             function.current[tensor] = _add(block, pack, tensor.name)
         for tensor in _read_before_written(calls, self.stacked):
             if tensor not in function.current:
@@ -175,6 +177,16 @@ class _Encoder:
             unpack = UnpackOp(function.current[tensor], value.type)
             function.results.append(_add(block, unpack, name))
         return function
+
+    def _notes(self, tensor: Tensor) -> dict[str, Attribute]:
+        """What there is to say of a tensor that is handed over."""
+        notes: dict[str, Attribute] = {TENSOR: attribute(tensor.name)}
+        if tensor.kind == "state":
+            notes[STAYS] = UnitAttr()
+        encoding = self.parts.encodings.get(tensor)
+        if encoding is not None:
+            notes[ENCODING] = attribute(encoding.to_json())
+        return notes
 
     def _closed(self, function: _Function) -> func.FuncOp:
         """The function, with what others read of it behind its ports."""
@@ -260,7 +272,7 @@ class _Encoder:
         last = {call.output: call for call in calls}
         types = [_result_type(last[tensor]) for tensor in carried]
         kept = {tensor: every for tensor, every in loop.own.items() if tensor in written}
-        given = {t: every for t, every in loop.own.items() if t.kind == "input"}
+        given = {t: every for t, every in loop.own.items() if t.kind in ("input", "state")}
         stacked = {t: every for t, every in loop.own.items() if t not in kept and t not in given}
         body = Block(arg_types=[*types, *(_type(tensor) for tensor in (*given, *stacked))])
         inside = dict(function.current)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.kernels.attention import together_causal
-from tilewright.targets.atlas.model.blocking import staged_rows
+from tilewright.targets.atlas.model.blocking import rows_pass_by, staged_rows
+from tilewright.targets.atlas.model.caches import TOGETHER, Handing, cache_of, cached, staged
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Balance,
@@ -25,6 +25,7 @@ from tilewright.targets.atlas.model.calls import (
     scale_of,
 )
 from tilewright.targets.atlas.model.head_sources import Columns, find_columns, four, heads_beside
+from tilewright.targets.atlas.model.head_values import FromHeads, Source
 from tilewright.targets.atlas.model.matching import Linear, padded
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
@@ -39,48 +40,6 @@ SPAN_TILES = (32, 16, 12, 8)  # tiles of queries in such a span, the first that 
 TILE_WORDS = 16  # instructions at most per tile of scores on a diagonal and tile across a head
 KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where heads [B, H, M, D] come from.
-
-    apart: the heads before the rotation `rope`, which the host has to put side by side if they are
-    columns of nothing. columns: the flat value they are cut out of; beside: the same for one that
-    is these heads and nothing else. turned: rows and columns of the value are swapped.
-    """
-
-    shape: tuple[int, int, int, int]
-    apart: SSAValue
-    rope: Node | None = None
-    columns: Columns | None = None
-    beside: Columns | None = None
-    turned: bool = False
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """Of each column its place in the rotation."""
-        return self.columns.places if self.columns is not None else tuple(range(self.shape[3]))
-
-
-@dataclass(frozen=True)
-class FromHeads:
-    """The value of heads, from what is stored: column `columns[k]` is in place `places[k]`, times
-    the factor; turned: rows and columns are swapped."""
-
-    columns: tuple[int, ...]
-    places: tuple[int, ...]
-    turned: bool = False
-    factor: Factor = ONE
-    shape: tuple[int, ...] = ()
-    swapped: bool = False  # the value itself has rows and columns swapped
-
-    def __call__(self, numbers: np.ndarray) -> np.ndarray:
-        apart = numbers.swapaxes(2, 3) if self.turned else numbers
-        natural = np.empty((*apart.shape[:-1], len(self.columns)), apart.dtype)
-        natural[..., list(self.columns)] = apart[..., list(self.places)] / self.factor.number()
-        natural = natural.swapaxes(2, 3) if self.swapped else natural
-        return natural.reshape(self.shape) if self.shape else natural
 
 
 class Heads:
@@ -160,18 +119,18 @@ class Heads:
         ]
         order = _head_order(depth, [first, *others])
         natural = _head_order(width, [])
-        # Rows of a cache are read once for every head and tile of queries: of many, on chip is better.
-        handed = len(parts) > 1 and rows <= SIDE
+        tiles = -(-rows // SIDE) * sum(-(-count // SIDE) for count in sizes_of)
+        how = Handing(always=len(parts) > 1 and rows <= SIDE, again=tiles > TOGETHER)
         operands = {"q": self._heads(q, "heads", order, first, Factor(factor, (balance,)))}
         for number, ((k, v), source) in enumerate(zip(parts, others, strict=True)):
             operands[f"kt{number or ''}"] = self._heads(
-                k, "columns", order, source, Factor(over=(balance,)), handed
+                k, "columns", order, source, Factor(over=(balance,)), how
             )
             values = self._source(v, (batch, groups, sizes_of[number], width), turned["v"])
             if _head_order(width, [values]) != natural:
                 raise Unsupported("values are rotated, whose pairs would lie in other columns")
             operands[f"v{number or ''}"] = self._heads(
-                v, "values", natural, values, inverse_of(out_scale), handed
+                v, "values", natural, values, inverse_of(out_scale), how
             )
         options: dict[str, Any] = {"parts": len(parts)} if len(parts) > 1 else {}
         causal = call.flag("causal")
@@ -189,7 +148,7 @@ class Heads:
                     node.inputs["mask"], (batch, heads, rows, count), causal, columns
                 )
                 shared = heads > 1 and not kinds.get("per_head")
-                operands[f"mask{number or ''}"] = self._staged(tensor) if shared else tensor
+                operands[f"mask{number or ''}"] = staged(self.at, tensor) if shared else tensor
                 options |= kinds
                 start += count
         plain = len(parts) == 1 and options.get("mask") in (None, "causal")
@@ -197,7 +156,9 @@ class Heads:
         if plain and causal and self._can_be_written_out(rows, sizes_of[0], wide):
             options["written_out"] = True
         elif plain and (
-            passing := self._passing(rows, sizes_of[0], len(order), padded(width), causal)
+            passing := self._passing(
+                rows, sizes_of[0], len(order), padded(width), causal, heads // groups
+            )
         ):
             options |= passing
         elif sum(sizes_of) > WHOLE_KEYS:
@@ -223,7 +184,7 @@ class Heads:
         return together_causal(rows, keys, wide) is True
 
     def _passing(
-        self, rows: int, keys: int, depth: int, width: int, causal: bool
+        self, rows: int, keys: int, depth: int, width: int, causal: bool, group: int
     ) -> dict[str, int] | None:
         """Options with which keys pass by spans of queries, as long as VMEM holds what these know; None
         where that does not pay: for few queries, or where all scores are on chip and most are seen."""
@@ -240,9 +201,15 @@ class Heads:
                 continue
             size = min(high, KEY_TILES) if causal else KEY_TILES
             most = max(high, size)  # on the diagonal, or in passing; two of scores, two loaded
-            held = high * (2 * wide + 2) + 2 * most * (deep + wide) + 4 * most
-            if 1024 * held <= 3 * self.at.profile.vmem_bytes // 4:
-                return {"keys": size, "span": high}
+            waiting = high * (deep + 2 * wide + 2)
+            held = 2 * most * (deep + wide) + 4 * most
+            most = 3 * self.at.profile.vmem_bytes // 4 // 1024
+            # Heads of a group see the same keys, which then come once for all of them.
+            shares = (n for n in range(group if causal else 1, 0, -1) if group % n == 0)
+            for sharing in shares:
+                if held + sharing * waiting <= most:
+                    found = {"keys": size, "span": high}
+                    return {**found, "sharing": sharing} if sharing > 1 else found
         return None
 
     def _parts(self, k: SSAValue, v: SSAValue) -> list[tuple[SSAValue, SSAValue]]:
@@ -257,15 +224,6 @@ class Heads:
         ]:
             return [(k, v)]
         return list(zip(*parts, strict=True))
-
-    def _staged(self, tensor: Tensor) -> Tensor:
-        """A copy that may stay in VMEM, of a tensor that one kernel reads many times."""
-        layout = tensor.layout
-        out = Tensor(self.at.unique(f"{tensor.name}.staged"), layout, "activation")
-        return self.at.call(
-            f"{tensor.name} to VMEM", "copy", {"x": tensor}, out, (),
-            rank=len(layout.shape), dtype=layout.dtype,
-        )  # fmt: skip
 
     def _mask(
         self,
@@ -316,20 +274,20 @@ class Heads:
         order: list[int],
         source: Source,
         factor: Factor,
-        handed: bool = False,
+        handing: Handing | None = None,
     ) -> Tensor:
-        """Queries, keys or values of attention in fp8, times `factor`; handed: as they come in, where
-        they are a cache."""
+        """Queries, keys or values of attention in fp8, times `factor`; handing: of keys and values that may
+        be a cache."""
         columns, (batch, count, rows, width) = source.columns, source.shape
-        linear = self._product(columns.flat) if columns is not None else None
+        linear = self._product(columns.flat, source) if columns is not None else None
         norm = columns.norm if columns is not None else None
         # Whole tiles of what is there in bf16 anyway are cut out of it.
         whole = order == list(range(width)) and norm is None and not source.turned
         there = source.beside is not None and (linear is None or not source.beside.alone)
         if whole and (columns is None or there):
-            cache = self._cache_of(source) if handed else None
+            cache = None if handing is None else cache_of(self.at, source, handing)
             if cache is not None:
-                return self._cached(value, kind, source, factor, *cache)
+                return cached(self.at, value, kind, source, factor, cache)
             return self._split_heads(value, kind, source, factor)
         if linear is not None and self.at.kept(linear.name):
             raise TilewrightError(
@@ -392,7 +350,11 @@ class Heads:
         macs = batch * rows * weight.shape[1] * count * width
         parts = staged_rows(rows, weight.shape[1], -(-wide // SIDE), self.at.profile)
         if parts is not None and batch == 1:
-            options["rows"] = parts
+            deep, other = weight.shape[1], rows * count * wide
+            if rows_pass_by(rows, deep, count * wide, other, parts, self.at.profile):
+                options["resident"] = True
+            else:
+                options["rows"] = parts
         return self.at.call(name, "project", operands, out, nodes, macs, **options)
 
     def _columns(
@@ -469,10 +431,14 @@ class Heads:
             return Source(shape, rope.inputs["x"], rope, turned=turned)
         return Source(shape, value, turned=turned)
 
-    def _product(self, value: SSAValue) -> Linear | None:
-        """The product that makes heads side by side."""
+    def _product(self, value: SSAValue, source: Source) -> Linear | None:
+        """The product that makes heads side by side; one of each head by itself does not."""
         linear = self.at.linear(value)
-        return None if linear is None or linear.activation else linear
+        if linear is None or linear.activation:
+            return None
+        batch, _, rows, _ = source.shape
+        wide = math.prod(shape_of(value)) // (batch * rows)
+        return linear if linear.weight.shape[1] == wide else None
 
     def _tables(
         self, source: Source, batch: int, rows: int, width: int
@@ -520,35 +486,6 @@ class Heads:
             return self.at.bf16(value)
         except Unsupported:
             return None
-
-    def _cache_of(self, source: Source) -> tuple[SSAValue, str] | None:
-        """The input of the model that holds the rows of a cache, and how: [B, M, H * D], or of heads
-        [B, H, M, D]."""
-        if source.rope is not None:
-            return None
-        graph, value = self.at.graph, source.apart
-        if source.beside is None:
-            apart = value in graph.inputs and shape_of(value) == source.shape
-            return (value, " of heads") if apart else None
-        value = source.beside.flat
-        while (view := graph.node_of(value, "reshape")) is not None:
-            value = view.operands[0]
-        return (value, "") if value in graph.inputs else None
-
-    def _cached(
-        self, value: SSAValue, kind: str, source: Source, factor: Factor, given: SSAValue, how: str
-    ) -> Tensor:
-        """Rows of earlier calls in the encoding in which products take them: nothing is converted
-        again and again on the device, and a byte is loaded instead of two."""
-        batch, count, rows, width = source.shape
-        shape = (batch, count, width, rows) if kind == "columns" else (batch, count, rows, width)
-        order = "panels" if kind == "columns" else "tiles"
-        every = tuple(range(width))
-        undo = FromHeads(every, every, kind == "columns", factor, shape_of(value))
-        name = self.at.unique(f"{self.at.graph.inputs[given]}.{kind}")
-        tensor = Tensor(name, Layout(shape, "fp8", order), "input", value=value, undo=undo)
-        self.at.take_from_host(given, kind + how, tensor, factor=factor)
-        return tensor
 
     def _split_heads(self, value: SSAValue, kind: str, source: Source, factor: Factor) -> Tensor:
         """Heads [B, H, M, D] that no product makes for them: cut out of bf16 [B, M, H * D]."""

@@ -30,6 +30,7 @@ from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.layer_loops import Folded, fold_layers
 from tilewright.targets.atlas.model.lowering import HOST_WEIGHT, HostValue, Lowered
 from tilewright.targets.atlas.model.partition import DeviceWork, HostWork, partition
+from tilewright.targets.port_encoding import Encoding
 from tilewright.tile.masks import LOWEST
 
 IMAGES = {
@@ -75,9 +76,20 @@ class Parts:
         """Tensors that take an input of the model as it is: one per input."""
         direct: dict[SSAValue, Tensor] = {}
         for row in self.lowered.inputs:
-            if row.value in self.graph.inputs and not row.conversion and row.columns is None:
+            plain = not row.conversion and row.columns is None
+            if row.value in self.graph.inputs and (plain or _is_encoded(row)):
                 direct.setdefault(row.value, row.tensor)
         return set(direct.values())
+
+    @property
+    def encodings(self) -> dict[Tensor, Encoding]:
+        """Of the inputs that lie on the device in an encoding of their own, once ranges are known."""
+        direct = self._direct()
+        return {
+            row.tensor: _encoding(row)
+            for row in self.lowered.inputs
+            if row.tensor in direct and row.conversion
+        }
 
     @property
     def calls(self) -> list[Call]:
@@ -288,6 +300,25 @@ def _converted(block: Block, value: SSAValue, entry: HostValue) -> SSAValue:
     if wanted != shape:
         value = _add(block, "npu_uk_reshape", [value], TensorType(f32, wanted), {})
     return value
+
+
+def _is_encoded(entry: HostValue) -> bool:
+    """Whether a cache stays on the device, in the encoding that it has there."""
+    return entry.conversion in CACHES and entry.tensor.kind == "state"
+
+
+def _encoding(entry: HostValue) -> Encoding:
+    """The same as `_converted` makes of a cache, for whoever writes it to the device."""
+    assert entry.factor is not None
+    turned = entry.conversion.startswith("columns")
+    batch, heads, *matrix = entry.tensor.layout.shape
+    width, rows = matrix if turned else reversed(matrix)
+    if entry.conversion.endswith("of heads"):
+        shape, order = (batch, heads, rows, width), (0, 1, 2, 3)
+    else:
+        shape, order = (batch, rows, heads, width), (0, 2, 1, 3)
+    order = (*order[:2], order[3], order[2]) if turned else order
+    return Encoding(entry.factor.number(), shape, order)
 
 
 def _add(

@@ -3,7 +3,9 @@
 before: conv 1x1 (16 to 96) -> conv 3x3 of every channel -> conv 1x1 (96 to 24)
 after:  chain of the three
 
-Only where images between them would take much of VMEM: smaller ones stay there anyway.
+Where images between them would take much of VMEM; and where there are so few pixels that a kernel
+would only wait for its filters, which come while the depthwise ones are made into tiles. The first
+may be a convolution of what the host has unfolded, which is one of single pixels then.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from dataclasses import replace
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Graph
-from tilewright.targets.atlas.kernels.images import Image, result_image, round_up
+from tilewright.targets.atlas.kernels.images import SIDE, Image, result_image, round_up
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.profile import Profile
 
 SHARE = 4  # of VMEM: one in so many is much
+STEPS = 5  # on the vector unit with a tile of a convolution's results, about
 
 
 def with_chains(
@@ -37,10 +40,12 @@ def with_chains(
         before, after = made.get(layer.inputs[0]), _only_reader(graph, layer, readers)
         parts = [layer]
         if before is not None and _only_reader(graph, before, readers) is layer:
-            parts = [before, layer] if _is_single(before) else parts
-        if after is not None and _is_single(after) and _are_larger(parts[0], layer, profile):
+            parts = [before, layer] if _is_single(before) or _is_unfolded(before) else parts
+        if not _is_large(layer, profile) and (len(parts) < 2 or not _waits(parts[0], profile)):
+            continue
+        if after is not None and _is_single(after) and _are_larger(parts[0], after, profile):
             parts.append(after)
-        if len(parts) < 2 or parts[-1].result in apart or not _is_large(layer, profile):
+        if len(parts) < 2 or parts[-1].result in apart:
             continue
         if any(part.first != layer.first for part in parts):
             continue
@@ -50,10 +55,13 @@ def with_chains(
 
 
 def between(layer: Layer, image: Image) -> Iterator[Image]:
-    """How the results of a chain's parts but the last would be stored."""
+    """How the results of a chain's parts but the last would be stored; image: what it reads, or the
+    result of a first convolution of what is unfolded."""
     for part in layer.parts[:-1]:
         assert part.weight is not None and part.window is not None
-        if part.window.steps == (1, 1) and len(part.window.taps) == 1:
+        if part.unfolded:
+            pass
+        elif part.window.steps == (1, 1) and len(part.window.taps) == 1:
             image = replace(image, channels=part.weight.shape[-1], fill="zero")
         else:
             image = result_image(image, part.window, part.weight.shape[-1], spare=image.spare)
@@ -66,7 +74,7 @@ def _chain(parts: list[Layer]) -> Layer:
     last = parts[-1]
     return Layer(
         "chain", parts[0].inputs, last.result, nodes, last.first, window,
-        activation=last.activation, parts=tuple(parts),
+        activation=last.activation, unfolded=parts[0].unfolded, parts=tuple(parts),
     )  # fmt: skip
 
 
@@ -76,6 +84,11 @@ def _only_reader(graph: Graph, layer: Layer, readers: dict[SSAValue, list[Layer]
     if not graph.used_once(layer.result) or len(users) != 1 or len(found) != 1:
         return None
     return found[0] if users[0] in found[0].nodes else None
+
+
+def _is_unfolded(layer: Layer) -> bool:
+    """Whether a convolution sees whole windows as the channels of single pixels."""
+    return layer.kind == "conv" and layer.unfolded is True and layer.groups == 1
 
 
 def _is_conv(layer: Layer) -> bool:
@@ -100,11 +113,23 @@ def _channels(value: SSAValue, layer: Layer) -> int:
     return plain_image(value, layer.given_first).channels
 
 
-def _are_larger(first: Layer, layer: Layer, profile: Profile) -> bool:
-    """Whether what a chain reads and its depthwise result are too large to lie in VMEM together."""
-    images = plain_image(first.inputs[0], first.given_first), plain_image(layer.result, layer.first)
+def _are_larger(first: Layer, after: Layer, profile: Profile) -> bool:
+    """Whether the depthwise result in a chain is too large to lie in VMEM together with what the
+    chain reads; with its last result where that comes from the host and passes by."""
+    seen = plain_image(after.inputs[0], after.given_first)
+    other = plain_image(first.inputs[0], first.given_first)
+    images = seen, plain_image(after.result, after.first) if first.unfolded else other
     held = sum(_bytes(image) for image in images) * 9 // 8  # with pixels between rows
     return held > profile.vmem_bytes * (SHARE - 1) // SHARE
+
+
+def _waits(layer: Layer, profile: Profile) -> bool:
+    """Whether filters take longer to load than a convolution of single pixels needs them."""
+    assert layer.weight is not None
+    image = plain_image(layer.result, layer.first)
+    tiles = -(-(image.batch or 1) * image.height * image.width // SIDE)
+    work = tiles * round_up(image.channels) // SIDE * STEPS * profile.timing["vector"].interval
+    return profile.dma.ticks(layer.weight.size) > work
 
 
 def _bytes(image: Image) -> int:

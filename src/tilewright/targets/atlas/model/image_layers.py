@@ -55,7 +55,11 @@ class Layer:
 
     @property
     def alike(self) -> tuple[SSAValue, ...]:
-        """Inputs that are stored as the result is, but for strides and borders."""
+        """Inputs that are stored as the result is, but for strides and borders; of a chain that begins
+        with what the host has unfolded, the result of its first convolution, which is there band by
+        band."""
+        if self.kind == "chain" and self.unfolded:
+            return (self.parts[0].result,)
         if self.unfolded or self.kind in ("resample", "mean"):
             return ()
         return self.inputs[:1] if self.kind == "gate" else self.inputs

@@ -58,7 +58,8 @@ class ImagePlan:
         source, out = self.source(layer), self.out(layer, dtype)
         both = {"image": written(source), "out": written(out)}
         if layer.kind == "chain":
-            images = [source, *between(layer, source), out]
+            given = self.images[layer.alike[0]] if layer.unfolded else source
+            images = [source, *between(layer, given), out]
             parts = [
                 self._convolution(part, images[k], images[k + 1])
                 for k, part in enumerate(layer.parts)
@@ -146,7 +147,8 @@ def _impossible(plan: ImagePlan, profile: Profile) -> Iterator[tuple[Layer, Tile
     for layer in plan.layers.values():
         kernel, options = plan.options(layer)
         try:
-            RECORDS[kernel].make(options)
-            check_room(kernel, options, profile)
+            record = RECORDS[kernel]
+            record.build(options)
+            check_room(kernel, record.given(options), profile)
         except TilewrightError as error:
             yield layer, error

@@ -35,7 +35,7 @@ def store_images(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     phases, wrong = phases_of(layers)
     if wrong:
         return wrong
-    orders = {x: layer.given_first for layer in layers for x in layer.inputs}
+    orders = {x: layer.given_first for layer in layers for x in (*layer.inputs, *layer.alike)}
     orders.update((layer.result, layer.first) for layer in layers)
     drafts = {value: plain_image(value, orders[value], n) for value, n in phases.items()}
     _note_signs(plan, layers)

@@ -165,19 +165,21 @@ class Images:
             name, kernel, operands, out, layer.nodes, macs, deferred, noted, **options
         )  # fmt: skip
 
+    def _given(self, layer: Layer, layout: Layout) -> Tensor:
+        """What a convolution or a chain of some reads."""
+        value, arrangement = layer.inputs[0], layout.arrangement
+        if not layer.unfolded:
+            return self.image(value)
+        return self.lowering.remembered(
+            (value, "unfolded", arrangement),
+            lambda: self._handed_over(value, arrangement, "unfolded"),
+        )
+
     def _convolution(self, layer: Layer, dtype: str) -> Tensor:
         lowering, node = self.lowering, layer.node
-        value = layer.inputs[0]
         kernel, options = self.plan.options(layer, dtype)
         layouts = build(kernel, options).layouts({})
-        if layer.unfolded:
-            arrangement = layouts["x"].arrangement
-            x = lowering.remembered(
-                (value, "unfolded", arrangement),
-                lambda: self._handed_over(value, arrangement, "unfolded"),
-            )
-        else:
-            x = self.image(value)
+        x = self._given(layer, layouts["x"])
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         name = node.layer or "conv2d"
         operands, deferred = self._filters(layer, layouts, "", x.scale, target)
@@ -186,9 +188,10 @@ class Images:
 
     def _chain(self, layer: Layer, dtype: str) -> Tensor:
         """Convolutions in a row; what is between them is rounded as if it were stored."""
-        lowering, x = self.lowering, self.image(layer.inputs[0])
+        lowering = self.lowering
         kernel, options = self.plan.options(layer, dtype)
         layouts = build(kernel, options).layouts({})
+        x = self._given(layer, layouts["x"])
         operands, deferred, scale, macs = {"x": x}, {}, x.scale, 0
         noted = []
         for k, part in enumerate(layer.parts):

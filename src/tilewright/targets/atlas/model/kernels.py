@@ -5,7 +5,7 @@ fp8, everything else is bf16. Scales of quantised operands are folded into `scal
 column of a product, so nothing is rescaled twice. Heads of attention are a leading dimension:
 H heads of queries, G of keys and values, each for H / G of queries.
 
-`kernel_records.build(name, options)` gives the kernel for a set of options; `TensorSpec`s carry the names of the
+`kernel_records.build(name, options)` gives the kernel for a set of options (`kernel_options.py`); `TensorSpec`s carry the names of the
 sizes, so a shape that does not fit is an error before anything is compiled.
 """
 
@@ -13,23 +13,32 @@ sizes, so a shape that does not fit is an error before anything is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.image_blocks import in_register, stored
+from tilewright.targets.atlas.kernels.long_rows import over, too_long
+from tilewright.targets.atlas.model.kernel_options import (
+    CopyOptions,
+    NormOptions,
+    PointwiseOptions,
+    QuantiseOptions,
+    ResidueOptions,
+    SoftmaxOptions,
+    check_program,
+)
 from tilewright.targets.atlas.model.kernels_rows import line_of
 from tilewright.tile.arrays import as_tiles
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond_edges, plus
 from tilewright.tile.types import TensorSpec
 
-Options = Mapping[str, Any]
 Tensors = dict[str, Any]
-Maker = Callable[[Options], tuple[dict[str, TensorSpec], Callable[[Tensors], None]]]
 
 LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
+NORMED, SHARED = 5, 4  # copies of a row of tiles on chip in a norm, in a softmax
 ENDLESS = 2.0**126  # the mean square of a row that is to vanish in a norm
 
 
@@ -41,60 +50,98 @@ def given(**specs: TensorSpec | None) -> dict[str, TensorSpec]:
 # --- rows -------------------------------------------------------------------------------------
 
 
-def norm(o: Options):
+def norm(o: NormOptions):
     """rms or layer norm of each row, times `factor`; weight and bias are for later products to
     fold in, unless given as `weight` and `bias`."""
-    out = tw.fp8["B", "M", "K"] if o["out"] == "fp8" else tw.bf16["B", "M", "K"]
-    row = tw.bf16["K"]
+    out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
+    row = tw.bf16["N"]
     specs = given(
-        x=tw.bf16["B", "M", "K"],
-        weight=row if o.get("weight") else None,
-        bias=row if o.get("bias") else None,
+        x=tw.bf16["B", "M", "N"],
+        weight=row if o["weight"] else None,
+        bias=row if o["bias"] else None,
         out=out,
     )
-    factor = o.get("factor", 1.0)
-    plain = not o.get("weight") and not o.get("bias")
+    factor = o["factor"]
+    plain = not o["weight"] and not o["bias"]
     late = plain and o["out"] == "fp8" and in_register(factor)
 
     def body(t: Tensors) -> None:
         x = t["x"]
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
-                scale = 1.0 if late else factor
-                y = normed_rows(x[b, m, :], x.K, o["kind"], o["epsilon"], scale)
-                if "weight" in t:
-                    y = y * t["weight"][:]
-                if "bias" in t:
-                    y = y + t["bias"][:]
-                t["out"][b, m, :] = stored(y, factor if late else 1.0, o["out"])
+                row, scale = normal(row_of(x, b, m), x.N, o)
+                if factor != 1.0 and not late:
+                    scale = scale * factor
+                for n in tw.grid(x.N) if o["passes"] and too_long(x.N, NORMED) else [slice(None)]:
+                    y = row(n) * scale
+                    if "weight" in t:
+                        y = y * t["weight"][n]
+                    if "bias" in t:
+                        y = y + t["bias"][n]
+                    t["out"][b, m, n] = stored(y, factor if late else 1.0, o["out"])
 
     return specs, body
 
 
-def normed_rows(values: Any, width: int, kind: str, epsilon: float, factor: float) -> Any:
-    """Whole rows of so many columns, normed, times a factor."""
-    if kind == "layer":
-        values = values - tw.row_sum(values) * (1 / width)
-    length = tw.row_sum(tw.square(values), nonnegative=True) * (1 / width)
+def normal(
+    tile: Callable[[Any], Any], width: int, o: NormOptions
+) -> tuple[Callable[[Any], Any], Any]:
+    """Columns of rows of such a width, which `tile` reads, less their mean in a layer norm, and what
+    they are multiplied by."""
+    centred = o["kind"] == "layer"
+    if o["passes"] and too_long(width, NORMED):
+        mean = over("sum", width, tile) * (1 / width) if centred else None
+        row = tile if mean is None else lambda n: tile(n) - mean
+        squares = over("sum", width, lambda n: tw.square(row(n)))
+    else:
+        values = tile(slice(None))
+        if centred:
+            values = values - tw.row_sum(values) * (1 / width)
+        row, squares = lambda n: values, tw.row_sum(tw.square(values), nonnegative=True)
+    length = squares * (1 / width)
     # Rows beyond the edge are like none that was seen: brought to length 1 they could
     # make sums infinite, and attention would mix these into the others.
-    scale = tw.rsqrt(plus(length, epsilon, ENDLESS))
-    return values * (scale if factor == 1.0 else scale * factor)
+    length = plus(length, o["epsilon"], ENDLESS) if o["guarded"] else length + o["epsilon"]
+    return row, tw.rsqrt(length)
 
 
-def softmax(o: Options):
+def normed_rows(values: Any, width: int, o: NormOptions) -> Any:
+    """Whole rows of so many columns, normed, times the factor."""
+    row, scale = normal(lambda n: values, width, o)
+    return row(slice(None)) * (scale if o["factor"] == 1.0 else scale * o["factor"])
+
+
+def row_of(x: Any, b: Any, m: Any) -> Callable[[Any], Any]:
+    """Columns of rows m of a matrix."""
+    return lambda n: x[b, m, n]
+
+
+def shares_in_passes(tile: Callable[[Any], Any], width: int) -> Iterator[tuple[Any, Any]]:
+    """The softmax of rows that are read three times: columns, and their shares."""
+    top = over("max", width, tile)
+    share = tw.recip(over("sum", width, lambda n: tw.exp(tile(n) - top)))
+    for n in tw.grid(width):
+        yield n, tw.exp(tile(n) - top) * share
+
+
+def softmax(o: SoftmaxOptions):
     """softmax of each row"""
 
     def body(t: Tensors) -> None:
-        for b in tw.each(t["x"].B):
-            for m in tw.grid(t["x"].M):
-                row = as_tiles(t["x"][b, m, :])
+        x, out = t["x"], t["out"]
+        for b in tw.each(x.B):
+            for m in tw.grid(x.M):
+                if o["passes"] and too_long(x.N, SHARED):
+                    for n, share in shares_in_passes(row_of(x, b, m), x.N):
+                        out[b, m, n] = share
+                    continue
+                row = as_tiles(x[b, m, :])
                 seen = tw.neutral(row, "max")  # beyond the edge, powers are 0
                 powers = tw.exp(seen - tw.row_max(seen))
                 shares = powers * tw.recip(tw.row_sum(powers))
-                t["out"][b, m, :] = replace(shares, columns=row.columns)
+                out[b, m, :] = replace(shares, columns=row.columns)
 
-    return given(x=tw.bf16["B", "M", "K"], out=tw.bf16["B", "M", "K"]), body
+    return given(x=tw.bf16["B", "M", "N"], out=tw.bf16["B", "M", "N"]), body
 
 
 # --- element by element -----------------------------------------------------------------------
@@ -139,7 +186,7 @@ UNSAFE = ("div", "recip", "rsqrt", "log", "log2")
 LEAST = 2.0**-40  # from here on they are not
 
 
-def pointwise(o: Options):
+def pointwise(o: PointwiseOptions):
     """A chain of element-wise operations in one pass.
 
     `program` lists (operation, result, arguments): names of earlier results or parameters, or
@@ -151,6 +198,7 @@ def pointwise(o: Options):
     (`split`), "outer" (P), "inner" (Q), or "rows" (line and number only: [P, Q, N], a row each).
     """
     specs = {name: _spread_spec(kind) for name, kind in o["inputs"]}
+    check_program(o["program"], specs)
     bounded = _bounded_below(o["program"])
     specs["out"] = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
 
@@ -169,16 +217,15 @@ def pointwise(o: Options):
                         if name not in outside:
                             values[name] = _spread_value(t[name], kind, batch, m, n)
                     for operation, result, arguments in o["program"]:
-                        known = [values.get(a, a) if isinstance(a, str) else a for a in arguments]
-                        risky = operation in UNSAFE and isinstance(arguments[-1], str)
-                        if risky and bounded.get(arguments[-1], 0.0) < LEAST:
+                        known = [values[a] if isinstance(a, str) else a for a in arguments]
+                        last = arguments[-1]
+                        risky = operation in UNSAFE and o["guarded"]
+                        if risky and isinstance(last, str) and bounded.get(last, 0.0) < LEAST:
                             known[-1] = beyond_edges(known[-1], 1.0)
                         function = (UNARY if len(known) == 1 else BINARY)[operation]
                         values[result] = function(*known)
-                    last = (
-                        values[o["program"][-1][1]] if o["program"] else values[o["inputs"][0][0]]
-                    )
-                    out[batch[0], m, n] = stored(last, 1.0, o["out"])
+                    result = o["program"][-1][1] if o["program"] else o["inputs"][0][0]
+                    out[batch[0], m, n] = stored(values[result], 1.0, o["out"])
 
     return specs, body
 
@@ -215,9 +262,9 @@ def _spread_spec(kind: str) -> TensorSpec:
     return tw.bf16["P", "Q", across] if batch == "rows" else tw.bf16[first[batch], down, across]
 
 
-def _batches(o: Options, count: int) -> Iterator[tuple[Any, Any, Any]]:
+def _batches(o: PointwiseOptions, count: int) -> Iterator[tuple[Any, Any, Any]]:
     """(index of a matrix, of its group, within its group) for all of a batch."""
-    if not o.get("split"):
+    if not o["split"]:
         for b in tw.each(count):
             yield b, None, None
         return
@@ -245,15 +292,21 @@ def _spread_value(x: Any, kind: str, batch: tuple[Any, Any, Any], m: Any, n: Any
     return line if form == "line" else tw.row_sum(line)
 
 
-def copy(o: Options):
-    """x as it is, for a tensor that is read often from VMEM; `rank` is its number of dimensions"""
+def copy(o: CopyOptions):
+    """x as it is, for a tensor that is read often from VMEM"""
     sizes = ("A", "B", "M", "N")[4 - o["rank"] :]
-    spec = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes]
+    spec, turned = (tw.fp8 if o["dtype"] == "fp8" else tw.bf16)[sizes], o["order"] == "panels"
+    spec = spec.panels() if turned else spec
 
     def body(t: Tensors) -> None:
         x, out = t["x"], t["out"]
 
         def part(leading: tuple[Any, ...]) -> None:
+            if turned:
+                for n in tw.grid(x.N):
+                    for m in tw.grid(x.M):
+                        out[(*leading, m, n)] = x[(*leading, m, n)]
+                return
             for m in tw.grid(x.M):
                 for n in tw.grid(x.N):
                     out[(*leading, m, n)] = x[(*leading, m, n)]
@@ -270,9 +323,9 @@ def copy(o: Options):
     return given(x=spec, out=spec), body
 
 
-def quantise(o: Options):
+def quantise(o: QuantiseOptions):
     """fp8 of x * factor; edges: with zeros beyond the last of its "rows" or of its "columns"."""
-    factor = o.get("factor", 1.0)
+    factor = o["factor"]
 
     def body(t: Tensors) -> None:
         x = t["x"]
@@ -280,9 +333,9 @@ def quantise(o: Options):
             for m in tw.grid(x.M):
                 for n in tw.grid(x.N):
                     y = x[b, m, n].tiles()
-                    if o.get("edges") == "columns":
+                    if o["edges"] == "columns":
                         y = replace(beyond_edges(replace(y, rows=[SIDE]), 0.0), rows=y.rows)
-                    elif o.get("edges") == "rows":
+                    elif o["edges"] == "rows":
                         y = replace(
                             beyond_edges(replace(y, columns=[SIDE]), 0.0), columns=y.columns
                         )
@@ -291,9 +344,9 @@ def quantise(o: Options):
     return given(x=tw.bf16["B", "M", "N"], out=tw.fp8["B", "M", "N"]), body
 
 
-def residue(o: Options):
+def residue(o: ResidueOptions):
     """fp8 of (x * factor - high) * 16: what rounding x * factor to the fp8 values `high` left out"""
-    factor = o.get("factor", 1.0)
+    factor = o["factor"]
 
     def body(t: Tensors) -> None:
         x = t["x"]

@@ -15,15 +15,17 @@ from tilewright.targets.atlas.kernels.attention import (
     together,
     together_causal,
 )
-from tilewright.targets.atlas.model.kernels import Options, Tensors, given
+from tilewright.targets.atlas.model.kernel_options import AttentionOptions
+from tilewright.targets.atlas.model.kernels import Tensors, given
 from tilewright.targets.atlas.model.kernels_long_attention import Span, attend_span, spans
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond
 from tilewright.tile.types import TensorSpec
 
 
-def attention(o: Options):
+def attention(o: AttentionOptions):
     """softmax(q @ kt + mask) @ v for every head, fp8.
 
     mask: "causal", "full" ([M, N] added to the scores of all heads, or [B, M, N] with `batch`,
@@ -33,7 +35,7 @@ def attention(o: Options):
     tiles of keys at a time, with maximum, sum and result carried along, where all are too many. span:
     the same for so many tiles of queries side by side (see `attend_span`).
     """
-    mask, batch, count = o.get("mask"), bool(o.get("batch")), o.get("parts", 1)
+    mask, batch, count = o["mask"], bool(o["batch"]), o["parts"]
     numbers = ("", *range(1, count))
     specs: dict[str, TensorSpec | None] = {"q": tw.fp8["B", "H", "M", "D"]}
     for k in numbers:
@@ -41,7 +43,7 @@ def attention(o: Options):
         specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
         specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
         if mask == "full":
-            lead = ("B",) * batch + ("H",) * bool(o.get("per_head"))
+            lead = ("B",) * batch + ("H",) * bool(o["per_head"])
             specs[f"mask{k}"] = tw.bf16[(*lead, "M", keys)]
         elif mask == "key":
             specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
@@ -59,7 +61,7 @@ def attention(o: Options):
                     return tw.causal(score, m, j, infinite=not blind)
                 assert added is not None
                 place = (m, j) if mask == "full" else (j,)
-                place = (h, *place) if o.get("per_head") else place
+                place = (h, *place) if o["per_head"] else place
                 return score + added[(b, *place) if batch else place]
 
             masked = k == numbers[-1] if mask == "causal" else mask is not None
@@ -78,31 +80,36 @@ def attention(o: Options):
         hiding = numbers[-1] if mask == "causal" else None
         edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
         total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
-        limited = mask == "causal" and count == 1 and not o.get("keys")
-        wide = max(q.D, values.E) if o.get("written_out") else None
+        limited = mask == "causal" and count == 1 and not o["keys"]
+        wide = max(q.D, values.E) if o["written_out"] else None
         blocks = together_causal(q.M, kt.S, wide) if limited else together(total)
-        if o.get("span"):
-            memory = Span.of(min(o["span"], -(-q.M // SIDE)) * SIDE, values.E)
+        if o["span"]:
+            size = needed(o["keys"], "keys")
+            group, tiles = q.H // kt.G, min(o["span"], -(-q.M // SIDE))
+            shared = o["sharing"] if mask == "causal" and group % o["sharing"] == 0 else 1
+            memory = Span.of(tiles * SIDE * shared, q.D, values.E)
 
-            def spanned(span: Block, b: Any, g: Any, h: Any) -> None:
-                def write(m: Block, y: Any) -> None:
-                    out[b, h, m, :] = tw.to_fp8(y)
+            def spanned(span: Block, b: Any, g: Any, first: Any, heads: int) -> None:
+                def write(h: Any, m: Block, y: Any) -> None:
+                    out[b, first + h, m, :] = tw.to_fp8(y)
 
                 attend_span(
                     memory,
                     span,
-                    lambda m: q[b, h, m, :],
+                    heads,
+                    lambda h, m: q[b, first + h, m, :],
                     write,
-                    lambda m, seen: source("", b, g, h, m, not seen),
-                    o["keys"],
+                    lambda m, seen: source("", b, g, first, m, not seen),
+                    size,
                     mask == "causal",
                 )
 
-            for span in spans(q.M, kt.S, o["span"], o["keys"], mask == "causal"):
+            for span in spans(q.M, kt.S, o["span"], size, mask == "causal"):
+                sharing = shared if span.size == span.tiles * SIDE else 1
                 for b in tw.each(q.B):
                     for g in tw.each(kt.G):
-                        for r in tw.each(q.H // kt.G):
-                            spanned(span, b, g, g * (q.H // kt.G) + r)
+                        for s in tw.each(group // sharing):
+                            spanned(span, b, g, g * group + s * sharing, sharing)
             return
         for b in tw.each(q.B):
             for g in tw.each(kt.G):
@@ -110,7 +117,7 @@ def attention(o: Options):
                     h = g * (q.H // kt.G) + r
                     for m in tw.grid(q.M, unroll=blocks):
                         sources = [source(k, b, g, h, m) for k in numbers]
-                        if o.get("keys"):
+                        if o["keys"]:
                             y = attend_in_parts(
                                 q[b, h, m, :], *sources, size=o["keys"], blind=blind
                             )

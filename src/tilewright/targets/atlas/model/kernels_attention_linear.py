@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import tilewright.tile as tw
-from tilewright.targets.atlas.model.joined_options import (
-    options_of_attention,
-    options_of_linear,
+from tilewright.targets.atlas.model.kernel_options import (
+    AttentionLinearOptions,
+    attention_of,
+    linear_of,
 )
-from tilewright.targets.atlas.model.kernels import Options, Tensors
+from tilewright.targets.atlas.model.kernels import Tensors
 from tilewright.targets.atlas.model.kernels_attention import attention
 from tilewright.targets.atlas.model.kernels_linear import linear
 from tilewright.tile.backend import active
@@ -24,14 +25,10 @@ from tilewright.tile.types import TensorSpec
 COPIED = 4  # tiles that move together
 
 
-def attention_linear(o: Options):
-    """linear of attention, whose options are those of `attention`.
-
-    linear: (name, value) of the options of `linear`, which has heads. heads_on_chip: the result of
-    attention does not leave the chip. together: as for linear.
-    """
-    attended, attend = attention(options_of_attention(o))
-    multiplied, multiply = linear(options_of_linear(o))
+def attention_linear(o: AttentionLinearOptions):
+    """linear of attention."""
+    attended, attend = attention(attention_of(o))
+    multiplied, multiply = linear(linear_of(o))
     assert multiplied["a"] is not None
     specs: Mapping[str, TensorSpec | None] = {
         **{name: spec for name, spec in attended.items() if name != "out"},
@@ -41,7 +38,7 @@ def attention_linear(o: Options):
     def body(t: Tensors) -> None:
         weights = _on_chip(t["w"])
         shape = (*t["q"].shape[:-1], t["v"].shape[-1])
-        heads = active().scratch_tensor(multiplied["a"], shape, bool(o.get("heads_on_chip")))
+        heads = active().scratch_tensor(multiplied["a"], shape, o["heads_on_chip"])
         attend({**t, "out": heads})
         multiply({**t, "a": heads.completed(), "w": weights})
 

@@ -10,7 +10,12 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.image_blocks import loaded, stored
-from tilewright.targets.atlas.model.kernels import Options, Tensors, given
+from tilewright.targets.atlas.model.kernel_options import (
+    FromHeadsOptions,
+    ProjectOptions,
+    SplitHeadsOptions,
+)
+from tilewright.targets.atlas.model.kernels import Tensors, given
 from tilewright.targets.atlas.model.kernels_linear import (
     in_groups,
     row_blocks,
@@ -18,15 +23,17 @@ from tilewright.targets.atlas.model.kernels_linear import (
     scaled,
 )
 from tilewright.targets.atlas.model.kernels_products import HIGH
+from tilewright.targets.atlas.model.kernels_resident import by_heads
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.types import TensorSpec
 
 
-def split_heads(o: Options):
+def split_heads(o: SplitHeadsOptions):
     """fp8 heads of x [B, M, C] times factor, each a whole number of tiles wide; `out` and `rope` as
     for project."""
-    factor, kind = o.get("factor", 1.0), o["out"]
+    factor, kind = o["factor"], o["out"]
     heads = o["heads"]
     spec = {
         "heads": tw.fp8["B", heads, "M", "D"],
@@ -36,7 +43,7 @@ def split_heads(o: Options):
 
     def body(t: Tensors) -> None:
         x, out = t["x"], t["out"]
-        width, late = x.C // heads // SIDE, not o.get("rope")
+        width, late = x.C // heads // SIDE, not o["rope"]
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
                 for h in range(heads):
@@ -44,7 +51,7 @@ def split_heads(o: Options):
                     for d in whole(out.D).parts():
                         y = x[b, m, Block(h * width + d.start, 1, x.C)]
                         parts.append(y if late or factor == 1.0 else y * factor)
-                    if o.get("rope"):
+                    if o["rope"]:
                         parts = _rotated(t, b, m, parts)
                     for d, y in zip(whole(out.D).parts(), parts, strict=True):
                         codes = stored(y, factor if late else 1.0, "fp8")
@@ -56,9 +63,9 @@ def split_heads(o: Options):
     return given(x=tw.bf16["B", "M", "C"], **_rotations(o), out=spec), body
 
 
-def from_heads(o: Options):
+def from_heads(o: FromHeadsOptions):
     """bf16 [B * H, M, E] of fp8 heads [B, H, M, D] times factor; D is E, the `width`, in whole tiles"""
-    factor = o.get("factor", 1.0)
+    factor = o["factor"]
 
     def body(t: Tensors) -> None:
         x, out = t["x"], t["out"]
@@ -72,9 +79,10 @@ def from_heads(o: Options):
     return given(x=tw.fp8["B", "H", "M", "D"], out=tw.bf16["C", "M", "E"]), body
 
 
-def project(o: Options):
+def project(o: ProjectOptions):
     """Heads of queries, keys or values: fp8 of (a @ w * scale + bias), rotated if `rope`;
     together: so many heads side by side for every two tiles of rows. rows: as for gated.
+    resident: as for linear.
 
     out: "heads" is [B, H, M, D]; "columns" is [B, H, D, M] in panels, keys as attention wants
     them; "values" is [B, H, M, D]. With rope a head's first half and
@@ -92,10 +100,10 @@ def project(o: Options):
     specs = given(
         a=tw.fp8["B", "M", "K"],
         w=tw.fp8["H", "K", "D"].panels(),
-        scale=row if o.get("scale") else None,
-        bias=row if o.get("bias") else None,
-        gain=tw.bf16["D"] if o.get("norm") else None,
-        shift=tw.bf16["D"] if o.get("shift") else None,
+        scale=row if o["scale"] else None,
+        bias=row if o["bias"] else None,
+        gain=tw.bf16["D"] if o["norm"] else None,
+        shift=tw.bf16["D"] if o["shift"] else None,
         **_rotations(o),
         out=out,
     )
@@ -110,13 +118,12 @@ def project(o: Options):
         ) -> None:
             """angles: tables that are on chip, and where in them the rows are."""
             parts = [
-                scaled(t, o, y, (h, d), ("scale", "bias"))
-                for d, y in zip(across, parts, strict=True)
+                scaled(t, y, (h, d), ("scale", "bias")) for d, y in zip(across, parts, strict=True)
             ]
-            if o.get("norm"):
+            if o["norm"]:
                 parts = _normed_head(t, o, across, parts)
-            if o.get("rope"):
-                turning = o.get("rotated", len(parts) * SIDE) // SIDE
+            if o["rope"]:
+                turning = (o["rotated"] or len(parts) * SIDE) // SIDE
                 tables, place = angles or (t, m)
                 parts = _rotated(tables, b, place, parts[:turning]) + parts[turning:]
             for d, y in zip(across, parts, strict=True):
@@ -135,23 +142,27 @@ def project(o: Options):
                 finish(b, heads[h], m, sums, angles)
 
         def heads_together() -> Iterator[list[Any]]:
-            for g in tw.each(w.H // o["together"]):
-                yield [g * o["together"] + k for k in range(o["together"])]
+            count = needed(o["together"], "together")
+            for g in tw.each(w.H // count):
+                yield [g * count + k for k in range(count)]
 
-        if o.get("together") and not o.get("rows"):
+        if o["together"] and not o["rows"]:
             for heads in heads_together():
                 for b in tw.each(a.B):
                     for m in tw.grid(a.M, HIGH * SIDE, padded=True):
                         side_by_side(b, heads, m, [a[b, m, k] for k in deep])
             return
-        if o.get("rows"):
+        if o["resident"]:
+            by_heads(t, finish)
+            return
+        if o["rows"]:
             tables = _tables_in_parts(t, o)
             for b, m, left in rows_in_parts(a, o["rows"]):
                 for name, table in tables.items():
                     for r in tw.grid(m.size):
                         angles = _angles(t[name], b, r.within(m), slice(None)).tiles()
                         table[r, :] = replace(angles, columns=[SIDE] * angles.grid[1])
-                if o.get("together"):
+                if o["together"]:
                     for heads in heads_together():
                         for r in tw.grid(m.size, HIGH * SIDE):
                             parts = [left[r, k] for k in deep]
@@ -171,7 +182,7 @@ def project(o: Options):
     return specs, body
 
 
-def _normed_head(t: Tensors, o: Options, across: list[Block], parts: list[Any]) -> list[Any]:
+def _normed_head(t: Tensors, o: ProjectOptions, across: list[Block], parts: list[Any]) -> list[Any]:
     """The tiles of a head, normed together; its padding is 0 and stays so."""
     tiles = [replace(y.tiles(), columns=[SIDE]) for y in parts]
     squares = tw.square(tiles[0])
@@ -185,15 +196,15 @@ def _normed_head(t: Tensors, o: Options, across: list[Block], parts: list[Any]) 
     return found
 
 
-def _rotations(o: Options) -> dict[str, TensorSpec | None]:
+def _rotations(o: ProjectOptions | SplitHeadsOptions) -> dict[str, TensorSpec | None]:
     """The tables of a rotation."""
-    table = tw.bf16["B", "M", "P"] if o.get("rope") == "batch" else tw.bf16["M", "P"]
-    return dict.fromkeys(("cos", "sin"), table if o.get("rope") else None)
+    table = tw.bf16["B", "M", "P"] if o["rope"] == "batch" else tw.bf16["M", "P"]
+    return dict.fromkeys(("cos", "sin"), table if o["rope"] else None)
 
 
-def _tables_in_parts(t: Tensors, o: Options) -> Tensors:
+def _tables_in_parts(t: Tensors, o: ProjectOptions) -> Tensors:
     """Room on chip for the rows of a part, in the tables of a rotation."""
-    if not o.get("rope"):
+    if not o["rope"]:
         return {}
     rows, wide = t["cos"].shape[-2], -(-t["cos"].P // SIDE) * SIDE
     spec = tw.bf16[min(o["rows"], rows), wide]

@@ -7,8 +7,6 @@ element. Options are JSON: images and windows as `targets/atlas/kernels/arrangem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ import numpy as np
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels import convolution, pooling
-from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
 from tilewright.targets.atlas.kernels.convolution_chain import Chain, convolution_chain
 from tilewright.targets.atlas.kernels.image_blocks import (
@@ -31,36 +28,49 @@ from tilewright.targets.atlas.kernels.images import SIDE, Channels, Image, image
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
 from tilewright.targets.atlas.kernels.resampling import resample as resampling
+from tilewright.targets.atlas.model.kernel_options_images import (
+    ChainOptions,
+    CombineOptions,
+    ConvolutionOptions,
+    GateOptions,
+    GatherOptions,
+    ImageNormOptions,
+    JoinOptions,
+    MeanOptions,
+    PoolOptions,
+    ResampleOptions,
+    stored_image,
+    stored_window,
+)
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import bf16, fp8
 
-Options = Mapping[str, Any]
 NORMED = 24  # tiles of pixels and channels that are normed together
 
 
-def convolved(o: Options, first: bool | None = None) -> Convolution:
+def convolved(o: ConvolutionOptions, first: bool | None = None) -> Convolution:
     """The convolution of some options; `first` says anew where arrays have their channels."""
     return convolution.conv2d(
-        stored_image(o["image"], first), o["filters"], read(o["window"]), groups=o["groups"],
+        stored_image(o["image"], first), o["filters"], stored_window(o["window"]), groups=o["groups"],
         bias=o["bias"], scale=o["scale"], activation=o["activation"],
-        factor=o.get("factor", 1.0), out=stored_image(o["out"], first), unfolded=o["unfolded"],
-        diagonal=o.get("diagonal", False),
+        factor=o["factor"], out=stored_image(o["out"], first), unfolded=o["unfolded"],
+        diagonal=o["diagonal"],
     )  # fmt: skip
 
 
-def chained(o: Options, first: bool | None = None) -> Chain:
+def chained(o: ChainOptions, first: bool | None = None) -> Chain:
     """The convolutions in a row of some options; of each its factor stands beside the others."""
     parts = [
-        convolved({**part, "factor": o.get(f"factor{k}", 1.0)}, first)
+        convolved({**part, "factor": o["factors"].get(k, 1.0)}, first)
         for k, part in enumerate(o["parts"])
     ]
     return convolution_chain(parts)
 
 
-def check_room(kernel: str, o: Options, profile: Profile) -> None:
+def check_room(kernel: str, o: Any, profile: Profile) -> None:
     """An error if a kernel over windows does not fit on the machine, whatever else is there."""
     if kernel == "conv2d":
         convolved(o).blocking(profile)
@@ -68,19 +78,16 @@ def check_room(kernel: str, o: Options, profile: Profile) -> None:
         pooled(o).blocking(profile)
 
 
-def pooled(o: Options, first: bool | None = None) -> Pooling:
+def pooled(o: PoolOptions, first: bool | None = None) -> Pooling:
     """The pooling of some options."""
     image, out = stored_image(o["image"], first), stored_image(o["out"], first)
     if o["kind"] == "max":
-        return pooling.max_pool(image, read(o["window"]), nonnegative=o["nonnegative"], out=out)
-    return pooling.average_pool(image, read(o["window"]), count_padding=o["counting"], out=out)
-
-
-def stored_image(value: Any, first: bool | None = None) -> Image:
-    """The image of an option."""
-    image = read(value)
-    assert isinstance(image, Image)
-    return image if first is None else replace(image, first=first)
+        return pooling.max_pool(
+            image, stored_window(o["window"]), nonnegative=o["nonnegative"], out=out
+        )
+    return pooling.average_pool(
+        image, stored_window(o["window"]), count_padding=o["counting"], out=out
+    )
 
 
 def gathered_columns(image: Image, kind: str) -> int:
@@ -96,13 +103,13 @@ def mean_unit(image: Image) -> float:
     return 2.0 ** -min(9, max(0, count.bit_length() - 1))
 
 
-def gather(o: Options) -> Kernel:
+def gather(o: GatherOptions) -> Kernel:
     """Rows [1, images, columns] of images, times `factor`.
 
     "mean": the mean of all pixels. "flat": all pixels side by side, each with whole tiles of
     channels. Both are products with tiles that pick the image's row.
     """
-    image, factor = stored_image(o["image"]), o.get("factor", 1.0)
+    image, factor = stored_image(o["image"]), o["factor"]
     batch, columns = image.batch or 1, gathered_columns(image, o["kind"])
     element = fp8 if o["out"] == "fp8" else bf16
     panels = image.stored[-1]
@@ -161,7 +168,7 @@ def _single(row: int) -> np.ndarray:
     return tile
 
 
-def combine(o: Options) -> Kernel:
+def combine(o: CombineOptions) -> Kernel:
     """activation(a * first [+ b * second]) * factor for images that are stored alike."""
     image, out_image = stored_image(o["image"]), stored_image(o["out"])
     activation, panels = ACTIVATIONS[o["activation"]], image.stored[-1]
@@ -173,36 +180,36 @@ def combine(o: Options) -> Kernel:
                 for c in tw.grid(panels):
                     for p in tw.grid(image.pixels):
                         at = (i, row, column, p, c)
-                        y = loaded(a[at], o.get("first", 1.0))
-                        y = y if b is None else y + loaded(b[at], o.get("second", 1.0))
-                        out[at] = stored(activation(y), o.get("factor", 1.0), out_image.dtype)
+                        y = loaded(a[at], o["first"])
+                        y = y if b is None else y + loaded(b[at], o["second"])
+                        out[at] = stored(activation(y), o["factor"], out_image.dtype)
 
     specs = {name: image_type(image) for name in ("a", "b")[: 1 + bool(o["two"])]}
     return kernel_of("combine", {**specs, "out": image_type(out_image)}, run)
 
 
-def conv2d(o: Options) -> Kernel:
+def conv2d(o: ConvolutionOptions) -> Kernel:
     """The kernel of a convolution."""
     return convolved(o).kernel
 
 
-def chain(o: Options) -> Kernel:
+def chain(o: ChainOptions) -> Kernel:
     """The kernel of convolutions in a row."""
     return chained(o).kernel
 
 
-def pool(o: Options) -> Kernel:
+def pool(o: PoolOptions) -> Kernel:
     """The kernel of a pooling."""
     return pooled(o).kernel
 
 
-def resampled(o: Options, first: bool | None = None) -> Resampling:
+def resampled(o: ResampleOptions, first: bool | None = None) -> Resampling:
     """An image of the pixels of another: those of `rows` and `columns`, or all of them."""
     image, out = stored_image(o["image"], first), stored_image(o["out"], first)
-    return resampling(image, out, o.get("rows"), o.get("columns"))
+    return resampling(image, out, o["rows"], o["columns"])
 
 
-def resample(o: Options) -> Kernel:
+def resample(o: ResampleOptions) -> Kernel:
     """The kernel of an image made of another's pixels."""
     return resampled(o).kernel
 
@@ -213,11 +220,11 @@ def mean_tiles(image: Image) -> list[tuple[int, int, int]]:
     return [(a, d, p) for a, d in image.each_phase() for p in range(first, last)]
 
 
-def mean(o: Options) -> Kernel:
+def mean(o: MeanOptions) -> Kernel:
     """The mean of all pixels of each image, times `factor`, as an image of one pixel."""
     image, out_image = stored_image(o["image"]), stored_image(o["out"])
     tiles, unit, panels = mean_tiles(image), mean_unit(image), image.stored[-1]
-    share = o.get("factor", 1.0) / (image.height * image.width * unit)
+    share = o["factor"] / (image.height * image.width * unit)
 
     def run(x: Any, out: Any) -> None:
         """Sums of tiles one below the other, then of these."""
@@ -238,7 +245,7 @@ def mean(o: Options) -> Kernel:
     return kernel_of("mean", {"x": image_type(image), "out": image_type(out_image)}, run)
 
 
-def gate(o: Options) -> Kernel:
+def gate(o: GateOptions) -> Kernel:
     """Images times one number per image and channel (an image of one pixel), times `factor`."""
     image, pixel, out_image = (stored_image(o[name]) for name in ("image", "gate", "out"))
     panels = image.stored[-1]
@@ -251,7 +258,7 @@ def gate(o: Options) -> Kernel:
             for c in tw.grid(panels):
                 line = tw.zeros()
                 line += repeat @ gate[b, 0, 0, Block(pixel.lead // SIDE, 1, pixel.pixels), c]
-                line = tw.park(line if o.get("factor", 1.0) == 1.0 else line * o["factor"])
+                line = tw.park(line if o["factor"] == 1.0 else line * o["factor"])
                 for row, column in image.each_phase():
                     for p in tw.grid(image.pixels):
                         at = (b, row, column, p, c)
@@ -262,7 +269,7 @@ def gate(o: Options) -> Kernel:
     return kernel_of("gate", specs, run)
 
 
-def image_norm(o: Options) -> Kernel:
+def image_norm(o: ImageNormOptions) -> Kernel:
     """The rms or layer norm of the channels of every pixel, times `factor`, or times `weight` plus
     `bias`; the channels fill whole tiles."""
     image, out_image = stored_image(o["image"]), stored_image(o["out"])
@@ -288,7 +295,7 @@ def image_norm(o: Options) -> Kernel:
                     y = y if weight is None else y * weight[whole]
                     y = y if bias is None else y + bias[whole]
                     y = tw.keep(y, kept_rows(out_image, p, (row, column)))
-                    y = stored(y, o.get("factor", 1.0), out_image.dtype)
+                    y = stored(y, o["factor"], out_image.dtype)
                     out[b, row, column, p + out_image.lead, whole] = y
 
     per_channel = bf16[panels].arranged(Channels(image.channels))
@@ -296,10 +303,12 @@ def image_norm(o: Options) -> Kernel:
     return kernel_of("image_norm", {**specs, "out": image_type(out_image)}, run)
 
 
-def joined_columns(o: Options) -> list[list[tuple[int, int, np.ndarray]]]:
+def joined_columns(o: JoinOptions) -> list[list[tuple[int, int, np.ndarray]]]:
     """For every tile of channels of a joined image: (source, tile of its channels, which of these
     become which)."""
     images, out = [stored_image(one) for one in o["images"]], stored_image(o["out"])
+    if len(images) != len(o["starts"]):
+        raise TilewrightError("TW1717", f"{len(images)} images with {len(o['starts'])} starts")
     found: list[list[tuple[int, int, np.ndarray]]] = [[] for _ in range(out.stored[-1] // SIDE)]
     place = 0
     for k, (image, start) in enumerate(zip(images, o["starts"], strict=True)):
@@ -315,7 +324,7 @@ def joined_columns(o: Options) -> list[list[tuple[int, int, np.ndarray]]]:
     return found
 
 
-def join(o: Options) -> Kernel:
+def join(o: JoinOptions) -> Kernel:
     """An image of the channels of others, side by side: of each those from `starts` on, times
     `scale0`, `scale1`, …, as products with tiles that pick columns."""
     images, out_image = [stored_image(one) for one in o["images"]], stored_image(o["out"])
@@ -327,7 +336,7 @@ def join(o: Options) -> Kernel:
         for k, _, columns in (part for target in parts for part in target):
             key = k, columns.tobytes()
             if key not in chosen:
-                tile = own_tile(f"columns_{len(chosen)}", columns * o.get(f"scale{k}", 1.0))
+                tile = own_tile(f"columns_{len(chosen)}", columns * o["scales"].get(k, 1.0))
                 chosen[key] = tw.park(tw.to_fp8(tile))
         for b in tw.each(out_image.batch or 1):
             for row, column in out_image.each_phase():

@@ -12,17 +12,25 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.kernels.blocking import blocks
 from tilewright.targets.atlas.kernels.image_blocks import stored, times
 from tilewright.targets.atlas.model.blocking import GROUP
+from tilewright.targets.atlas.model.kernel_options import (
+    GatedOptions,
+    LinearOptions,
+    ProductOptions,
+    norm_of,
+)
 from tilewright.targets.atlas.model.kernels import (
     LOW,
     UNARY,
-    Options,
     Tensors,
     given,
     normed_rows,
 )
 from tilewright.targets.atlas.model.kernels_products import HIGH
+from tilewright.targets.atlas.model.kernels_resident import by_columns
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.arrays import as_tiles, kept_in_memory
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.layouts import SIDE
@@ -31,7 +39,7 @@ BODY = 480  # products of tiles in one loop body, at most
 FINISHED = 4  # tiles of sums that leave in one step
 
 
-def scaled(t: Mapping[str, Any], o: Options, y: Any, columns: Any, names: tuple[str, str]) -> Any:
+def scaled(t: Mapping[str, Any], y: Any, columns: Any, names: tuple[str, str]) -> Any:
     """A product's tiles times the scales of its columns, plus its bias."""
     scale, bias = names
     if scale in t:
@@ -41,8 +49,8 @@ def scaled(t: Mapping[str, Any], o: Options, y: Any, columns: Any, names: tuple[
     return y
 
 
-def _activated(o: Options, y: Any) -> Any:
-    name = o.get("activation")
+def _activated(o: LinearOptions, y: Any) -> Any:
+    name = o["activation"]
     return UNARY[name](y) if name else y
 
 
@@ -54,7 +62,7 @@ def row_blocks(rows: int, deep: int) -> int:
     return -(-tiles // blocks) * SIDE
 
 
-def linear(o: Options):
+def linear(o: LinearOptions):
     """activation(a @ w * scale + bias) * factor + residual.
 
     precise: "weights" adds a @ w_low / 16, "both" also a_low @ w / 16: what rounding to fp8 left out
@@ -63,28 +71,29 @@ def linear(o: Options):
     the other. rows: pass over all panels of w for one block of so many rows after the other;
     without it over all rows for one panel after the other. depth: keep the sums of such a block on
     chip and add so many elements of the contraction at a time; w is then not in panels.
-    together: so many columns of tiles side by side for every two tiles of rows.
+    together: so many columns of tiles side by side for every two tiles of rows. resident: all of w is
+    brought to the chip first.
     """
-    heads = bool(o.get("heads"))
+    heads = bool(o["heads"])
     out = tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"]
     row = tw.bf16["N"]
-    precise = o.get("precise")
+    precise = o["precise"]
     left = tw.fp8["B", "H", "M", "D"] if heads else tw.fp8["B", "M", "K"]
     specs = given(
         a=left,
         a_low=left if precise == "both" else None,
-        w=tw.fp8["K", "N"] if o.get("depth") else tw.fp8["K", "N"].panels(),
+        w=tw.fp8["K", "N"] if o["depth"] or o["blocks"] else tw.fp8["K", "N"].panels(),
         w_low=tw.fp8["K", "N"].panels() if precise else None,
-        scale=row if o.get("scale") else None,
-        bias=row if o.get("bias") else None,
-        residual=tw.bf16["B", "M", "N"] if o.get("residual") else None,
+        scale=row if o["scale"] else None,
+        bias=row if o["bias"] else None,
+        residual=tw.bf16["B", "M", "N"] if o["residual"] else None,
         out=out,
     )
 
     def body(t: Tensors) -> None:
         a, w, out = t["a"], t["w"], t["out"]
         deep = -(-w.K // SIDE) * {"both": 3, "weights": 2}.get(precise or "", 1)
-        rows = o.get("rows") or row_blocks(out.M, deep)
+        rows = o["rows"] or row_blocks(out.M, deep)
 
         def corrected(acc: Any, b: Any, m: Any, n: Any) -> Any:
             """The product with what its fp8 operands left out."""
@@ -111,20 +120,30 @@ def linear(o: Options):
                 finish(b, m, columns[c], y)
 
         def finish(b: Any, m: Any, n: Any, total: Any, rows: Mapping[str, Any] = t) -> None:
-            y = _activated(o, scaled(rows, o, total, n, ("scale", "bias")))
-            factor = o.get("factor", 1.0)
+            y = _activated(o, scaled(rows, total, n, ("scale", "bias")))
+            factor = o["factor"]
             if "residual" in t:
                 y, factor = times(y, factor) + t["residual"][b, m, n], 1.0
             out[b, m, n] = stored(y, factor, o["out"])
 
-        if o.get("together"):
+        if o["together"]:
             for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, HIGH * SIDE, padded=True):
                         side_by_side(b, m, n.parts())
-        elif o.get("depth"):
+        elif o["depth"]:
             add_in_parts(t, o, finish)
-        elif not o.get("rows"):
+        elif o["blocks"]:
+            for b in tw.each(out.B):
+                for m, n in blocks(out.M, w.K, out.N):
+                    tile(b, m, n)
+        elif o["resident"]:
+            by_columns(
+                t,
+                lambda b, m: _contraction(a, b, m, w.K, heads),
+                lambda b, m, n, sums: finish(b, m, n, corrected(sums, b, m, n)),
+            )
+        elif not o["rows"]:
             for n in tw.grid(out.N):
                 finishing = _spread_once(t, n) if out.B > 1 else t
                 for b in tw.each(out.B):
@@ -146,13 +165,13 @@ def _spread_once(t: Tensors, n: Any) -> dict[str, Any]:
     }
 
 
-def product(o: Options):
+def product(o: ProductOptions):
     """a @ b * factor of two activations.
 
     left, right: "plain", or "transposed" where the operand has its last two dimensions swapped.
     shared: the operand, a or b, that is the same for all of the batch. rows: as for linear.
     """
-    shared = o.get("shared")
+    shared = o["shared"]
     specs = given(
         a=tw.fp8[
             ("A" if shared == "a" else "B", *(("K", "M") if o["left"] != "plain" else ("M", "K")))
@@ -162,11 +181,11 @@ def product(o: Options):
         ],
         out=tw.fp8["B", "M", "N"] if o["out"] == "fp8" else tw.bf16["B", "M", "N"],
     )
-    factor = o.get("factor", 1.0)
+    factor = o["factor"]
 
     def body(t: Tensors) -> None:
         left, right, out = t["a"], t["b"], t["out"]
-        rows = o.get("rows") or row_blocks(out.M, -(-left.K // SIDE))
+        rows = o["rows"] or row_blocks(out.M, -(-left.K // SIDE))
 
         def first(batch: Any, m: Any, k: Any) -> Any:
             return left[batch, m, k] if o["left"] == "plain" else left[batch, k, m].T
@@ -199,16 +218,17 @@ def _contraction(a: Any, b: Any, m: Any, deep: int, heads: bool) -> Iterator[tup
             yield a[b, h, m, Block(d, 1, a.D)], Block(h * width + d, 1, deep)
 
 
-def add_in_parts(t: Tensors, o: Options, finish: Callable[..., None]) -> None:
+def add_in_parts(t: Tensors, o: LinearOptions, finish: Callable[..., None]) -> None:
     """a @ w for one block of rows after the other, with the sums of a block on chip."""
     a, w, out = t["a"], t["w"], t["out"]
     wide = -(-out.N // SIDE) * SIDE  # a single column would be spread over its tile
-    sums = tw.scratch(tw.bf16[min(o["rows"], out.M), wide], on_chip=True)
+    rows, depth = needed(o["rows"], "rows"), needed(o["depth"], "depth")
+    sums = tw.scratch(tw.bf16[min(rows, out.M), wide], on_chip=True)
     for b in tw.each(out.B):
-        for m in tw.grid(out.M, o["rows"]):
+        for m in tw.grid(out.M, rows):
             for r in tw.grid(m.size, GROUP * SIDE):
                 sums[r, :] = 0.0
-            for k in tw.grid(w.K, o["depth"]):
+            for k in tw.grid(w.K, depth):
                 for r in tw.grid(m.size, GROUP * SIDE):
                     left = a[b, r.within(m), k]
                     for n in whole(out.N).parts():
@@ -248,19 +268,19 @@ def in_groups(products: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[
             yield column // size, [ready.pop(c) for c in group]
 
 
-def gated(o: Options):
+def gated(o: GatedOptions):
     """silu(a @ w_gate * scale_gate) * (a @ w_up * scale_up), as fp8; together: so many columns of
     tiles of both side by side for every two tiles of rows. rows: all weights for one part of so many
     rows after the other. norm, epsilon, norm_factor, with rows: a is bf16 and normed so on its way."""
     row = tw.bf16["N"]
     specs = given(
-        a=tw.bf16["B", "M", "K"] if o.get("norm") else tw.fp8["B", "M", "K"],
+        a=tw.bf16["B", "M", "K"] if o["norm"] else tw.fp8["B", "M", "K"],
         w_gate=tw.fp8["K", "N"].panels(),
         w_up=tw.fp8["K", "N"].panels(),
-        scale_gate=row if o.get("scale") else None,
-        scale_up=row if o.get("scale") else None,
-        bias_gate=row if o.get("bias") else None,
-        bias_up=row if o.get("bias") else None,
+        scale_gate=row if o["scale"] else None,
+        scale_up=row if o["scale"] else None,
+        bias_gate=row if o["bias"] else None,
+        bias_up=row if o["bias"] else None,
         out=tw.fp8["B", "M", "N"],
     )
 
@@ -270,35 +290,35 @@ def gated(o: Options):
         both = (t["w_gate"], t["w_up"])
 
         def finish(b: Any, m: Any, n: Any, gate: Any, up: Any) -> None:
-            gate = scaled(t, o, gate, n, ("scale_gate", "bias_gate"))
-            up = scaled(t, o, up, n, ("scale_up", "bias_up"))
-            out[b, m, n] = tw.to_fp8(UNARY[o.get("activation", "silu")](gate) * up)
+            gate = scaled(t, gate, n, ("scale_gate", "bias_gate"))
+            up = scaled(t, up, n, ("scale_up", "bias_up"))
+            out[b, m, n] = tw.to_fp8(UNARY[o["activation"]](gate) * up)
 
         deep = whole(a.K).parts()
 
         def normed(values: Any) -> Any:
-            return normed_rows(values, a.K, o["norm"], o["epsilon"], o.get("norm_factor", 1.0))
+            return normed_rows(values, a.K, norm_of(o))
 
-        norm = normed if o.get("norm") else None
+        norm = normed if o["norm"] else None
 
         def side_by_side(b: Any, m: Any, across: list[Block], left: list[Any]) -> None:
             columns = [[w[k, n] for k in deep] for n in across for w in both]
             for n, sums in in_groups(tw.row_products(left, columns), 2):
                 finish(b, m, across[n], *sums)
 
-        if o.get("together") and o.get("rows"):
+        if o["together"] and o["rows"]:
             for b, m, left in rows_in_parts(a, o["rows"], norm):
                 for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
                     for r in tw.grid(m.size, HIGH * SIDE):
                         side_by_side(b, r.within(m), n.parts(), [left[r, k] for k in deep])
             return
-        if o.get("together"):
+        if o["together"]:
             for n in tw.grid(out.N, o["together"] * SIDE, padded=True):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, HIGH * SIDE, padded=True):
                         side_by_side(b, m, n.parts(), [a[b, m, k] for k in deep])
             return
-        if o.get("rows"):
+        if o["rows"]:
             for b, m, left in rows_in_parts(a, o["rows"], norm):
                 for n in tw.grid(out.N):
                     for r in tw.grid(m.size, row_blocks(m.size, 2 * -(-a.K // SIDE))):

@@ -22,16 +22,23 @@ WRITTEN_OUT = 4  # spans without a mask that have code of their own, some 6,000 
 
 @dataclass(frozen=True)
 class Span:
-    """Memory for what a span of queries knows; one after the other uses it."""
+    """Memory for a span of queries and what it knows; one after the other uses it."""
 
+    queries: Any
     top: Any
     total: Any
     mixed: Any
 
     @staticmethod
-    def of(rows: int, width: int) -> Span:
+    def of(rows: int, depth: int, width: int) -> Span:
         top, total = (tw.scratch(tw.bf16[rows, 16].halves(), on_chip=True) for _ in range(2))
-        return Span(top, total, tw.scratch(tw.bf16[rows, width], on_chip=True))
+        queries = tw.scratch(tw.fp8[rows, depth], on_chip=True)
+        return Span(queries, top, total, tw.scratch(tw.bf16[rows, width], on_chip=True))
+
+    def keep(self, r: Block, q: Any) -> Any:
+        """A block of queries, which from now on is on chip."""
+        self.queries[r, :] = q
+        return q
 
     def known(self, r: Block) -> Running:
         return Running(self.top[r, :], self.total[r, :], self.mixed[r, :])
@@ -49,34 +56,38 @@ class Span:
 def attend_span(
     memory: Span,
     span: Block,
-    q: Callable[[Block], Any],
-    write: Callable[[Block, Any], None],
+    heads: int,
+    q: Callable[[Any, Block], Any],
+    write: Callable[[Any, Block, Any], None],
     source: Callable[[Block, bool], Keys],
     size: int,
     causal: bool,
 ) -> None:
     """The queries of a span, `size` tiles of keys at a time.
 
-    q: of a block of queries. source: keys as a block of queries sees them, with or without a mask.
-    write: takes the result of a block. causal: the last query sees all keys, the one before all but
-    the last, …; every query sees one.
+    heads: so many that share keys; they lie one behind the other in memory. More than one only for
+    spans of whole tiles under a causal mask. q: of a head and a block of queries. source: keys as a
+    block of queries sees them, with or without a mask. write: takes the result of a head and a block.
+    causal: the last query sees all keys, the one before all but the last, …; every query sees one.
     """
     count = source(span, causal).count
 
     def pass_by(keys: Block, more: bool = True) -> None:
-        for r in tw.grid(span.size):
-            m = r.within(span)
-            known = source(m, False)
-            memory.weigh(r, q(m), [(known, j) for j in keys.parts()], more)
+        for r in tw.grid(span.size * heads):
+            known = source(span, False)
+            queries = memory.queries[r, :] if more else memory.keep(r, q(0, r.within(span)))
+            memory.weigh(r, queries, [(known, j) for j in keys.parts()], more)
 
     if causal:
         own = on_diagonal(span, count)
         across = (count - span.extent) % SIDE > 0  # the diagonal goes through two tiles of a block
-        for r in tw.grid(span.size, unroll=True):
-            m = r.within(span)
-            # What lies behind the tiles that a block reaches is hidden from all of its queries.
-            reached = own.parts()[: r.start + 1 + across]
-            memory.weigh(r, q(m), [(source(m, True), j) for j in reached], False)
+        for h in tw.each(heads):
+            for r in tw.grid(span.size, unroll=True):
+                m, place = r.within(span), _of_head(r, h, heads)
+                # What lies behind the tiles that a block reaches is hidden from all of its queries.
+                reached = own.parts()[: r.start + 1 + across]
+                queries = memory.keep(place, q(h, m))
+                memory.weigh(place, queries, [(source(m, True), j) for j in reached], False)
         left = own.start % size
         for keys in tw.before(replace(own, start=own.start - left), size * SIDE):
             pass_by(keys)
@@ -94,8 +105,21 @@ def attend_span(
             first += whole * size
         if first < end:
             pass_by(Block(first, end - first, count))
-    for r in tw.grid(span.size):
-        write(r.within(span), memory.known(r).result(False))
+    for h in tw.each(heads):
+        for r in tw.grid(span.size, unroll=heads > 1):
+            write(h, r.within(span), memory.known(_of_head(r, h, heads)).result(False))
+
+
+def _of_head(r: Block, head: Any, heads: int) -> Block:
+    """Where block r of a head lies, in memory in which heads follow each other."""
+    if heads == 1:
+        return r
+    rows = r.extent
+    if not isinstance(head, int) and head.terms:
+        ((variable, _),) = head.terms
+        return replace(r, extent=heads * rows, variable=variable, factor=rows)
+    first = head if isinstance(head, int) else head.start
+    return replace(r, start=r.start + first * rows // SIDE, extent=heads * rows)
 
 
 def on_diagonal(span: Block, count: int) -> Block:

@@ -56,7 +56,7 @@ def columns_together(call: Launch, profile: Profile) -> int:
     """Columns of tiles (or heads, for projections) in one loop body; 0: not this way."""
     options = call.options
     name = {"linear": "w", "project": "w", "gated": "w_gate"}.get(call.kernel)
-    if name is None or options.get("precise"):
+    if name is None or options.get("precise") or options.get("resident"):
         return 0
     weights = call.operands[name].layout.shape
     batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]

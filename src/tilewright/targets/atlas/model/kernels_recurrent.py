@@ -8,23 +8,24 @@ step is the product with the state before it and a chain of element-wise operati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.image_blocks import stored
+from tilewright.targets.atlas.model.kernel_options import RecurrentOptions, check_program
 from tilewright.targets.atlas.model.kernels import BINARY, UNARY, given
 from tilewright.tile.arrays import as_tiles, kept_in_memory
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond_edges
 
-Options = Mapping[str, Any]
 Tensors = dict[str, Any]
 
 
-def recurrent(o: Options):
+def recurrent(o: RecurrentOptions):
     """States of all steps, one step after the other.
 
     x [T, B, gates * P]: what the inputs add, every gate in P columns, whole tiles of them. w [G, K, D],
@@ -37,19 +38,20 @@ def recurrent(o: Options):
     from the last step to the first. factor: of the first state, for fp8. bias: gates of the product
     that have one.
     """
-    states, biased = len(o["next"]), tuple(o.get("bias") or ())
+    states, biased = len(o["next"]), tuple(o["bias"])
     row = tw.bf16["G", "D"].separate()
     specs = given(
         x=tw.bf16["T", "B", "C"],
         w=tw.fp8["G", "K", "D"].panels(),
         scale=row,
         bias=row if biased else None,
-        rows=tw.bf16["R", "D"].separate() if o.get("rows") else None,
+        rows=tw.bf16["R", "D"].separate() if o["rows"] else None,
         **{f"s{k}": tw.bf16["A", "B", "D"] for k in range(states)},
         out=tw.bf16["T", "B", "S"],
     )
-    factor = o.get("factor", 1.0)
+    factor = o["factor"]
     used = dict.fromkeys(a for _, _, args in o["program"] for a in args if isinstance(a, str))
+    check_program(o["program"], [name for name in used if re.fullmatch(r"[xpsr]\d+", name)])
 
     def body(t: Tensors) -> None:
         x, w, out = t["x"], t["w"], t["out"]
@@ -100,7 +102,7 @@ def recurrent(o: Options):
                     held[k][m, d] = first[k]
                 left[m, d] = stored(first[0], factor, "fp8")
         for count in tw.each(x.T):
-            step = count * -1 + (x.T - 1) if o.get("backward") else count
+            step = count * -1 + (x.T - 1) if o["backward"] else count
             for m in tw.grid(x.B):
                 news = [computed(inputs(step, m, d)) for d in columns]  # all before any is written
                 for d, new in zip(columns, news, strict=True):

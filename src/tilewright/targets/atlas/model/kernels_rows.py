@@ -4,19 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.model.kernel_options import MoveOptions, ReduceOptions
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block, whole
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import keep, turned
 
-Options = Mapping[str, Any]
 Tensors = dict[str, Any]
 
 ROWS: dict[str, Callable[[Any], Any]] = {
@@ -39,7 +40,7 @@ JOIN: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def reduce(o: Options):
+def reduce(o: ReduceOptions):
     """The sum, mean, largest or smallest number (`kind`) of x [B, M, K] along `along`:
 
     "row": [B, M, 1]. "lines": the same numbers as [G, R, M], each matrix a row, B = G * R.
@@ -70,7 +71,7 @@ def reduce(o: Options):
                 for m in tw.grid(x.M):
                     out[b, m, :] = finished(ROWS[kind](x[b, m, :]), x.K)
         elif along == "batch":
-            first, count, inner = o["split"]
+            first, count, inner = needed(o["split"], "split")
             for p in tw.each(first):
                 for s in tw.each(inner):
                     for m in tw.grid(x.M):
@@ -113,14 +114,14 @@ def line_of(x: Any, g: Any, row: int, columns: Any) -> Any:
     return tw.col_sum(tile)
 
 
-def move(o: Options):
+def move(o: MoveOptions):
     """Parts of x0, x1, … put together, tile by tile.
 
     pieces: (number of the operand, its first matrix and how far the next one is, the same of the
     result, how many, the tile down and across where it starts in the operand, the same in the
     result, its rows and columns). dtype: of all of them, "fp8" or else bf16.
     """
-    count, kind = o["count"], tw.fp8 if o.get("dtype") == "fp8" else tw.bf16
+    count, kind = o["count"], tw.fp8 if o["dtype"] == "fp8" else tw.bf16
     specs = {f"x{k}": kind[f"B{k}", f"M{k}", f"N{k}"] for k in range(count)}
 
     def body(t: Tensors) -> None:

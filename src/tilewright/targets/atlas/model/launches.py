@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tilewright.targets.atlas.artifact.atlas_artifact import Kind
+from tilewright.targets.port_encoding import Encoding
 from tilewright.tile.layouts import Layout
 
 AnyTensor = TypeVar("AnyTensor")
@@ -69,6 +70,8 @@ class LaunchProgram:
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # function -> launches
     ports: dict[str, str] = field(default_factory=dict)  # port -> name of its tensor
     turns: dict[str, int] = field(default_factory=dict)  # port -> iteration that has it for itself
+
+    encodings: dict[str, Encoding] = field(default_factory=dict)  # of ports that have one
 
     def borders(self) -> list[int]:
         """Launches before which the host takes over."""

@@ -159,14 +159,15 @@ def _operands(iterations: Sequence[Sequence[Call]]) -> _Wiring | None:
 
 def _are_inputs(tensors: Sequence[Tensor], inside: set[Tensor]) -> bool:
     """Whether all are inputs that no iteration writes."""
-    return all(tensor.kind == "input" and tensor not in inside for tensor in tensors)
+    kinds = {tensor.kind for tensor in tensors}
+    return kinds in ({"input"}, {"state"}) and not inside.intersection(tensors)
 
 
 def _inputs_are_own(iterations: Sequence[Sequence[Call]], wiring: _Wiring, around: _Around) -> bool:
     """Whether inputs that differ between iterations are each read by one of them and nobody else."""
     place: dict[Tensor, tuple[Tensor, ...]] = {}
     for every in wiring.own.values():
-        if every[0].kind != "input":
+        if every[0].kind not in ("input", "state"):
             continue
         for tensor in every:
             if tensor in around.touched or place.setdefault(tensor, every) != every:
@@ -293,7 +294,7 @@ class _Folder:
         made = [inner[call.output] for call in iterations[0]]
         renamed = {call.output: made[j] for part in iterations for j, call in enumerate(part)}
         for every in (*own, *wiring.outputs.values()):
-            if every[0].kind in ("input", "output"):
+            if every[0].kind in ("input", "state", "output"):
                 renamed |= dict.fromkeys(every, every[0])
                 self.result.apart |= {*every}
         self._rename(number, repetition.end, renamed)

@@ -98,12 +98,15 @@ class Lowering:
         rule: RangeRule = MAXIMUM,
         merge: bool = False,
         refused_chains: Collection[SSAValue] = (),
+        resident: Collection[str] = (),
     ) -> None:
         """merge: all rows of a batch lie below each other, in one matrix. refused_chains: results of
-        several layers that cannot be one kernel together."""
+        several layers that cannot be one kernel together. resident: inputs that stay on the device
+        from run to run."""
         self.graph, self.profile, self.rule, self.merge = graph, profile, rule, merge
         self.fuse, self.per_tensor, self.refused_chains = fuse, per_tensor, refused_chains
         self.kept_layers = tuple(keep)
+        self.resident = {value for value, name in graph.inputs.items() if name in resident}
         self.products, self.heads = Products(self), Heads(self)
         self.rearranging = Rearranging(self)
         self.result = Lowered()
@@ -229,7 +232,9 @@ class Lowering:
         if key not in self.forms:
             name = self.graph.inputs.get(value) or self.hint(value)
             layout = Layout(shape, "bf16", order)
-            tensor = Tensor(self.unique(name), layout, "input", value=value)
+            stays = value in self.resident and not conversion and columns is None
+            kind = "state" if stays else "input"
+            tensor = Tensor(self.unique(name), layout, kind, value=value)
             self.forms[key] = tensor
             self.take_from_host(value, conversion, tensor, columns)
         return self.forms[key]
@@ -511,9 +516,10 @@ class Lowering:
             arguments: list[Any] = []
             leak = find_leak(self.graph, inner)
             if leak is not None:
-                x, slope = argument(leak.scaled, 0), f"t{len(program)}"
-                program.append(("mul", slope, [x, leak.slope]))
-                program.append(("max" if leak.slope < 1 else "min", f"t{len(program)}", [slope, x]))
+                x, scaled = argument(leak.scaled, leak.index), f"t{len(program)}"
+                slope = argument(leak.scaled, 1 - leak.index) if leak.slope is None else leak.slope
+                program.append(("mul", scaled, [x, slope]))
+                program.append(("max" if leak.above else "min", f"t{len(program)}", [scaled, x]))
                 nodes.extend((leak.compared, leak.scaled, inner))
                 return program[-1][1]
             literal = scalars(inner)

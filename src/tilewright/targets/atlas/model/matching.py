@@ -133,31 +133,51 @@ def _filled(shape: tuple[int, ...]) -> tuple[int, ...]:
 class Leak:
     """x, or x times a slope where it is negative."""
 
-    slope: float
+    slope: float | None  # None: several, the other operand of `scaled`
+    above: bool  # no slope is more than 1: the result is the larger of both
     compared: Node
     scaled: Node
+    index: int  # of x among the operands of `scaled`
 
 
 def find_leak(graph: Graph, node: Node) -> Leak | None:
-    """A leaky relu that ends in the node: x * slope where x < 0, else x."""
+    """A leaky relu that ends in the node: x where it is positive, else x times a slope, or slopes
+    of its channels; at 0 both are the same."""
     if node.family != "select" or len(node.operands) != 3:
         return None
     compared = graph.node_of(node.operands[0], "compare")
-    scaled = graph.node_of(node.operands[1], "elementwise_mul")
-    if compared is None or scaled is None or len(scaled.operands) != 1:
+    if compared is None or scalars(compared) != {"scalar_rhs": 0.0}:
         return None
-    x, literals = node.operands[2], {**scalars(scaled)}
-    slope = literals.get("scalar_rhs", literals.get("scalar_lhs"))
-    if compared.operands != [x] or scaled.operands != [x] or not slope or slope == 1:
+    order = {"lt": (2, 1), "le": (2, 1), "gt": (1, 2), "ge": (1, 2)}
+    places = order.get(compared.call.string("predicate") or "")
+    if places is None:
         return None
-    if compared.call.string("predicate") != "lt" or scalars(compared) != {"scalar_rhs": 0.0}:
+    x, scaled = node.operands[places[0]], graph.node_of(node.operands[places[1]], "elementwise_mul")
+    if compared.operands != [x] or scaled is None or scaled.operands.count(x) != 1:
         return None
-    plain = [node.reads_plainly(k) for k in range(3)] + [
-        n.reads_plainly() for n in (compared, scaled)
-    ]
-    if not all(plain) or not math.isfinite(slope):
+    index = scaled.operands.index(x)
+    plain = [node.reads_plainly(k) for k in range(3)]
+    plain += [compared.reads_plainly(), scaled.reads_plainly(index)]
+    slopes = _slopes(graph, scaled, index)
+    if not all(plain) or slopes is None or not np.isfinite(slopes).all():
         return None
-    return Leak(float(slope), compared, scaled)
+    if slopes.size == 1:
+        slope = float(slopes.reshape(-1)[0])
+        return None if slope in (0, 1) else Leak(slope, slope < 1, compared, scaled, index)
+    if not (slopes <= 1).all() and not (slopes >= 1).all():
+        return None  # neither the larger nor the smaller of both everywhere
+    return Leak(None, bool((slopes <= 1).all()), compared, scaled, index)
+
+
+def _slopes(graph: Graph, scaled: Node, index: int) -> np.ndarray | None:
+    """The known numbers that a product multiplies its operand of this index by."""
+    literals = list(scalars(scaled).values())
+    if len(scaled.operands) == 1:
+        return np.asarray(literals[:1], np.float64) if literals else None
+    if literals or len(scaled.operands) != 2:
+        return None
+    known = graph.constants.get(scaled.operands[1 - index])
+    return None if known is None else np.asarray(known, np.float64)
 
 
 def unary_name(node: Node) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.dialects.launches import LaunchOp, PackOp
 from tilewright.dialects.xdsl_api import Operation, TensorType
 from tilewright.reference.program import Semantics
-from tilewright.targets.atlas.model.decode import layout_of
+from tilewright.targets.atlas.model.decode import encoding_of, layout_of
 from tilewright.targets.atlas.model.kernel_records import REFERENCES
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.port_types import rounded
@@ -38,6 +38,8 @@ def semantics(profile: Profile) -> Semantics:
         if isinstance(op, PackOp):
             dtype = layout_of(kind, op).dtype
             (array,) = values
+            encoding = encoding_of(op)
+            array = array if encoding is None else encoding.encoded(array)
             numbers = array.astype(np.float32) if array.dtype.kind in "biu" else array
             return to_codes(numbers, dtype).view(NUMPY[dtype]).reshape(shape)
         numbers = values[0].astype(np.float32).reshape(shape)

@@ -15,7 +15,12 @@ from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.tile.layouts import SIDE
 
 PRODUCTS = ("gated", "linear", "project")
-SEVERAL = ("together", "rows", "depth")  # options with loops around the loop that loads weights
+SEVERAL = (
+    "together",
+    "rows",
+    "depth",
+    "resident",
+)  # options with loops around the loop that loads weights
 MUCH_PADDING = 1 / 8  # of the rows of a tensor
 # Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
 READ_TILES = (

@@ -12,7 +12,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.model.fold_layers import common_prefix
 from tilewright.model.smooth import SMOOTHED
-from tilewright.targets.atlas.model.blocking import cut, staged_rows
+from tilewright.targets.atlas.model.blocking import cut, rows_pass_by, staged_rows
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Factor,
@@ -55,7 +55,15 @@ class Products:
         options: dict[str, Any] = {}
         kept = self.at.kept(linear.name)
         parts = cut(rows, weight.shape[0], columns, self.at.profile, sums=not kept and not heads)
-        if parts is not None:
+        other = batch * rows * columns * (1 + (dtype == "bf16") + 2 * (residual is not None))
+        if (
+            parts is not None
+            and not kept
+            and batch == 1
+            and rows_pass_by(rows, weight.shape[0], columns, other, parts.rows, self.at.profile)
+        ):
+            options["resident"] = True
+        elif parts is not None:
             options["rows"] = parts.rows
             if parts.depth:
                 options["depth"] = parts.depth

@@ -4,6 +4,7 @@ broadcasts, slices, concatenations and reshapes."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,7 +134,6 @@ class Rearranging:
     ) -> Tensor:
         if len(pieces) > PIECES:
             raise Unsupported(f"a {node.family} of {len(pieces)} pieces")
-        self._refuse_merged(*sources, node.result)
         for source in sources:
             if dtype_of(source) not in ("f32", "bf16", "f16", "f64"):
                 raise Unsupported(f"{dtype_of(source)} values are not for the NPU")
@@ -189,6 +189,8 @@ class Rearranging:
         steps = node.call.integers("strides") or (1,) * rank
         if offsets is None or counts is None or len(counts) != rank:
             raise Unsupported("a slice whose place is not known beforehand")
+        if self.at.merge:
+            return [_merged_slice(sizes, offsets, counts, steps)]
         batch, down = self._dimensions(sizes)
         rows = counts[down] if down is not None else 1
         matrices = math.prod(counts[d] for d in batch)
@@ -220,6 +222,8 @@ class Rearranging:
         sizes, sources = shape_of(node.result), node.operands
         rank = len(sizes)
         axis = node.call.axis(rank)
+        if self.at.merge:
+            return _merged_concat([shape_of(source) for source in sources], axis)
         batch, down = self._dimensions(sizes)
         pieces: list = []
         start = 0
@@ -251,6 +255,7 @@ class Rearranging:
 
     def regrouped(self, node: Node, source: SSAValue, shape: tuple[int, int, int]) -> Tensor:
         """Whole tiles of rows of one batch that belong to matrices of another height."""
+        self._refuse_merged(source, node.result)
         batch, rows, width = self.at.canonical(shape_of(source))
         taller = shape[1] >= rows
         several = shape[1] // rows if taller else rows // shape[1]
@@ -345,6 +350,42 @@ class Rearranging:
     def _split(self, split: dict[str, Any], wanted: tuple[int, int]) -> None:
         if split.setdefault("split", wanted) != wanted:
             raise Unsupported("operands are repeated over different parts of a batch")
+
+
+def _merged_slice(
+    sizes: Shape, offsets: Sequence[int], counts: Sequence[int], steps: Sequence[int]
+) -> list:
+    """The piece of a slice where all rows are one matrix: rows that follow each other."""
+    rows = np.arange(math.prod(sizes[:-1])).reshape(sizes[:-1])
+    for d in range(len(sizes) - 1):
+        rows = rows.take(offsets[d] + steps[d] * np.arange(counts[d]), d)
+    first, count, column = int(rows.flat[0]), rows.size, offsets[-1]
+    in_order = np.array_equal(rows.reshape(-1), np.arange(first, first + count))
+    if not in_order or (steps[-1] != 1 and counts[-1] != 1):
+        raise Unsupported("a slice of some of the rows of a matrix moves values between tiles")
+    if first % SIDE or column % SIDE:
+        raise Unsupported(
+            f"a slice from {first}, {column} on, where no tile begins, moves values between tiles"
+        )
+    return [0, [0, 1], [0, 1], 1, [first // SIDE, column // SIDE], [0, 0], count, counts[-1]]
+
+
+def _merged_concat(sources: list[Shape], axis: int) -> list:
+    """The pieces of a concat where all rows are one matrix: side by side, or one below the other."""
+    across = axis == len(sources[0]) - 1
+    if not across and math.prod(sources[0][:axis]) != 1:
+        raise Unsupported("a concat of some of the rows of a matrix moves values between tiles")
+    pieces, start = [], 0
+    for k, mine in enumerate(sources):
+        if start % SIDE:
+            raise Unsupported(
+                f"a concat of parts from {start} on, where no tile begins, moves values"
+            )
+        rows = math.prod(mine[:-1])
+        place = [0, start // SIDE] if across else [start // SIDE, 0]
+        pieces.append([k, [0, 1], [0, 1], 1, [0, 0], place, rows, mine[-1]])
+        start += mine[-1] if across else rows
+    return pieces
 
 
 def _progressions(numbers: list[int]) -> list[tuple[int, int, int]]:

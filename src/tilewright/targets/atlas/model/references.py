@@ -17,9 +17,27 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.reference.matrix_products import SIDE, product
-from tilewright.targets.atlas.model.joined_options import (
-    options_of_attention,
-    options_of_linear,
+from tilewright.targets.atlas.model.kernel_options import (
+    AttentionLinearOptions,
+    AttentionOptions,
+    CopyOptions,
+    Format,
+    FromHeadsOptions,
+    GatedOptions,
+    LinearOptions,
+    MoveOptions,
+    NormOptions,
+    PointwiseOptions,
+    ProductOptions,
+    ProjectOptions,
+    QuantiseOptions,
+    ReduceOptions,
+    ResidueOptions,
+    SoftmaxOptions,
+    SplitHeadsOptions,
+    attention_of,
+    linear_of,
+    norm_of,
 )
 from tilewright.targets.atlas.model.references_attention import Source, attention
 from tilewright.targets.atlas.model.references_steps import (
@@ -38,22 +56,22 @@ from tilewright.targets.atlas.model.references_steps import (
     spread,
     times,
 )
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
 
-Options = Mapping[str, Any]
 Operands = Mapping[str, Codes]
-Reference = Callable[[Profile, Options, Operands], dict[str, Codes]]
+Reference = Callable[[Profile, Mapping[str, Any], Operands], dict[str, Codes]]
 
 
-def _stored(profile: Profile, options: Options, y: Codes) -> dict[str, Codes]:
-    """The result in the format the options ask for."""
-    return {"out": fp8(profile, y) if options["out"] == "fp8" else y}
+def _stored(profile: Profile, form: Format, y: Codes) -> dict[str, Codes]:
+    """The result in a format."""
+    return {"out": fp8(profile, y) if form == "fp8" else y}
 
 
 # --- rows -------------------------------------------------------------------------------------
 
 
-def norm(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def norm(profile: Profile, options: NormOptions, operands: Operands) -> dict[str, Codes]:
     """rms or layer norm of each row, times a factor, a weight, plus a bias."""
     values = operands["x"]
     share = constant(1 / values.shape[-1])
@@ -62,32 +80,32 @@ def norm(profile: Profile, options: Options, operands: Operands) -> dict[str, Co
         values = arith.subtract(values, mean)
     squares = row_total(profile, arith.multiply(values, values), "sum")
     spread_ = arith.add(arith.multiply(squares, share), constant(options["epsilon"]))
-    scale, factor = UNARY["rsqrt"](spread_), options.get("factor", 1.0)
-    plain = not options.get("weight") and not options.get("bias")
+    scale, factor = UNARY["rsqrt"](spread_), options["factor"]
+    plain = not options["weight"] and not options["bias"]
     if plain and options["out"] == "fp8" and factor in (1, 2, 4, 8, 16, 32, 64, 128):
-        return _stored(profile, options, times(arith.multiply(values, scale), factor))
+        return _stored(profile, options["out"], times(arith.multiply(values, scale), factor))
     y = arith.multiply(values, times(scale, factor))
-    if options.get("weight"):
+    if options["weight"]:
         y = arith.multiply(y, spread(operands["weight"]))
-    if options.get("bias"):
+    if options["bias"]:
         y = arith.add(y, spread(operands["bias"]))
-    return _stored(profile, options, y)
+    return _stored(profile, options["out"], y)
 
 
-def softmax(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def softmax(profile: Profile, options: SoftmaxOptions, operands: Operands) -> dict[str, Codes]:
     """softmax of each row."""
     x = operands["x"]
     powers = UNARY["exp"](arith.subtract(x, row_total(profile, x, "max")))
     return {"out": arith.multiply(powers, recip(row_total(profile, powers, "sum")))}
 
 
-def reduce(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def reduce(profile: Profile, options: ReduceOptions, operands: Operands) -> dict[str, Codes]:
     """One number of many, along rows, columns or a part of the batch."""
     x, along, mean = operands["x"], options["along"], options["kind"] == "mean"
     kind = "sum" if mean else options["kind"]
     batch, rows, width = x.shape
     if along == "batch":
-        first, count, inner = options["split"]
+        first, count, inner = needed(options["split"], "split")
         parts = x.reshape(first, count, inner, rows, width)
         y = parts[:, 0]
         for k in range(1, count):
@@ -117,27 +135,27 @@ def reduce(profile: Profile, options: Options, operands: Operands) -> dict[str, 
 # --- element by element -----------------------------------------------------------------------
 
 
-def pointwise(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def pointwise(profile: Profile, options: PointwiseOptions, operands: Operands) -> dict[str, Codes]:
     """A chain of element-wise operations on broadcast operands."""
     values: dict[str, Codes] = {}
     for name, kind in options["inputs"]:
-        values[name] = broadcast(operands[name], kind, options.get("split"))
+        values[name] = broadcast(operands[name], kind, options["split"])
     last = values[options["inputs"][0][0]]
     for operation, result, arguments in options["program"]:
         known = [values[a] if isinstance(a, str) else constant(a) for a in arguments]
         last = (UNARY if len(known) == 1 else BINARY)[operation](*known)
         values[result] = last
     shapes = [values[name].shape for name, _ in options["inputs"]]
-    shape = tuple(options.get("shape") or np.broadcast_shapes(*shapes))
-    return _stored(profile, options, np.broadcast_to(last, shape))
+    shape = tuple(options["shape"] or np.broadcast_shapes(*shapes))
+    return _stored(profile, options["out"], np.broadcast_to(last, shape))
 
 
-def copy(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def copy(profile: Profile, options: CopyOptions, operands: Operands) -> dict[str, Codes]:
     """x as it is."""
     return {"out": operands["x"]}
 
 
-def move(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def move(profile: Profile, options: MoveOptions, operands: Operands) -> dict[str, Codes]:
     """Parts of operands put together."""
     pieces = options["pieces"]
     shape = [0, 0, 0]
@@ -155,33 +173,35 @@ def move(profile: Profile, options: Options, operands: Operands) -> dict[str, Co
     return {"out": out}
 
 
-def quantise(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def quantise(profile: Profile, options: QuantiseOptions, operands: Operands) -> dict[str, Codes]:
     """fp8 of x times a factor."""
-    return {"out": fp8(profile, times(operands["x"], options.get("factor", 1.0)))}
+    return {"out": fp8(profile, times(operands["x"], options["factor"]))}
 
 
-def residue(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def residue(profile: Profile, options: ResidueOptions, operands: Operands) -> dict[str, Codes]:
     """fp8 of what rounding x times a factor to fp8 left out, 16 times larger."""
-    y = times(operands["x"], options.get("factor", 1.0))
+    y = times(operands["x"], options["factor"])
     rest = arith.subtract(y, bf16(profile, operands["high"]))
     return {"out": fp8(profile, arith.multiply(rest, constant(16.0)))}
 
 
-def split_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def split_heads(
+    profile: Profile, options: SplitHeadsOptions, operands: Operands
+) -> dict[str, Codes]:
     """fp8 heads [B, H, M, D], or transposed, of x [B, M, H * D] times a factor, rotated if asked
     for."""
-    x = times(operands["x"], options.get("factor", 1.0))
+    x = times(operands["x"], options["factor"])
     batch, rows, _ = x.shape
     heads = x.reshape(batch, rows, options["heads"], -1).transpose(0, 2, 1, 3)
-    if options.get("rope"):
+    if options["rope"]:
         tables = (operands["cos"], operands["sin"])
         heads = _rotated(heads, *(t[:, None] if t.ndim == 3 else t for t in tables))
     return {"out": _head_order(fp8(profile, heads), options["out"])}
 
 
-def from_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def from_heads(profile: Profile, options: FromHeadsOptions, operands: Operands) -> dict[str, Codes]:
     """bf16 [B * H, M, E] of fp8 heads [B, H, M, D] times a factor, without padding."""
-    x = times(bf16(profile, operands["x"]), options.get("factor", 1.0))
+    x = times(bf16(profile, operands["x"]), options["factor"])
     batch, heads, rows, width = x.shape
     return {"out": x.reshape(batch * heads, rows, width)[..., : options["width"]]}
 
@@ -203,30 +223,32 @@ def _scaled(y: Codes, scale: Codes | None, bias: Codes | None) -> Codes:
     return y
 
 
-def linear(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def linear(profile: Profile, options: LinearOptions, operands: Operands) -> dict[str, Codes]:
     """activation(a @ w * scale + bias) * factor + residual."""
     a, w = operands["a"], operands["w"]
-    if options.get("heads"):
+    if options["heads"]:
         a = _side_by_side(a)
     y = _rows_by(a, w)
-    if options.get("precise"):
+    if options["precise"]:
         left, right = [_whole(a, 2)], [_whole(operands["w_low"], 0)]
         if options["precise"] == "both":
             low = operands["a_low"]
-            left.append(_whole(_side_by_side(low) if options.get("heads") else low, 2))
+            left.append(_whole(_side_by_side(low) if options["heads"] else low, 2))
             right.append(_whole(w, 0))
         rest = _rows_by(np.concatenate(left, 2), np.concatenate(right, 0))
         y = arith.add(y, arith.multiply(rest, constant(1 / 16)))
     y = _scaled(y, operands.get("scale"), operands.get("bias"))
-    if options.get("activation"):
+    if options["activation"]:
         y = UNARY[options["activation"]](y)
-    y = times(y, options.get("factor", 1.0))
-    if options.get("residual"):
+    y = times(y, options["factor"])
+    if options["residual"]:
         y = arith.add(y, operands["residual"])
-    return _stored(profile, options, y)
+    return _stored(profile, options["out"], y)
 
 
-def product_of_two(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def product_of_two(
+    profile: Profile, options: ProductOptions, operands: Operands
+) -> dict[str, Codes]:
     """a @ b times a factor, both of them activations."""
     a, b = operands["a"], operands["b"]
     a = a if options["left"] == "plain" else a.swapaxes(1, 2)
@@ -234,7 +256,7 @@ def product_of_two(profile: Profile, options: Options, operands: Operands) -> di
     batch = max(len(a), len(b))
     a, b = (np.broadcast_to(x, (batch, *x.shape[1:])) for x in (a, b))
     y = np.stack([product(left, right) for left, right in zip(a, b, strict=True)])
-    return _stored(profile, options, times(y, options.get("factor", 1.0)))
+    return _stored(profile, options["out"], times(y, options["factor"]))
 
 
 def _whole(x: Codes, axis: int) -> Codes:
@@ -257,13 +279,12 @@ def _side_by_side(heads: Codes) -> Codes:
     return wide.reshape(batch, rows, -1)
 
 
-def gated(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def gated(profile: Profile, options: GatedOptions, operands: Operands) -> dict[str, Codes]:
     """fp8 of activation(a @ w_gate * scale_gate + bias_gate) * (a @ w_up * scale_up + bias_up), of the
     normed rows of a if asked for."""
     a = operands["a"]
-    if options.get("norm"):
-        numbers = {"epsilon": options["epsilon"], "factor": options.get("norm_factor", 1.0)}
-        a = norm(profile, {"kind": options["norm"], "out": "fp8", **numbers}, {"x": a})["out"]
+    if options["norm"]:
+        a = norm(profile, norm_of(options), {"x": a})["out"]
     sides = [
         _scaled(
             _rows_by(a, operands[f"w_{side}"]),
@@ -272,34 +293,36 @@ def gated(profile: Profile, options: Options, operands: Operands) -> dict[str, C
         )
         for side in ("gate", "up")
     ]
-    gate = UNARY[options.get("activation", "silu")](sides[0])
+    gate = UNARY[options["activation"]](sides[0])
     return {"out": fp8(profile, arith.multiply(gate, sides[1]))}
 
 
-def project(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def project(profile: Profile, options: ProjectOptions, operands: Operands) -> dict[str, Codes]:
     """fp8 heads of a @ w * scale + bias, rotated if asked for."""
     a, w = operands["a"], operands["w"]
     heads = []
     for head in range(w.shape[0]):
         rows = [operands[name][head] if name in operands else None for name in ("scale", "bias")]
         y = _scaled(_rows_by(a, w[head]), *rows)
-        if options.get("norm"):
+        if options["norm"]:
             y = _normed_head(profile, options, operands, y)
-        if options.get("rope"):
-            turning = options.get("rotated", y.shape[-1])
+        if options["rope"]:
+            turning = options["rotated"] or y.shape[-1]
             turned = _rotated(y[..., :turning], operands["cos"], operands["sin"])
             y = np.concatenate([turned, y[..., turning:]], -1)
         heads.append(fp8(profile, y))
     return {"out": _head_order(np.stack(heads, 1), options["out"])}
 
 
-def _normed_head(profile: Profile, options: Options, operands: Operands, y: Codes) -> Codes:
+def _normed_head(profile: Profile, options: ProjectOptions, operands: Operands, y: Codes) -> Codes:
     """The rms norm of each row of a head, whose columns beyond `width` are 0."""
     squares = row_total(profile, arith.multiply(y, y), "sum")
     mean = arith.multiply(squares, constant(1 / options["width"]))
-    y = arith.multiply(y, UNARY["rsqrt"](arith.add(mean, constant(options["norm"]))))
+    y = arith.multiply(
+        y, UNARY["rsqrt"](arith.add(mean, constant(needed(options["norm"], "norm"))))
+    )
     y = arith.multiply(y, spread(operands["gain"]))
-    return arith.add(y, spread(operands["shift"])) if options.get("shift") else y
+    return arith.add(y, spread(operands["shift"])) if options["shift"] else y
 
 
 def _rotated(x: Codes, cos: Codes, sin: Codes) -> Codes:
@@ -315,9 +338,11 @@ def _rotated(x: Codes, cos: Codes, sin: Codes) -> Codes:
     return np.concatenate([first, second], -1)
 
 
-def attention_heads(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def attention_heads(
+    profile: Profile, options: AttentionOptions, operands: Operands
+) -> dict[str, Codes]:
     """softmax(q @ kt + mask) @ v for every head, fp8."""
-    q, numbers = operands["q"], ("", *range(1, options.get("parts", 1)))
+    q, numbers = operands["q"], ("", *range(1, options["parts"]))
     batch, heads, rows, _ = q.shape
     shared = heads // operands["kt"].shape[1]
     out = np.empty((batch, heads, rows, operands["v"].shape[-1]), np.uint8)
@@ -325,9 +350,9 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
         sources = []
         for k in numbers:
             mask = operands.get(f"mask{k}")
-            if mask is not None and options.get("batch"):
+            if mask is not None and options["batch"]:
                 mask = mask[b]
-            if mask is not None and options.get("per_head"):
+            if mask is not None and options["per_head"]:
                 mask = mask[h]
             keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
             sources.append(Source(keys, values, mask))
@@ -337,16 +362,17 @@ def attention_heads(profile: Profile, options: Options, operands: Operands) -> d
                 profile,
                 q[b, h],
                 sources,
-                options.get("mask"),
-                options.get("keys"),
-                options.get("span"),
+                options["mask"],
+                options["keys"],
+                options["span"],
             ),
         )
     return {"out": out}
 
 
-def attention_linear(profile: Profile, options: Options, operands: Operands) -> dict[str, Codes]:
+def attention_linear(
+    profile: Profile, options: AttentionLinearOptions, operands: Operands
+) -> dict[str, Codes]:
     """linear of attention."""
-    own = options_of_attention(options)
-    heads = attention_heads(profile, own, operands)["out"]
-    return linear(profile, options_of_linear(options), {**operands, "a": heads})
+    heads = attention_heads(profile, attention_of(options), operands)["out"]
+    return linear(profile, linear_of(options), {**operands, "a": heads})

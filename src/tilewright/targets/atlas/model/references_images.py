@@ -6,21 +6,33 @@ channels first or last; in between they are last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.kernels import references_images as library
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
+from tilewright.targets.atlas.model.kernel_options_images import (
+    ChainOptions,
+    CombineOptions,
+    ConvolutionOptions,
+    GateOptions,
+    GatherOptions,
+    ImageNormOptions,
+    JoinOptions,
+    MeanOptions,
+    PoolOptions,
+    ResampleOptions,
+    Table,
+    stored_image,
+)
 from tilewright.targets.atlas.model.kernels_images import (
     convolved,
     mean_tiles,
     mean_unit,
     pooled,
-    stored_image,
 )
 from tilewright.targets.atlas.model.references_steps import (
     UNARY,
@@ -33,57 +45,56 @@ from tilewright.targets.atlas.model.references_steps import (
 )
 from tilewright.targets.atlas.profile import Profile
 
-Options = Mapping[str, Any]
 Operands = Mapping[str, Codes]
 
 
-def _last(o: Options, codes: Codes) -> Codes:
-    return stored_image(o["image"]).channels_last(codes)
+def _last(image: Table, codes: Codes) -> Codes:
+    return stored_image(image).channels_last(codes)
 
 
-def _given(o: Options, codes: Codes) -> dict[str, Codes]:
+def _given(out: Table, codes: Codes) -> dict[str, Codes]:
     """The result as the model has it."""
-    first = stored_image(o["out"]).first
+    first = stored_image(out).first
     return {"out": np.ascontiguousarray(np.moveaxis(codes, -1, -3) if first else codes)}
 
 
-def conv2d(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def conv2d(profile: Profile, o: ConvolutionOptions, operands: Operands) -> dict[str, Codes]:
     """activation(conv(x, w) * scale + bias) * factor."""
     layer = convolved(o, first=False)
     rows = [operands[name] for name in ("scale", "bias") if name in layer.kernel.specs]
     exact = library.conv2d(layer, o["unfolded"]).exact
-    return _given(o, exact(profile, _last(o, operands["x"]), operands["w"], *rows))
+    return _given(o["out"], exact(profile, _last(o["image"], operands["x"]), operands["w"], *rows))
 
 
-def chain(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def chain(profile: Profile, o: ChainOptions, operands: Operands) -> dict[str, Codes]:
     """Convolutions one after the other, each of what the one before it has stored."""
     x = operands["x"]
     for k, part in enumerate(o["parts"]):
         own = {n: operands[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in operands}
-        options = {**part, "factor": o.get(f"factor{k}", 1.0)}
+        options: ConvolutionOptions = {**part, "factor": o["factors"].get(k, 1.0)}
         x = conv2d(profile, options, {"x": x, **own})["out"]
     return {"out": x}
 
 
-def pool(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def pool(profile: Profile, o: PoolOptions, operands: Operands) -> dict[str, Codes]:
     """The largest number or the mean of each window."""
     layer = pooled(o, first=False)
     if o["kind"] == "max":
         reference = library.max_pool(layer)
     else:
         reference = library.average_pool(layer, o["counting"] or not any(layer.window.sides))
-    return _given(o, reference.exact(profile, _last(o, operands["x"])))
+    return _given(o["out"], reference.exact(profile, _last(o["image"], operands["x"])))
 
 
-def gather(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def gather(profile: Profile, o: GatherOptions, operands: Operands) -> dict[str, Codes]:
     """Rows of images: means, or all pixels side by side."""
     image = replace(stored_image(o["image"]), first=False)
-    x = _last(o, operands["x"]).reshape(-1, image.height, image.width, image.channels)
+    x = _last(o["image"], operands["x"]).reshape(-1, image.height, image.width, image.channels)
     if o["kind"] == "mean":
-        share = o.get("factor", 1.0) / (image.height * image.width * mean_unit(image))
+        share = o["factor"] / (image.height * image.width * mean_unit(image))
         y = arith.multiply(_sums(image, x), constant(share))
     else:
-        y = times(_side_by_side(image, x), o.get("factor", 1.0))
+        y = times(_side_by_side(image, x), o["factor"])
     return {"out": (fp8(profile, y) if o["out"] == "fp8" else y)[None]}
 
 
@@ -116,48 +127,37 @@ def _side_by_side(image: Image, x: Codes) -> Codes:
     return np.where(values == 0x8000, np.uint16(0), values)
 
 
-_ACTIVATIONS: dict[str, Callable[[Codes], Codes]] = {
-    "none": lambda x: x,
-    "relu": arith.relu,
-    "relu6": lambda x: arith.extreme(arith.relu(x), constant(6.0), larger=False),
-    "gelu": UNARY["gelu_tanh"],
-    **{name: UNARY[name] for name in ("silu", "sigmoid", "tanh")},
-    "hardsigmoid": library.hard_sigmoid,
-    "hardswish": lambda x: arith.multiply(x, library.hard_sigmoid(x)),
-}
-
-
-def combine(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def combine(profile: Profile, o: CombineOptions, operands: Operands) -> dict[str, Codes]:
     """activation(a * first [+ b * second]) * factor."""
-    y = times(bf16(profile, operands["a"]), o.get("first", 1.0))
+    y = times(bf16(profile, operands["a"]), o["first"])
     if o["two"]:
-        y = arith.add(y, times(bf16(profile, operands["b"]), o.get("second", 1.0)))
-    y = _last(o, times(_ACTIVATIONS[o["activation"]](y), o.get("factor", 1.0)))
-    return _given(o, fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
+        y = arith.add(y, times(bf16(profile, operands["b"]), o["second"]))
+    y = _last(o["image"], times(library.ACTIVATIONS[o["activation"]][0](y), o["factor"]))
+    return _given(o["out"], fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
 
 
-def resample(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def resample(profile: Profile, o: ResampleOptions, operands: Operands) -> dict[str, Codes]:
     """Pixels of an image at other places; what is picked by a product has no negative zeros."""
     image = stored_image(o["image"])
-    rows = np.arange(image.height) if o.get("rows") is None else np.array(o["rows"])
-    columns = np.arange(image.width) if o.get("columns") is None else np.array(o["columns"])
-    y = _last(o, operands["x"])[..., rows[:, None], columns[None, :], :]
+    rows = np.arange(image.height) if o["rows"] is None else np.array(o["rows"])
+    columns = np.arange(image.width) if o["columns"] is None else np.array(o["columns"])
+    y = _last(o["image"], operands["x"])[..., rows[:, None], columns[None, :], :]
     outside = (rows[:, None] < 0) | (columns[None, :] < 0)
-    return _given(o, np.where(outside[..., None] | (y == 0x80), np.uint8(0), y))
+    return _given(o["out"], np.where(outside[..., None] | (y == 0x80), np.uint8(0), y))
 
 
-def gate(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def gate(profile: Profile, o: GateOptions, operands: Operands) -> dict[str, Codes]:
     """a times one number per image and channel, which is multiplied by `factor` first."""
-    number = _last({"image": o["gate"]}, operands["gate"])
+    number = _last(o["gate"], operands["gate"])
     number = bf16(profile, np.where(number == 0x80, np.uint8(0), number))
-    line = times(number, o.get("factor", 1.0))
-    y = arith.multiply(bf16(profile, _last(o, operands["a"])), line)
-    return _given(o, fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
+    line = times(number, o["factor"])
+    y = arith.multiply(bf16(profile, _last(o["image"], operands["a"])), line)
+    return _given(o["out"], fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
 
 
-def image_norm(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def image_norm(profile: Profile, o: ImageNormOptions, operands: Operands) -> dict[str, Codes]:
     """rms or layer norm of every pixel's channels."""
-    values = bf16(profile, _last(o, operands["x"]))
+    values = bf16(profile, _last(o["image"], operands["x"]))
     share = constant(1 / values.shape[-1])
     if o["kind"] == "layer":
         mean_ = arith.multiply(row_total(profile, values, "sum"), share)
@@ -167,18 +167,18 @@ def image_norm(profile: Profile, o: Options, operands: Operands) -> dict[str, Co
     y = arith.multiply(values, UNARY["rsqrt"](spread))
     y = arith.multiply(y, operands["weight"]) if o["weight"] else y
     y = arith.add(y, operands["bias"]) if o["bias"] else y
-    y = times(y, o.get("factor", 1.0))
-    return _given(o, fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
+    y = times(y, o["factor"])
+    return _given(o["out"], fp8(profile, y) if stored_image(o["out"]).dtype == "fp8" else y)
 
 
-def mean(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def mean(profile: Profile, o: MeanOptions, operands: Operands) -> dict[str, Codes]:
     """The mean of all pixels: sums of every 32nd tile of what is stored, one below the other, then
     of these."""
     image = replace(stored_image(o["image"]), first=False)
-    x = _last(o, operands["x"]).reshape(-1, image.height, image.width, image.channels)
+    x = _last(o["image"], operands["x"]).reshape(-1, image.height, image.width, image.channels)
     stored, unit = image.arranged(x), mean_unit(image)
     one = arith.pack(arith.f64_to_bf16(np.full((1, SIDE), unit)), 1)
-    share = constant(o.get("factor", 1.0) / (image.height * image.width * unit))
+    share = constant(o["factor"] / (image.height * image.width * unit))
     rows = []
     for b in range(len(stored)):
         total = None
@@ -188,17 +188,17 @@ def mean(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
         assert total is not None
         rows.append(arith.column_sum(total, profile.column_sum)[:1, : image.channels])
     y = arith.multiply(np.concatenate(rows), share)
-    return _given(o, fp8(profile, y).reshape(*x.shape[:1], 1, 1, image.channels))
+    return _given(o["out"], fp8(profile, y).reshape(*x.shape[:1], 1, 1, image.channels))
 
 
-def join(profile: Profile, o: Options, operands: Operands) -> dict[str, Codes]:
+def join(profile: Profile, o: JoinOptions, operands: Operands) -> dict[str, Codes]:
     """Channels of images side by side, each times the fp8 number nearest to its scale."""
     out, parts, left = stored_image(o["out"]), [], stored_image(o["out"]).channels
     for k, start in enumerate(o["starts"]):
-        scale = arith.unpack(arith.pack(constant(o.get(f"scale{k}", 1.0)), 1), 1)
-        x = _last({"image": o["images"][k]}, operands[f"x{k}"])[..., start:][..., :left]
+        scale = arith.unpack(arith.pack(constant(o["scales"].get(k, 1.0)), 1), 1)
+        x = _last(o["images"][k], operands[f"x{k}"])[..., start:][..., :left]
         y = arith.multiply(arith.unpack(x, 1), scale)
         parts.append(np.where(y == 0x8000, np.uint16(0), y))
         left -= x.shape[-1]
     assert left == 0 and out.dtype == "fp8"
-    return _given(o, arith.pack(np.concatenate(parts, axis=-1), 1))
+    return _given(o["out"], arith.pack(np.concatenate(parts, axis=-1), 1))

@@ -39,14 +39,14 @@ def recurrent(
     steps, batch, _ = x.shape
     kept = options["kept"]
     out = np.zeros((steps, batch, kept * wide), x.dtype)
-    for step in reversed(range(steps)) if options.get("backward") else range(steps):
-        left = fp8(profile, times(states[0], options.get("factor", 1.0)))
+    for step in reversed(range(steps)) if options["backward"] else range(steps):
+        left = fp8(profile, times(states[0], options["factor"]))
         values: dict[str, Codes] = {f"s{k}": state for k, state in enumerate(states)}
         for gate in range(x.shape[2] // wide):
             values[f"x{gate}"] = x[step, :, gate * wide : (gate + 1) * wide]
         for gate in range(gates):
             y = arith.multiply(product(left, weights[gate]), spread(rows["scale"][gate]))
-            if gate in (options.get("bias") or ()):
+            if gate in (options["bias"] or ()):
                 y = arith.add(y, spread(rows["bias"][gate]))
             values[f"p{gate}"] = y
         for number, row in enumerate(rows.get("rows", ())):

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
-from ortools.sat.python import cp_model
-
 from tilewright.targets.atlas.kernels.attention import FEW
-from tilewright.targets.atlas.model.blocking import sums_bytes
-from tilewright.targets.atlas.model.kernel_records import over_images
+from tilewright.targets.atlas.model.blocking import PASSING, sums_bytes
+from tilewright.targets.atlas.model.kernel_records import RECORDS, over_images
 from tilewright.targets.atlas.model.kernels_images import chained
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.tile.layouts import SIDE
@@ -35,6 +34,9 @@ class ResidencyInterval:
     first: int
     until: int
     whole: bool  # nobody reads it later: it needs no place in DRAM
+
+
+Stay = tuple[StoredTensor, int]  # a candidate, and which of its ends
 
 
 @dataclass(frozen=True)
@@ -72,54 +74,107 @@ def choose(
     """The stays that save most DRAM traffic."""
     if not candidates:
         return []
-    model = cp_model.CpModel()
-    options: dict[tuple[StoredTensor, int], cp_model.IntVar] = {}
-    gains: list[tuple[int, cp_model.IntVar]] = []
-    for number, (tensor, candidate) in enumerate(candidates.items()):
-        chosen = []
-        for count, (_, moves) in enumerate(candidate.ends):
-            variable = model.new_bool_var(f"t{number}_{count}")
-            options[tensor, count] = variable
-            gains.append((moves * rounded(tensor) // KIB, variable))
-            # Of equal choices the shorter stay.
-            chosen.append(variable)
-        model.add_at_most_one(chosen)
-    for index, call in enumerate(calls):
-        terms: list[tuple[int, cp_model.IntVar]] = []
-        base = base_room(call) + demands.more.get(index, 0)
-        for parameter, tensor in call.tensors.items():
-            staged = staged_bytes(call, parameter, tensor)
-            base += staged
-            if tensor not in candidates:
-                continue
-            for (other, count), variable in options.items():
-                if other is tensor and _covers(candidates[tensor], count, index):
-                    terms.append((-staged, variable))
-        for (tensor, count), variable in options.items():
-            if _covers(candidates[tensor], count, index):
-                terms.append((rounded(tensor), variable))
-                if index in demands.alone:
-                    model.add(variable == 0)
-        if terms:
-            limit = max(0, capacity - base)
-            total = sum(weight // KIB * variable for weight, variable in terms)
-            model.add(total <= limit // KIB)
-    model.maximize(sum(100 * gain * variable for gain, variable in gains))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 0
-    solver.parameters.max_deterministic_time = EFFORT
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return []
+    choice = _Choice.of(calls, candidates, capacity, demands)
+    chosen = choice.everything()
+    if chosen is None:
+        chosen = choice.best()
     stays = []
-    for (tensor, count), variable in options.items():
-        if solver.value(variable):
-            candidate = candidates[tensor]
-            until, last = candidate.ends[count][0], count + 1 == len(candidate.ends)
-            whole = last and not candidate.leaves
-            stays.append(ResidencyInterval(tensor, candidate.first, until, whole))
+    for tensor, count in chosen:
+        candidate = candidates[tensor]
+        until, last = candidate.ends[count][0], count + 1 == len(candidate.ends)
+        whole = last and not candidate.leaves
+        stays.append(ResidencyInterval(tensor, candidate.first, until, whole))
     return stays
+
+
+@dataclass
+class _Limit:
+    """During one call: KiB of VMEM, what stays take of them, and those that may not be."""
+
+    room: int
+    terms: list[tuple[int, Stay]]
+    refused: list[Stay]
+
+
+@dataclass
+class _Choice:
+    """One stay of each candidate, or none: what each gains, and what has room together."""
+
+    stays: dict[Stay, int] = field(default_factory=dict)  # by candidates, from short to long
+    limits: list[_Limit] = field(default_factory=list)
+
+    @staticmethod
+    def of(
+        calls: Sequence[Launch],
+        candidates: Mapping[StoredTensor, Candidate],
+        capacity: int,
+        demands: Demands,
+    ) -> _Choice:
+        result = _Choice()
+        for tensor, candidate in candidates.items():
+            for count, (_, moves) in enumerate(candidate.ends):
+                result.stays[tensor, count] = moves * rounded(tensor) // KIB
+        for index, call in enumerate(calls):
+            terms: list[tuple[int, Stay]] = []
+            refused: list[Stay] = []
+            base = base_room(call) + demands.more.get(index, 0)
+            for parameter, tensor in call.tensors.items():
+                staged = staged_bytes(call, parameter, tensor)
+                base += staged
+                if tensor not in candidates:
+                    continue
+                for other, count in result.stays:
+                    if other is tensor and _covers(candidates[tensor], count, index):
+                        terms.append((-staged // KIB, (other, count)))
+            for tensor, count in result.stays:
+                if _covers(candidates[tensor], count, index):
+                    terms.append((rounded(tensor) // KIB, (tensor, count)))
+                    if index in demands.alone:
+                        refused.append((tensor, count))
+            if terms:
+                result.limits.append(_Limit(max(0, capacity - base) // KIB, terms, refused))
+        return result
+
+    def everything(self) -> list[Stay] | None:
+        """The longest stay of every candidate, where they have room together and nothing else gains
+        as much: then nobody needs a solver, which takes longer to load than small models to compile.
+        """
+        longest: dict[StoredTensor, tuple[Stay, int]] = {}
+        for stay, gain in self.stays.items():
+            if gain <= (longest[stay[0]][1] if stay[0] in longest else 0):
+                return None
+            longest[stay[0]] = stay, gain
+        chosen = [stay for stay, _ in longest.values()]
+        known = set(chosen)
+        fits = all(
+            sum(n for n, stay in limit.terms if stay in known) <= limit.room
+            and known.isdisjoint(limit.refused)
+            for limit in self.limits
+        )
+        return chosen if fits else None
+
+    def best(self) -> list[Stay]:
+        """What gains most; nothing where the solver finds nothing in time."""
+        from ortools.sat.python import cp_model  # slow to import
+
+        model = cp_model.CpModel()
+        options: dict[Stay, cp_model.IntVar] = {}
+        for number, (_, group) in enumerate(groupby(self.stays, key=lambda stay: stay[0])):
+            for stay in group:
+                options[stay] = model.new_bool_var(f"t{number}_{stay[1]}")
+            model.add_at_most_one(v for s, v in options.items() if s[0] is stay[0])
+        for limit in self.limits:
+            for stay in limit.refused:
+                model.add(options[stay] == 0)
+            model.add(sum(weight * options[stay] for weight, stay in limit.terms) <= limit.room)
+        model.maximize(sum(100 * gain * options[stay] for stay, gain in self.stays.items()))
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 0
+        solver.parameters.max_deterministic_time = EFFORT
+        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return []
+        return [stay for stay, variable in options.items() if solver.value(variable)]
 
 
 def _covers(candidate: Candidate, count: int, index: int) -> bool:
@@ -141,13 +196,17 @@ def base_room(call: Launch) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
     if over_images(call.kernel):
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
-        held = chained(call.options).scratch if call.kernel == "chain" else 0
+        held = 0
+        if call.kernel == "chain":
+            held = chained(RECORDS["chain"].given(call.options)).scratch + IMAGES // 2
         return min(filters, FILTERS) + IMAGES + held
     if "depth" in call.options:
         across = _tiles(call.output.layout.shape[-1])
         return sums_bytes(call.options["rows"] // SIDE, call.options["depth"] // SIDE, across)
     if call.kernel == "recurrent":  # all weights, states, and what a step has in hand
         return call.operands["w"].layout.bytes + 64 * KIB
+    if call.options.get("resident"):
+        return call.operands["w"].layout.bytes + 24 * KIB
     room = 8 * KIB
     for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:
@@ -173,9 +232,10 @@ def attention_room(options: Mapping[str, Any], tensors: Mapping[str, Any]) -> in
     keys = sum(_tiles(t.layout.shape[-1]) for t in found)
     span = options.get("span", 0)
     keys = min(keys, max(span, options.get("keys", keys)))
+    deep, wide = (_tiles(tensors[name].layout.shape[-1]) for name in "qv")
+    room = options.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
     rows = 4 if keys <= FEW else 2  # blocks of queries under way
-    wide = _tiles(tensors["v"].layout.shape[-1])
-    return span * (2 * wide + 2) * KIB + rows * keys * 2 * KIB + 40 * KIB
+    return room + rows * keys * 2 * KIB + 40 * KIB
 
 
 def times_read(call: Launch, tensor: StoredTensor) -> int:
@@ -194,11 +254,13 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     if layout.is_vector:
         return 4 * KIB
     if over_images(call.kernel):
-        return min(layout.bytes, PIXELS)
+        return min(layout.bytes, PIXELS * (2 if call.kernel == "chain" else 1))
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if "depth" in call.options:
             return 0  # in the room for the sums
+        if call.options.get("resident"):  # few rows at a time, those of an operand twice
+            return 2 * PASSING * across * tile if parameter in ("a", "cos", "sin") else 8 * tile
         if parameter in ("a", "a_low"):
             parts = max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
             if call.options.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8
@@ -216,7 +278,7 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         columns = call.output.layout.shape[-1]
         return 2 * whole // max(1, _tiles(columns)) if parameter == "b" else 4 * across * tile
     if call.kernel == "attention_linear" and parameter in ("residual", "out"):
-        rows = dict(call.options["linear"]).get("rows", layout.shape[-2])
+        rows = call.options.get("rows", layout.shape[-2])
         return 2 * _tiles(rows) * tile
     if call.kernel.startswith("attention"):
         if parameter.startswith(("kt", "v")):

@@ -10,17 +10,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
-from tilewright.targets.atlas.model.joined_options import (
-    options_of_attention,
-    options_of_linear,
+from tilewright.targets.atlas.model.kernel_options import (
+    AttentionLinearOptions,
+    AttentionOptions,
+    CopyOptions,
+    FromHeadsOptions,
+    GatedOptions,
+    LinearOptions,
+    NormOptions,
+    PointwiseOptions,
+    ProductOptions,
+    ProjectOptions,
+    QuantiseOptions,
+    RecurrentOptions,
+    ReduceOptions,
+    ResidueOptions,
+    SoftmaxOptions,
+    SplitHeadsOptions,
+    attention_of,
+    linear_of,
+    norm_of,
 )
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
 
 Shapes = Mapping[str, tuple[int, ...]]
-Options = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -80,21 +95,21 @@ def _product(rows: int, deep: int, columns: int, batch: int = 1, sides: int = 1)
     return Work(products=products, sums=m * n, operand_tiles=k * min(m, n))
 
 
-def norm_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def norm_work(costs: Costs, o: NormOptions, shapes: Shapes) -> Work:
     batch, rows, width = shapes["x"]
     wide, blocks = _tiles(width), batch * _tiles(rows)
     layer = o["kind"] == "layer"
     # squares, their sum, the product with the scale; then what the options add
     joins = _joins(width)
-    tiles = wide + joins + wide + wide * (bool(o.get("weight")) + bool(o.get("bias")))
-    columns = 4 + (o.get("factor", 1.0) != 1.0)
+    tiles = wide + joins + wide + wide * (bool(o["weight"]) + bool(o["bias"]))
+    columns = 4 + (o["factor"] != 1.0)
     if layer:
         tiles, columns = tiles + joins + wide, columns + 1
     casts = wide if o["out"] == "fp8" else 0
     return Work(tiles=tiles, columns=columns, casts=casts, row_sums=1 + layer).times(blocks)
 
 
-def softmax_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def softmax_work(costs: Costs, o: SoftmaxOptions, shapes: Shapes) -> Work:
     batch, rows, width = shapes["x"]
     wide = _tiles(width)
     tiles = 2 * _joins(width) + 3 * wide
@@ -102,7 +117,7 @@ def softmax_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return one.times(batch * _tiles(rows))
 
 
-def reduce_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def reduce_work(costs: Costs, o: ReduceOptions, shapes: Shapes) -> Work:
     batch, rows, width = shapes["x"]
     mean, total = o["kind"] == "mean", o["kind"] in ("sum", "mean")
     if o["along"] == "batch":
@@ -119,7 +134,7 @@ def reduce_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return one.times(batch * _tiles(rows))
 
 
-def pointwise_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def pointwise_work(costs: Costs, o: PointwiseOptions, shapes: Shapes) -> Work:
     """Operations on what is not broadcast; what is needs computing only once."""
     full = {name for name, kind in o["inputs"] if kind == "full"}
     count = 0
@@ -134,61 +149,64 @@ def pointwise_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return Work(tiles=count, casts=int(o["out"] == "fp8")).times(tiles)
 
 
-def copy_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def copy_work(costs: Costs, o: CopyOptions, shapes: Shapes) -> Work:
     return Work()
 
 
-def quantise_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
-    scaled = o.get("factor", 1.0) != 1.0
-    return Work(tiles=int(scaled), casts=1).times(_grid(shapes["x"]))
+def quantise_work(costs: Costs, o: QuantiseOptions, shapes: Shapes) -> Work:
+    return _multiplied_and_cast(o["factor"], shapes)
 
 
-def residue_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
-    scaled = o.get("factor", 1.0) != 1.0
+def _multiplied_and_cast(factor: float, shapes: Shapes) -> Work:
+    return Work(tiles=int(factor != 1.0), casts=1).times(_grid(shapes["x"]))
+
+
+def residue_work(costs: Costs, o: ResidueOptions, shapes: Shapes) -> Work:
+    scaled = o["factor"] != 1.0
     return Work(tiles=2 + scaled, casts=1).times(_grid(shapes["x"]))
 
 
-def split_heads_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def split_heads_work(costs: Costs, o: SplitHeadsOptions, shapes: Shapes) -> Work:
     tiles = _grid(shapes["out"])
     turned = tiles if o["out"] == "columns" else 0
-    rotated = 3 * tiles if o.get("rope") else 0
-    return quantise_work(costs, o, shapes) + Work(tiles=rotated, casts=turned)
+    rotated = 3 * tiles if o["rope"] else 0
+    return _multiplied_and_cast(o["factor"], shapes) + Work(tiles=rotated, casts=turned)
 
 
-def from_heads_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def from_heads_work(costs: Costs, o: FromHeadsOptions, shapes: Shapes) -> Work:
     """An accumulator makes bf16 of fp8 on the way."""
-    return Work(tiles=int(o.get("factor", 1.0) != 1.0)).times(_grid(shapes["out"]))
+    return Work(tiles=int(o["factor"] != 1.0)).times(_grid(shapes["out"]))
 
 
-def linear_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def linear_work(costs: Costs, o: LinearOptions, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
-    tiles = bool(o.get("scale")) + bool(o.get("bias")) + bool(o.get("residual"))
-    tiles += o.get("factor", 1.0) != 1.0
-    if o.get("activation"):
+    tiles = bool(o["scale"]) + bool(o["bias"]) + bool(o["residual"])
+    tiles += o["factor"] != 1.0
+    if o["activation"]:
         tiles += costs.function(o["activation"])
     after = Work(tiles=tiles, casts=int(o["out"] == "fp8")).times(_grid(shapes["out"]))
     product = _product(rows, shapes["w"][0], columns, batch)
-    if o.get("precise"):
+    if o["precise"]:
         # The second sum has twice the products if both operands are corrected, and joins the first.
         more = product.times(2) if o["precise"] == "both" else product
         product += Work(more.products, product.sums, more.operand_tiles, tiles=2 * product.sums)
     return product + after
 
 
-def product_of_two_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def product_of_two_work(costs: Costs, o: ProductOptions, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
-    scaled = o.get("factor", 1.0) != 1.0
+    scaled = o["factor"] != 1.0
     after = Work(tiles=int(scaled), casts=int(o["out"] == "fp8")).times(_grid(shapes["out"]))
     deep = shapes["a"][-1 if o["left"] == "plain" else -2]
     return _product(rows, deep, columns, 1).times(batch) + after
 
 
-def recurrent_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def recurrent_work(costs: Costs, o: RecurrentOptions, shapes: Shapes) -> Work:
     """A product in every step, which has to wait for the step before, and the gates of all steps."""
     steps, batch, _ = shapes["x"]
     gates, deep, width = shapes["w"]
     grid = _grid((steps, batch, width))
-    tiles = gates + len(o.get("bias") or ())
+    tiles = gates + len(o["bias"] or ())
     constant = {
         name for _, _, arguments in o["program"] for name in arguments if str(name)[0] == "r"
     }
@@ -201,38 +219,37 @@ def recurrent_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return _product(batch, deep, gates * width).times(steps) + after
 
 
-def gated_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def gated_work(costs: Costs, o: GatedOptions, shapes: Shapes) -> Work:
     batch, rows, columns = shapes["out"]
-    side = bool(o.get("scale")) + bool(o.get("bias"))
-    tiles = 2 * side + costs.function(o.get("activation", "silu")) + 1
+    side = bool(o["scale"]) + bool(o["bias"])
+    tiles = 2 * side + costs.function(o["activation"]) + 1
     after = Work(tiles=tiles, casts=1).times(_grid(shapes["out"]))
     work = _product(rows, shapes["w_gate"][0], columns, batch, 2) + after
-    if o.get("norm"):
-        numbers = {"kind": o["norm"], "out": "fp8", "factor": o.get("norm_factor", 1.0)}
-        work += norm_work(costs, numbers, {"x": shapes["a"]})
+    if o["norm"]:
+        work += norm_work(costs, norm_of(o), {"x": shapes["a"]})
     return work
 
 
-def project_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def project_work(costs: Costs, o: ProjectOptions, shapes: Shapes) -> Work:
     batch, rows, deep = shapes["a"]
     heads, _, width = shapes["w"]
-    tiles = bool(o.get("scale")) + bool(o.get("bias")) + (3 if o.get("rope") else 0)
+    tiles = bool(o["scale"]) + bool(o["bias"]) + (3 if o["rope"] else 0)
     casts = 2 if o["out"] == "columns" else 1
     blocks = batch * heads * _tiles(rows)
     after = Work(tiles=tiles, casts=casts).times(blocks * _tiles(width))
-    if o.get("norm"):
+    if o["norm"]:
         whole = _tiles(o["width"])
         joins = _joins(o["width"])
-        one = Work(tiles=3 * whole + joins + whole * bool(o.get("shift")), columns=4, row_sums=1)
+        one = Work(tiles=3 * whole + joins + whole * bool(o["shift"]), columns=4, row_sums=1)
         after += one.times(blocks)
     return _product(rows, deep, width, batch, heads) + after
 
 
-def attention_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
+def attention_work(costs: Costs, o: AttentionOptions, shapes: Shapes) -> Work:
     """Keys that a query does not see are left out, for they change nothing."""
     batch, heads, rows, deep = shapes["q"]
-    width, mask, groups = shapes["v"][-1], o.get("mask"), shapes["kt"][1]
-    *others, keys = (shapes[f"v{k}"][-2] for k in ("", *range(1, o.get("parts", 1))))
+    width, mask, groups = shapes["v"][-1], o["mask"], shapes["kt"][1]
+    *others, keys = (shapes[f"v{k}"][-2] for k in ("", *range(1, o["parts"])))
     before = sum(others)  # a causal mask is for the last keys
     blind = keys < rows if mask == "causal" else mask is not None  # a query may see nothing
     seen = [keys + before] * rows
@@ -257,7 +274,5 @@ def attention_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
     return one.times(batch * heads) + Work(operand_tiles=shared * batch * groups)
 
 
-def attention_linear_work(costs: Costs, o: Options, shapes: Shapes) -> Work:
-    return attention_work(costs, options_of_attention(o), shapes) + linear_work(
-        costs, options_of_linear(o), shapes
-    )
+def attention_linear_work(costs: Costs, o: AttentionLinearOptions, shapes: Shapes) -> Work:
+    return attention_work(costs, attention_of(o), shapes) + linear_work(costs, linear_of(o), shapes)

@@ -6,15 +6,26 @@ as if their channels lay side by side: no way to store an image does with less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.image_blocks import in_register
 from tilewright.targets.atlas.kernels.images import SIDE, Image
+from tilewright.targets.atlas.model.kernel_options_images import (
+    ChainOptions,
+    CombineOptions,
+    ConvolutionOptions,
+    GateOptions,
+    GatherOptions,
+    ImageNormOptions,
+    JoinOptions,
+    MeanOptions,
+    PoolOptions,
+    ResampleOptions,
+    stored_image,
+    stored_window,
+)
 
 Counts = dict[str, float]  # fields of Work
-Options = Mapping[str, Any]
 Function = Callable[[str], int]  # instructions of an element-wise function
 
 
@@ -37,12 +48,16 @@ def _multiplies(factor: float, out: Image) -> bool:
     return factor != 1.0 and not (out.dtype == "fp8" and in_register(factor))
 
 
-def conv2d(o: Options, function: Function) -> Counts:
+def conv2d(o: ConvolutionOptions, function: Function) -> Counts:
     """A product, then scale, bias and activation."""
-    image, out, window = read(o["image"]), read(o["out"]), read(o["window"])
+    image, out, window = (
+        stored_image(o["image"]),
+        stored_image(o["out"]),
+        stored_window(o["window"]),
+    )
     deep = _tiles(window.height * window.width * image.channels // o["groups"])
     rows, wide = _pixels(out), _tiles(out.channels)
-    after = o["scale"] + o["bias"] + _multiplies(o.get("factor", 1.0), out)
+    after = o["scale"] + o["bias"] + _multiplies(o["factor"], out)
     after += _activation(o["activation"], function)
     return {
         "products": max(rows * deep * wide, deep * wide, rows * wide),
@@ -53,19 +68,19 @@ def conv2d(o: Options, function: Function) -> Counts:
     }
 
 
-def chain(o: Options, function: Function) -> Counts:
+def chain(o: ChainOptions, function: Function) -> Counts:
     """All of its convolutions."""
     total: Counts = {}
     for k, part in enumerate(o["parts"]):
-        counts = conv2d({**part, "factor": o.get(f"factor{k}", 1.0)}, function)
+        counts = conv2d({**part, "factor": o["factors"].get(k, 1.0)}, function)
         total = {name: total.get(name, 0.0) + count for name, count in counts.items()}
     return total
 
 
-def pool(o: Options, function: Function) -> Counts:
+def pool(o: PoolOptions, function: Function) -> Counts:
     """Maxima of all taps, which windows next to each other can share, so that only the last one is
     a result's own; or sums of products of any arrangement, and one multiplication."""
-    out, window = read(o["out"]), read(o["window"])
+    out, window = stored_image(o["out"]), stored_window(o["window"])
     results, taps = _pixels(out) * _tiles(out.channels), window.height * window.width
     if o["kind"] == "max":
         return {"tiles": results * (taps > 1)}
@@ -75,9 +90,9 @@ def pool(o: Options, function: Function) -> Counts:
     }  # fmt: skip
 
 
-def gather(o: Options, function: Function) -> Counts:
+def gather(o: GatherOptions, function: Function) -> Counts:
     """Sums of tiles of pixels; rows that are only moved need no work."""
-    image = read(o["image"])
+    image = stored_image(o["image"])
     if o["kind"] == "flat":
         return {}
     batch, wide = image.batch or 1, _tiles(image.channels)
@@ -89,49 +104,51 @@ def gather(o: Options, function: Function) -> Counts:
     }  # fmt: skip
 
 
-def combine(o: Options, function: Function) -> Counts:
+def combine(o: CombineOptions, function: Function) -> Counts:
     """Factors, a sum, an activation, a cast; from fp8 a matrix unit can cast as well."""
-    image, out = read(o["image"]), read(o["out"])
-    given = [o.get(name, 1.0) for name in ("first", *(["second"] if o["two"] else []))]
-    changes = o.get("factor", 1.0) != 1.0 or any(number != 1.0 for number in given)
+    image, out = stored_image(o["image"]), stored_image(o["out"])
+    given = [o["first"], o["second"]][: 1 + o["two"]]
+    changes = o["factor"] != 1.0 or any(number != 1.0 for number in given)
     steps = sum(not in_register(1 / number) for number in given) + bool(o["two"])
-    steps += _multiplies(o.get("factor", 1.0), out) + _activation(o["activation"], function)
+    steps += _multiplies(o["factor"], out) + _activation(o["activation"], function)
     tiles = _pixels(image) * _tiles(image.channels)
     casts = out.dtype == "fp8" and (changes or steps > 0)
     return {"tiles": tiles * steps, "casts": tiles * casts}
 
 
-def resample(o: Options, function: Function) -> Counts:
+def resample(o: ResampleOptions, function: Function) -> Counts:
     """Pixels that are only moved need no work."""
     return {}
 
 
-def mean(o: Options, function: Function) -> Counts:
+def mean(o: MeanOptions, function: Function) -> Counts:
     """Sums of tiles of pixels, as of rows of means."""
-    return gather({**o, "kind": "mean", "out": "fp8"}, function)
+    return gather(
+        {"image": o["image"], "kind": "mean", "out": "fp8", "factor": o["factor"]}, function
+    )
 
 
-def image_norm(o: Options, function: Function) -> Counts:
+def image_norm(o: ImageNormOptions, function: Function) -> Counts:
     """Squares and their sum, the product with their root; what the options add. Sums of a row are
     of tiles that are added up first."""
-    image, out = read(o["image"]), read(o["out"])
+    image, out = stored_image(o["image"]), stored_image(o["out"])
     rows, wide = _pixels(image), _tiles(image.channels)
     joins, layer = max(0.0, wide - 1), o["kind"] == "layer"
     tiles = 2 * wide + joins + wide * (o["weight"] + o["bias"])
-    tiles += wide * _multiplies(o.get("factor", 1.0), out) + (joins + wide) * layer
+    tiles += wide * _multiplies(o["factor"], out) + (joins + wide) * layer
     return {
         "tiles": rows * tiles, "columns": rows * (3 + layer), "row_sums": rows * (1 + layer),
         "casts": rows * wide * (out.dtype == "fp8"),
     }  # fmt: skip
 
 
-def gate(o: Options, function: Function) -> Counts:
+def gate(o: GateOptions, function: Function) -> Counts:
     """One multiplication and a cast."""
-    image, out = read(o["image"]), read(o["out"])
+    image, out = stored_image(o["image"]), stored_image(o["out"])
     tiles = _pixels(image) * _tiles(image.channels)
     return {"tiles": tiles, "casts": tiles * (out.dtype == "fp8")}
 
 
-def join(o: Options, function: Function) -> Counts:
+def join(o: JoinOptions, function: Function) -> Counts:
     """Channels that are only moved need no work."""
     return {}

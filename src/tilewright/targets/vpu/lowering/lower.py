@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.vpu.garbage import no_cycle_collection
+from tilewright.garbage import no_cycle_collection
 from tilewright.targets.vpu.lowering import images, movement
 from tilewright.targets.vpu.lowering.attention import attention, attention_steps
 from tilewright.targets.vpu.lowering.attention_paths import heads_of

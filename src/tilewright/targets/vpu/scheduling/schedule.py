@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tilewright.errors import TilewrightError
+from tilewright.garbage import no_cycle_collection
 from tilewright.targets.vpu.barriers.assign import Assignment, Entries, assign
 from tilewright.targets.vpu.barriers.signals import Limits
 from tilewright.targets.vpu.bounds import Bounds, bounds
 from tilewright.targets.vpu.dependences import Problem, analyse
-from tilewright.targets.vpu.garbage import no_cycle_collection
 from tilewright.targets.vpu.scheduling.emit import PORT_ORDER, Draft, draft
 from tilewright.targets.vpu.scheduling.plan import TASK, Plan
 from tilewright.targets.vpu.scheduling.search import LARGE, plans, serial_plan

@@ -1,0 +1,118 @@
+"""The same as `latencies.py` for the kernels over images."""
+
+from __future__ import annotations
+
+from tilewright.targets.atlas.kernels.arrangements import read
+from tilewright.targets.atlas.kernels.image_blocks import in_register
+from tilewright.targets.atlas.kernels.images import Image, Window
+from tilewright.targets.atlas.model.clock import Clock, Ready, soonest
+from tilewright.targets.atlas.model.latencies import Moments, Options, Shapes, normed, stored
+
+IN_A_ROW = {"none": 0, "relu6": 2, "hardsigmoid": 4, "hardswish": 5}  # operations of activations
+
+
+def _meets(window: Window, image: Image, out: Image) -> bool:
+    """Whether every window has a tap on the image: otherwise some results do not depend on it."""
+    top, left, *_ = window.sides
+    sizes = (image.height, out.height, window.height), (image.width, out.width, window.width)
+    return all(
+        any(0 <= place * step - before + tap * spacing < size for tap in range(taps))
+        for (size, places, taps), step, before, spacing in zip(
+            sizes, window.steps, (top, left), window.spacing, strict=True
+        )
+        for place in range(places)
+    )
+
+
+def _activated(c: Clock, name: str, y: Ready) -> Ready:
+    if name in IN_A_ROW:
+        return c.chain(IN_A_ROW[name], y)
+    return c.function("gelu_tanh" if name == "gelu" else name, y)
+
+
+def _convolved(c: Clock, o: Options, x: Ready, rows: Moments, factor: float) -> Ready:
+    out = read(o["out"])
+    if not _meets(read(o["window"]), read(o["image"]), out):
+        return None
+    y = c.product(x, rows.get("w"))
+    for name in ("scale", "bias"):
+        y = c.vector(y, rows.get(name)) if o[name] else y
+    return stored(c, _activated(c, o["activation"], y), factor, out.dtype)
+
+
+def conv2d(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    return _convolved(c, o, m["x"], m, o.get("factor", 1.0))
+
+
+def chain(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    y = m["x"]
+    for k, part in enumerate(o["parts"]):
+        rows = {name: m.get(f"{name}{k}") for name in ("w", "scale", "bias")}
+        y = _convolved(c, part, y, rows, o["factors"].get(k, 1.0))
+    return y
+
+
+def pool(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    """The largest number of a window at an edge may be the only one it has."""
+    image, out, window = read(o["image"]), read(o["out"]), read(o["window"])
+    if not _meets(window, image, out):
+        return None
+    if o["kind"] == "max":
+        alone = any(window.sides) or window.height * window.width == 1
+        return m["x"] if alone else c.vector(m["x"])
+    return c.vector(c.vector(c.product(m["x"], None)))
+
+
+def gather(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    if o["kind"] == "flat":
+        return m["x"]
+    y = c.vector(c.product(m["x"], None))
+    return c.vector(y) if o["out"] == "fp8" else y
+
+
+def combine(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    def loaded(name: str, factor: float) -> Ready:
+        return m[name] if factor > 0 and in_register(1 / factor) else c.vector(m[name])
+
+    y = loaded("a", o.get("first", 1.0))
+    if o["two"]:
+        y = c.vector(y, loaded("b", o.get("second", 1.0)))
+    y, out = _activated(c, o["activation"], y), read(o["out"])
+    if y is m["a"]:  # only moved, or scaled by a cast
+        return y
+    return stored(c, y, o.get("factor", 1.0), out.dtype)
+
+
+def mean(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    return gather(c, {**o, "kind": "mean", "out": "fp8"}, shapes, m)
+
+
+def gate(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    line = m["gate"] if o.get("factor", 1.0) == 1.0 else c.vector(m["gate"])
+    return stored(c, c.vector(m["a"], line), 1.0, read(o["out"]).dtype)
+
+
+def image_norm(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    y = normed(c, m["x"], read(o["image"]).channels, o["kind"], o["epsilon"], 1.0)
+    for name in ("weight", "bias"):
+        y = c.vector(y, m.get(name)) if o[name] else y
+    return stored(c, y, o.get("factor", 1.0), read(o["out"]).dtype)
+
+
+def resample(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    """Nothing is said: some of its pixels may be no pixels of the image."""
+    return None
+
+
+def join(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+    """Every channel is of one of its operands; of what fills up the last tile nothing is asked."""
+    return soonest(*m.values())
+
+
+def leaves_out(kernel: str, o: Options, parameter: str) -> bool:
+    """Whether a call may do without some elements of an operand: parts of values, and windows that
+    move by more than a pixel."""
+    if kernel in ("move", "resample"):
+        return True
+    parts = o["parts"] if kernel == "chain" else [o] if kernel in ("conv2d", "pool") else []
+    return parameter == "x" and any(read(part["window"]).steps != (1, 1) for part in parts)

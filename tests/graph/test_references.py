@@ -208,7 +208,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 32), "w": (128, 96),
       "out": (2, ROWS, 96)}, ("q", "kt")),
     ("attention_linear",
-     {"mask": "causal", "heads_on_chip": True, "out": "fp8", "together": 3},
+     {"mask": "causal", "heads_on_chip": True, "out": "fp8"},
      {"q": (1, 2, 200, 64), "kt": (1, 1, 64, 200), "v": (1, 1, 200, 64), "w": (128, 160),
       "out": (1, 200, 160)}, ("q", "kt", "v", "out")),
     ("attention_linear",

@@ -331,7 +331,6 @@ class AttentionLinearOptions(AttentionOptions):
     factor: Factor
     residual: Annotated[bool, Option("`residual` is added at the end", False)]
     rows: Annotated[int | None, Option("as of linear", None)]
-    together: Together
     heads_on_chip: Annotated[
         bool, Option("what attention finds stays on chip until the product takes it", False)
     ]
@@ -350,7 +349,7 @@ def linear_of(o: AttentionLinearOptions) -> LinearOptions:
     return LinearOptions(
         out=o["out"], scale=o["scale"], bias=o["bias"], activation=o["activation"],
         factor=o["factor"], residual=o["residual"], precise=None, heads=True, rows=o["rows"],
-        depth=None, resident=False, together=o["together"], blocks=False,
+        depth=None, resident=False, together=None, blocks=False,
     )  # fmt: skip
 
 

@@ -26,30 +26,9 @@ COLUMNS = (3, 4, 5)  # side by side; the first that fit
 def mark_products(calls: Iterable[Launch], profile: Profile) -> None:
     """Give calls of products the option `together` where it pays."""
     for call in calls:
-        behind = call.kernel == "attention_linear"
-        columns = _columns_behind_attention if behind else columns_together
-        count = columns(call, profile)
+        count = columns_together(call, profile)
         if count:
             call.options["together"] = count
-
-
-def _columns_behind_attention(call: Launch, profile: Profile) -> int:
-    """The same for a product whose weights and heads are on chip when it begins."""
-    batch, rows, columns = call.output.layout.shape
-    high, across = -(-rows // SIDE), -(-columns // SIDE)
-    beside = call.options.get("heads_on_chip") and batch == 1 and _has_units_apart(profile)
-    if not beside or high < FEWEST_ROWS or across < COLUMNS[0]:
-        return 0
-    return _dividing(across)
-
-
-def _has_units_apart(profile: Profile) -> bool:
-    """Whether loads, vector operations and pushes each have a unit of their own."""
-    return len({profile.timing[kind].unit for kind in ("tensor_load", "vector", "push")}) == 3
-
-
-def _dividing(across: int) -> int:
-    return next((c for c in COLUMNS if across % c == 0), COLUMNS[0])
 
 
 def columns_together(call: Launch, profile: Profile) -> int:
@@ -66,7 +45,8 @@ def columns_together(call: Launch, profile: Profile) -> int:
             return 0
         rows = part
     high, deep, across = (-(-size // SIDE) for size in (rows, weights[-2], weights[-1]))
-    if batch > 1 or high < FEWEST_ROWS or not _has_units_apart(profile):
+    separate = {profile.timing[kind].unit for kind in ("tensor_load", "vector", "push")}
+    if batch > 1 or high < FEWEST_ROWS or len(separate) < 3:
         return 0
     ticks = best_plan(3, deep, HIGH, costs_of(profile, HIGH)).ticks / (3 * HIGH * deep)
     if high * ticks * (WAITS if part else 1) < profile.dma.ticks(TILE):
@@ -89,7 +69,7 @@ def _moved(call: Launch) -> int:
 def _count(call: Launch, across: int) -> tuple[int, int]:
     """What a body takes, and how many columns of weights that is."""
     if call.kernel == "linear":
-        count = _dividing(across)
+        count = next((c for c in COLUMNS if across % c == 0), COLUMNS[0])
         return (count, count) if across >= COLUMNS[0] else (0, 0)
     if call.kernel == "gated":
         return (2, 4) if across >= 2 else (0, 0)

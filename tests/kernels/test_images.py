@@ -9,18 +9,13 @@ from hypothesis import strategies as st
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen import compile_kernel
 from tilewright.targets.atlas.kernels import convolution, image_blocks
 from tilewright.targets.atlas.kernels import references_images as references
 from tilewright.targets.atlas.kernels.check import canonical
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, conv2d, result_of_unfolded
-from tilewright.targets.atlas.kernels.images import (
-    Filters,
-    Image,
-    Unfolded,
-    Window,
-    prepared,
-    result_image,
-)
+from tilewright.targets.atlas.kernels.image_operands import Filters, Unfolded
+from tilewright.targets.atlas.kernels.images import Image, Window, prepared, result_image
 from tilewright.targets.atlas.kernels.pooling import (
     add_images,
     average_pool,
@@ -172,6 +167,18 @@ def test_rows_in_a_loop(profile, monkeypatch):
         layer = conv2d(image, 33, Window(2, 2, padding=1), activation="silu")
         assert "scf.for" in layer.kernel.ir(target=profile)
         check(layer, references.conv2d(layer), profile, random)
+
+
+def test_too_much_code_is_made_shorter(monkeypatch):
+    """Where instruction memory would not hold a kernel, all iterations of a loop are alike."""
+    monkeypatch.setattr(image_blocks, "BODY", 30)
+    window = Window(3, 3, padding=1)
+    layer = conv2d(prepared(Image(30, 31, 64), window), 64, window)
+    usual = len(layer.kernel.compile("atlas-v1").program)
+    words = load_profile("atlas-v1").imem_bytes // compile_kernel.WORD
+    monkeypatch.setattr(compile_kernel, "FOLLOWING", words - usual + 1)
+    assert len(layer.kernel.compile("atlas-v1").program) < usual
+    check(layer, references.conv2d(layer), "atlas-v1", np.random.default_rng(1))
 
 
 @given(st.integers(0, 1 << 30))

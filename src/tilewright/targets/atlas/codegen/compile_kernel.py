@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PAGE = 4096  # tensors start at multiples of this in DRAM
 ALIGN = 1024  # and of this in VMEM
+WORD = 4  # bytes of an instruction
+FOLLOWING = 64  # instructions between kernels of a model, at most
 # Of one trace. A tile is two registers, so these are 32,768 instructions and more, which is all the
 # instruction memory of the profiles; tracing what never runs would take minutes.
 LAUNCHES = 16_384
@@ -166,13 +168,21 @@ class LoweredKernel:
     def finish(self, exact: bool = False) -> PlacedKernel:
         """Put the instructions in order."""
         try:
-            file = self.kernel.code.co_filename
-            programs = [routine.compile(file, exact=exact) for routine in self.routines]
+            program = self._program(exact, pipelining=True)
+            if len(program) > self._longest():  # each iteration by itself, all of them alike
+                program = self._program(exact, pipelining=False)
         except TilewrightError as error:
             raise error.at(self.kernel.location) from None
         least = self.routines[0].least if len(self.routines) == 1 else None
-        program = joined(programs)
         return PlacedKernel(program, self.tracer.module, self.constants, self.data, least)
+
+    def _program(self, exact: bool, pipelining: bool) -> Program:
+        file = self.kernel.code.co_filename
+        return joined([routine.compile(file, pipelining, exact=exact) for routine in self.routines])
+
+    def _longest(self) -> int:
+        """Instructions that a kernel may have, so that in a model others have room after it."""
+        return self.routines[0].profile.imem_bytes // WORD - FOLLOWING
 
 
 def lowered(

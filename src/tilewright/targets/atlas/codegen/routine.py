@@ -136,7 +136,7 @@ class Routine:
         exact: bool = False,
     ) -> Program:
         """The program; with `pipelining`, loops overlap their iterations where that brings the
-        interval below `gain` times the plain one.
+        interval below `gain` times the plain one, and last iterations may have code of their own.
 
         With `exact`, short straight pieces are also given to a solver: its order is taken where
         it finishes earlier, and `least` is the fewest cycles any order of them takes.
@@ -259,7 +259,8 @@ class _Compiler:
                 loop.body[0], loop.trips, self.carried, self._body_setting, self.gain
             )
             self.routine.intervals.append(chosen.interval)
-            self.loops.write(chosen, counter, loop.bare_last)
+            bare = loop.bare_last and self.gain is not None  # which is more code, too
+            self.loops.write(chosen, counter, bare)
         else:
             self._repeat(loop, level, load_constant(counter, loop.trips))
         self._drain(loop)

@@ -20,7 +20,6 @@ from tilewright.tile.blocks import Block
 
 TILE = 1024  # bytes of an fp8 tile
 BODY = 850  # products (or other steps) of tiles in one loop body
-LONGEST = 2 * BODY  # where the body of a single tile is longer
 SHORT = 220  # steps of a body that may be unrolled twice
 MADE = 3 * TILE  # bytes for a tile of filters that is made on the chip, with what it is made of
 MAKING = 150  # ticks of that, about
@@ -130,8 +129,6 @@ def _cheapest(
     least = 0
     for group in sorted({-(-panels // k) for k in range(1, panels + 1)}):
         per_tile = cost.steps * group
-        if group > 1 and per_tile > LONGEST:
-            continue
         resident = cost.fixed * group * TILE
         made = cost.made * group
         for most in range(1, total + 1):

@@ -64,6 +64,7 @@ def _follows(call: Call, before: Call) -> bool:
     )
     return (
         before.kernel == "attention"
+        and before.options.get("out", "fp8") == "fp8"
         and call.kernel == "linear"
         and bool(call.options.get("heads"))
         and call.operands["a"] is before.output

@@ -302,6 +302,7 @@ class AttentionOptions(TypedDict):
     parts: Annotated[
         int, Option("sources of keys: kt1, v1, mask1, … behind kt, v, mask", 1, 1, 256)
     ]
+    out: Annotated[Format, Option("the format of the result", "fp8")]
     written_out: Annotated[
         bool,
         Option(
@@ -340,7 +341,7 @@ def attention_of(o: AttentionLinearOptions) -> AttentionOptions:
     """The attention in front of a product."""
     return AttentionOptions(
         mask=o["mask"], batch=o["batch"], per_head=o["per_head"], parts=o["parts"],
-        written_out=o["written_out"], keys=o["keys"], span=o["span"], sharing=o["sharing"],
+        out="fp8", written_out=o["written_out"], keys=o["keys"], span=o["span"], sharing=o["sharing"],
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from tilewright.targets.atlas.kernels.attention import (
     together,
     together_causal,
 )
+from tilewright.targets.atlas.kernels.image_blocks import stored
 from tilewright.targets.atlas.model.kernel_options import AttentionOptions
 from tilewright.targets.atlas.model.kernels import Tensors, given
 from tilewright.targets.atlas.model.kernels_long_attention import Span, attend_span, spans
@@ -47,7 +48,7 @@ def attention(o: AttentionOptions):
             specs[f"mask{k}"] = tw.bf16[(*lead, "M", keys)]
         elif mask == "key":
             specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
-    specs["out"] = tw.fp8["B", "H", "M", "E"]
+    specs["out"] = (tw.fp8 if o["out"] == "fp8" else tw.bf16)["B", "H", "M", "E"]
 
     def body(t: Tensors) -> None:
         q, kt, values, out = t["q"], t["kt"], t["v"], t["out"]
@@ -91,7 +92,7 @@ def attention(o: AttentionOptions):
 
             def spanned(span: Block, b: Any, g: Any, first: Any, heads: int) -> None:
                 def write(h: Any, m: Block, y: Any) -> None:
-                    out[b, first + h, m, :] = tw.to_fp8(y)
+                    out[b, first + h, m, :] = stored(y, 1.0, o["out"])
 
                 attend_span(
                     memory,
@@ -121,10 +122,10 @@ def attention(o: AttentionOptions):
                             y = attend_in_parts(
                                 q[b, h, m, :], *sources, size=o["keys"], blind=blind
                             )
-                            out[b, h, m, :] = tw.to_fp8(y)
+                            out[b, h, m, :] = stored(y, 1.0, o["out"])
                             continue
                         tiles = reach(m, q.M, kt.S, wide) if limited else None
                         y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
-                        out[b, h, m, :] = tw.to_fp8(y)
+                        out[b, h, m, :] = stored(y, 1.0, o["out"])
 
     return given(**specs), body

@@ -341,11 +341,11 @@ def _rotated(x: Codes, cos: Codes, sin: Codes) -> Codes:
 def attention_heads(
     profile: Profile, options: AttentionOptions, operands: Operands
 ) -> dict[str, Codes]:
-    """softmax(q @ kt + mask) @ v for every head, fp8."""
+    """softmax(q @ kt + mask) @ v for every head."""
     q, numbers = operands["q"], ("", *range(1, options["parts"]))
     batch, heads, rows, _ = q.shape
     shared = heads // operands["kt"].shape[1]
-    out = np.empty((batch, heads, rows, operands["v"].shape[-1]), np.uint8)
+    out = np.empty((batch, heads, rows, operands["v"].shape[-1]), np.uint16)
     for b, h in np.ndindex(batch, heads):
         sources = []
         for k in numbers:
@@ -356,18 +356,10 @@ def attention_heads(
                 mask = mask[h]
             keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
             sources.append(Source(keys, values, mask))
-        out[b, h] = fp8(
-            profile,
-            attention(
-                profile,
-                q[b, h],
-                sources,
-                options["mask"],
-                options["keys"],
-                options["span"],
-            ),
+        out[b, h] = attention(
+            profile, q[b, h], sources, options["mask"], options["keys"], options["span"]
         )
-    return {"out": out}
+    return _stored(profile, options["out"], out)
 
 
 def attention_linear(

@@ -160,9 +160,9 @@ class _Choice:
         model = cp_model.CpModel()
         options: dict[Stay, cp_model.IntVar] = {}
         for number, (_, group) in enumerate(groupby(self.stays, key=lambda stay: stay[0])):
-            for stay in group:
-                options[stay] = model.new_bool_var(f"t{number}_{stay[1]}")
-            model.add_at_most_one(v for s, v in options.items() if s[0] is stay[0])
+            variables = {stay: model.new_bool_var(f"t{number}_{stay[1]}") for stay in group}
+            model.add_at_most_one(variables.values())
+            options |= variables
         for limit in self.limits:
             for stay in limit.refused:
                 model.add(options[stay] == 0)
@@ -198,7 +198,10 @@ def base_room(call: Launch) -> int:
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
         held = 0
         if call.kernel == "chain":
-            held = chained(RECORDS["chain"].given(call.options)).scratch + IMAGES // 2
+            chain = chained(
+                RECORDS["chain"].given(call.options)
+            )  # what comes from the host passes through more buffers
+            held = chain.scratch + (IMAGES if chain.parts[0].unfolded else 0)
         return min(filters, FILTERS) + IMAGES + held
     if "depth" in call.options:
         across = _tiles(call.output.layout.shape[-1])
@@ -254,7 +257,7 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     if layout.is_vector:
         return 4 * KIB
     if over_images(call.kernel):
-        return min(layout.bytes, PIXELS * (2 if call.kernel == "chain" else 1))
+        return min(layout.bytes, PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if "depth" in call.options:
@@ -262,10 +265,11 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         if call.options.get("resident"):  # few rows at a time, those of an operand twice
             return 2 * PASSING * across * tile if parameter in ("a", "cos", "sin") else 8 * tile
         if parameter in ("a", "a_low"):
-            parts = max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
+            rows = layout.shape[-2]
+            held = layout.bytes * min(rows, call.options.get("rows", rows)) // rows
             if call.options.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8
-                return layout.bytes // 2 // parts + 2 * across * tile
-            return layout.bytes // parts
+                return held // 2 + 2 * across * tile
+            return held
         if parameter in ("cos", "sin"):
             return layout.bytes
         high = 8 if call.options.get("together") else _tiles(layout.shape[-2])

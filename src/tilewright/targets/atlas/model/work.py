@@ -266,7 +266,7 @@ def attention_work(costs: Costs, o: AttentionOptions, shapes: Shapes) -> Work:
         sums=pairs + looking * (wide + 1 / SIDE),
         tiles=joined + 2 * pairs + looking * wide + masked,
         columns=looking * (1 + (4 if blind else 0)),
-        casts=pairs + looking * wide,
+        casts=pairs + looking * wide * (o["out"] == "fp8"),
         row_extremes=looking,
     )
     # All queries of a group share its keys and values.

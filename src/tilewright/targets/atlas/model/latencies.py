@@ -17,6 +17,7 @@ from typing import Any
 from tilewright.targets.atlas.kernels.image_blocks import in_register
 from tilewright.targets.atlas.model.clock import Clock, Ready, soonest
 from tilewright.targets.atlas.model.kernel_options import (
+    AttentionLinearOptions,
     AttentionOptions,
     FromHeadsOptions,
     GatedOptions,
@@ -31,6 +32,8 @@ from tilewright.targets.atlas.model.kernel_options import (
     ResidueOptions,
     SoftmaxOptions,
     SplitHeadsOptions,
+    attention_of,
+    linear_of,
 )
 from tilewright.targets.atlas.model.typed_options import needed
 
@@ -206,6 +209,11 @@ def attention(c: Clock, o: AttentionOptions, shapes: Shapes, m: Moments) -> Read
     mixed = c.product(power, m[f"v{number}"])
     y = c.vector(mixed, c.vector(share) if added else share)
     return stored(c, y, 1.0, o["out"])
+
+
+def attention_linear(c: Clock, o: AttentionLinearOptions, shapes: Shapes, m: Moments) -> Ready:
+    heads = attention(c, attention_of(o), shapes, m)
+    return linear(c, linear_of(o), shapes, {**m, "a": heads})
 
 
 def recurrent(c: Clock, o: RecurrentOptions, shapes: Shapes, m: Moments) -> Ready:

@@ -20,6 +20,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, shape_of
 from tilewright.model.ranges import MAXIMUM, RangeRule
+from tilewright.targets.atlas.model.attention_products import with_products
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Call,
@@ -95,7 +96,7 @@ class Lowering:
         resident: Collection[str] = (),
     ) -> None:
         """merge: all rows of a batch lie below each other, in one matrix. refused_chains: results of
-        layers over images that cannot be one kernel together. resident: inputs that stay on the device
+        several layers that cannot be one kernel together. resident: inputs that stay on the device
         from run to run."""
         self.graph, self.profile, self.rule, self.merge = graph, profile, rule, merge
         self.fuse, self.per_tensor, self.refused_chains = fuse, per_tensor, refused_chains
@@ -130,6 +131,11 @@ class Lowering:
             for _, value in self.graph.outputs:
                 self._outside(value)
         self._drop_unread()
+        if self.fuse:
+            wanted = set(self.result.outputs.values())
+            self.result.calls = with_products(
+                self.result.calls, self.profile, wanted, self.refused_chains
+            )
         return self.result
 
     def _drop_unread(self) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.reference import arithmetic as arith
 from tilewright.reference.matrix_products import SIDE, product
 from tilewright.targets.atlas.model.kernel_options import (
+    AttentionLinearOptions,
     AttentionOptions,
     CopyOptions,
     Format,
@@ -34,6 +35,8 @@ from tilewright.targets.atlas.model.kernel_options import (
     ResidueOptions,
     SoftmaxOptions,
     SplitHeadsOptions,
+    attention_of,
+    linear_of,
     norm_of,
 )
 from tilewright.targets.atlas.model.references_attention import Source, attention
@@ -357,3 +360,11 @@ def attention_heads(
             profile, q[b, h], sources, options["mask"], options["keys"], options["span"]
         )
     return _stored(profile, options["out"], out)
+
+
+def attention_linear(
+    profile: Profile, options: AttentionLinearOptions, operands: Operands
+) -> dict[str, Codes]:
+    """linear of attention."""
+    heads = attention_heads(profile, attention_of(options), operands)["out"]
+    return linear(profile, linear_of(options), {**operands, "a": heads})

@@ -126,3 +126,15 @@ def test_a_value_in_parts_waits_for_the_first_of_them():
     assert latency_of(clock, "move", options, {}, {"x0": late, "x1": early}) == early
     assert latency_of(clock, "move", options, {}, {"x0": late, "x1": None}) is None
     assert leaves_out("move", {}, "x0") and not leaves_out("linear", {}, "a")
+
+
+def test_only_the_part_of_an_input_that_is_needed_has_to_come_in():
+    net = ModelBuilder("part", seed=7)
+    x = net.input("x", (64, 64))
+    net.output("y", net.relu(net.slice(x, (0, 32), (64, 32))))
+    artifact = compile_model(net.build(), V1).artifact
+    bound, (cycles, replayed) = artifact.bound(), _replayed(artifact)
+    assert bound is not None
+    # The half of the input, the result, and one command.
+    assert bound.terms["DMA"] == (64 * 32 * 2 * 2 + 8) / 2
+    assert bound.cycles <= replayed.cycles <= cycles

@@ -11,7 +11,7 @@ says holds for all of them: where a result may be made of any one operand, of th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.targets.atlas.kernels.image_blocks import in_register
@@ -40,7 +40,6 @@ from tilewright.targets.atlas.model.typed_options import needed
 Options = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Moments = Mapping[str, Ready]
-Latency = Callable[[Clock, Options, Shapes, Moments], Ready]
 
 
 def stored(c: Clock, y: Ready, factor: float, dtype: str) -> Ready:

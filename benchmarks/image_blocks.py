@@ -107,7 +107,9 @@ BLOCKS = {
     "mobilenet_v2 112": lambda: strided(112, 16, 96, 24),
     "mobilenet_v2 56": lambda: inverted(56, 24, 144, 3, relu6),
     "mobilenet_v2 14": lambda: inverted(14, 96, 576, 3, relu6),
+    "mobilenet_v2 7": lambda: inverted(7, 160, 960, 3, relu6),
     "efficientnet_b0 14": lambda: inverted(14, 112, 672, 5, silu, 28),
+    "efficientnet_b0 7": lambda: inverted(7, 192, 1152, 5, silu, 48),
     "convnext_tiny 14": lambda: next_block(14, 384),
     "densenet 14": lambda: dense(14, 256, 32),
 }

@@ -54,9 +54,9 @@ def _state_bundles() -> list[Members]:
     from tilewright.frontend.builder import ModelBuilder
 
     net = ModelBuilder("attends", seed=1)
-    held = [net.input(name, (1, 35, 2, 32)) for name in ("keys", "values")]
+    keys, values = (net.input(name, (1, 35, 2, 32)) for name in ("keys", "values"))
     q = net.heads(net.linear(net.input("x", (1, 3, 32)), 64, "q"), 2)
-    net.output("y", net.attention(q, *held))
+    net.output("y", net.attention(q, keys, values))
     attends = replace(net.build(), resident=frozenset({"keys", "values"}))
     net = ModelBuilder("steps", seed=1)
     memory = net.input("memory", (5, 48))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import PASSING, sums_bytes
@@ -217,17 +218,27 @@ def base_room(call: Launch) -> int:
             wide *= call.options.get("together", 1)
             room += 2 * _tiles(layout.shape[-2]) * KIB * wide
     if call.kernel == "attention":
-        found = (t for name, t in call.operands.items() if name.startswith("kt"))
-        keys = sum(_tiles(t.layout.shape[-1]) for t in found)
-        span = call.options.get("span", 0)
-        keys = min(keys, max(span, call.options.get("keys", keys)))
-        deep, wide = (_tiles(t.layout.shape[-1]) for t in (call.operands["q"], call.output))
-        room += call.options.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
-        rows = 4 if keys <= FEW else 2  # blocks of queries under way
-        room += rows * keys * 2 * KIB + 32 * KIB
+        return attention_room(call.options, call.tensors)
+    if call.kernel == "attention_linear":
+        room = attention_room(call.options, call.tensors) + call.operands["w"].layout.bytes
+        q, v = call.operands["q"].layout, call.operands["v"].layout
+        heads = q.bytes // _tiles(q.shape[-1]) * _tiles(v.shape[-1])
+        return room + heads * bool(call.options.get("heads_on_chip"))
     if call.kernel == "norm":
         room += _tiles(call.output.layout.shape[-1]) * 2 * KIB
     return room
+
+
+def attention_room(options: Mapping[str, Any], tensors: Mapping[str, Any]) -> int:
+    """Bytes that attention needs for scores, and for spans of queries."""
+    found = (t for name, t in tensors.items() if name.startswith("kt"))
+    keys = sum(_tiles(t.layout.shape[-1]) for t in found)
+    span = options.get("span", 0)
+    keys = min(keys, max(span, options.get("keys", keys)))
+    deep, wide = (_tiles(tensors[name].layout.shape[-1]) for name in "qv")
+    room = options.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
+    rows = 4 if keys <= FEW else 2  # blocks of queries under way
+    return room + rows * keys * 2 * KIB + 40 * KIB
 
 
 def times_read(call: Launch, tensor: StoredTensor) -> int:
@@ -270,7 +281,10 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
             return whole // max(1, -(-rows // call.options.get("rows", 1 << 30)))
         columns = call.output.layout.shape[-1]
         return 2 * whole // max(1, _tiles(columns)) if parameter == "b" else 4 * across * tile
-    if call.kernel == "attention":
+    if call.kernel == "attention_linear" and parameter in ("residual", "out"):
+        rows = call.options.get("rows", layout.shape[-2])
+        return 2 * _tiles(rows) * tile
+    if call.kernel.startswith("attention"):
         if parameter.startswith(("kt", "v")):
             head = layout.bytes // layout.shape[1]
             keys = _tiles(layout.shape[-1 if parameter.startswith("kt") else -2])

@@ -166,6 +166,8 @@ def _compare(row: Row, imported: Any, inputs: Any, expected: list[Any]) -> None:
         same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
         finite = theirs[np.isfinite(theirs)]
         spread = float(np.std(finite)) + 1e-6 if finite.size else 1.0
+        if finite.size and np.ptp(finite) == 0:  # of a single number its size counts
+            spread = float(np.abs(finite).max()) + 1e-6
         with np.errstate(invalid="ignore"):
             gap = np.where(same, 0.0, np.abs(mine - theirs)) / spread
         gap = np.where(np.isnan(gap), np.inf, gap)

@@ -4,6 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
 
+# As many tests run at once as there are cores: libraries that start threads of their own only wait.
+unit frameworks sanitize: export OMP_NUM_THREADS := 1
+unit frameworks sanitize: export OPENBLAS_NUM_THREADS := 1
+
 .PHONY: demo test frameworks sanitize lint types lit unit docs setup clean
 
 demo: setup

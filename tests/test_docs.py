@@ -7,12 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import tilewright
+from forking import client
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [p for p in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if p.exists()]
@@ -45,8 +48,24 @@ def runnable(page: Path) -> list[Block]:
     return [b for b in blocks(page) if b.language in ("python", "bash") and not b.skipped]
 
 
+@pytest.fixture(scope="module")
+def command() -> Iterator[str]:
+    """The text of a program that is `tilewright`, without what starting it takes."""
+    with tempfile.TemporaryDirectory() as folder:  # names of sockets have to be short
+        place = f"{folder}/commands"
+        server = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "forking.py"), place], stdout=subprocess.PIPE
+        )
+        with server:
+            assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+            yield client(place)
+            server.terminate()
+
+
 @pytest.fixture
-def workshop(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workshop(
+    tmp_path: Path, shared_folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A folder with a copy of the examples, and `tilewright` and `python` on the path.
 
     Pages compile the same examples again and again: they share a cache of kernels, as those who type
@@ -56,9 +75,10 @@ def workshop(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatc
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     bin_folder = tmp_path / ".bin"
     bin_folder.mkdir()
-    for name, command in (("tilewright", "-m tilewright"), ("python", "")):
+    python = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
+    for name, text in (("tilewright", command), ("python", python)):
         script = bin_folder / name
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
+        script.write_text(text)
         script.chmod(0o755)
     source = Path(tilewright.__file__).resolve().parent.parent
     monkeypatch.setenv("PATH", f"{bin_folder}{os.pathsep}{os.environ['PATH']}")
@@ -89,6 +109,19 @@ def test_snippets_run(page: Path, workshop: Path) -> None:
         )
         assert done.returncode == 0, f"{place}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, f"{place}\n{done.stderr}"
+
+
+def test_commands_of_pages_speak_for_themselves(workshop: Path) -> None:
+    """Exit codes, folders, variables and streams are those of the shell that calls."""
+    (workshop / "add.mlir").write_text("func.func @f() {\n  return\n}\n")
+    text = """
+    tilewright opt add.mlir | tilewright opt -p nothing || echo "code $?"
+    echo oops | tilewright opt && exit 9
+    TILEWRIGHT_CACHE=off tilewright cache; mkdir inside; cd inside; tilewright opt ../add.mlir
+    """
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True)
+    assert "code 2" in done.stdout and "func.func @f" in done.stdout and "off" in done.stdout
+    assert "there is no pass nothing" in done.stderr and "TW1210" in done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -39,10 +39,17 @@ def library(name: str) -> Any:
 
 def architectures() -> list[Architecture]:
     """All of them, in the order of the table."""
-    from zoo_models import flax_models, image_models, layers, transformers_models
+    from zoo_models import (
+        flax_models,
+        image_models,
+        layers,
+        transformers_families,
+        transformers_models,
+    )
 
     return [
         *transformers_models.architectures(),
+        *transformers_families.architectures(),
         *image_models.architectures(),
         *layers.architectures(),
         *flax_models.architectures(),

@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -27,6 +26,7 @@ from lit.formats import ShTest
 from lit.ShCommands import Command, Pipeline, Seq
 from lit.ShUtil import ShParser
 
+import forking
 from tilewright.cli import main as tilewright
 
 PYTHON: dict[str, Callable[[list[str]], None]] = {
@@ -128,26 +128,6 @@ def started(words: list[str], streams: list[IO[bytes]], there: Path) -> int:
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        os._exit(fork(words, streams, there))
+        os.chdir(there)
+        os._exit(forking.run(PYTHON[words[0]], words, [stream.fileno() for stream in streams]))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def fork(words: list[str], streams: list[IO[bytes]], there: Path) -> int:
-    """In the new process: a Python program on these streams; its exit code."""
-    os.chdir(there)
-    for number, stream in enumerate(streams):
-        os.dup2(stream.fileno(), number)
-    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
-    sys.stderr = os.fdopen(2, "w", buffering=1)  # line by line, as Python has it
-    sys.argv = list(words)
-    code: object = 0
-    try:
-        PYTHON[words[0]](words[1:])
-    except SystemExit as end:
-        code = end.code
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code if isinstance(code, int) else int(code is not None)

@@ -3,9 +3,9 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 os.environ["TILEWRIGHT_CACHE"] = "off"
-from forks import ForkingTest
+from forks import ForkingTest  # noqa: E402
 
 config.name = "tilewright"
 config.test_format = ForkingTest(execute_external=False)

@@ -137,6 +137,7 @@ def test_tied_weights_and_keyword_inputs() -> None:
         (lambda x: x + 1 if x.sum() > 0 else x - 1, "TW6102"),
         (lambda x: torch.fft.fft(x), "TW6113"),
         (lambda x: torch.linalg.qr(x)[0], "TW6101"),
+        (torch.linalg.inv, "TW6101"),
         (lambda x: torch.nn.functional.dropout(x, 0.5, True), "TW6107"),
     ],
 )

@@ -8,6 +8,7 @@ import random
 import sys
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,30 @@ def _bundles() -> list[Members]:
         ):
             path = Path(folder) / f"{number}.twb"
             bundle.save(make(), path)
+            with zipfile.ZipFile(path) as file:
+                found.append({name: file.read(name) for name in file.namelist()})
+    return found
+
+
+def _state_bundles() -> list[Members]:
+    """A network that attends to what stays on the device, and one that steps on in it."""
+    import tilewright as tw
+    from tilewright.frontend.builder import ModelBuilder
+
+    net = ModelBuilder("attends", seed=1)
+    keys, values = (net.input(name, (1, 35, 2, 32)) for name in ("keys", "values"))
+    q = net.heads(net.linear(net.input("x", (1, 3, 32)), 64, "q"), 2)
+    net.output("y", net.attention(q, keys, values))
+    attends = replace(net.build(), resident=frozenset({"keys", "values"}))
+    net = ModelBuilder("steps", seed=1)
+    memory = net.input("memory", (5, 48))
+    net.output("next", net.relu(net.linear(memory + net.input("x", (5, 48)), 48, "step")))
+    steps = replace(net.build(), state={"memory": "next"})
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in (attends, steps):
+            path = Path(folder) / "state.twb"
+            tw.compile(model, target="atlas-v1").save(path)
             with zipfile.ZipFile(path) as file:
                 found.append({name: file.read(name) for name in file.namelist()})
     return found
@@ -97,6 +122,20 @@ def _run_bundle(bundles: list[Members], choose: random.Random, keep: Keep) -> No
     session = Session(model, max_cycles=CYCLES)
     inputs = example_inputs(model, "random", choose.getrandbits(16))
     session.run({name: np.asarray(array) for name, array in inputs.items()})
+
+
+def _run_state(bundles: list[Members], choose: random.Random, keep: Keep) -> None:
+    """Also called again, with some rows that are others."""
+    _run_bundle(bundles, choose, keep)
+    model = bundle.load(str(keep.folder / "model.twb"))
+    session = Session(model, max_cycles=CYCLES)
+    inputs = example_inputs(model, "random", choose.getrandbits(16))
+    for _ in range(2):
+        session.run(inputs)
+        for array in inputs.values():
+            if array.ndim > 1 and array.size and array.dtype.kind == "f":
+                array[:, choose.randrange(array.shape[1]) :] += 1
+    verify(model).text()
 
 
 def _run_other(bundles: list[Members], choose: random.Random, keep: Keep) -> None:
@@ -172,6 +211,7 @@ def _zip(members: Members, choose: random.Random, folder: Path) -> bytes:
 
 SUBJECTS = [
     Subject("bundle", _bundles, _run_bundle),
+    Subject("state-bundle", _state_bundles, _run_state),
     Subject("other-bundle", _other_bundles, _run_other),
     Subject("snapshot", _snapshots, _run_snapshot),
 ]

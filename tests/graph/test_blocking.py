@@ -34,10 +34,11 @@ def test_parts_with_sums_on_chip_are_whole_groups_of_rows():
 
 
 def test_projections_and_gates_keep_as_many_rows_as_fit_beside_their_weights():
-    assert staged_rows(1024, 768, 2, V1) is None
-    assert staged_rows(1024, 960, 2, V1) == 512
-    assert staged_rows(2048, 960, 2, V1) == 512  # three parts would differ
-    assert staged_rows(2000, 960, 2, V1) == 672
+    assert staged_rows(1024, 768, 2, 4, V1) is None
+    assert staged_rows(1024, 960, 2, 4, V1) == 512
+    assert staged_rows(2048, 960, 2, 4, V1) == 704  # two parts of it, and one of 640
+    assert staged_rows(2048, 960, 2, 6, V1) == 512  # 704 rows do not fit beside more columns
+    assert staged_rows(2000, 960, 2, 4, V1) == 672
 
 
 def test_rows_pass_by_weights_that_fit_where_these_would_come_twice():

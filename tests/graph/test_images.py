@@ -20,16 +20,15 @@ from tilewright.runtime.verify import verify
 from tilewright.targets.artifact import HostPart
 from tilewright.targets.atlas.artifact.contents import contents_of, read_contents
 from tilewright.targets.atlas.kernels.arrangements import read, written
-from tilewright.targets.atlas.kernels.images import (
+from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
     Diagonals,
     Filters,
-    Image,
     Means,
     Unfolded,
-    Window,
     unfolded_columns,
 )
+from tilewright.targets.atlas.kernels.images import Image, Window
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.model.bounds import bound_of
 from tilewright.targets.atlas.model.compiler import compile_model

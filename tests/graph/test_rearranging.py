@@ -243,7 +243,7 @@ def test_what_moves_values_between_tiles_says_so() -> None:
     assert program.verify().ok
 
 
-SLOPES = np.linspace(-0.5, 1.0, 33, dtype=np.float32)
+SLOPES = np.linspace(-0.51, 1.0, 33, dtype=np.float32)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ SLOPES = np.linspace(-0.5, 1.0, 33, dtype=np.float32)
         ("ge", 2.5),
         ("gt", -0.5),
         ("le", SLOPES),
-        ("gt", SLOPES + 1.5),
+        ("gt", SLOPES + 1.52),
         ("gt", SLOPES[:1]),
     ],
 )

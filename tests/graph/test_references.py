@@ -126,8 +126,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"a": (1, 290, 300), "w_gate": (300, 150)}, ("a",)),
     ("gated", {"scale": True, "bias": True, "rows": 96},
      {"a": (1, 250, 100), "w_gate": (100, 80)}, ()),
-    ("gated", {"scale": True, "rows": 64, "together": 2},
-     {"a": (1, 128, 100), "w_gate": (100, 150)}, ()),
+    ("gated", {"scale": True, "rows": 128, "together": 2},
+     {"a": (1, 192, 100), "w_gate": (100, 150)}, ()),
     ("gated", {"scale": True, "bias": True, "rows": 96, "norm": "layer", "epsilon": 1e-5,
                "norm_factor": 0.5},
      {"a": (1, 250, 100), "w_gate": (100, 80)}, ()),
@@ -202,6 +202,19 @@ CASES: list[tuple[str, dict[str, Any], dict[str, tuple[int, ...]], tuple[str, ..
      {"q": (1, 2, ROWS, 32), "kt": (1, 2, 32, 75), "v": (1, 2, 75, 32)}, ()),
     ("attention", {"mask": "key", "batch": True},
      {"q": (2, 2, 33, 32), "kt": (2, 1, 32, 64), "v": (2, 1, 64, 32)}, ("q", "kt", "v")),
+    ("attention_linear",
+     {"heads_on_chip": True,
+      "out": "bf16", "scale": True, "bias": True, "residual": True},
+     {"q": (2, 4, ROWS, 40), "kt": (2, 2, 40, 75), "v": (2, 2, 75, 32), "w": (128, 96),
+      "out": (2, ROWS, 96)}, ("q", "kt")),
+    ("attention_linear",
+     {"mask": "causal", "heads_on_chip": True, "out": "fp8"},
+     {"q": (1, 2, 200, 64), "kt": (1, 1, 64, 200), "v": (1, 1, 200, 64), "w": (128, 160),
+      "out": (1, 200, 160)}, ("q", "kt", "v", "out")),
+    ("attention_linear",
+     {"out": "bf16", "scale": True, "residual": True, "rows": 64},
+     {"q": (1, 3, 130, 32), "kt": (1, 3, 32, 300), "v": (1, 3, 300, 32), "w": (96, 64),
+      "out": (1, 130, 64)}, ()),
 ]  # fmt: skip
 
 
@@ -235,6 +248,14 @@ def test_attention_keeps_the_vector_unit_busy(options, queries, keys, heads, mos
     shapes = {"q": (1, heads, queries, 64), "kt": (1, 1, 64, keys), "v": (1, 1, keys, 64)}
     chip = ("q", "kt", "v", "out")
     assert_same(*simulated("attention", options, shapes, on_chip=chip, most=most))
+
+
+def test_weights_arrive_while_attention_runs():
+    """42 KiB take 21,500 cycles to load; some of the last ones are no slice for every iteration."""
+    shapes = {"q": (1, 3, 128, 32), "kt": (1, 3, 32, 320), "v": (1, 3, 320, 32), "w": (96, 448)}
+    chip, options = ("q", "kt", "v", "out"), {"heads_on_chip": True, "out": "fp8"}
+    shapes["out"] = (1, 128, 448)
+    assert_same(*simulated("attention_linear", options, shapes, on_chip=chip, most=45_500))
 
 
 @pytest.mark.parametrize("keys", [256, 250, 300])
@@ -488,6 +509,15 @@ def calls(draw: st.DrawFn):
             options["parts"] = 2
             more = rows if options["mask"] == "causal" else draw(st.integers(1, 70))
             shapes |= {"kt1": (batch, groups, deep, more), "v1": (batch, groups, more, wide)}
+        if name == "attention_linear":
+            # Heads in front of a product are whole tiles wide.
+            wide, columns, out = -(-wide // 32) * 32, draw(size), draw(st.sampled_from(OUT))
+            shapes |= {f"v{k}": (*shapes[f"v{k}"][:-1], wide) for k in ("", 1) if f"v{k}" in shapes}
+            shapes["w"] = (groups * repeats * wide, columns)
+            shapes["out"] = (batch, rows, columns)
+            options |= {"out": out, "scale": draw(flag), "residual": draw(flag)}
+            options |= {"rows": 64} if draw(flag) else {}
+            options["heads_on_chip"] = draw(flag)
     on_chip = tuple(draw(st.sets(st.sampled_from(["a", "x", "q", "kt", "v", "out", "residual"]))))
     return name, options, shapes, on_chip
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.targets.atlas.kernels import attention as library
+from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.model.references_attention import HIDDEN, Source, attention
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.blocks import Block
@@ -31,7 +32,7 @@ CASES = [
 @pytest.mark.parametrize("target", ["atlas-v0", "atlas-v1"])
 @pytest.mark.parametrize(("name", "queries", "keys", "width"), CASES)
 def test_bits(name: str, queries: tuple[int, ...], keys: int, width: int, target: str) -> None:
-    kernel = getattr(library, name)
+    kernel = entry(name).kernel
     profile = load_profile(target)
     groups, repeats, rows, depth = queries
     random = np.random.default_rng(keys)
@@ -49,7 +50,8 @@ def test_bits(name: str, queries: tuple[int, ...], keys: int, width: int, target
         mask = np.where(random.random((rows, keys)) < 0.5, 0.0, HIDDEN)
         mask[3] = HIDDEN  # sees nothing
         extra = (mask,)
-    compiled = kernel.compile(target, **kernel.shapes_of((q, kt, v, *extra)))
+    shapes: dict[str, Any] = dict(kernel.shapes_of((q, kt, v, *extra)))
+    compiled = kernel.compile(target, **shapes)
     got = compiled.run(q, kt, v, *extra)
     for g in range(groups):
         k8, v8 = to_codes(kt[g], "fp8"), to_codes(v[g], "fp8")
@@ -70,8 +72,8 @@ def test_attention_of_a_vision_block_is_fast() -> None:
     random = np.random.default_rng(0)
     q = random.normal(size=(2, 1, 1024, 64)) / 8
     kt, v = random.normal(size=(2, 64, 1024)), random.normal(size=(2, 1024, 64))
-    shapes: dict[str, Any] = dict(library.attention.shapes_of((q, kt, v)))
-    compiled = library.attention.compile(**shapes)
+    shapes: dict[str, Any] = dict(entry("attention").kernel.shapes_of((q, kt, v)))
+    compiled = entry("attention").kernel.compile(**shapes)
     got = compiled.run(q, kt, v).astype(np.float64)
     first = 2 * 64 * 1024 // 2  # ticks until the keys and values of the first head are there
     assert compiled.cycles is not None and compiled.cycles < first + 2 * 300_000

@@ -14,14 +14,8 @@ from tilewright.targets.atlas.kernels import convolution, image_blocks
 from tilewright.targets.atlas.kernels import references_images as references
 from tilewright.targets.atlas.kernels.check import canonical
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, conv2d, result_of_unfolded
-from tilewright.targets.atlas.kernels.images import (
-    Filters,
-    Image,
-    Unfolded,
-    Window,
-    prepared,
-    result_image,
-)
+from tilewright.targets.atlas.kernels.image_operands import Filters, Unfolded
+from tilewright.targets.atlas.kernels.images import Image, Window, prepared, result_image
 from tilewright.targets.atlas.kernels.pooling import (
     add_images,
     average_pool,

@@ -9,6 +9,7 @@ import pytest
 
 from tilewright.targets.atlas.kernels.record_entries import RECORD_ENTRIES
 from tilewright.targets.atlas.kernels.references import IDEALS, REFERENCES
+from tilewright.targets.atlas.kernels.references_heads import HEAD_IDEALS
 from tilewright.targets.atlas.kernels.registry import ENTRIES, entry
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.tile.layouts import to_codes
@@ -16,7 +17,8 @@ from tilewright.tile.layouts import to_codes
 
 def test_every_record_is_an_entry_with_an_ideal() -> None:
     assert set(RECORD_ENTRIES) == {name for name, e in ENTRIES.items() if e.record is not None}
-    assert set(RECORD_ENTRIES) == set(IDEALS) and not set(IDEALS) & set(REFERENCES)
+    ideals = {**IDEALS, **HEAD_IDEALS}
+    assert set(RECORD_ENTRIES) == set(ideals) and not set(ideals) & set(REFERENCES)
 
 
 def test_parameters_are_the_library_s_own() -> None:
@@ -24,6 +26,8 @@ def test_parameters_are_the_library_s_own() -> None:
     assert list(kernel.specs) == ["a", "b", "bias", "out"]
     assert kernel.specs["bias"].sizes == ("M", "N") and kernel.specs["b"].sizes == ("K", "N")
     assert entry("linear").kernel.specs["bias"].sizes == ("N",)
+    assert entry("attention").kernel.specs["kt"].sizes == ("G", "D", "N")
+    assert entry("attention").kernel.specs["q"].sizes == ("G", "R", "M", "D")
     assert entry("rms_norm").doc == "x / sqrt(mean of x^2 + 1e-6), row by row"
 
 

@@ -50,6 +50,13 @@ def test_interruption_pays():
     assert one_machine([Job(0, 10, 0), Job(2, 2, 20)]) == 24
 
 
+@pytest.mark.parametrize("rest", [1e-9, 1e-7, 1 / 3])
+def test_what_sums_round_away_ends_nevertheless(rest):
+    """Times of transfers are fractions of ticks: the last of them came to no end after millions."""
+    rows = [Job(0, 4_217_927.3, 5), Job(0, rest, 0), Job(4_000_000, rest, 3)]
+    assert one_machine(rows) == pytest.approx(4_217_932.3, rel=1e-12)
+
+
 def test_nothing_to_do():
     assert one_machine([]) == 0
     assert two_machines([]) == 0

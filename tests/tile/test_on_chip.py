@@ -177,3 +177,33 @@ def test_a_block_that_leaves_the_block_around_is_an_error() -> None:
     with pytest.raises(TilewrightError, match="64 elements do not lie within a block of 32") as at:
         far.compile(x=(128, 32))
     assert at.value.code == "TW1604"
+
+
+def test_a_complete_tensor_is_read_where_it_is_needed():
+    """Weights arrive beside a loop that does not use them; nothing writes them again."""
+
+    @tw.kernel
+    def later(x: tw.bf16["M", 32], w: tw.fp8["K", 32], y: tw.fp8[32, "K"], out: tw.bf16["M", 32], out_y: tw.bf16[32, 32]):  # fmt: skip
+        copied = tw.scratch(tw.fp8[w.K, 32], on_chip=True)
+        for k in tw.grid(w.K):
+            copied[k, :] = w[k, :]
+        weights = copied.completed()
+        for m in tw.grid(x.M):
+            out[m, :] = tw.exp(x[m, :])
+        out_y[:, :] = y[:, :] @ weights[:, :]
+
+    random = np.random.default_rng(4)
+    operands = [random.normal(size=s) for s in ((320, 32), (96, 32), (32, 96))]
+    check(later, *operands)
+
+
+def test_a_complete_tensor_is_not_written():
+    @tw.kernel
+    def again(x: tw.bf16[32, 32], out: tw.bf16[32, 32]):
+        y = tw.scratch(tw.bf16[32, 32], on_chip=True)
+        y[:, :] = x[:, :]
+        y.completed()[:, :] = x[:, :]
+        out[:, :] = y[:, :]
+
+    with pytest.raises(TilewrightError, match="is complete and cannot be assigned"):
+        again(np.zeros((32, 32)))

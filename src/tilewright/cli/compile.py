@@ -151,6 +151,12 @@ def _goal(text: str | None) -> float | None:
     help="Scales of fp8 weights: one per channel (default) or one per tensor.",
 )
 @click.option(
+    "--weights",
+    type=click.Choice(["mxfp8", "mxfp8-e5m2", "mxfp6", "mxfp6-e3m2", "mxfp4", "mxint8"]),
+    default=None,
+    help="Round weights of products to blocks of 32 numbers that share a scale.",
+)
+@click.option(
     "--ranges",
     default="max",
     metavar="RULE",
@@ -251,6 +257,7 @@ def command(
     scales: str,
     ranges: str,
     smooth: float | None,
+    weights: str | None,
     states: tuple[str, ...],
     batch: str | None,
     prompt: int | None,
@@ -290,6 +297,7 @@ def command(
         quantize=quantize,
         ranges=ranges,
         smooth=smooth,
+        weights=weights,
     )
     named, folder = entry_models(models), is_decoder_folder(model)
     if named is not None or folder or numbers is not None:

@@ -30,8 +30,12 @@ from tilewright.frontend.imported import Imported
 from tilewright.frontend.model_language import Model
 from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
 from tilewright.garbage import rare_cycle_collection
+from tilewright.model.block_weights import with_decoded_blocks
 from tilewright.model.calibrate import example_inputs
+from tilewright.model.digest import model_hash
+from tilewright.model.microscale import microscaled
 from tilewright.model.options import CompileOptions, Progress
+from tilewright.model.simplify import simplify
 from tilewright.program import Program
 from tilewright.reference.dtypes import numpy_type
 from tilewright.runtime import arguments
@@ -60,6 +64,7 @@ def compile(
     scales: str = "channel",
     ranges: str = "max",
     smooth: float | None = None,
+    weight_format: str | None = None,
     seed: int = 0,
     accuracy: bool | float = False,
     quantize: str | None = None,
@@ -85,6 +90,8 @@ def compile(
         "percentile:99.9" what is not beyond that, "mse" what gives the least squared error.
     smooth: how much of the range of activations moves into the weights that multiply them, channel
         by channel, by powers of two: the same function, with large channels easier to quantise.
+    weight_format: numbers that weights of products are rounded to, in blocks of 32 with a scale each:
+        "mxfp8", "mxfp8-e5m2", "mxfp6", "mxfp6-e3m2", "mxfp4" or "mxint8"; None: as they are.
     accuracy: note how far every layer is from float32, on the first calibration sample. A number such
         as 0.995: keep the cheapest layers with which outputs have this cosine to float32 on all
         samples.
@@ -109,6 +116,7 @@ def compile(
         quantize=None if quantize is None else arguments.text("quantize", quantize),
         ranges=arguments.text("ranges", ranges),
         smooth=None if smooth is None else arguments.number("smooth", smooth),
+        weights=None if weight_format is None else arguments.text("weight_format", weight_format),
     )
     goal = None if isinstance(accuracy, bool) else arguments.number("accuracy", accuracy)
     arguments.table("shapes", shapes)
@@ -185,12 +193,26 @@ def compile_imported(
     check_sizes(imported, machine, options.quantize)
     samples = with_state(imported, samples)
     imported = distinct(imported)
+    digest = None
+    decoded = with_decoded_blocks(imported)
+    if decoded is not imported:
+        digest, imported = model_hash(simplify(imported)), decoded
+    rounding = None
+    if options.weights is not None:
+        progress("weights", options.weights)
+        rounding = microscaled(imported, options.weights, options.keep)
+        imported = rounding.model
     if not getattr(machine, "reads_weights_late", False):
         there = {name: np.asarray(array) for name, array in imported.weights.items()}
         imported = replace(imported, weights=there)
     with within_memory("compiling the model", Location(imported.source)):
         compiled = machine.compile(imported, options, samples, progress)
     provenance = compiled.provenance
+    if rounding is not None:
+        provenance["weights"] = rounding.to_json()
+        digest = digest or rounding.digest
+    if digest is not None:  # of what was given
+        provenance["model_hash"] = digest
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
     )

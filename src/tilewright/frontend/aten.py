@@ -31,7 +31,6 @@ from tilewright.dialects.xdsl_api import (
     Operation,
     Region,
     SSAValue,
-    VerifyException,
     arith,
     func,
 )
@@ -47,7 +46,14 @@ from tilewright.frontend.aten_builder import (
     scalar_attribute,
 )
 from tilewright.frontend.aten_complex import can_split, without_complex
-from tilewright.frontend.aten_graph import LOAD_WITH_TORCH, ExportedGraph, Node, Ref, TensorInfo
+from tilewright.frontend.aten_graph import (
+    ILL_FITTING,
+    LOAD_WITH_TORCH,
+    ExportedGraph,
+    Node,
+    Ref,
+    TensorInfo,
+)
 from tilewright.frontend.imported import Array, Imported, TensorSpec
 from tilewright.transforms.known_values import once
 
@@ -67,13 +73,6 @@ IGNORED = frozenset(
         "aten.sym_constrain_range.default",
     ]
 )
-
-
-# What a function of the table meets when arguments are missing or of the wrong kind.
-ILL_FITTING = (
-    KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError, ArithmeticError,
-    MemoryError, VerifyException,
-)  # fmt: skip
 
 
 def load_targets() -> dict[str, Lower]:
@@ -255,11 +254,7 @@ class GraphImporter(Importer):
                 error.message = f"{layer}{error.message}"
             raise
         except ILL_FITTING as error:
-            raise node.error(
-                "TW6104",
-                f"the arguments of {node.target} do not fit it ({plain_reason(error)})",
-                "the file may be damaged, or made by another version of torch",
-            ) from error
+            raise node.ill_fitting(plain_reason(error)) from error
         alone = isinstance(lowered, (SSAValue, Undefined, Assembly))
         found: list[Value | None] = [lowered] if alone else list(lowered)
         if len(found) != len(node.results):

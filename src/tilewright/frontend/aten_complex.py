@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import Location, TilewrightError, plain_reason
 from tilewright.frontend.aten_graph import (
     BY_NAME,
+    ILL_FITTING,
     LOAD_WITH_TORCH,
     ExportedGraph,
     Node,
@@ -139,7 +140,7 @@ class Splitter:
                 if not is_complex(info.dtype):
                     continue
                 del table[name]
-                array = graph.tensors.pop(title)
+                array = graph.tensors[title]
                 parts = []
                 for part, values in (("real", np.real(array)), ("imaginary", np.imag(array))):
                     key, kind = f"{name}.{part}", self.part_kind(info.dtype)
@@ -160,10 +161,13 @@ class Splitter:
                 f"{node.target} of complex numbers has no mapping",
                 IN_PARTS if self.graph.live else LOAD_WITH_TORCH,
             )
-        if node.target in ALIKE:
-            self._alike(node)
-        else:
-            self._settle(node.results[0], CALLS[node.target](self, node))
+        try:
+            if node.target in ALIKE:
+                self._alike(node)
+            else:
+                self._settle(node.results[0], CALLS[node.target](self, node))
+        except ILL_FITTING as error:
+            raise node.ill_fitting(plain_reason(error)) from error
 
     def _settle(self, name: str, found: Any) -> None:
         """Give the result of a call its name; a real result keeps that which the graph has."""

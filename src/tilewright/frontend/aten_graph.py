@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.dialects.xdsl_api import Attribute, IntegerType
+from tilewright.dialects.xdsl_api import Attribute, IntegerType, VerifyException
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Array
 
@@ -75,6 +75,12 @@ def element_type(kind: ScalarType) -> Attribute:
     return IntegerType(int(kind.name[1:]))
 
 
+# What a function of the table meets when arguments are missing or of the wrong kind.
+ILL_FITTING = (
+    KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError, ArithmeticError,
+    MemoryError, VerifyException,
+)  # fmt: skip
+
 LOAD_WITH_TORCH = (
     "saved programs are read as they are: give tw.compile the program torch.export.load returns, "
     "and torch breaks up the calls it has simpler ones for"
@@ -127,6 +133,14 @@ class Node:
         """An error that names the layer and points at the user's line."""
         layer = f"layer {self.layer}: " if self.layer else ""
         return TilewrightError(code, f"{layer}{message}", self.location, hint)
+
+    def ill_fitting(self, reason: str) -> TilewrightError:
+        """The error for arguments that are missing or of the wrong kind."""
+        return self.error(
+            "TW6104",
+            f"the arguments of {self.target} do not fit it ({reason})",
+            "the file may be damaged, or made by another version of torch",
+        )
 
 
 @dataclass

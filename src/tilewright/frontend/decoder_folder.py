@@ -12,7 +12,8 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.decoder import check_names
 from tilewright.frontend.decoder_config import DecoderConfig, read_config
-from tilewright.io.deferred import as_weight, in_file
+from tilewright.frontend.microscaled_weights import with_decoded
+from tilewright.io.deferred import Deferred, as_weight, in_file
 from tilewright.io.tensor_blob import read_tensors
 
 _INDEX, _WHOLE = "model.safetensors.index.json", "model.safetensors"
@@ -36,7 +37,7 @@ def read_decoder(folder: str | Path) -> tuple[DecoderConfig, dict[str, np.ndarra
             raw = np.memmap(file, np.uint8, "r")
         except (OSError, ValueError) as error:
             raise TilewrightError("TW6401", f"cannot read the weights: {error}", place) from None
-        for name, array in read_tensors(raw, "the weights", place).items():
+        for name, array in with_decoded(read_tensors(raw, "the weights", place), place).items():
             if name in weights:
                 raise TilewrightError("TW6403", f"{name} is in two files", place)
             weights[name] = _read_later(str(file), name, raw, array)
@@ -52,6 +53,8 @@ def _read_later(file: str, name: str, raw: np.ndarray, array: np.ndarray) -> np.
     only looked up. Large ones stay in the file: pages of a mapping that were looked at would stay in
     memory."""
     wanted = np.dtype(ml_dtypes.bfloat16 if name == EMBEDDING else np.float32)
+    if isinstance(array, Deferred):
+        return as_weight(array.converted(wanted))
     if array.size < LARGE:
         return array.astype(wanted)
     offset = array.ctypes.data - raw.ctypes.data

@@ -317,6 +317,8 @@ def _inputs(program: Any, graph: ExportedGraph) -> None:
             if name in graph.values:
                 graph.inputs.append(name)
             continue
+        if kind == "TOKEN":  # the order of checks that raise errors, which are no part of the model
+            continue
         literal = kind == "CONSTANT_TENSOR" or (kind == "BUFFER" and spec.persistent is False)
         if kind not in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
             raise TilewrightError(
@@ -338,6 +340,8 @@ def _outputs(torch: Any, program: Any, graph: ExportedGraph, aliases: dict[str, 
             graph.mutated[spec.target] = _alias(aliases, value)
         elif kind == "USER_OUTPUT":
             outputs.append(_argument(torch, value, None, aliases))
+        elif kind == "TOKEN":
+            continue
         else:
             raise TilewrightError(
                 "TW6113",

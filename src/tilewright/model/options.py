@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.model.ranges import RangeRule
+from tilewright.reference.microscaling import format_of
 
 SCALES = ("channel", "tensor")
 Progress = Callable[[str, str], None]  # phase, detail
@@ -25,6 +26,7 @@ class CompileOptions:
     quantize: the number format that products are quantised to; None: what the machine does by itself.
     ranges: what codes of values cover, "max", "mse", "percentile" or "percentile:99.9" (`ranges.py`).
     smooth: how much of the range of activations moves into weights, from 0 to 1 (`smooth.py`).
+    weights: the MX format of weights, such as "mxfp4" (`microscale.py`); None: as they are.
     accuracy: note how far every layer is from float32, on the first calibration sample.
     """
 
@@ -40,6 +42,7 @@ class CompileOptions:
     quantize: str | None = None
     ranges: str = "max"
     smooth: float | None = None
+    weights: str | None = None
 
     def __post_init__(self) -> None:
         if self.scales not in SCALES:
@@ -49,6 +52,8 @@ class CompileOptions:
                 hint=f"use {' or '.join(SCALES)}",
             )
         RangeRule.parse(self.ranges)
+        if self.weights is not None:
+            format_of(self.weights)
         if self.smooth is not None and not 0 <= self.smooth <= 1:
             raise TilewrightError(
                 "TW1711",
@@ -73,4 +78,5 @@ class CompileOptions:
             **({} if self.quantize is None else {"quantize": self.quantize}),
             **({} if self.ranges == "max" else {"ranges": self.ranges}),
             **({} if self.smooth is None else {"smooth": self.smooth}),
+            **({} if self.weights is None else {"weights": self.weights}),
         }

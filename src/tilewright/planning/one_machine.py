@@ -40,8 +40,8 @@ def one_machine(jobs: Iterable[Job]) -> float:
             heapq.heappush(ready, (-job.tail, job.time))
             index += 1
         tail, left = heapq.heappop(ready)
-        until = waiting[index].head if index < len(waiting) else now + left
-        spent = min(left, until - now)
+        # The last ones go on to their end: what a sum with `now` rounds away would stay for ever.
+        spent = min(left, waiting[index].head - now) if index < len(waiting) else left
         now += spent
         if spent < left:
             heapq.heappush(ready, (tail, left - spent))

@@ -90,6 +90,20 @@ def run_original(
     return Original(name, _named(model, result, None), {})
 
 
+def _as_stored(model: CompiledModel[Any], imported: Imported) -> Imported:
+    """The original with weights in the format they were compiled in: what rounding may explain."""
+    from tilewright.model.microscale import microscaled
+    from tilewright.reference.microscaling import FORMATS
+
+    noted = model.provenance.get("weights")
+    form = noted.get("format") if isinstance(noted, dict) else None
+    if not isinstance(form, str) or form not in FORMATS:
+        return imported
+    kept = noted.get("keep") if isinstance(noted, dict) else None
+    keep = [str(layer) for layer in kept] if isinstance(kept, list) else []
+    return microscaled(imported, form, keep).model
+
+
 def _call(function: Callable[..., Any], arrays: list[np.ndarray]) -> list[Any]:
     result = function(*arrays)
     if isinstance(result, Mapping):
@@ -159,7 +173,7 @@ def _run_imported(
         own, _ = run_tapped(imported, inputs, [])
     outputs = _named(model, own, None)
     try:
-        given = dict(zip(outputs, limits(imported, inputs, own), strict=True))
+        given = dict(zip(outputs, limits(_as_stored(model, imported), inputs, own), strict=True))
     except TilewrightError:  # a module of other operations than kernels on whole tensors
         given = {}
     return Original(imported.source, outputs, layers, given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import TilewrightError
@@ -42,6 +42,7 @@ class Tensor:
     layout: Layout
     output: bool = False
     on_chip: bool = False
+    complete: bool = False  # nothing writes it any more
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -198,12 +199,19 @@ class Tensor:
             blank=self._blank(rows),
         )
         # What can change later is fetched here, where the author reads it.
+        if self.complete:
+            return tiles
         if self.on_chip:
             for row in tiles.cells:
                 for made in row:
                     backend.use(made)
             return tiles
         return kept_in_memory(tiles) if self.output else tiles
+
+    def completed(self) -> Tensor:
+        """The tensor from when on nothing writes it any more: tiles are read where they are needed,
+        also when it is on chip."""
+        return replace(self, complete=True)
 
     def _blank(self, rows: Block | None) -> tuple[bool, bool]:
         """Where tiles of the tensor are zero beyond its edges: what comes from outside is, what the
@@ -218,6 +226,12 @@ class Tensor:
                 "TW1630",
                 f"{self.name} is an input and cannot be assigned",
                 "outputs are the parameters named out or out_…, or else the last one",
+            )
+        if self.complete:
+            raise backend.error(
+                "TW1630",
+                f"{self.name} is complete and cannot be assigned",
+                "write all of it before completed()",
             )
         leading, rows, columns = self._blocks(index)
         backend.written.add(self.name)

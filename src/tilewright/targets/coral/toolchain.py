@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from tilewright.errors import TilewrightError
+from tilewright.io import content_cache
 from tilewright.targets.coral.elf import Elf, parse_elf
 from tilewright.targets.coral.machines import CoralMachine
 from tilewright.targets.coral.scan import scan
@@ -125,13 +126,14 @@ def linker_script(machine: CoralMachine, constants_in_code: bool = False) -> str
 
 def _environment(directory: Path) -> dict[str, str]:
     # zig wants caches, and a home when it has none; both in a place of ours.
-    cache_directory = os.environ.get("TILEWRIGHT_CACHE") or str(
-        Path(tempfile.gettempdir()) / f"tilewright-zig-{os.getuid()}"
-    )
-    Path(cache_directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+    named = content_cache.place() if os.environ.get(content_cache.PLACE) else "off"
+    ours = Path(named) / "zig"
+    if named == "off":
+        ours = Path(tempfile.gettempdir()) / f"tilewright-zig-{os.getuid()}"
+    ours.mkdir(mode=0o700, parents=True, exist_ok=True)
     return {
         **os.environ,
-        "ZIG_GLOBAL_CACHE_DIR": cache_directory,
+        "ZIG_GLOBAL_CACHE_DIR": str(ours),
         "ZIG_LOCAL_CACHE_DIR": str(directory / "zig-cache"),
         "HOME": os.environ.get("HOME") or str(directory),
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.copies_beside import Copy, Slices
 from tilewright.targets.atlas.codegen.nest import (
     LAYER,
     Affine,
@@ -109,6 +111,8 @@ class Chip:
         self.homes: dict[Variable, list[Code | Loop]] = {}
         self.slots: dict[SpillSlot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
+        self.copies: list[Copy] = []  # to be made beside the next loop body
+        self.copied: dict[Copy, int] = {}  # bytes of them that loops have loaded
 
     def pooled(self, index: int) -> int:
         return self.area.end - (index + 1) * REGISTER_BYTES
@@ -200,6 +204,16 @@ class Chip:
             factor = next((f for v, f in terms if v is variable), 0)
             if factor:
                 code.advance(pointer, factor * times)
+
+    def slices(self, loops: list[Variable]) -> list[Slices]:
+        """What iterations of a body in these loops load of copies that wait to be made."""
+        if not self.copies or any(variable.count is not None for variable in loops):
+            return []
+        count = math.prod(variable.trips for variable in loops)
+        found = [Slices(copy, count, self.routine) for copy in self.copies]
+        self.copied |= {s.copy: s.loaded for s in found}
+        self.copies = []
+        return found
 
     def allocate(self, bytes: int, align: int = 1024, source: str = "") -> int:
         start = -(-self.top // align) * align

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.targets.atlas.codegen.chip import Chip, Run
+from tilewright.targets.atlas.codegen.copies_beside import Slices
 from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.nest import (
     Compute,
@@ -48,8 +50,16 @@ class Outer:
 class InnerLoop:
     """A loop whose body is straight."""
 
-    def __init__(self, chip: Chip, loop: For, out: list[Code | Loop], outer: Outer | None) -> None:
-        self.at, self.loop, self.out, self.outer = chip, loop, out, outer
+    def __init__(
+        self,
+        chip: Chip,
+        loop: For,
+        out: list[Code | Loop],
+        outer: Outer | None,
+        beside: Sequence[Slices] = (),
+    ) -> None:
+        """beside: what iterations load of copies that have nothing to do with the loop."""
+        self.at, self.loop, self.out, self.outer, self.beside = chip, loop, out, outer, beside
         self.routine = chip.routine
         # Buffers are as they were whenever control comes here.
         self.home = out if outer is None else outer.out
@@ -254,6 +264,8 @@ class InnerLoop:
             code.source = ""
         if self.ahead is not None:
             self.ahead.slice(code)
+        for slices in self.beside:
+            slices.load(code)
         for s in self.loop.body:
             if isinstance(s, Read) and s.on_chip:
                 self.at.fetch_resident(code, tiles, values, s)

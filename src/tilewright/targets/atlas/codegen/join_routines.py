@@ -90,12 +90,12 @@ class _Constants:
 
     def shared(self, code: Code) -> list[Op]:
         """The instructions of a kernel, with loads of what is known in place of making it."""
-        loads: dict[Op, Op] = {}  # the load of an other half -> from where it is loaded now
         left_out: set[Op] = set()
         moved: dict[range, int] = {}  # addresses of tables -> of the same ones elsewhere
         made: dict[Op, tuple[object, range]] = {}  # the last store of what is known from then on
         for start, (table, size, stores) in code.tables.items():
-            if (known := self.places.get(table)) is not None:
+            known = self.places.get(table)
+            if known is not None and not _writes(code, known, stores):
                 moved[range(start, start + size)] = known.start
                 left_out.update(stores)
             else:
@@ -109,12 +109,12 @@ class _Constants:
                 continue
             known = self.places.get(_pattern(op)) if op in code.fills else None
             if known is not None:
+                # Both halves at once: rooms of kernels overlap, so the place may be written later.
                 store, load = code.fills[op]
-                left_out.add(store)
-                loads[load] = _loaded(code, load, known.start)
-                result.append(_loaded(code, op, known.start))
+                left_out.update((store, load))
+                result += [_loaded(code, half, known.start) for half in (op, load)]
                 continue
-            result.append(_moved(code, loads.get(op, op), moved))
+            result.append(_moved(code, op, moved))
             self._overwritten(op)
             if op in made:
                 what, place = made[op]
@@ -147,6 +147,19 @@ class _Constants:
                     for what, place in self.places.items()
                     if place.stop <= part.start or part.start + part.bytes <= place.start
                 }
+
+
+def _writes(code: Code, place: range, but: Sequence[Op]) -> bool:
+    """Whether a kernel writes to a place in VMEM, by other instructions than these."""
+    return any(
+        part.write
+        and part.space == "vmem"
+        and part.start < place.stop
+        and place.start < part.start + part.bytes
+        for op in code.ops
+        if op not in but
+        for part in op.ranges
+    )
 
 
 def _moved(code: Code, op: Op, moved: dict[range, int]) -> Op:

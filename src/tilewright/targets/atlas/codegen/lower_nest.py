@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.chip import Area, Chip, ConstantPool, VmemExceeded
+from tilewright.targets.atlas.codegen.copies_beside import Copy, set_aside, with_calm_reads
 from tilewright.targets.atlas.codegen.inner_loop import InnerLoop, Outer
 from tilewright.targets.atlas.codegen.merged_reads import with_merged_reads
 from tilewright.targets.atlas.codegen.nest import (
@@ -76,7 +77,8 @@ def lower(
     and if that is not enough, the loop around them is written out.
     """
     pool = pool or ConstantPool(0)
-    statements = without_idle_slots(statements)
+    statements, beside = set_aside(without_idle_slots(statements))
+    statements = with_calm_reads(statements)
     error, tried = None, []
     for share, (defers, apart) in itertools.product(shares, REGISTER_USES):
         if (defers, apart) != REGISTER_USES[0] and not isinstance(error, PointersExceeded):
@@ -90,7 +92,7 @@ def lower(
         tried.append(marks)
         pool.values.clear()
         try:
-            routine = _Lowering(profile, pool, area, defers).run(rows, tables or {})
+            routine = _Lowering(profile, pool, area, defers).run(rows, tables or {}, beside)
             routine.require_registers()
             return routine
         except (VmemExceeded, PointersExceeded) as exceeded:
@@ -167,7 +169,12 @@ def _marks(statements: list[Statement]) -> Iterator[bool | None]:
 class _Lowering(Chip):
     """The structure of a routine: straight pieces and loops."""
 
-    def run(self, statements: list[Statement], tables: dict[int, Table]) -> Routine:
+    def run(
+        self,
+        statements: list[Statement],
+        tables: dict[int, Table],
+        beside: dict[Variable, list[Copy]],
+    ) -> Routine:
         # Where loading takes the vector unit's time, tiles wait in registers as long as they can.
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
         waiting = TUNING.live_registers if on_vector else TUNING.waiting_registers
@@ -176,6 +183,10 @@ class _Lowering(Chip):
         statements = with_spills(statements, TUNING.live_registers, waiting)
         for slot in lasting_slots(statements):
             self.slots[slot] = self.allocate(slot.bytes)
+        loops = {s.variable for s in statements if isinstance(s, For)}
+        self.beside = {v: copies for v, copies in beside.items() if v in loops}
+        for copies in (copies for v, copies in beside.items() if v not in loops):
+            self._load_rest(copies, self.routine.items)  # that loop is written out
         self._sequence(statements, [], self.routine.items)
         if tables:
             self._begin(tables)
@@ -193,6 +204,18 @@ class _Lowering(Chip):
             wanted = self.peak - self.area.start + self.area.end - self.ceiling
             raise VmemExceeded(self.profile, wanted + held, most[1], wanted)
         return self.routine
+
+    def _load_rest(self, copies: list[Copy], out: list[Code | Loop]) -> None:
+        """Load what no loop body has loaded of copies that are made beside loops."""
+        code = self.routine.code()
+        for copy in copies:
+            done = self.copied.pop(copy, 0)
+            if done < copy.bytes:
+                source = self.dram(copy.source.shifted(done))
+                code.dma_load(copy.target + done, source, copy.bytes - done)
+        self.copies = [copy for copy in self.copies if copy not in copies]
+        if code.ops:
+            out.append(code)
 
     def _begin(self, tables: dict[int, Table]) -> None:
         """Make tables in front of everything, beside the first loads where a piece begins."""
@@ -227,7 +250,10 @@ class _Lowering(Chip):
                     self.top = mark
                     straight = []
                 if isinstance(statement, For):
+                    copies = self.beside.pop(statement.variable, [])
+                    self.copies += copies
                     self._loop(statement, around, out)
+                    self._load_rest(copies, out)
             else:
                 straight.append(statement)
 
@@ -292,12 +318,14 @@ class _Lowering(Chip):
     def _loop(self, loop: For, around: list[Variable], out: list[Code | Loop]) -> None:
         inner = [s for s in loop.body if isinstance(s, For)]
         if not inner and loop.variable.count is None:
-            InnerLoop(self, loop, out, None).lower()
+            InnerLoop(self, loop, out, None, self.slices([*around, loop.variable])).lower()
             return
         mark = self.top
         body: list[Code | Loop] = []
         if len(loop.body) == 1 and inner and not any(isinstance(s, For) for s in inner[0].body):
-            InnerLoop(self, inner[0], body, Outer(loop.variable, out, bool(around))).lower()
+            every = [*around, loop.variable, inner[0].variable]
+            outer = Outer(loop.variable, out, bool(around))
+            InnerLoop(self, inner[0], body, outer, self.slices(every)).lower()
         else:
             self._sequence(loop.body, [*around, loop.variable], body)
         step = self.routine.code()

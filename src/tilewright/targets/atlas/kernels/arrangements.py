@@ -15,16 +15,15 @@ from dataclasses import fields
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.images import (
+from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
     Diagonals,
     Filters,
-    Image,
     Means,
     Unfolded,
     UnfoldedColumns,
-    Window,
 )
+from tilewright.targets.atlas.kernels.images import Image, Window
 from tilewright.targets.atlas.kernels.rotary import SplitHead
 
 LARGEST = 1 << 24  # of any number

@@ -15,7 +15,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
-from tilewright.tile.masks import LOWEST, beyond, hiding
+from tilewright.tile.masks import LOWEST, hiding
 
 G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 160  # tiles of scores under a causal mask that are unrolled for one head
@@ -163,69 +163,6 @@ def attend_in_parts(q: Any, *sources: Keys, size: int, blind: bool = False) -> A
             states.mixed.set(now.mixed)
             started = True
     return states.result(blind)
-
-
-@tw.kernel
-def attention(
-    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
-    out: tw.bf16["G", "R", "M", "E"],
-):  # fmt: skip
-    """softmax(q @ kt) @ v for every head"""
-    edge = beyond(kt.N)
-    for g in tw.each(q.G):
-        for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=together(kt.N)):
-                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                out[g, r, m, :] = attend(q[g, r, m, :], Keys(kt.N, keys, values, edge=edge))
-
-
-@tw.kernel
-def attention_causal(
-    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
-    out: tw.bf16["G", "R", "M", "E"],
-):  # fmt: skip
-    """Attention in which the last query sees all keys, the one before all but the last, …"""
-    blind = kt.N < q.M
-    for g in tw.each(q.G):
-        for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=together_causal(q.M, kt.N)):
-                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                tiles = reach(m, q.M, kt.N)
-                mask = lambda s, j: tw.causal(s, m, j, infinite=not blind)
-                source = Keys(kt.N, keys, values, mask)
-                out[g, r, m, :] = attend(q[g, r, m, :], source, tiles=tiles, blind=blind)
-
-
-@tw.kernel
-def attention_key_mask(
-    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"], mask: tw.bf16["N"],
-    out: tw.bf16["G", "R", "M", "E"],
-):  # fmt: skip
-    """Attention with a number added to all scores of a key (0, or -3e38 to hide it)"""
-    edge = beyond(kt.N)
-    for g in tw.each(q.G):
-        for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=together(kt.N)):
-                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                seen = lambda s, j: s + mask[j]
-                source = Keys(kt.N, keys, values, seen, edge)
-                out[g, r, m, :] = attend(q[g, r, m, :], source, blind=True)
-
-
-@tw.kernel
-def attention_mask(
-    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
-    mask: tw.bf16["M", "N"], out: tw.bf16["G", "R", "M", "E"],
-):  # fmt: skip
-    """Attention with a number added to every score (0, or -3e38 to hide a key from a query)"""
-    edge = beyond(kt.N)
-    for g in tw.each(q.G):
-        for r in tw.each(q.R):
-            for m in tw.grid(q.M, unroll=together(kt.N)):
-                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                seen = lambda s, j: s + mask[m, j]
-                source = Keys(kt.N, keys, values, seen, edge)
-                out[g, r, m, :] = attend(q[g, r, m, :], source, blind=True)
 
 
 def _flash(

@@ -36,15 +36,18 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     times,
     write_border,
 )
-from tilewright.targets.atlas.kernels.images import (
-    LOWEST,
-    SIDE,
+from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
     Diagonals,
     Filters,
+    Unfolded,
+    unfolded_columns,
+)
+from tilewright.targets.atlas.kernels.images import (
+    LOWEST,
+    SIDE,
     Image,
     Tap,
-    Unfolded,
     Window,
     check_result,
     check_window,
@@ -52,7 +55,6 @@ from tilewright.targets.atlas.kernels.images import (
     result_image,
     result_phases,
     round_up,
-    unfolded_columns,
 )
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import spread

@@ -27,11 +27,11 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     pixel_blocks,
     write_border,
 )
+from tilewright.targets.atlas.kernels.image_operands import Means
 from tilewright.targets.atlas.kernels.images import (
     LOWEST,
     SIDE,
     Image,
-    Means,
     Window,
     check_result,
     check_window,

@@ -1,13 +1,13 @@
-"""Kernels of the library that are kernels of whole models on one matrix: a record with options.
+"""Kernels of the library that are kernels of whole models: a record with options.
 
 A record works on a batch, [B, M, N], the library on [M, N]: the same body runs on tensors that seem
-to have a batch of one. Names of parameters are the library's own.
+to have a batch of one. Names of parameters and sizes are the library's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,30 +17,31 @@ from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import TensorSpec
 
-BATCH = "B"
+MATRIX = {"B": ""}  # sizes of records -> those of the library: one matrix has no batch
+HEADS = {"B": "G", "H": "R", "G": ""}  # a batch of groups, each of one head of keys
 EPSILON = 1e-6  # of norms
 
 
 @dataclass(frozen=True)
 class RecordEntry:
-    """What a kernel of the library is. names: its parameters -> those of the record."""
+    """What a kernel of the library is. names: its parameters -> those of the record. sizes: of the
+    record -> its own, where they are called otherwise; without a name one is 1, and left out."""
 
     doc: str
     record: str
     options: Mapping[str, Any]
     names: Mapping[str, str]
+    sizes: Mapping[str, str] = field(default_factory=lambda: MATRIX)
 
     def kernel(self, name: str) -> Kernel:
         """The kernel, under a name of the library."""
         made = RECORDS[self.record].build(self.options)
-        specs = {own: self._without_batch(made.specs[role]) for own, role in self.names.items()}
+        specs = {own: self._spec(made.specs[role]) for own, role in self.names.items()}
 
         def run(**tensors: Any) -> None:
             made.function(
                 **{
-                    role: tensors[own]
-                    if specs[own] == made.specs[role]
-                    else OneMatrix(tensors[own])
+                    role: AsRecord(tensors[own], made.specs[role], self.sizes)
                     for own, role in self.names.items()
                 }
             )
@@ -51,33 +52,55 @@ class RecordEntry:
     def exact(self, profile: Profile, *codes: np.ndarray) -> np.ndarray:
         """What it computes, bit for bit, by the reference of the record."""
         record = RECORDS[self.record]
-        specs = record.build(self.options).specs
+        left_out = {
+            role: left_out_of(spec, self.sizes)
+            for role, spec in record.build(self.options).specs.items()
+        }
         operands = {
-            role: x if self._without_batch(specs[role]) == specs[role] else x[None]
+            role: np.expand_dims(x, left_out[role])
             for x, role in zip(codes, self.names.values(), strict=False)
         }
         out = record.compute(profile, self.options, operands)["out"]
-        return np.array(out[0])
+        return np.array(out.squeeze(left_out["out"]))
 
-    def _without_batch(self, spec: TensorSpec) -> TensorSpec:
-        alone = spec.sizes[0] == BATCH
-        return replace(spec, sizes=spec.sizes[1:]) if alone else spec
+    def _spec(self, spec: TensorSpec) -> TensorSpec:
+        """A parameter of the record as the library has it."""
+        names = (
+            self.sizes.get(size, size) if isinstance(size, str) else size for size in spec.sizes
+        )
+        return replace(spec, sizes=tuple(size for size in names if size != ""))
 
 
-class OneMatrix:
-    """A tensor [M, N] as [1, M, N]."""
+def left_out_of(spec: TensorSpec, sizes: Mapping[str, str]) -> tuple[int, ...]:
+    """The dimensions of a parameter of a record that the library does not have."""
+    return tuple(k for k, size in enumerate(spec.sizes) if sizes.get(str(size)) == "")
 
-    def __init__(self, tensor: Any) -> None:
-        self.tensor, self.B, self.shape = tensor, 1, (1, *tensor.shape)
+
+class AsRecord:
+    """A tensor of the library as a record sees it: with the dimensions of 1, by the names of its sizes."""
+
+    def __init__(self, tensor: Any, spec: TensorSpec, sizes: Mapping[str, str]) -> None:
+        self.tensor, self.sizes = tensor, sizes
+        self.left_out = left_out_of(spec, sizes)
+        shape = list(tensor.shape)
+        for k in self.left_out:
+            shape.insert(k, 1)
+        self.shape = tuple(shape)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.tensor, name)
+        own = self.sizes.get(name, name)
+        return 1 if own == "" else getattr(self.tensor, own)
 
-    def __getitem__(self, place: tuple[Any, ...]) -> Any:
-        return self.tensor[place[1:]]
+    def __getitem__(self, place: Any) -> Any:
+        return self.tensor[self._own(place)]
 
-    def __setitem__(self, place: tuple[Any, ...], value: Any) -> None:
-        self.tensor[place[1:]] = value
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.tensor[self._own(place)] = value
+
+    def _own(self, place: Any) -> Any:
+        if not self.left_out:
+            return place
+        return tuple(part for k, part in enumerate(place) if k not in self.left_out)
 
 
 def elementwise(doc: str, inputs: str, *program: list[Any], out: str = "bf16") -> RecordEntry:
@@ -114,7 +137,23 @@ def product(doc: str, *more: str, out: str = "bf16", activation: str | None = No
     return RecordEntry(doc, "linear", options, names)
 
 
+def attention(doc: str, mask: str | None = None, *more: str) -> RecordEntry:
+    """Attention of whole heads; more: names of other operands."""
+    names = {name: name for name in ("q", "kt", "v", *more, "out")}
+    return RecordEntry(doc, "attention", {"mask": mask, "out": "bf16"}, names, HEADS)
+
+
 RECORD_ENTRIES: dict[str, RecordEntry] = {
+    "attention": attention("softmax(q @ kt) @ v for every head"),
+    "attention_causal": attention(
+        "Attention in which the last query sees all keys, the one before all but the last, …", "causal"
+    ),
+    "attention_key_mask": attention(
+        "Attention with a number added to all scores of a key (0, or -3e38 to hide it)", "key", "mask"
+    ),
+    "attention_mask": attention(
+        "Attention with a number added to every score (0, or -3e38 to hide a key from a query)", "full", "mask"
+    ),
     "elementwise_add": operation("a + b", "add"),
     "elementwise_sub": operation("a - b", "sub"),
     "elementwise_mul": operation("a * b", "mul"),

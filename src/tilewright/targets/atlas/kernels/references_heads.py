@@ -15,26 +15,12 @@ from tilewright.targets.atlas.kernels.references import (
     Reference,
 )
 from tilewright.targets.atlas.kernels.references_attention import ideal_attention
-from tilewright.targets.atlas.model.references_attention import HIDDEN, Source, attention
+from tilewright.targets.atlas.model.references_attention import HIDDEN
 from tilewright.targets.atlas.model.references_steps import UNARY, constant, recip, row_total
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE, to_codes
 
 Mask = Callable[[tuple[int, int], tuple[Codes, ...]], Codes | None]
-
-
-def _heads(kind: str | None) -> Callable[..., Codes]:
-    """Every head as kernels of whole models attend."""
-
-    def exact(profile: Profile, q: Codes, kt: Codes, v: Codes, *mask: Codes) -> Codes:
-        return np.stack(
-            [
-                [attention(profile, one, [Source(keys, values, *mask)], kind) for one in heads]
-                for heads, keys, values in zip(q, kt, v, strict=True)
-            ]
-        )
-
-    return exact
 
 
 def _no_mask(shape: tuple[int, int], more: tuple[Codes, ...]) -> Codes | None:
@@ -116,11 +102,13 @@ def _flash_heads(mask_of: Mask) -> Callable[..., Codes]:
     return exact
 
 
+HEAD_IDEALS: dict[str, Ideal] = {
+    "attention": _ideal(_no_mask),
+    "attention_causal": _ideal(_causal),
+    "attention_key_mask": _ideal(_key_mask),
+    "attention_mask": _ideal(_full_mask),
+}
 HEAD_REFERENCES: dict[str, Reference] = {
-    "attention": Reference(_heads(None), _ideal(_no_mask)),
-    "attention_causal": Reference(_heads("causal"), _ideal(_causal)),
-    "attention_key_mask": Reference(_heads("key"), _ideal(_key_mask)),
-    "attention_mask": Reference(_heads("full"), _ideal(_full_mask)),
     "attention_flash": Reference(_flash_heads(_no_mask), _ideal(_no_mask)),
     "attention_flash_causal": Reference(_flash_heads(_causal), _ideal(_causal)),
 }

@@ -205,11 +205,15 @@ _ENTRIES: list[Entry] = [
     Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
     Entry("gemm", "gemm", _MKN),
     *_group(
-        "attention", "attention attention_causal attention_flash attention_flash_causal", _HEADS,
+        "record_entries", "attention attention_causal", _HEADS,
         data=dict.fromkeys(("q", "kt", "v"), "half"),
     ),
     *_group(
-        "attention", "attention_key_mask attention_mask", _HEADS,
+        "attention", "attention_flash attention_flash_causal", _HEADS,
+        data=dict.fromkeys(("q", "kt", "v"), "half"),
+    ),
+    *_group(
+        "record_entries", "attention_key_mask attention_mask", _HEADS,
         data={**dict.fromkeys(("q", "kt", "v"), "half"), "mask": "mask"},
     ),
     Entry(
@@ -295,10 +299,11 @@ def _made(name: str, sizes: tuple[tuple[str, int], ...]) -> tuple[Kernel, Refere
 def _recorded(name: str) -> tuple[Kernel, Reference]:
     """A kernel of whole models, and its reference."""
     from tilewright.targets.atlas.kernels.references import IDEALS, Reference
+    from tilewright.targets.atlas.kernels.references_heads import HEAD_IDEALS
 
     record = ENTRIES[name].record
     assert record is not None
-    return record.kernel(name), Reference(record.exact, IDEALS[name])
+    return record.kernel(name), Reference(record.exact, {**IDEALS, **HEAD_IDEALS}[name])
 
 
 @cache

@@ -64,17 +64,25 @@ def rows_on_chip(deep: int, profile: Profile) -> int:
     return max(0, min(WHOLE // deep, beside // (deep * KIB)))
 
 
-def staged_rows(rows: int, deep: int, columns: int, profile: Profile) -> int | None:
+def staged_rows(rows: int, deep: int, columns: int, together: int, profile: Profile) -> int | None:
     """Rows of one part of [rows, deep] that is brought to the chip before weights pass by, so many
-    columns of tiles at a time; None if all rows fit."""
+    columns of tiles at a time, or more of them together where all parts are pairs of tiles; None if
+    all rows fit."""
     m, k = -(-rows // SIDE), -(-deep // SIDE)
     if m <= rows_on_chip(k, profile) or deep == 1:  # a single column would be spread over its tile
         return None
-    beside = profile.vmem_bytes - SPARE - RESULTS - 2 * columns * k * KIB
-    least = -(-m // max(1, beside // (k * KIB)))
+
+    def most(columns: int) -> int:
+        beside = profile.vmem_bytes - SPARE - RESULTS - 2 * columns * k * KIB
+        return max(1, beside // (k * KIB))
+
+    least = -(-m // most(columns))
     # Rows left over, of all or of a part, would load all weights again.
-    even = (p for p in range(least, 2 * least) if m % (2 * p) == 0)
-    return -(-m // next(even, least)) * SIDE
+    for parts in range(least, 2 * least) if m % 2 == 0 else ():
+        height = 2 * -(-m // (2 * parts))
+        if height <= most(together):
+            return height * SIDE
+    return -(-m // least) * SIDE
 
 
 def rows_pass_by(rows: int, deep: int, wide: int, other: int, part: int, profile: Profile) -> bool:

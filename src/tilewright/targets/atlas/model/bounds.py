@@ -36,11 +36,12 @@ over, so their bounds add up.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.planning.one_machine import two_machines
-from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Region, Step
+from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region, Step
 from tilewright.targets.atlas.model.critical_path import Call, CriticalPath
 from tilewright.targets.atlas.model.kernel_records import work_of
 from tilewright.targets.atlas.model.work import Work
@@ -107,7 +108,8 @@ def bound_of(model: AtlasArtifact) -> ModelBound:
                 work += works[index]
                 names.update(dict.fromkeys(step.operands.values()))
         weights = [n for n in names if model.regions[n].kind == "weight" and n not in here]
-        loads = {name: _content(model.regions[name]) for name in entry.inputs}
+        readers = [call.step for call in calls]
+        loads = {name: _read(model.regions[name], readers) for name in entry.inputs}
         loads |= {n: _content(model.regions[n]) * model.regions[n].count for n in weights}
         stores = {name: _content(model.regions[name]) for name in entry.outputs}
         terms = terms_of(profile, work, sum(loads.values()) + sum(stores.values()))
@@ -131,11 +133,27 @@ def _content(region: Region) -> int:
     return math.prod(region.layout.given) * ELEMENT_BYTES[region.layout.dtype]
 
 
+def _read(region: Region, steps: Sequence[Step]) -> int:
+    """Bytes of a tensor that some of these steps need: where it is only moved, those of its parts."""
+    found = 0
+    for step in steps:
+        read = {p for p, name in step.operands.items() if name == region.name and p != "out"}
+        if read and step.kernel != "move":
+            return _content(region)
+        for number, _, _, matrices, _, _, rows, columns in step.options["pieces"] if read else ():
+            found += matrices * rows * columns if f"x{number}" in read else 0
+    return min(_content(region), found * ELEMENT_BYTES[region.layout.dtype])
+
+
 def _moved(model: AtlasArtifact, step: Step) -> int:
     """Bytes a step has to move between the memories as things are placed."""
     regions = [model.regions[name] for name in dict.fromkeys(step.operands.values())]
-    moved = (r for r in regions if r.space == "dram" and r.kind != "constant")
-    return sum(_content(region) for region in moved)
+    written = {name for p, name in step.operands.items() if p in ("out", COPY)}
+    return sum(
+        _content(region) if region.name in written else _read(region, [step])
+        for region in regions
+        if region.space == "dram" and region.kind != "constant"
+    )
 
 
 def terms_of(profile: Profile, work: Work, moved: int) -> dict[str, int]:

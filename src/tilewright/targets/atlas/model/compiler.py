@@ -30,7 +30,7 @@ from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_ac
 from tilewright.targets.atlas.model.assemble import assemble
 from tilewright.targets.atlas.model.bounds import bound_of
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
-from tilewright.targets.atlas.model.calls import let_go_of_codes
+from tilewright.targets.atlas.model.calls import Call, let_go_of_codes
 from tilewright.targets.atlas.model.decode import read_launches
 from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
@@ -86,7 +86,7 @@ def compile_model(
             simple, graph = smoothed.model, capture(smoothed.model)
             provenance["smoothed"] = smoothed.to_json()
             phases["smoothed"] = print_module(simple.module)
-    refused: set[SSAValue] = set()  # results of chains of layers that cannot be one kernel
+    refused: set[SSAValue] = set()  # results of several layers that cannot be one kernel
 
     def lowering(merge: bool) -> Lowering:
         per_tensor = options.scales == "tensor"
@@ -124,10 +124,10 @@ def compile_model(
                 places, made = _generate(program, profile, options, progress)
             break
         except LaunchRefused as error:
-            chains = _chains_like(program.launches[error.launch], parts)
-            if chains <= refused:
+            joined = _joined_like(program.launches[error.launch], parts)
+            if joined <= refused:
                 raise
-            refused |= chains
+            refused |= joined
     with phase("link"):
         graph_of_values = value_graph(parts, program)
         # From here on the program is the one that has the weights: one tensor of them is there twice.
@@ -165,14 +165,19 @@ def _note_bound(artifact: AtlasArtifact, made: Sequence[KernelCode]) -> None:
     artifact.least = Bound(bound.total, bound.cause, bound.terms)
 
 
-def _chains_like(launch: Launch, parts: Parts) -> set[SSAValue]:
-    """What chains of layers of the same sizes as this one compute; nothing if it is no chain."""
-    same = [
-        call
-        for call in parts.calls
-        if launch.kernel == call.kernel == "chain"
-        and call.all_options()["parts"] == launch.options["parts"]
-    ]
+def _joined_like(launch: Launch, parts: Parts) -> set[SSAValue]:
+    """What kernels of several layers of the same sizes as this one compute; nothing if it is none."""
+    sizes = {name: tensor.layout for name, tensor in launch.tensors.items()}
+
+    def is_like(call: Call) -> bool:
+        if call.kernel != launch.kernel:
+            return False
+        if call.kernel == "chain":
+            return call.all_options()["parts"] == launch.options["parts"]
+        same = {name: tensor.layout for name, tensor in call.tensors.items()} == sizes
+        return call.kernel == "attention_linear" and same
+
+    same = [call for call in parts.calls if is_like(call)]
     return {call.output.value for call in same if call.output.value is not None}
 
 

@@ -26,6 +26,7 @@ from tilewright.targets.atlas.model.calls import (
 )
 from tilewright.targets.atlas.model.head_sources import Columns, find_columns, four, heads_beside
 from tilewright.targets.atlas.model.head_values import FromHeads, Source
+from tilewright.targets.atlas.model.kernels_products import COLUMNS
 from tilewright.targets.atlas.model.matching import Linear, padded
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
@@ -348,7 +349,9 @@ class Heads:
         )
         out = self.at.activation(f"{name}.{kind}", shape, "fp8", order_name, value=value, undo=undo)
         macs = batch * rows * weight.shape[1] * count * width
-        parts = staged_rows(rows, weight.shape[1], -(-wide // SIDE), self.at.profile)
+        across = -(-wide // SIDE)
+        together = 2 * COLUMNS[0]
+        parts = staged_rows(rows, weight.shape[1], across, together, self.at.profile)
         if parts is not None and batch == 1:
             deep, other = weight.shape[1], rows * count * wide
             if rows_pass_by(rows, deep, count * wide, other, parts, self.at.profile):

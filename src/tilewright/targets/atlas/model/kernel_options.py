@@ -302,6 +302,7 @@ class AttentionOptions(TypedDict):
     parts: Annotated[
         int, Option("sources of keys: kt1, v1, mask1, … behind kt, v, mask", 1, 1, 256)
     ]
+    out: Annotated[Format, Option("the format of the result", "fp8")]
     written_out: Annotated[
         bool,
         Option(
@@ -319,6 +320,38 @@ class AttentionOptions(TypedDict):
     sharing: Annotated[
         int, Option("with span and a causal mask: so many heads of a group side by side", 1, 1, 256)
     ]
+
+
+class AttentionLinearOptions(AttentionOptions):
+    """Of `attention_linear`: of attention, and of the product of its heads with weights."""
+
+    out: Result
+    scale: Scaled
+    bias: Biased
+    activation: Annotated[Function | None, Option("applied to the product", None)]
+    factor: Factor
+    residual: Annotated[bool, Option("`residual` is added at the end", False)]
+    rows: Annotated[int | None, Option("as of linear", None)]
+    heads_on_chip: Annotated[
+        bool, Option("what attention finds stays on chip until the product takes it", False)
+    ]
+
+
+def attention_of(o: AttentionLinearOptions) -> AttentionOptions:
+    """The attention in front of a product."""
+    return AttentionOptions(
+        mask=o["mask"], batch=o["batch"], per_head=o["per_head"], parts=o["parts"],
+        out="fp8", written_out=o["written_out"], keys=o["keys"], span=o["span"], sharing=o["sharing"],
+    )  # fmt: skip
+
+
+def linear_of(o: AttentionLinearOptions) -> LinearOptions:
+    """The product behind attention."""
+    return LinearOptions(
+        out=o["out"], scale=o["scale"], bias=o["bias"], activation=o["activation"],
+        factor=o["factor"], residual=o["residual"], precise=None, heads=True, rows=o["rows"],
+        depth=None, resident=False, together=None, blocks=False,
+    )  # fmt: skip
 
 
 class RecurrentOptions(TypedDict):

@@ -130,6 +130,11 @@ class MeanOptions(TypedDict):
     factor: Factor
 
 
+def mean_of(o: MeanOptions) -> GatherOptions:
+    """The same means as rows."""
+    return {"image": o["image"], "kind": "mean", "out": "fp8", "factor": o["factor"]}
+
+
 class ImageNormOptions(TypedDict):
     """Of `image_norm`."""
 

@@ -18,6 +18,7 @@ from tilewright.targets.atlas.model import kernel_options_images as of_images
 from tilewright.targets.atlas.model import (
     kernels,
     kernels_attention,
+    kernels_attention_linear,
     kernels_heads,
     kernels_images,
     kernels_linear,
@@ -141,6 +142,11 @@ _RECORDS = (
     KernelRecord(
         "attention", "attention of heads", options.AttentionOptions,
         kernels_attention.attention, references.attention_heads, work.attention_work, latencies.attention,
+    ),
+    KernelRecord(
+        "attention_linear", "attention of heads, and a product of what they found with weights",
+        options.AttentionLinearOptions, kernels_attention_linear.attention_linear,
+        references.attention_linear, work.attention_linear_work, latencies.attention_linear,
     ),
     KernelRecord(
         "recurrent", "all steps of a recurrent layer", options.RecurrentOptions,

@@ -15,6 +15,7 @@ from tilewright.targets.atlas.kernels.attention import (
     together,
     together_causal,
 )
+from tilewright.targets.atlas.kernels.image_blocks import stored
 from tilewright.targets.atlas.model.kernel_options import AttentionOptions
 from tilewright.targets.atlas.model.kernels import Tensors, given
 from tilewright.targets.atlas.model.kernels_long_attention import Span, attend_span, spans
@@ -39,7 +40,7 @@ def attention(o: AttentionOptions):
     numbers = ("", *range(1, count))
     specs: dict[str, TensorSpec | None] = {"q": tw.fp8["B", "H", "M", "D"]}
     for k in numbers:
-        keys = f"N{k}"
+        keys = f"S{k}"
         specs[f"kt{k}"] = tw.fp8["B", "G", "D", keys].panels()
         specs[f"v{k}"] = tw.fp8["B", "G", keys, "E"]
         if mask == "full":
@@ -47,14 +48,14 @@ def attention(o: AttentionOptions):
             specs[f"mask{k}"] = tw.bf16[(*lead, "M", keys)]
         elif mask == "key":
             specs[f"mask{k}"] = tw.bf16["B", keys].separate() if batch else tw.bf16[keys]
-    specs["out"] = tw.fp8["B", "H", "M", "E"]
+    specs["out"] = (tw.fp8 if o["out"] == "fp8" else tw.bf16)["B", "H", "M", "E"]
 
     def body(t: Tensors) -> None:
-        q, kt, out = t["q"], t["kt"], t["out"]
+        q, kt, values, out = t["q"], t["kt"], t["v"], t["out"]
 
         def source(k: Any, b: Any, g: Any, h: Any, m: Any, plain: bool = False) -> Keys:
             """Keys and values number k, as queries m see them; plain: all of them."""
-            keys, values, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
+            keys, mixed, added = t[f"kt{k}"], t[f"v{k}"], t.get(f"mask{k}")
 
             def seen(score: Any, j: Any) -> Any:
                 if mask == "causal":
@@ -69,7 +70,7 @@ def attention(o: AttentionOptions):
             return Keys(
                 keys.shape[-1],
                 lambda j: keys[b, g, :, j],
-                lambda j: values[b, g, j, :],
+                lambda j: mixed[b, g, j, :],
                 seen if masked else None,
                 edges[k],
             )
@@ -81,17 +82,17 @@ def attention(o: AttentionOptions):
         edges = {k: beyond(t[f"kt{k}"].shape[-1]) if k != hiding else None for k in numbers}
         total = sum(t[f"kt{k}"].shape[-1] for k in numbers)
         limited = mask == "causal" and count == 1 and not o["keys"]
-        wide = max(q.D, out.E) if o["written_out"] else None
-        blocks = together_causal(q.M, kt.N, wide) if limited else together(total)
+        wide = max(q.D, values.E) if o["written_out"] else None
+        blocks = together_causal(q.M, kt.S, wide) if limited else together(total)
         if o["span"]:
             size = needed(o["keys"], "keys")
             group, tiles = q.H // kt.G, min(o["span"], -(-q.M // SIDE))
             shared = o["sharing"] if mask == "causal" and group % o["sharing"] == 0 else 1
-            memory = Span.of(tiles * SIDE * shared, q.D, out.E)
+            memory = Span.of(tiles * SIDE * shared, q.D, values.E)
 
             def spanned(span: Block, b: Any, g: Any, first: Any, heads: int) -> None:
                 def write(h: Any, m: Block, y: Any) -> None:
-                    out[b, first + h, m, :] = tw.to_fp8(y)
+                    out[b, first + h, m, :] = stored(y, 1.0, o["out"])
 
                 attend_span(
                     memory,
@@ -104,7 +105,7 @@ def attention(o: AttentionOptions):
                     mask == "causal",
                 )
 
-            for span in spans(q.M, kt.N, o["span"], size, mask == "causal"):
+            for span in spans(q.M, kt.S, o["span"], size, mask == "causal"):
                 sharing = shared if span.size == span.tiles * SIDE else 1
                 for b in tw.each(q.B):
                     for g in tw.each(kt.G):
@@ -121,10 +122,10 @@ def attention(o: AttentionOptions):
                             y = attend_in_parts(
                                 q[b, h, m, :], *sources, size=o["keys"], blind=blind
                             )
-                            out[b, h, m, :] = tw.to_fp8(y)
+                            out[b, h, m, :] = stored(y, 1.0, o["out"])
                             continue
-                        tiles = reach(m, q.M, kt.N, wide) if limited else None
+                        tiles = reach(m, q.M, kt.S, wide) if limited else None
                         y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
-                        out[b, h, m, :] = tw.to_fp8(y)
+                        out[b, h, m, :] = stored(y, 1.0, o["out"])
 
     return given(**specs), body

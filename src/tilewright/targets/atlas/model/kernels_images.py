@@ -24,7 +24,8 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     stored,
     write_border,
 )
-from tilewright.targets.atlas.kernels.images import SIDE, Channels, Image, image_type, round_up
+from tilewright.targets.atlas.kernels.image_operands import Channels
+from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
 from tilewright.targets.atlas.kernels.resampling import resample as resampling

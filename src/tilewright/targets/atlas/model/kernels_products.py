@@ -41,7 +41,7 @@ def columns_together(call: Launch, profile: Profile) -> int:
     batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]
     part = options.get("rows")
     if part:  # one part of the rows after the other
-        if call.kernel == "linear" or part % (HIGH * SIDE) or rows % part:
+        if call.kernel == "linear" or part % (HIGH * SIDE) or rows % (HIGH * SIDE):
             return 0
         rows = part
     high, deep, across = (-(-size // SIDE) for size in (rows, weights[-2], weights[-1]))

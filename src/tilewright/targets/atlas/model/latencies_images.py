@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.image_blocks import in_register
 from tilewright.targets.atlas.kernels.images import Image, Window
 from tilewright.targets.atlas.model.clock import Clock, Ready, soonest
+from tilewright.targets.atlas.model.kernel_options_images import (
+    ChainOptions,
+    CombineOptions,
+    ConvolutionOptions,
+    GateOptions,
+    GatherOptions,
+    ImageNormOptions,
+    JoinOptions,
+    MeanOptions,
+    PoolOptions,
+    ResampleOptions,
+    mean_of,
+    stored_image,
+    stored_window,
+)
 from tilewright.targets.atlas.model.latencies import Moments, Options, Shapes, normed, stored
 
 IN_A_ROW = {"none": 0, "relu6": 2, "hardsigmoid": 4, "hardswish": 5}  # operations of activations
@@ -30,9 +44,9 @@ def _activated(c: Clock, name: str, y: Ready) -> Ready:
     return c.function("gelu_tanh" if name == "gelu" else name, y)
 
 
-def _convolved(c: Clock, o: Options, x: Ready, rows: Moments, factor: float) -> Ready:
-    out = read(o["out"])
-    if not _meets(read(o["window"]), read(o["image"]), out):
+def _convolved(c: Clock, o: ConvolutionOptions, x: Ready, rows: Moments, factor: float) -> Ready:
+    out = stored_image(o["out"])
+    if not _meets(stored_window(o["window"]), stored_image(o["image"]), out):
         return None
     y = c.product(x, rows.get("w"))
     for name in ("scale", "bias"):
@@ -40,11 +54,11 @@ def _convolved(c: Clock, o: Options, x: Ready, rows: Moments, factor: float) -> 
     return stored(c, _activated(c, o["activation"], y), factor, out.dtype)
 
 
-def conv2d(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
-    return _convolved(c, o, m["x"], m, o.get("factor", 1.0))
+def conv2d(c: Clock, o: ConvolutionOptions, shapes: Shapes, m: Moments) -> Ready:
+    return _convolved(c, o, m["x"], m, o["factor"])
 
 
-def chain(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+def chain(c: Clock, o: ChainOptions, shapes: Shapes, m: Moments) -> Ready:
     y = m["x"]
     for k, part in enumerate(o["parts"]):
         rows = {name: m.get(f"{name}{k}") for name in ("w", "scale", "bias")}
@@ -52,9 +66,13 @@ def chain(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
     return y
 
 
-def pool(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+def pool(c: Clock, o: PoolOptions, shapes: Shapes, m: Moments) -> Ready:
     """The largest number of a window at an edge may be the only one it has."""
-    image, out, window = read(o["image"]), read(o["out"]), read(o["window"])
+    image, out, window = (
+        stored_image(o["image"]),
+        stored_image(o["out"]),
+        stored_window(o["window"]),
+    )
     if not _meets(window, image, out):
         return None
     if o["kind"] == "max":
@@ -63,48 +81,48 @@ def pool(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
     return c.vector(c.vector(c.product(m["x"], None)))
 
 
-def gather(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+def gather(c: Clock, o: GatherOptions, shapes: Shapes, m: Moments) -> Ready:
     if o["kind"] == "flat":
         return m["x"]
     y = c.vector(c.product(m["x"], None))
     return c.vector(y) if o["out"] == "fp8" else y
 
 
-def combine(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+def combine(c: Clock, o: CombineOptions, shapes: Shapes, m: Moments) -> Ready:
     def loaded(name: str, factor: float) -> Ready:
         return m[name] if factor > 0 and in_register(1 / factor) else c.vector(m[name])
 
-    y = loaded("a", o.get("first", 1.0))
+    y = loaded("a", o["first"])
     if o["two"]:
-        y = c.vector(y, loaded("b", o.get("second", 1.0)))
-    y, out = _activated(c, o["activation"], y), read(o["out"])
+        y = c.vector(y, loaded("b", o["second"]))
+    y, out = _activated(c, o["activation"], y), stored_image(o["out"])
     if y is m["a"]:  # only moved, or scaled by a cast
         return y
-    return stored(c, y, o.get("factor", 1.0), out.dtype)
+    return stored(c, y, o["factor"], out.dtype)
 
 
-def mean(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
-    return gather(c, {**o, "kind": "mean", "out": "fp8"}, shapes, m)
+def mean(c: Clock, o: MeanOptions, shapes: Shapes, m: Moments) -> Ready:
+    return gather(c, mean_of(o), shapes, m)
 
 
-def gate(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
-    line = m["gate"] if o.get("factor", 1.0) == 1.0 else c.vector(m["gate"])
-    return stored(c, c.vector(m["a"], line), 1.0, read(o["out"]).dtype)
+def gate(c: Clock, o: GateOptions, shapes: Shapes, m: Moments) -> Ready:
+    line = m["gate"] if o["factor"] == 1.0 else c.vector(m["gate"])
+    return stored(c, c.vector(m["a"], line), 1.0, stored_image(o["out"]).dtype)
 
 
-def image_norm(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
-    y = normed(c, m["x"], read(o["image"]).channels, o["kind"], o["epsilon"], 1.0)
+def image_norm(c: Clock, o: ImageNormOptions, shapes: Shapes, m: Moments) -> Ready:
+    y = normed(c, m["x"], stored_image(o["image"]).channels, o["kind"], o["epsilon"], 1.0)
     for name in ("weight", "bias"):
         y = c.vector(y, m.get(name)) if o[name] else y
-    return stored(c, y, o.get("factor", 1.0), read(o["out"]).dtype)
+    return stored(c, y, o["factor"], stored_image(o["out"]).dtype)
 
 
-def resample(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+def resample(c: Clock, o: ResampleOptions, shapes: Shapes, m: Moments) -> Ready:
     """Nothing is said: some of its pixels may be no pixels of the image."""
     return None
 
 
-def join(c: Clock, o: Options, shapes: Shapes, m: Moments) -> Ready:
+def join(c: Clock, o: JoinOptions, shapes: Shapes, m: Moments) -> Ready:
     """Every channel is of one of its operands; of what fills up the last tile nothing is asked."""
     return soonest(*m.values())
 
@@ -115,4 +133,4 @@ def leaves_out(kernel: str, o: Options, parameter: str) -> bool:
     if kernel in ("move", "resample"):
         return True
     parts = o["parts"] if kernel == "chain" else [o] if kernel in ("conv2d", "pool") else []
-    return parameter == "x" and any(read(part["window"]).steps != (1, 1) for part in parts)
+    return parameter == "x" and any(stored_window(part["window"]).steps != (1, 1) for part in parts)

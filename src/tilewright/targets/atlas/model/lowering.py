@@ -18,8 +18,9 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.angles import angles_of
-from tilewright.model.capture import Graph, Node, dtype_of, scalars, shape_of
+from tilewright.model.capture import Graph, Node, dtype_of, shape_of
 from tilewright.model.ranges import MAXIMUM, RangeRule
+from tilewright.targets.atlas.model.attention_products import with_products
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Call,
@@ -34,16 +35,14 @@ from tilewright.targets.atlas.model.calls import (
 )
 from tilewright.targets.atlas.model.heads import Heads
 from tilewright.targets.atlas.model.images import Images
-from tilewright.targets.atlas.model.kernels import BINARY, UNARY
 from tilewright.targets.atlas.model.matching import (
     Linear,
     canonical,
-    find_leak,
     find_linear,
     find_residual,
-    unary_name,
 )
 from tilewright.targets.atlas.model.narrow_ranges import channel_scales, narrower_of
+from tilewright.targets.atlas.model.pointwise import Pointwise, shape_text
 from tilewright.targets.atlas.model.products import Products
 from tilewright.targets.atlas.model.rearranging import REDUCTIONS, Rearranging
 from tilewright.targets.atlas.model.recurrent_layers import RecurrentLayers
@@ -53,10 +52,7 @@ from tilewright.tile.layouts import SIDE, Layout
 HOST_WEIGHT = "host_"  # what names of the host's weights begin with, beside those of the device
 FLOATS = ("f32", "bf16", "f16", "f64")
 FP8 = "f8E4M3FN"
-CHAIN = 16  # element-wise operations in one kernel, at most
-READ = 8  # and values that they read
 LARGE = 1 << 16  # numbers of a weight that is rounded at once
-SPREAD = 3  # values that are repeated in a chain, at most: each has addresses of its own
 FRAMES = 30  # calls inside of calls per operation of a model, at most
 
 
@@ -100,14 +96,14 @@ class Lowering:
         resident: Collection[str] = (),
     ) -> None:
         """merge: all rows of a batch lie below each other, in one matrix. refused_chains: results of
-        layers over images that cannot be one kernel together. resident: inputs that stay on the device
+        several layers that cannot be one kernel together. resident: inputs that stay on the device
         from run to run."""
         self.graph, self.profile, self.rule, self.merge = graph, profile, rule, merge
         self.fuse, self.per_tensor, self.refused_chains = fuse, per_tensor, refused_chains
         self.kept_layers = tuple(keep)
         self.resident = {value for value, name in graph.inputs.items() if name in resident}
         self.products, self.heads = Products(self), Heads(self)
-        self.rearranging = Rearranging(self)
+        self.rearranging, self.pointwise = Rearranging(self), Pointwise(self)
         self.result = Lowered()
         self.forms: dict[tuple[Any, ...], Tensor] = {}
         self.names: dict[str, int] = {}
@@ -135,6 +131,11 @@ class Lowering:
             for _, value in self.graph.outputs:
                 self._outside(value)
         self._drop_unread()
+        if self.fuse:
+            wanted = set(self.result.outputs.values())
+            self.result.calls = with_products(
+                self.result.calls, self.profile, wanted, self.refused_chains
+            )
         return self.result
 
     def _drop_unread(self) -> None:
@@ -385,7 +386,7 @@ class Lowering:
             out = self.activation(self.hint(value), shape, "bf16", value=value)
             return self.call(node.layer or "softmax", "softmax", {"x": x}, out, (node,))
         moved = self.rearranging.of(node, shape)
-        return moved if moved is not None else self._pointwise(node, shape, "bf16")
+        return moved if moved is not None else self.pointwise.emit(node, shape, "bf16")
 
     def _view(self, node: Node, shape: tuple[int, int, int]) -> Tensor:
         """A value with the same elements in the same tiles as another."""
@@ -393,14 +394,16 @@ class Lowering:
         if dtype_of(source) not in FLOATS:
             raise Unsupported(f"{dtype_of(source)} values are not for the NPU")
         if node.family == "cast" and not node.reads_plainly():
-            raise Unsupported(f"{_sizes(source)} repeated to {_sizes(node.result)} is a copy")
+            raise Unsupported(
+                f"{shape_text(source)} repeated to {shape_text(node.result)} is a copy"
+            )
         before = self.canonical(shape_of(source))
         if source in self.graph.inputs:
             return self.from_host(source, shape)
         whole = before[1] % SIDE == 0 and shape[1] % SIDE == 0
         if before != shape and not (before[2] == shape[2] and whole):
             raise Unsupported(
-                f"a reshape from {_sizes(source)} to {_sizes(node.result)} moves values between "
+                f"a reshape from {shape_text(source)} to {shape_text(node.result)} moves values between "
                 "tiles"
             )
         if before == shape:
@@ -487,165 +490,6 @@ class Lowering:
             f"{x.name} to fp8", "quantise", {"x": x}, out, (node,) if node else (), 0, deferred
         )
 
-    # --- element by element -------------------------------------------------------------------
-
-    def _pointwise(
-        self, node: Node, shape: tuple[int, int, int], dtype: str, chained: bool = True
-    ) -> Tensor:
-        """A chain of element-wise operations in one kernel, or without `chained` a single one."""
-        program: list[tuple[str, str, list[Any]]] = []
-        inputs: dict[Any, tuple[str, str, Tensor]] = {}  # by value and how it is read
-        nodes: list[Node] = []
-        split: dict[str, Any] = {}  # of the batch, where operands have parts of it
-        chain = self._chain(node, shape) if self.fuse and chained else [node]
-        results: dict[Node, str] = {}
-
-        def visit(inner: Node) -> str:
-            if inner not in results:
-                results[inner] = computed(inner)
-            return results[inner]
-
-        def computed(inner: Node) -> str:
-            name = unary_name(inner)
-            arguments: list[Any] = []
-            leak = find_leak(self.graph, inner)
-            if leak is not None:
-                x, scaled = argument(leak.scaled, leak.index), f"t{len(program)}"
-                slope = argument(leak.scaled, 1 - leak.index) if leak.slope is None else leak.slope
-                program.append(("mul", scaled, [x, slope]))
-                program.append(("max" if leak.above else "min", f"t{len(program)}", [scaled, x]))
-                nodes.extend((leak.compared, leak.scaled, inner))
-                return program[-1][1]
-            literal = scalars(inner)
-            if "scalar_lhs" in literal:
-                arguments.append(literal["scalar_lhs"])
-            for index, operand in enumerate(inner.operands):
-                deeper = self.graph.definition.get(operand)
-                if deeper is not None and deeper in chain:
-                    arguments.append(visit(deeper))
-                else:
-                    arguments.append(argument(inner, index))
-            if "scalar_rhs" in literal:
-                arguments.append(literal["scalar_rhs"])
-            nodes.append(inner)
-            if name == "clamp":
-                for bound, limit in (("max", "min"), ("min", "max")):
-                    if (number := inner.call.floating(limit)) is not None:
-                        program.append((bound, f"t{len(program)}", [*arguments, number]))
-                        arguments = [program[-1][1]]
-                return arguments[0]
-            if name == "silu_gate":
-                program.append(("silu", f"t{len(program)}", arguments[:1]))
-                arguments, name = [program[-1][1], arguments[1]], "mul"
-            program.append((name, f"t{len(program)}", arguments))
-            return program[-1][1]
-
-        def argument(inner: Node, index: int) -> str:
-            key = (inner.operands[index], tuple(inner.reads(index) or ()))
-            if key not in inputs:
-                kind, tensor = self._broadcast(inner, index, shape, split)
-                inputs[key] = (f"x{len(inputs)}", kind, tensor)
-            return inputs[key][0]
-
-        if not _is_pointwise(node) and find_leak(self.graph, node) is None:
-            raise Unsupported(_no_kernel(node))
-        visit(node)
-        kinds = [kind for _, kind, _ in inputs.values()]
-        if chained and sum(kind not in ("full", "row", "matrix") for kind in kinds) > SPREAD:
-            return self._pointwise(node, shape, dtype, chained=False)
-        if all(kind in ("row", "matrix") for kind in kinds):
-            raise Unsupported("every operand is a constant that is repeated")
-        out = self.activation(self.hint(node.result), shape, dtype, value=node.result)
-        operands = {name: tensor for name, _, tensor in inputs.values()}
-        # Operands that are all repeated do not say how often.
-        repeated: dict[str, Any] = {} if "full" in kinds else {"shape": list(shape)}
-        return self.call(
-            node.layer or node.family.removeprefix("elementwise_"), "pointwise", operands, out,
-            tuple(nodes), inputs=[[n, k] for n, k, _ in inputs.values()], program=program, out=dtype,
-            **split, **repeated,
-        )  # fmt: skip
-
-    def _chain(self, node: Node, shape: tuple[int, int, int]) -> list[Node]:
-        """Nodes that one kernel computes together with this one, which is the first: element by
-        element, and read by no other."""
-        found = [node]
-        grown = True
-        while grown:
-            grown = False
-            for inner in [self.graph.definition.get(v) for one in found for v in one.operands]:
-                if inner is None or inner in found or not self._joins(inner, found, shape):
-                    continue
-                made = {one.result for one in [*found, inner]}
-                read = {v for one in [*found, inner] for v in one.operands} - made
-                if len(found) < CHAIN and len(read) <= READ:
-                    found.append(inner)
-                    grown = True
-        return found
-
-    def _joins(self, inner: Node, chain: list[Node], shape: tuple[int, int, int]) -> bool:
-        """Whether a node only serves those of a chain, element by element."""
-        value = inner.result
-        users = self.graph.users.get(value, ())
-        return (
-            _is_pointwise(inner)
-            and all(user in chain for user in users)
-            and all(find_leak(self.graph, user) is None for user in users)
-            and not any(value is result for _, result in self.graph.outputs)
-            and all(
-                user.reads_plainly(index)
-                for user in users
-                for index, operand in enumerate(user.operands)
-                if operand is value
-            )
-            and self.reason_for_host(inner) is None
-            and self.linear(value) is None
-            and (value, "bf16") not in self.forms
-            and value not in self.recurrent
-            and self.canonical(shape_of(value)) == shape
-        )
-
-    def _broadcast(
-        self,
-        node: Node,
-        index: int,
-        shape: tuple[int, int, int],
-        split: dict[str, Any],
-    ) -> tuple[str, Tensor]:
-        """How an operand of an element-wise operation is spread over [B, M, N]."""
-        value, result, read = node.operands[index], shape_of(node.result), node.reads(index)
-        if read is None:
-            raise Unsupported(f"an operand of {_sizes(value)} is read in another order")
-        wide = [d for d, size in enumerate(result) if size != 1]
-        array = self.graph.constants.get(value)
-        if read == wide and self.canonical(shape_of(value)) == shape:
-            return "full", self.bf16(value)
-        if read == wide and value in self.graph.inputs:
-            return "full", self.from_host(value, shape)
-        if read == wide and array is None:
-            raise Unsupported(
-                f"an operand of {_sizes(value)} read as {_sizes(node.result)} moves values between "
-                "tiles"
-            )
-        if array is None:
-            return self.rearranging.spread(value, result, read, shape, split)
-        # The constant over all dimensions it is repeated along inside of a row, or of a matrix.
-        sizes = [result[d] if d in read else 1 for d in range(len(result))]
-        numbers = np.asarray(array, np.float32).reshape(sizes)
-        last = len(result) - 1
-        if set(read) <= {last}:
-            row = np.broadcast_to(numbers.reshape(-1), (shape[2],))
-            return "row", self.weight(self.hint(value), Layout((shape[2],), "bf16"), row)
-        rows = max((d for d in wide if d != last), default=0) if self.collapse else last - 1
-        if self.merge:
-            whole = np.broadcast_to(numbers, result).reshape(shape[1:])
-            return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), whole)
-        if all(d >= rows for d in read):
-            inner = np.broadcast_to(numbers, (*sizes[:rows], *result[rows:])).reshape(shape[1:])
-            return "matrix", self.weight(self.hint(value), Layout(shape[1:], "bf16"), inner)
-        whole = np.broadcast_to(numbers, result).reshape(shape)
-        name = self.unique(self.hint(value))
-        return "full", Tensor(name, Layout(shape, "bf16"), "constant", Numbers(whole), value)
-
     def _same_elements(self, node: Node) -> bool:
         """Whether a node only gives its operand another shape, or another type of floats."""
         if dtype_of(node.operands[0]) not in FLOATS:
@@ -667,13 +511,6 @@ def _deep_recursion(frames: int):
         sys.setrecursionlimit(before)
 
 
-def _is_pointwise(node: Node) -> bool:
-    name = unary_name(node)
-    if name == "clamp":
-        return any(node.call.floating(limit) is not None for limit in ("min", "max"))
-    return name in UNARY or name in BINARY or name == "silu_gate"
-
-
 def _attends_to_single_rows(graph: Graph) -> bool:
     """Whether attention wants every batch in tiles of its own though it has a single row."""
     for node in graph.nodes:
@@ -682,19 +519,6 @@ def _attends_to_single_rows(graph: Graph) -> bool:
             if shape_of(node.result)[0] > 1 and 1 in rows:
                 return True
     return False
-
-
-def _sizes(value: SSAValue) -> str:
-    return "x".join(map(str, shape_of(value))) or "one number"
-
-
-def _no_kernel(node: Node) -> str:
-    """Why the device does not compute a node, in its own terms."""
-    if node.family == "matmul":
-        return "a product that adds to another value has no kernel on the NPU"
-    if node.family == "softmax":
-        return "a softmax along another dimension than the last has no kernel on the NPU"
-    return f"{node.family} has no kernel on the NPU"
 
 
 def _named(layer: str, names: tuple[str, ...]) -> bool:

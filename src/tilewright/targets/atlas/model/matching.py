@@ -161,9 +161,11 @@ def find_leak(graph: Graph, node: Node) -> Leak | None:
     slopes = _slopes(graph, scaled, index)
     if not all(plain) or slopes is None or not np.isfinite(slopes).all():
         return None
+    if not slopes.all():  # 0 times infinity is no number, where the relu is infinity
+        return None
     if slopes.size == 1:
         slope = float(slopes.reshape(-1)[0])
-        return None if slope in (0, 1) else Leak(slope, slope < 1, compared, scaled, index)
+        return None if slope == 1 else Leak(slope, slope < 1, compared, scaled, index)
     if not (slopes <= 1).all() and not (slopes >= 1).all():
         return None  # neither the larger nor the smaller of both everywhere
     return Leak(None, bool((slopes <= 1).all()), compared, scaled, index)

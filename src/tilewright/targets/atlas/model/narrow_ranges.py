@@ -151,9 +151,36 @@ def _rounded(numbers: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
 
 def channel_scales(weight: np.ndarray, rule: RangeRule) -> np.ndarray:
     """One scale per column, exact in bf16, so that the largest weight of it becomes TARGET; by the
-    rule of the least squared error, something from half of it up."""
+    rule of the least squared error, something from half of it up. Columns of which fp8 has every
+    weight, as multiples of a power of two, have that: weights in narrow formats are not rounded again."""
     kept = weight.ndim > 2
     largest = np.maximum(weight.max(-2, keepdims=kept), -weight.min(-2, keepdims=kept))
+    powers, whole = _exact_powers(weight, largest, kept)
+    return np.where(whole, powers, _rounding_scales(weight, largest, rule))
+
+
+def _exact_powers(
+    weight: np.ndarray, largest: np.ndarray, kept: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The power of two for every column with which its largest weight is TARGET at most, and where fp8
+    has all of its weights then."""
+    safe = np.where((largest > 0) & np.isfinite(largest), largest, TARGET).astype(np.float64)
+    powers = np.exp2(np.ceil(np.log2(safe / TARGET))).astype(np.float32)
+    whole = np.isfinite(largest)
+    # What has more digits than fp8 is found in the first rows of nearly all weights.
+    rows = weight.shape[-2]
+    for first, end in ((0, min(rows, 4)), (4, rows)):
+        if first < end and whole.any():
+            part = weight[..., first:end, :].astype(np.float32)
+            codes = part / (powers if kept else powers[None])
+            same = codes.astype(ml_dtypes.float8_e4m3fn).astype(np.float32) == codes
+            whole = whole & same.all(-2, keepdims=kept)
+    return powers, whole
+
+
+def _rounding_scales(weight: np.ndarray, largest: np.ndarray, rule: RangeRule) -> np.ndarray:
+    """Scales of columns whose weights are rounded."""
+    kept = weight.ndim > 2
     exact = np.where(largest > 0, largest / TARGET, 1.0).astype(np.float32)
     best = _up_to_bf16(exact)
     if rule.kind != "mse":

@@ -24,7 +24,7 @@ SEVERAL = (
 MUCH_PADDING = 1 / 8  # of the rows of a tensor
 # Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
 READ_TILES = (
-    "attention", "copy", "gated", "linear", "norm", "pointwise", "product", "project", "quantise",
+    "attention", "attention_linear", "copy", "gated", "linear", "norm", "pointwise", "product", "project", "quantise",
     "reduce", "residue", "softmax", "split_heads",
 )  # fmt: skip
 

@@ -394,7 +394,7 @@ class Products:
 
     def _in_parts(self, shape: tuple[int, int, int], deep: int) -> dict[str, Any]:
         """How many rows of a gate's operand are on chip at a time, if not all are."""
-        parts = staged_rows(shape[1], deep, 2, self.at.profile)
+        parts = staged_rows(shape[1], deep, 2, 4, self.at.profile)
         return {} if parts is None or shape[0] > 1 else {"rows": parts}
 
     def _norm_before(self, gate: Linear, up: Linear, shape: tuple[int, int, int]) -> Node | None:

@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.reference import arithmetic as arith
 from tilewright.reference.matrix_products import SIDE, product
 from tilewright.targets.atlas.model.kernel_options import (
+    AttentionLinearOptions,
     AttentionOptions,
     CopyOptions,
     Format,
@@ -34,6 +35,8 @@ from tilewright.targets.atlas.model.kernel_options import (
     ResidueOptions,
     SoftmaxOptions,
     SplitHeadsOptions,
+    attention_of,
+    linear_of,
     norm_of,
 )
 from tilewright.targets.atlas.model.references_attention import Source, attention
@@ -338,11 +341,11 @@ def _rotated(x: Codes, cos: Codes, sin: Codes) -> Codes:
 def attention_heads(
     profile: Profile, options: AttentionOptions, operands: Operands
 ) -> dict[str, Codes]:
-    """softmax(q @ kt + mask) @ v for every head, fp8."""
+    """softmax(q @ kt + mask) @ v for every head."""
     q, numbers = operands["q"], ("", *range(1, options["parts"]))
     batch, heads, rows, _ = q.shape
     shared = heads // operands["kt"].shape[1]
-    out = np.empty((batch, heads, rows, operands["v"].shape[-1]), np.uint8)
+    out = np.empty((batch, heads, rows, operands["v"].shape[-1]), np.uint16)
     for b, h in np.ndindex(batch, heads):
         sources = []
         for k in numbers:
@@ -353,15 +356,15 @@ def attention_heads(
                 mask = mask[h]
             keys, values = (operands[f"{name}{k}"][b, h // shared] for name in ("kt", "v"))
             sources.append(Source(keys, values, mask))
-        out[b, h] = fp8(
-            profile,
-            attention(
-                profile,
-                q[b, h],
-                sources,
-                options["mask"],
-                options["keys"],
-                options["span"],
-            ),
+        out[b, h] = attention(
+            profile, q[b, h], sources, options["mask"], options["keys"], options["span"]
         )
-    return {"out": out}
+    return _stored(profile, options["out"], out)
+
+
+def attention_linear(
+    profile: Profile, options: AttentionLinearOptions, operands: Operands
+) -> dict[str, Codes]:
+    """linear of attention."""
+    heads = attention_heads(profile, attention_of(options), operands)["out"]
+    return linear(profile, linear_of(options), {**operands, "a": heads})

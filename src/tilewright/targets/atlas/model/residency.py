@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import PASSING, sums_bytes
@@ -159,9 +160,9 @@ class _Choice:
         model = cp_model.CpModel()
         options: dict[Stay, cp_model.IntVar] = {}
         for number, (_, group) in enumerate(groupby(self.stays, key=lambda stay: stay[0])):
-            for stay in group:
-                options[stay] = model.new_bool_var(f"t{number}_{stay[1]}")
-            model.add_at_most_one(v for s, v in options.items() if s[0] is stay[0])
+            variables = {stay: model.new_bool_var(f"t{number}_{stay[1]}") for stay in group}
+            model.add_at_most_one(variables.values())
+            options |= variables
         for limit in self.limits:
             for stay in limit.refused:
                 model.add(options[stay] == 0)
@@ -217,17 +218,27 @@ def base_room(call: Launch) -> int:
             wide *= call.options.get("together", 1)
             room += 2 * _tiles(layout.shape[-2]) * KIB * wide
     if call.kernel == "attention":
-        found = (t for name, t in call.operands.items() if name.startswith("kt"))
-        keys = sum(_tiles(t.layout.shape[-1]) for t in found)
-        span = call.options.get("span", 0)
-        keys = min(keys, max(span, call.options.get("keys", keys)))
-        deep, wide = (_tiles(t.layout.shape[-1]) for t in (call.operands["q"], call.output))
-        room += call.options.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
-        rows = 4 if keys <= FEW else 2  # blocks of queries under way
-        room += rows * keys * 2 * KIB + 32 * KIB
+        return attention_room(call.options, call.tensors)
+    if call.kernel == "attention_linear":
+        room = attention_room(call.options, call.tensors) + call.operands["w"].layout.bytes
+        q, v = call.operands["q"].layout, call.operands["v"].layout
+        heads = q.bytes // _tiles(q.shape[-1]) * _tiles(v.shape[-1])
+        return room + heads * bool(call.options.get("heads_on_chip"))
     if call.kernel == "norm":
         room += _tiles(call.output.layout.shape[-1]) * 2 * KIB
     return room
+
+
+def attention_room(options: Mapping[str, Any], tensors: Mapping[str, Any]) -> int:
+    """Bytes that attention needs for scores, and for spans of queries."""
+    found = (t for name, t in tensors.items() if name.startswith("kt"))
+    keys = sum(_tiles(t.layout.shape[-1]) for t in found)
+    span = options.get("span", 0)
+    keys = min(keys, max(span, options.get("keys", keys)))
+    deep, wide = (_tiles(tensors[name].layout.shape[-1]) for name in "qv")
+    room = options.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
+    rows = 4 if keys <= FEW else 2  # blocks of queries under way
+    return room + rows * keys * 2 * KIB + 40 * KIB
 
 
 def times_read(call: Launch, tensor: StoredTensor) -> int:
@@ -254,10 +265,11 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         if call.options.get("resident"):  # few rows at a time, those of an operand twice
             return 2 * PASSING * across * tile if parameter in ("a", "cos", "sin") else 8 * tile
         if parameter in ("a", "a_low"):
-            parts = max(1, -(-layout.shape[-2] // call.options.get("rows", 1 << 30)))
+            rows = layout.shape[-2]
+            held = layout.bytes * min(rows, call.options.get("rows", rows)) // rows
             if call.options.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8
-                return layout.bytes // 2 // parts + 2 * across * tile
-            return layout.bytes // parts
+                return held // 2 + 2 * across * tile
+            return held
         if parameter in ("cos", "sin"):
             return layout.bytes
         high = 8 if call.options.get("together") else _tiles(layout.shape[-2])
@@ -269,7 +281,10 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
             return whole // max(1, -(-rows // call.options.get("rows", 1 << 30)))
         columns = call.output.layout.shape[-1]
         return 2 * whole // max(1, _tiles(columns)) if parameter == "b" else 4 * across * tile
-    if call.kernel == "attention":
+    if call.kernel == "attention_linear" and parameter in ("residual", "out"):
+        rows = call.options.get("rows", layout.shape[-2])
+        return 2 * _tiles(rows) * tile
+    if call.kernel.startswith("attention"):
         if parameter.startswith(("kt", "v")):
             head = layout.bytes // layout.shape[1]
             keys = _tiles(layout.shape[-1 if parameter.startswith("kt") else -2])

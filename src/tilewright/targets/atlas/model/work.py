@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from tilewright.targets.atlas.model.kernel_options import (
+    AttentionLinearOptions,
     AttentionOptions,
     CopyOptions,
     FromHeadsOptions,
@@ -27,6 +28,8 @@ from tilewright.targets.atlas.model.kernel_options import (
     ResidueOptions,
     SoftmaxOptions,
     SplitHeadsOptions,
+    attention_of,
+    linear_of,
     norm_of,
 )
 from tilewright.targets.atlas.profile import Profile
@@ -263,9 +266,13 @@ def attention_work(costs: Costs, o: AttentionOptions, shapes: Shapes) -> Work:
         sums=pairs + looking * (wide + 1 / SIDE),
         tiles=joined + 2 * pairs + looking * wide + masked,
         columns=looking * (1 + (4 if blind else 0)),
-        casts=pairs + looking * wide,
+        casts=pairs + looking * wide * (o["out"] == "fp8"),
         row_extremes=looking,
     )
     # All queries of a group share its keys and values.
     shared = inner * min(looking * heads / groups, most) + most * min(looking, wide)
     return one.times(batch * heads) + Work(operand_tiles=shared * batch * groups)
+
+
+def attention_linear_work(costs: Costs, o: AttentionLinearOptions, shapes: Shapes) -> Work:
+    return attention_work(costs, attention_of(o), shapes) + linear_work(costs, linear_of(o), shapes)

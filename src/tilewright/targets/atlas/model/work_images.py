@@ -21,6 +21,7 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     MeanOptions,
     PoolOptions,
     ResampleOptions,
+    mean_of,
     stored_image,
     stored_window,
 )
@@ -123,9 +124,7 @@ def resample(o: ResampleOptions, function: Function) -> Counts:
 
 def mean(o: MeanOptions, function: Function) -> Counts:
     """Sums of tiles of pixels, as of rows of means."""
-    return gather(
-        {"image": o["image"], "kind": "mean", "out": "fp8", "factor": o["factor"]}, function
-    )
+    return gather(mean_of(o), function)
 
 
 def image_norm(o: ImageNormOptions, function: Function) -> Counts:

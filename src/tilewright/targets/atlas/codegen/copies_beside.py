@@ -1,0 +1,186 @@
+"""Copies to VMEM that are made beside the loop that follows them.
+
+before: loop that copies a tensor from DRAM to VMEM; loop that does not touch the copy
+after:  the second loop, in each iteration of which the next bytes of the copy arrive
+
+The transfers go straight to their place, so they take nothing but the DMA engine's time. What is
+not a slice for every iteration is loaded behind the loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.targets.atlas.codegen.nest import (
+    LAYER,
+    Affine,
+    For,
+    Read,
+    Statement,
+    Variable,
+    Write,
+)
+from tilewright.targets.atlas.codegen.routine import Routine
+from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Bytes in DRAM, and where in VMEM they go; the source may lie elsewhere in each round."""
+
+    source: Affine
+    target: int
+    bytes: int
+
+
+class Slices:
+    """A copy by equal slices, one for each of so many iterations."""
+
+    def __init__(self, copy: Copy, iterations: int, routine: Routine) -> None:
+        self.copy = copy
+        self.size = copy.bytes // (iterations * ROW) * ROW
+        self.loaded = self.size * iterations
+        if not self.size:
+            return
+        self.target = self.source = routine.pointer(copy.target)
+        self.offset = copy.source.constant - copy.target
+        if copy.source.terms:
+            self.source, self.offset = routine.pointer(0), copy.source.constant
+            routine.by_layer.add(self.source)
+
+    def load(self, code: Code) -> None:
+        """Start the transfer of the next slice."""
+        if not self.size:
+            return
+        name = f"beside {self.copy.target}"
+        inside = Place(self.target, name, 0)
+        code.dma_load(inside, Place(self.source, f"dram {name}", self.offset), self.size)
+        for pointer in dict.fromkeys((self.target, self.source)):
+            code.advance(pointer, self.size)
+
+
+def set_aside(
+    statements: Sequence[Statement],
+) -> tuple[list[Statement], dict[Variable, list[Copy]]]:
+    """The statements without such copies, and the copies by the loops beside which they are made."""
+    rest: list[Statement] = []
+    beside: dict[Variable, list[Copy]] = {}
+    waiting: list[tuple[Statement, Copy]] = []
+    for s in statements:
+        copy = _copied(s) if isinstance(s, For) else None
+        if copy is not None:
+            waiting.append((s, copy))
+            continue
+        keep = [(loop, c) for loop, c in waiting if not (isinstance(s, For) and _is_apart(s, c))]
+        rest += [loop for loop, _ in keep]
+        if isinstance(s, For) and len(keep) < len(waiting):
+            beside[s.variable] = [c for loop, c in waiting if (loop, c) not in keep]
+        waiting = []
+        rest.append(s)
+    return [*rest, *(loop for loop, _ in waiting)], beside
+
+
+def with_calm_reads(statements: Sequence[Statement]) -> list[Statement]:
+    """Reads of what nothing here writes, as of any tensor: in any order, and once for several."""
+    written = [_reach(s) for s in _every(statements) if isinstance(s, Write) and s.on_chip]
+
+    def calm(s: Statement) -> Statement:
+        if isinstance(s, For):
+            return replace(s, body=[calm(inner) for inner in s.body])
+        if not isinstance(s, Read) or not s.changing or not s.on_chip:
+            return s
+        low, high = _reach(s)
+        if any(start < high and low < end for start, end in written):
+            return s
+        return replace(s, changing=0)
+
+    return [calm(s) for s in statements]
+
+
+def _copied(loop: For) -> Copy | None:
+    """What a loop copies from DRAM to VMEM, byte by byte in order, if it does nothing else."""
+    moves = list(_moves(loop.body))
+    if not moves or loop.variable.count is not None or None in moves:
+        return None
+    variables = _variables(loop)
+    first = moves[0]
+    assert first is not None
+    rounds = tuple(term for term in first[0].offset.terms if term[0] is LAYER)
+    pairs: list[tuple[int, int]] = []
+    sizes = {move[0].bytes for move in moves if move is not None}
+    for move in moves:
+        assert move is not None
+        read, write = move
+        if tuple(term for term in read.offset.terms if term[0] is LAYER) != rounds:
+            return None
+        pairs += zip(_places(read.offset, variables), _places(write.offset, variables), strict=True)
+    pairs = sorted(dict.fromkeys(pairs))
+    (size,) = sizes if len(sizes) == 1 else (0,)
+    in_order = all(
+        one[0] + size == other[0] and one[1] + size == other[1]
+        for one, other in itertools.pairwise(pairs)
+    )
+    if not size or not in_order:
+        return None
+    source, target = pairs[0]
+    return Copy(Affine(source, rounds), target, size * len(pairs))
+
+
+def _moves(body: Sequence[Statement]) -> Iterator[tuple[Read, Write] | None]:
+    """A read from DRAM and the write of that tile to VMEM, one by one; None for anything else."""
+    reads: dict[object, Read] = {}
+    for s in body:
+        if isinstance(s, For) and s.variable.count is None and not s.carried:
+            yield from _moves(s.body)
+        elif isinstance(s, Read) and not (s.on_chip or s.row or s.pieces or s.copies > 1):
+            reads[s.result] = s
+        elif isinstance(s, Write) and s.on_chip and not s.pieces and s.value in reads:
+            read = reads.pop(s.value)
+            yield (read, s) if read.bytes == s.bytes else None
+        else:
+            yield None
+    if reads:
+        yield None
+
+
+def _variables(loop: For) -> list[Variable]:
+    inner = [v for s in loop.body if isinstance(s, For) for v in _variables(s)]
+    return [loop.variable, *inner]
+
+
+def _places(offset: Affine, variables: Sequence[Variable]) -> Iterator[int]:
+    """All addresses of an access in a loop nest."""
+    used = [v for v in variables if offset.factor(v)]
+    for index in itertools.product(*(range(v.trips) for v in used)):
+        yield offset.constant + sum(offset.factor(v) * k for v, k in zip(used, index, strict=True))
+
+
+def _is_apart(loop: For, copy: Copy) -> bool:
+    """Whether a loop nest leaves the bytes of a copy alone, at their source and on chip."""
+    low, high = copy.source.constant, copy.source.constant + copy.bytes
+    for s in _every(loop.body):
+        start, end = _reach(s)
+        if s.on_chip:
+            if start < copy.target + copy.bytes and copy.target < end:
+                return False
+        elif isinstance(s, Write) and start < high and low < end:
+            return False
+    return True
+
+
+def _every(statements: Sequence[Statement]) -> Iterator[Read | Write]:
+    """All accesses of statements, also inside of loops."""
+    for s in statements:
+        if isinstance(s, For):
+            yield from _every(s.body)
+        elif isinstance(s, Read | Write):
+            yield s
+
+
+def _reach(s: Read | Write) -> tuple[int, int]:
+    """The bytes that an access may touch in any iteration."""
+    steps = [f * (v.trips - 1) for v, f in s.offset.terms if v is not LAYER]
+    low = s.offset.constant + sum(min(0, step) for step in steps)
+    return low, s.offset.constant + sum(max(0, step) for step in steps) + s.bytes

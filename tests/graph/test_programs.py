@@ -99,7 +99,13 @@ def test_layers_are_folded():
 @pytest.mark.parametrize(("name", "steps"), [("prefix", 2), ("decode", 2)])
 def test_attention_to_a_cache_runs_on_the_device(name, steps):
     model = compiled(name, "atlas-v1", True, True)
-    assert sum(step.kernel in ("attention", "attention_linear") for _, _, step in model.artifact.calls()) == steps
+    assert (
+        sum(
+            step.kernel in ("attention", "attention_linear")
+            for _, _, step in model.artifact.calls()
+        )
+        == steps
+    )
     assert "gemma_attention" not in model.host_module
     # Embeddings and masks before, new caches behind; nothing goes back and forth.
     assert sum(isinstance(part, DevicePart) for part in model.parts) == 1

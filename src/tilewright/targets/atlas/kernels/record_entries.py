@@ -18,7 +18,7 @@ from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import TensorSpec
 
 MATRIX = {"B": ""}  # sizes of records -> those of the library: one matrix has no batch
-HEADS = {"B": "G", "H": "R", "G": ""}  # a batch of groups, each of one head of keys
+HEADS = {"B": "G", "H": "R", "G": "", "S": "N"}  # a batch of groups, each of one head of keys
 EPSILON = 1e-6  # of norms
 
 

@@ -48,7 +48,8 @@ def act() -> Imported:
     keys, values = net.input("keys", held), net.input("values", held)
     x = net.input("hidden", (1, 40, 96))
     q = net.heads(net.linear(net.rms_norm(x, "norm"), 4 * HEAD, "q"), 4)
-    net.output("next", x + net.linear(net.attention(q, keys, values), 96, "o"))
+    x = x + net.linear(net.attention(q, keys, values), 96, "o")
+    net.output("next", net.silu(x))
     return net.build()
 
 

@@ -104,7 +104,8 @@ def read_entries_manifest(
 ) -> tuple[str, list[str], dict[str, State], dict[str, list[str]], dict[str, Derived]]:
     """Name, entry points, state, the recipes of members (see `shared_members`), and of pieces."""
     top = Table(document, "it", place)
-    newer = version_of(document, place) >= DERIVED_VERSION and "derived" in top.values
+    version = version_of(document, place)
+    newer = version == DERIVED_VERSION or (version > DERIVED_VERSION and "derived" in top.values)
     for known in ("format", "version"):
         top.take(known)
     name, entries = top.text("name"), list(top.names("entries"))

@@ -27,7 +27,7 @@ frameworks: setup
 	  tests/targets/xdna/test_xdna_frameworks.py \
 	  tests/frontend/test_decoders.py tests/test_entry_points_frameworks.py \
 	  tests/frontend/test_onnx_recurrent.py tests/test_compiling.py tests/test_zoo.py \
-	  tests/frontend/test_attention_forms.py
+	  tests/frontend/test_attention_forms.py tests/frontend/test_aten_complex.py
 
 # The native code once more, under address and undefined-behaviour sanitizers.
 sanitize: setup

@@ -292,7 +292,7 @@ def tried(form: Form, target: str = "atlas-v1") -> Found:
     parts = [getattr(part, "reasons", ()) for part in compiled.parts]
     return Found(
         result.ok,
-        "attention" in kernels or {"product", "softmax"} <= kernels,
+        any(k.startswith("attention") for k in kernels) or {"product", "softmax"} <= kernels,
         float(compiled.provenance["host_share"]),
         result.cycles / program.report().bound,
         _cosine(program(*inputs), expected),

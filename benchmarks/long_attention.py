@@ -58,9 +58,9 @@ def main() -> int:
     cycles = sum(
         call.end - call.start
         for call in program.session.device().calls
-        if steps[call.step].kernel == "attention"
+        if steps[call.step].kernel.startswith("attention")
     )
-    bound = sum(step.bound or 0 for step in steps if step.kernel == "attention")
+    bound = sum(step.bound or 0 for step in steps if step.kernel.startswith("attention"))
     told("verify", "")
     verified = program.verify(inputs).ok
     shape = f"{given.heads} x {given.rows} x {given.keys}{' causal' if given.causal else ''}"

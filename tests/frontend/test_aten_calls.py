@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frontend.aten_checks import Calls, check
+from frontend.aten_checks import Calls, Many, check
 from tilewright.frontend.pt2 import read_pt2
 from tilewright.frontend.torch import import_module, to_numpy
 from tilewright.reference.executor import run

@@ -64,7 +64,7 @@ def test_attention_of_jax() -> None:
 
     program = tw.compile(model, (x,), weights=weights)
     assert program.verify().ok
-    assert "attention" in {step.kernel for step in program.model.artifact.steps}
+    assert any(step.kernel.startswith("attention") for step in program.model.artifact.steps)
     assert program.model.provenance["host_share"] == 0.0
     found, expected = (np.asarray(y, np.float64).ravel() for y in (program(x), model(weights, x)))
     assert found @ expected / np.sqrt((found @ found) * (expected @ expected)) > 0.995
@@ -116,5 +116,5 @@ def test_attention_of_an_onnx_export() -> None:
     onnx.checker.check_model(model)
     program = tw.compile(model)
     assert program.verify().ok
-    assert "attention" in {step.kernel for step in program.model.artifact.steps}
+    assert any(step.kernel.startswith("attention") for step in program.model.artifact.steps)
     assert program.model.provenance["host_share"] == 0.0

@@ -77,3 +77,24 @@ def test_layers_whose_constants_differ_stay_apart(factors, loops):
     result = compiled(model)
     assert len(result.artifact.loops) == loops
     assert verify(result, original=model).ok
+
+
+@pytest.mark.parametrize(("growth", "iterations"), [(1.0, [2]), (1e3, [])])
+def test_layers_whose_ranges_grow_share_no_scale(growth, iterations):
+    """Values of the first layers would be rounded to nothing by a scale that the last one needs."""
+    net = ModelBuilder("growing", seed=5)
+    x = net.input("x", (1, 32, 64))
+    for number in range(6):
+        with net.layer(f"layers.{number}"):
+            x = net.relu(net.linear(x, 64, "up"))
+    net.output("y", x)
+    model = net.build()
+    weights = {
+        name: array * growth if name.endswith("weight") else array
+        for name, array in model.weights.items()
+    }
+    result = compiled(replace(model, weights=weights))
+    assert [loop.count for loop in result.artifact.loops] == iterations
+    found = verify(result, original=replace(model, weights=weights))
+    (output,) = found.outputs
+    assert found.ok and output.accuracy is not None and output.accuracy.cosine > 0.98

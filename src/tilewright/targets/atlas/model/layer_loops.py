@@ -27,6 +27,7 @@ from tilewright.targets.atlas.model.launches import LayerLoop
 from tilewright.tile.layouts import Layout
 
 COPY_RANKS = (2, 3, 4)  # tensors the copy kernel takes
+APART = 64.0  # ranges that differ by more have no scale in common that keeps the smaller one's digits
 
 
 @dataclass
@@ -62,6 +63,24 @@ def _signature(call: Call) -> tuple:
         shapes,
         len(call.observers()),
     )
+
+
+def _with_ranges_alike(calls: Sequence[Call], repetition: Repetition) -> Repetition:
+    """The repetition up to the first iteration whose ranges are far from those before: iterations share
+    their scales, and what is much smaller than a scale is made for would be rounded to nothing."""
+    iterations = repetition.iterations(calls)
+    lowest, highest = dict[tuple[int, int], float](), dict[tuple[int, int], float]()
+    for count, part in enumerate(iterations):
+        for place, call in enumerate(part):
+            for number, observer in enumerate(call.observers()):
+                if observer.amax == 0:
+                    continue
+                key = place, number
+                lowest[key] = min(lowest.get(key, observer.amax), observer.amax)
+                highest[key] = max(highest.get(key, observer.amax), observer.amax)
+        if any(highest[key] > APART * low for key, low in lowest.items()):
+            return replace(repetition, count=count)
+    return repetition
 
 
 # --- legality ---------------------------------------------------------------------------
@@ -235,8 +254,9 @@ class _Folder:
     ) -> tuple[Repetition, _Wiring] | None:
         """The repetition from `at` on that covers most calls."""
         best: tuple[Repetition, _Wiring] | None = None
-        for repetition in repetitions(signatures, at):
-            if best is not None and repetition.end <= best[0].end:
+        for proposed in repetitions(signatures, at):
+            repetition = _with_ranges_alike(self.parts[number], proposed)
+            if repetition.count < 2 or (best is not None and repetition.end <= best[0].end):
                 continue
             around = self._around(number, repetition)
             wiring = _wiring(self.parts[number], repetition, around)

@@ -27,7 +27,9 @@ from tilewright.targets.atlas.model.launches import LayerLoop
 from tilewright.tile.layouts import Layout
 
 COPY_RANKS = (2, 3, 4)  # tensors the copy kernel takes
-APART = 64.0  # ranges that differ by more have no scale in common that keeps the smaller one's digits
+APART = (
+    64.0  # ranges that differ by more have no scale in common that keeps the smaller one's digits
+)
 
 
 @dataclass
@@ -73,11 +75,12 @@ def _with_ranges_alike(calls: Sequence[Call], repetition: Repetition) -> Repetit
     for count, part in enumerate(iterations):
         for place, call in enumerate(part):
             for number, observer in enumerate(call.observers()):
-                if observer.amax == 0:
-                    continue
-                key = place, number
-                lowest[key] = min(lowest.get(key, observer.amax), observer.amax)
-                highest[key] = max(highest.get(key, observer.amax), observer.amax)
+                # With it come all that share its scale already: those of a loop before this one.
+                seen = [one.amax for one in (observer, *observer.peers) if one.amax > 0]
+                if seen:
+                    key = place, number
+                    lowest[key] = min(lowest.get(key, seen[0]), *seen)
+                    highest[key] = max(highest.get(key, seen[0]), *seen)
         if any(highest[key] > APART * low for key, low in lowest.items()):
             return replace(repetition, count=count)
     return repetition

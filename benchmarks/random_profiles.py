@@ -26,7 +26,7 @@ from tilewright.frontend.imported import Imported
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from examples import networks  # noqa: E402
+from examples import networks
 
 # What may change, by table of a profile: each row is a key and its values.
 CHANGES: dict[str, list[tuple[str, tuple[object, ...]]]] = {
@@ -74,7 +74,7 @@ def profile(rng: random.Random) -> str:
     """The text of a profile."""
     base = rng.choice((0, 1, 1))
     tables: dict[str, dict[str, object]] = {}
-    top = {"base": f"atlas-v{base}"}
+    top: dict[str, object] = {"base": f"atlas-v{base}"}
     for _ in range(rng.randint(1, 5)):
         kind = rng.choice((*CHANGES, "memory", "dma", "timing", "timing", "top"))
         if kind == "timing":

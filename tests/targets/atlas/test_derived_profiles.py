@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
+import networks
 import tilewright as tw
 from tilewright.errors import TilewrightError
-
-sys.path.insert(0, str(Path(__file__).parents[3]))
-
-from examples import networks  # noqa: E402
 
 PROFILES = {
     "loads in a pipeline": '[timing]\ntensor_load = ["LSU", 64, 55]',

@@ -11,6 +11,7 @@ import pytest
 import tower_models
 
 from tilewright.model.host_check import HostCheck, difference
+from tilewright.model.host_graph import HostGraph, HostOperation
 from tilewright.reference import families
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
@@ -82,12 +83,25 @@ def test_unknown_families_are_named():
 
 
 def test_differences():
-    a = np.linspace(-1, 1, 9).astype(np.float32)
-    assert difference(a, a.copy(), True) is None
-    assert difference(a, a + np.float32(1e-5), True) and not difference(a, a + 1e-5 * a, False)
-    assert difference(a, a[::-1].copy(), False)
+    a, near = np.linspace(-1, 1, 9).astype(np.float32), 1e-3
+    assert difference(a, a.copy(), 0) is None
+    assert difference(a, a + np.float32(1e-5), 0) and not difference(a, a + 1e-5 * a, near)
+    assert difference(a, a[::-1].copy(), near)
     whole = np.arange(500)
-    assert difference(whole, np.where(whole == 7, 8, whole), True)
-    assert not difference(whole, np.where(whole == 7, 8, whole), False)
+    assert difference(whole, np.where(whole == 7, 8, whole), 0)
+    assert not difference(whole, np.where(whole == 7, 8, whole), near)
     nan = np.array([np.nan, np.inf], np.float32)
-    assert difference(nan, nan.copy(), True) is None and difference(nan, nan[::-1].copy(), False)
+    assert difference(nan, nan.copy(), 0) is None and difference(nan, nan[::-1].copy(), near)
+
+
+@pytest.mark.parametrize(("step", "fine"), [(2e-3, True), (3e-2, False)])
+def test_what_was_rounded_on_the_way_counts(step, fine):
+    """A float32 port at the end of a chain in float16 is as coarse as that."""
+    operations = [
+        HostOperation("tanh", "elementwise_tanh", {"x": ("x",)}, "tanh", (4,), "f16"),
+        HostOperation("wide", "cast", {"x": ("tanh",)}, "wide", (4,), "f32"),
+    ]
+    graph = HostGraph(operations, given={"x": "x"}, made={"y": "wide"})
+    x = np.linspace(0.5, 1, 4).astype(np.float16)
+    y = np.tanh(x.astype(np.float32)) + np.float32(step)
+    assert (HostCheck(graph, {}).differences({"x": x, "y": y}) == []) is fine

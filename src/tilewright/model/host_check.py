@@ -3,9 +3,9 @@
     problems = HostCheck(graph, weights).differences(ports)
 
 Every operation of a `HostGraph` is computed from the ports the host was given and rounded to its
-type. What no rounding enters has to agree in every bit; other numbers within `NEAR`, of which no
-mistake in what is computed from what, by which function, is that small. `host_meanings` says what the
-families mean.
+type. What no rounding enters has to agree in every bit; other numbers within `NEAR` of the coarsest type
+on the way from what is known, of which no mistake in what is computed from what, by which function, is
+that small. `host_meanings` says what the families mean.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class HostCheck:
     unknown: set[str] = field(default_factory=set)  # families that have no second meaning
     values: dict[str, np.ndarray] = field(default_factory=dict)
     exact: set[str] = field(default_factory=set)  # values that no rounding entered
+    near: dict[str, float] = field(default_factory=dict)  # of values: `NEAR` of the coarsest type
 
     def differences(self, ports: Mapping[str, np.ndarray]) -> list[str]:
         """What is wrong with the ports that the host filled, a line each."""
@@ -102,6 +103,8 @@ class HostCheck:
         with np.errstate(all="ignore"):
             result = _narrow(np.asarray(meaning(given)), wanted)
         self.values[operation.output] = np.broadcast_to(result, operation.shape)
+        entered = [self.near.get(name, 0.0) for name in names]
+        self.near[operation.output] = max([_near(wanted), *entered])
         whole = wanted.kind in "biu" and all(t.kind in "biu" for t in types.values())
         if (operation.family in EXACT or whole) and all(name in self.exact for name in names):
             self.exact.add(operation.output)
@@ -113,12 +116,20 @@ class HostCheck:
         for port in filled:
             if port not in ports:
                 continue
-            text = difference(self.values[value], ports[port], value in self.exact)
+            near = max(_near(self.values[value].dtype), self.near.get(value, 0.0))
+            near = 0.0 if value in self.exact else near
+            text = difference(self.values[value], ports[port], near)
             if text is not None:
                 found.append(f"the host fills {port}, which should be {value}: {text}")
             else:
                 self.values[value] = ports[port]  # what later operations really found
+                self.near.pop(value, None)
         return found
+
+
+def _near(dtype: np.dtype) -> float:
+    """`NEAR` of a type; whole numbers may be computed by way of float32."""
+    return next((NEAR[name] for name in NEAR if TYPES[name] == dtype), NEAR["f32"])
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
@@ -138,23 +149,22 @@ def _narrow(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
     return array.astype(wanted)
 
 
-def difference(expected: np.ndarray, found: np.ndarray, exact: bool) -> str | None:
-    """Where two arrays differ more than they may, in words."""
+def difference(expected: np.ndarray, found: np.ndarray, near: float) -> str | None:
+    """Where two arrays differ more than they may, in words; near: 0 for equal bits."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return f"{found.dtype} of {list(found.shape)} instead of {expected.dtype} of {list(expected.shape)}"
-    kind = next(name for name, dtype in TYPES.items() if dtype == expected.dtype)
-    if kind not in NEAR:
+    if expected.dtype.kind in "biu":
         wrong = expected != found
-        if not exact and wrong.sum() <= max(1, FEW * wrong.size):
+        if near and wrong.sum() <= max(1, FEW * wrong.size):
             return None
     else:
         a, b = expected.astype(np.float64), found.astype(np.float64)
         with np.errstate(all="ignore"):
             wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-            if not exact:
+            if near:
                 finite = a[np.isfinite(a)]
                 usual = np.sqrt(np.mean(np.square(finite))) if finite.size else 0.0
-                wrong &= ~(np.abs(a - b) <= NEAR[kind] * np.maximum(np.abs(a), usual))
+                wrong &= ~(np.abs(a - b) <= near * np.maximum(np.abs(a), usual))
     if not wrong.any():
         return None
     at = tuple(int(k) for k in np.argwhere(wrong)[0])

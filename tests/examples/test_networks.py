@@ -12,7 +12,10 @@ import pytest
 
 import networks
 import tilewright as tw
+from tilewright.compiling import compile_imported
 from tilewright.frontend.imported import Imported
+from tilewright.model.options import CompileOptions
+from tilewright.program import Program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL: dict[str, Callable[[], Imported]] = {
@@ -31,7 +34,9 @@ SMALL: dict[str, Callable[[], Imported]] = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_exact_and_close_to_float32(name: str) -> None:
-    program = tw.compile(SMALL[name]())
+    model = SMALL[name]()
+    looped = compile_imported(model, options=CompileOptions(layer_loops=True))
+    program = Program(looped, original=model)
     found = program.verify(per_layer=True)
     assert found.ok, found.text()
     accuracy = found.outputs[0].accuracy

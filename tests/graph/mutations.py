@@ -460,8 +460,8 @@ def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
         elif kind.stage == "fold":
             fold = Parts.fold
 
-            def folding(parts: Parts, wanted: bool) -> Folded:
-                folded = fold(parts, wanted)
+            def folding(parts: Parts, wanted: bool, short: bool) -> Folded:
+                folded = fold(parts, wanted, short)
                 note(kind.apply(random.Random(seed), folded, parts))
                 return folded
 
@@ -497,7 +497,7 @@ class Broken:
     refused: tuple[str, ...] = ()
 
 
-OPTIONS = CompileOptions(host=("hosted",))
+OPTIONS = CompileOptions(host=("hosted",), layer_loops=True)
 
 
 def compiled(model: Imported) -> AtlasModel:

@@ -26,7 +26,7 @@ from tilewright.targets.atlas.model.meaning import semantics
 from tilewright.targets.atlas.profile import load_profile
 
 V1 = load_profile("atlas-v1")
-OPTIONS = CompileOptions(host=("hosted",))
+OPTIONS = CompileOptions(host=("hosted",), layer_loops=True)
 MODELS = {
     "mlp": lambda: small_models.imported("mlp"),
     "folded decoder": lambda: small_models.imported("decoder_2"),

@@ -98,3 +98,27 @@ def test_layers_whose_ranges_grow_share_no_scale(growth, iterations):
     found = verify(result, original=replace(model, weights=weights))
     (output,) = found.outputs
     assert found.ok and output.accuracy is not None and output.accuracy.cosine > 0.98
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "iterations"), [(4, 64, []), (20, 64, [10]), (4, 320, [2])]
+)
+def test_a_few_small_layers_are_written_out(layers: int, width: int, iterations: list[int]) -> None:
+    """Their launches share schedules, in which weights arrive early; others stay a loop."""
+    net = ModelBuilder("layers", seed=7)
+    x = net.input("x", (1, 8, width))
+    for number in range(layers):
+        with net.layer(f"layers.{number}"):
+            x = x + net.linear(
+                net.gelu(net.linear(net.rms_norm(x, "norm"), width, "up")), width, "o"
+            )
+    net.output("y", x)
+    model = net.build()
+    result = compile_model(model, load_profile("atlas-v1"))
+    assert [loop.count for loop in result.artifact.loops] == iterations
+    found = verify(result, original=model)
+    assert found.ok and check(result) == []
+    if not iterations:
+        assert found.cycles < 0.9 * verify(compiled(model)).cycles
+        # Launches that wait for their units share nothing.
+        assert len(compile_model(model, load_profile("atlas-v0")).artifact.loops) == 1

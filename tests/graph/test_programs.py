@@ -73,7 +73,7 @@ def test_a_doubt_of_lint_is_settled(monkeypatch):
 
 def test_code_longer_than_the_instruction_memory():
     """Rounds in several segments: each is loaded once per round, and knows which one it is."""
-    options = CompileOptions(instruction_memory=2500)
+    options = CompileOptions(instruction_memory=2500, layer_loops=True)
     model = compile_model(imported("decoder_2"), load_profile("atlas-v1"), options)
     (part,) = model.parts
     assert isinstance(part, DevicePart)

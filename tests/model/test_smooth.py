@@ -17,6 +17,7 @@ from random_networks_text import random_network
 
 import tilewright as tw
 from tilewright.cli import main
+from tilewright.compiling import compile_imported
 from tilewright.dialects.verification import verify_module
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
@@ -25,6 +26,7 @@ from tilewright.model.prepare import prepare
 from tilewright.model.simplify import simplify
 from tilewright.model.smooth import SMOOTHED, smooth
 from tilewright.reference.executor import Executor, run
+from tilewright.runtime.verify import verify
 
 F = np.float32
 LARGE = [3, 17, 40]  # channels
@@ -226,10 +228,10 @@ def test_fp8_loses_less_and_stays_exact(tmp_path: Path) -> None:
 
 
 def test_identical_layers_stay_loops() -> None:
-    model = block(3)
-    program = tw.compile(model, calibrate={"x": rows(1)}, smooth=0.5)
-    assert max(loop.count for loop in program.model.artifact.loops) == 3
-    assert program.verify({"x": rows(2)}).ok
+    options = CompileOptions(smooth=0.5, layer_loops=True)
+    compiled = compile_imported(block(3), options=options, samples=[{"x": rows(1)}])
+    assert max(loop.count for loop in compiled.artifact.loops) == 3
+    assert verify(compiled, {"x": rows(2)}).ok
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.compiling import compile_imported
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
+from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, load_any, save
 from tilewright.runtime.entry_session import EntrySession
 from tilewright.runtime.manifest import STATE_VERSION, manifest_of
@@ -186,12 +188,13 @@ def test_a_loop_over_layers_does_not_begin_in_what_stays() -> None:
         with net.layer(f"layers.{number}"):
             x = x + net.linear(net.gelu(net.linear(net.rms_norm(x, "norm"), 64, "up")), 96, "down")
     net.output("next", x)
-    program = tw.compile(replace(net.build(), resident=frozenset({"hidden"})), target="atlas-v1")
-    assert program.model.artifact.loops
-    session, hidden = Session(program.model), drawn(5, 1, 5, 96)
+    model = replace(net.build(), resident=frozenset({"hidden"}))
+    compiled = compile_imported(model, options=CompileOptions(layer_loops=True))
+    assert compiled.artifact.loops
+    session, hidden = Session(compiled), drawn(5, 1, 5, 96)
     first = session.run(hidden=hidden)["next"]
     assert np.array_equal(session.run(hidden=hidden)["next"], first)
-    assert program.verify().ok
+    assert verify(compiled).ok
 
 
 def test_a_run_that_goes_on_has_its_own_state(atlas: tw.EntryPoints) -> None:

@@ -47,7 +47,7 @@ def network() -> Imported:
 
 @cache
 def compiled(target: str, instructions: int = 32768) -> CompiledModel[Any]:
-    options = CompileOptions(host=("outside",), instruction_memory=instructions)
+    options = CompileOptions(host=("outside",), instruction_memory=instructions, layer_loops=True)
     return compile_model(network(), load_profile(target), options)
 
 

@@ -22,7 +22,8 @@ class CompileOptions:
     host: layers the host runs on request. no_host: nothing may run on the host.
     keep: layers whose products are as precise as bf16: operands are split into two fp8 parts.
     scales: of weights, one per "channel" or one per "tensor".
-    layer_loops: identical layers become a loop with stacked weights.
+    layer_loops: identical layers become a loop with stacked weights; None: where that pays, which the
+        machine decides.
     quantize: the number format that products are quantised to; None: what the machine does by itself.
     ranges: what codes of values cover, "max", "mse", "percentile" or "percentile:99.9" (`ranges.py`).
     smooth: how much of the range of activations moves into weights, from 0 to 1 (`smooth.py`).
@@ -35,7 +36,7 @@ class CompileOptions:
     no_host: bool = False
     keep: tuple[str, ...] = ()
     scales: str = "channel"
-    layer_loops: bool = True
+    layer_loops: bool | None = None
     instruction_memory: int = 32768
     seed: int = 0
     accuracy: bool = False

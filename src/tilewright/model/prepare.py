@@ -126,7 +126,9 @@ def prepare(
                 machine.rules,
                 found,
                 options.scales == "channel",
-                same_values(main_of(read.module)) if machine.layers and options.layer_loops else (),
+                same_values(main_of(read.module))
+                if machine.layers and options.layer_loops is not False
+                else (),
                 options.range_rule,
             )
             encoded, hosted = result.model, dict(result.reasons)
@@ -140,7 +142,7 @@ def prepare(
         with driver.phase("fuse"):
             fuse_all(parts.functions(DEVICE), machine.fuses)
             driver.note("fused", parts.module)
-    if machine.layers and options.layer_loops:
+    if machine.layers and options.layer_loops is not False:
         with driver.phase("fold layers"):
             for function in parts.functions(DEVICE):
                 fold_layers(function)

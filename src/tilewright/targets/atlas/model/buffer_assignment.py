@@ -15,6 +15,7 @@ from tilewright.errors import TilewrightError
 from tilewright.planning.buffers import Buffer
 from tilewright.planning.plan import Plan, plan
 from tilewright.targets.atlas.codegen.chip import Area
+from tilewright.targets.atlas.model.calls import Call
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
 from tilewright.targets.atlas.model.residency import (
     Candidate,
@@ -122,7 +123,7 @@ def place(
     found = _candidates(calls, layer_loops, places.lives, borders) if fuse else {}
     stays = choose(calls, found, capacity, demands)
     room = [_room(k, call, stays, capacity, demands.more) for k, call in enumerate(calls)]
-    if fuse and profile.busy_unit == "fault":  # instructions take the time they are known to take
+    if fuse and may_join(profile):
         places.joined = small_runs(calls, layer_loops, borders)
     try:
         planned = _planned(stays, room, places, profile)
@@ -157,6 +158,11 @@ def _planned(
     return plan(buffers, profile.vmem_bytes - WORD, 1024, strategy="auto")
 
 
+def may_join(profile: Profile) -> bool:
+    """Whether calls may share a schedule: instructions take the time they are known to take."""
+    return profile.busy_unit == "fault"
+
+
 def small_runs(
     calls: Sequence[Launch], layer_loops: Sequence[LayerLoop[StoredTensor]], borders: Sequence[int]
 ) -> list[range]:
@@ -165,7 +171,7 @@ def small_runs(
     inside = {k for loop in layer_loops for k in range(loop.first, loop.end)}
     first, bytes = 0, 0
     for k in range(len(calls) + 1):
-        mine = MOST if k in inside or k == len(calls) else _bytes(calls[k])
+        mine = MOST if k in inside or k == len(calls) else bytes_of(calls[k])
         full = bytes + mine > ALTOGETHER or k - first >= LONGEST
         if mine >= MOST or k in borders or full:
             if k - first > 1:
@@ -175,7 +181,12 @@ def small_runs(
     return runs
 
 
-def _bytes(call: Launch) -> int:
+def is_small(call: Call | Launch) -> bool:
+    """Whether a call may share its code with its neighbours."""
+    return bytes_of(call) < MOST
+
+
+def bytes_of(call: Call | Launch) -> int:
     return sum(tensor.layout.bytes for tensor in call.tensors.values())
 
 

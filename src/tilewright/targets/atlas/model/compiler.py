@@ -29,7 +29,7 @@ from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
 from tilewright.targets.atlas.model.accuracy import meaning_of, measure, note_accuracy
 from tilewright.targets.atlas.model.assemble import assemble
 from tilewright.targets.atlas.model.bounds import bound_of
-from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
+from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, may_join
 from tilewright.targets.atlas.model.calls import Call, let_go_of_codes
 from tilewright.targets.atlas.model.decode import read_launches
 from tilewright.targets.atlas.model.encode import encode
@@ -114,7 +114,8 @@ def compile_model(
             graph.constants.forget()
         meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
         with phase("fold layers"):
-            folded = parts.fold(options.layer_loops)
+            joins = options.fuse and may_join(profile)
+            folded = parts.fold(options.layer_loops is not False, options.layer_loops or not joins)
         with phase("encode"):
             encoded = encode(simple, parts, folded)
             phases["encoded"] = print_module(encoded.module)

@@ -56,7 +56,7 @@ def test_rows_that_are_too_long_are_reduced_in_passes(kind: str) -> None:
     """A tile at a time, with the bits of rows that stay on chip."""
     x = np.random.default_rng(0).normal(size=(1, 3, 3001))
     options = {"kind": kind, "along": "row", "passes": True}
-    compiled = build("reduce", options).compile("atlas-v0", x=x.shape)
+    compiled = build("reduce", options).compile("atlas-v0", x=x.shape, L=1)
     codes = to_codes(x, "bf16")
     profile = compiled.profile
     expected = RECORDS["reduce"].compute(profile, options, {"x": codes})["out"]

@@ -10,14 +10,14 @@ import pytest
 
 from tilewright.cli import main
 from tilewright.runtime.bundle import save
-from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.model.kernel_model import kernel_model
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bundle") / "gemm.twb"
-    save(kernel_model(gemm.compile(a=(33, 64), b=(64, 40))), path)
+    save(kernel_model(entry("gemm").kernel.compile(a=(33, 64), b=(64, 40))), path)
     return path
 
 

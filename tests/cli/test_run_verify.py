@@ -14,7 +14,7 @@ from tilewright.cli import main
 from tilewright.io.tensor_files import read_tensor
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.session import Session
-from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.model.kernel_model import kernel_model
 from tilewright.targets.atlas.program import Instruction, Program
 
@@ -24,7 +24,10 @@ B = np.random.default_rng(2).normal(size=(40, 50)).astype(np.float32)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    save(kernel_model(gemm.compile(a=A.shape, b=B.shape), {"b": B}), tmp_path / "g.twb")
+    save(
+        kernel_model(entry("gemm").kernel.compile(a=A.shape, b=B.shape), {"b": B}),
+        tmp_path / "g.twb",
+    )
     np.save(tmp_path / "a.npy", A)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Products of any size: the plan, the values, the bound."""
+"""Products of any size: how they are cut, the values, the bound."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tilewright.reference import arithmetic as arith
-from tilewright.targets.atlas.kernels.gemm import gemm, plan
+from tilewright.targets.atlas.kernels.registry import entry
+from tilewright.targets.atlas.model.blocking import cut
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.tile.layouts import to_codes
 
@@ -35,14 +36,14 @@ def test_values(shape: tuple[int, int, int], target: str) -> None:
     m, k, n = shape
     random = np.random.default_rng(m * n)
     a, b = random.normal(size=(m, k)), random.normal(size=(k, n))
-    compiled = gemm.compile(target, a=a.shape, b=b.shape)
+    compiled = entry("gemm").kernel.compile(target, a=a.shape, b=b.shape)
     assert np.array_equal(compiled.run(a, b).view(np.uint16), expected(a, b))
 
 
 def test_large_product_runs_at_the_speed_of_its_transfers() -> None:
     random = np.random.default_rng(0)
     a, b = random.normal(size=(512, 512)), random.normal(size=(512, 512))
-    compiled = gemm.compile(a=a.shape, b=b.shape)
+    compiled = entry("gemm").kernel.compile(a=a.shape, b=b.shape)
     result = compiled.run(a, b).view(np.uint16)
     assert np.array_equal(result[:32, -32:], expected(a[:32], b[:, -32:]))
     traffic = (512 * 512 * 2 + 512 * 512 * 2) // 2
@@ -51,10 +52,10 @@ def test_large_product_runs_at_the_speed_of_its_transfers() -> None:
     assert len(compiled.program) * 4 < 32 * 1024
 
 
-def test_plan_knows_vmem_and_traffic() -> None:
+def test_parts_know_vmem_and_traffic() -> None:
+    """A product that fits is in one part; of one that does not, rows come in parts of the same size."""
     profile = load_profile("atlas-v1")
-    whole = plan(512, 512, 512, profile)
-    assert (whole.rows, whole.bytes) == (16, 1 << 20)
-    cut = plan(816, 2048, 2048, profile)
-    assert cut.rows == 13  # A in two blocks, B read twice
-    assert cut.bytes == 26 * 64 * 1024 + 2 * 64 * 64 * 1024 + 26 * 64 * 2048
+    assert cut(512, 512, 512, profile, sums=False) is None
+    parts = cut(816, 2048, 2048, profile, sums=False)
+    assert parts is not None
+    assert parts.rows == 13 * 32 and not parts.depth  # A in two blocks, B read twice

@@ -11,7 +11,7 @@ from tilewright.targets.atlas.kernels.record_entries import RECORD_ENTRIES
 from tilewright.targets.atlas.kernels.references import IDEALS, REFERENCES
 from tilewright.targets.atlas.kernels.references_heads import HEAD_IDEALS
 from tilewright.targets.atlas.kernels.registry import ENTRIES, entry
-from tilewright.targets.atlas.model.kernel_records import build
+from tilewright.targets.atlas.model.kernel_records import RECORDS, build
 from tilewright.tile.layouts import to_codes
 
 
@@ -49,3 +49,15 @@ def test_the_reference_is_the_record_s() -> None:
     assert found.tolist() == to_codes(np.array([[1.0, 0.0, 0.5]]), "bf16").tolist()
     found[0, 0] = 0  # it belongs to the caller
     assert x[0, 0] != 0
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "max", "min"])
+def test_rows_that_are_too_long_are_reduced_in_passes(kind: str) -> None:
+    """A tile at a time, with the bits of rows that stay on chip."""
+    x = np.random.default_rng(0).normal(size=(1, 3, 3001))
+    options = {"kind": kind, "along": "row", "passes": True}
+    compiled = build("reduce", options).compile("atlas-v0", x=x.shape, L=1)
+    codes = to_codes(x, "bf16")
+    profile = compiled.profile
+    expected = RECORDS["reduce"].compute(profile, options, {"x": codes})["out"]
+    assert np.array_equal(compiled.run(x).view(np.uint16), expected)

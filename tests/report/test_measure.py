@@ -18,13 +18,13 @@ from tilewright.runtime.verification import (
     OutputCheck,
     Verification,
 )
-from tilewright.targets.atlas.kernels.gemm import gemm
+from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.model.kernel_model import kernel_model
 
 
 @pytest.fixture(scope="module")
 def model() -> AtlasModel:
-    return kernel_model(gemm.compile(a=(50, 97), b=(97, 70)))
+    return kernel_model(entry("gemm").kernel.compile(a=(50, 97), b=(97, 70)))
 
 
 def test_a_measured_run_is_the_run(model: AtlasModel) -> None:
@@ -61,7 +61,7 @@ def test_the_report_of_a_kernel(model: AtlasModel) -> None:
 
 
 def test_both_machines_measure_the_same(model: AtlasModel) -> None:
-    small = kernel_model(gemm.compile(a=(32, 32), b=(32, 32)))
+    small = kernel_model(entry("gemm").kernel.compile(a=(32, 32), b=(32, 32)))
     assert measure(small, machine="python") == measure(small, machine="native")
 
 

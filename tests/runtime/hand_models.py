@@ -15,7 +15,6 @@ from tilewright.targets.atlas.codegen.compile_kernel import trace
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
 from tilewright.targets.atlas.codegen.lower_nest import ConstantPool, lower
 from tilewright.targets.atlas.kernels import references
-from tilewright.targets.atlas.kernels.gemm import gemm
 from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Program
@@ -58,7 +57,7 @@ def mlp(segments: int = 1, seed: int = 0, profile: Profile = V1) -> AtlasModel:
     for name, layout in layouts.items():
         bases[name], end = end, end + layout.bytes
     first = place(
-        gemm,
+        entry("gemm").kernel,
         {"a": layouts["x"], "b": layouts["w"], "out": layouts["h"]},
         {"a": bases["x"], "b": bases["w"], "out": bases["h"]},
         profile,

@@ -17,7 +17,6 @@ from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import LOWEST, hiding
 
-G, R, M, N, D, E = "G", "R", "M", "N", "D", "E"
 TILES = 160  # tiles of scores under a causal mask that are unrolled for one head
 NARROW, NARROW_TILES = (
     64,
@@ -163,61 +162,3 @@ def attend_in_parts(q: Any, *sources: Keys, size: int, blind: bool = False) -> A
             states.mixed.set(now.mixed)
             started = True
     return states.result(blind)
-
-
-def _flash(
-    q: Any,
-    keys: Callable[[Block], Any],
-    values: Callable[[Block], Any],
-    count: int,
-    seen: Callable[[Any, Block], Any] | None = None,
-) -> Any:
-    """One block of queries, 32 keys at a time, with maximum, sum and result carried along."""
-    top, total, mixed = tw.state(), tw.state(), tw.state()
-    started = False
-    for j in tw.steps(count):
-        score = q @ keys(j) if seen is None else seen(q @ keys(j), j)
-        best = tw.row_max(score)
-        best = tw.maximum(top, best) if started else best
-        power = tw.exp(score - best)
-        summed, product = tw.row_sum(power), tw.to_fp8(power) @ values(j)
-        if started:
-            fade = tw.exp(top - best)
-            total.set(total * fade + summed)
-            mixed.set(mixed * fade + product)
-        else:
-            total.set(summed)
-            mixed.set(product)
-        top.set(best)
-        started = True
-    share = tw.recip(total)
-    if seen is not None:
-        share = share * tw.minimum(tw.relu(top - LOWEST / 3), 1.0)
-    return mixed * share
-
-
-@tw.kernel
-def attention_flash(
-    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
-    out: tw.bf16["G", "R", "M", "E"],
-):  # fmt: skip
-    """softmax(q @ kt) @ v with a running maximum: any number of keys"""
-    for g in tw.each(q.G):
-        for r in tw.each(q.R):
-            for m in tw.grid(q.M):
-                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                out[g, r, m, :] = _flash(q[g, r, m, :], keys, values, kt.N)
-
-
-@tw.kernel
-def attention_flash_causal(
-    q: tw.fp8["G", "R", "M", "D"], kt: tw.fp8["G", "D", "N"].panels(), v: tw.fp8["G", "N", "E"],
-    out: tw.bf16["G", "R", "M", "E"],
-):  # fmt: skip
-    """attention_flash in which the last query sees all keys, the one before all but the last, …"""
-    for g in tw.each(q.G):
-        for r in tw.each(q.R):
-            for m in tw.grid(q.M):
-                keys, values = (lambda j: kt[g, :, j]), (lambda j: v[g, j, :])
-                mask = lambda s, j: tw.causal(s, m, j)
-                out[g, r, m, :] = _flash(q[g, r, m, :], keys, values, kt.N, mask)

@@ -10,30 +10,6 @@ LEAST = 1e-30  # stands in for the largest number of a row of zeros
 
 
 @tw.kernel
-def requant(x: tw.bf16["M", "N"], out: tw.fp8["M", "N"], *, scale: float = 1.0):
-    """fp8 of x * scale, saturating at 448"""
-    for m in tw.grid(out.M):
-        for n in tw.grid(out.N):
-            out[m, n] = tw.to_fp8(x[m, n], scale=scale)
-
-
-@tw.kernel
-def requant_channels(x: tw.bf16["M", "N"], scale: tw.bf16["N"], out: tw.fp8["M", "N"]):
-    """fp8 of x * scale, a scale for each column"""
-    for n in tw.grid(out.N):
-        for m in tw.grid(out.M):
-            out[m, n] = tw.to_fp8(x[m, n], scale=scale[n])
-
-
-@tw.kernel
-def requant_rows(x: tw.bf16["M", "N"], scale: tw.bf16["M", 1], out: tw.fp8["M", "N"]):
-    """fp8 of x * scale, a scale for each row"""
-    for m in tw.grid(out.M):
-        for n in tw.grid(out.N):
-            out[m, n] = tw.to_fp8(x[m, n], scale=scale[m, :])
-
-
-@tw.kernel
 def quantise_rows(
     x: tw.bf16["M", "N"], out: tw.fp8["M", "N"], out_step: tw.bf16["M", 16].halves()
 ):  # fmt: skip

@@ -14,6 +14,16 @@ from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.tile.layouts import SIDE
 
 TILE = 2 * SIDE * SIDE  # bytes
+ROWS: dict[str, Callable[[Any], Any]] = {
+    "sum": tw.row_sum,
+    "max": tw.row_max,
+    "min": tw.row_min,
+}
+JOIN: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda a, b: a + b,
+    "max": tw.maximum,
+    "min": tw.minimum,
+}
 
 
 def too_long(columns: int, copies: int) -> bool:
@@ -22,12 +32,12 @@ def too_long(columns: int, copies: int) -> bool:
 
 
 def over(kind: str, columns: int, tile: Callable[[Any], Any]) -> Any:
-    """The sum or maximum of `tile` over all columns, a tile at a time, in every row."""
+    """The sum, maximum or minimum of `tile` over all columns, a tile at a time, in every row."""
     total, started = tw.state(), False
     for n in tw.steps(columns):
         part = tw.neutral(tile(n), kind)
         if started:
-            part = total + part if kind == "sum" else tw.maximum(total, part)
+            part = JOIN[kind](total, part)
         total.set(part)
         started = True
-    return tw.row_sum(total) if kind == "sum" else tw.row_max(total)
+    return ROWS[kind](total)

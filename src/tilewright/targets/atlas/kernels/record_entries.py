@@ -6,40 +6,60 @@ to have a batch of one. Names of parameters and sizes are the library's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tilewright.targets.atlas.codegen.tile_machine import active_profile
+from tilewright.targets.atlas.model.blocking import cut
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.kernel import Kernel, kernel_of
+from tilewright.tile.layouts import SIDE
 from tilewright.tile.types import TensorSpec
 
-MATRIX = {"B": ""}  # sizes of records -> those of the library: one matrix has no batch
+Size = str | int
+MATRIX = {"B": "", "L": 1}  # sizes of records -> those of the library: one matrix has no batch
+BATCH: dict[str, Size] = {}  # all as they are
+REDUCED = {**MATRIX, "K": "N"}
 HEADS = {"B": "G", "H": "R", "G": "", "S": "N"}  # a batch of groups, each of one head of keys
 EPSILON = 1e-6  # of norms
+KEYS = 4  # tiles of keys at a time, where there may be any number of them
+HALF = SIDE // 2  # columns of a result that is kept in halves of tiles
 
 
 @dataclass(frozen=True)
 class RecordEntry:
     """What a kernel of the library is. names: its parameters -> those of the record. sizes: of the
-    record -> its own, where they are called otherwise; without a name one is 1, and left out."""
+    record -> its own, where they are called otherwise or are a number; without a name one is 1, and
+    left out. halves: the result, one number of every row, is kept in equal columns, as left halves
+    of tiles. chosen: options that depend on the sizes of tensors and on the machine, of which
+    neither results nor parameters do."""
 
     doc: str
     record: str
     options: Mapping[str, Any]
     names: Mapping[str, str]
-    sizes: Mapping[str, str] = field(default_factory=lambda: MATRIX)
+    sizes: Mapping[str, Size] = field(default_factory=lambda: MATRIX)
+    halves: bool = False
+    chosen: Callable[[Mapping[str, Any], Profile], Mapping[str, Any]] | None = None
 
     def kernel(self, name: str) -> Kernel:
         """The kernel, under a name of the library."""
-        made = RECORDS[self.record].build(self.options)
+        record = RECORDS[self.record]
+        made = record.build(self.options)
         specs = {own: self._spec(made.specs[role]) for own, role in self.names.items()}
+        if self.halves:
+            specs["out"] = replace(specs["out"], sizes=(*specs["out"].sizes[:-1], HALF)).halves()
 
         def run(**tensors: Any) -> None:
-            made.function(
+            sized = made
+            if self.chosen is not None:
+                more = self.chosen(tensors, active_profile())
+                sized = record.build({**self.options, **more})
+            sized.function(
                 **{
                     role: AsRecord(tensors[own], made.specs[role], self.sizes)
                     for own, role in self.names.items()
@@ -60,8 +80,8 @@ class RecordEntry:
             role: np.expand_dims(x, left_out[role])
             for x, role in zip(codes, self.names.values(), strict=False)
         }
-        out = record.compute(profile, self.options, operands)["out"]
-        return np.array(out.squeeze(left_out["out"]))
+        out = record.compute(profile, self.options, operands)["out"].squeeze(left_out["out"])
+        return np.repeat(out, HALF, axis=-1) if self.halves else np.array(out)
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
         """A parameter of the record as the library has it."""
@@ -71,7 +91,7 @@ class RecordEntry:
         return replace(spec, sizes=tuple(size for size in names if size != ""))
 
 
-def left_out_of(spec: TensorSpec, sizes: Mapping[str, str]) -> tuple[int, ...]:
+def left_out_of(spec: TensorSpec, sizes: Mapping[str, Size]) -> tuple[int, ...]:
     """The dimensions of a parameter of a record that the library does not have."""
     return tuple(k for k, size in enumerate(spec.sizes) if sizes.get(str(size)) == "")
 
@@ -79,7 +99,7 @@ def left_out_of(spec: TensorSpec, sizes: Mapping[str, str]) -> tuple[int, ...]:
 class AsRecord:
     """A tensor of the library as a record sees it: with the dimensions of 1, by the names of its sizes."""
 
-    def __init__(self, tensor: Any, spec: TensorSpec, sizes: Mapping[str, str]) -> None:
+    def __init__(self, tensor: Any, spec: TensorSpec, sizes: Mapping[str, Size]) -> None:
         self.tensor, self.sizes = tensor, sizes
         self.left_out = left_out_of(spec, sizes)
         shape = list(tensor.shape)
@@ -89,7 +109,7 @@ class AsRecord:
 
     def __getattr__(self, name: str) -> Any:
         own = self.sizes.get(name, name)
-        return 1 if own == "" else getattr(self.tensor, own)
+        return getattr(self.tensor, own) if isinstance(own, str) and own else 1
 
     def __getitem__(self, place: Any) -> Any:
         return self.tensor[self._own(place)]
@@ -104,13 +124,14 @@ class AsRecord:
 
 
 def elementwise(doc: str, inputs: str, *program: list[Any], out: str = "bf16") -> RecordEntry:
-    """Operations on whole matrices, element by element."""
-    names = inputs.split()
+    """Operations element by element: on whole matrices, or `name:row` and `name:column` repeated."""
+    spread = [name.partition(":") for name in inputs.split()]
     options = {
-        "inputs": [[name, "full"] for name in names], "program": list(program), "out": out,
-        "guarded": False,
+        "inputs": [[name, kind or "full"] for name, _, kind in spread], "program": list(program),
+        "out": out, "guarded": False,
     }  # fmt: skip
-    return RecordEntry(doc, "pointwise", options, {name: name for name in (*names, "out")})
+    names = {name: name for name in (*(name for name, _, _ in spread), "out")}
+    return RecordEntry(doc, "pointwise", options, names)
 
 
 def function(doc: str, name: str) -> RecordEntry:
@@ -137,10 +158,32 @@ def product(doc: str, *more: str, out: str = "bf16", activation: str | None = No
     return RecordEntry(doc, "linear", options, names)
 
 
-def attention(doc: str, mask: str | None = None, *more: str) -> RecordEntry:
-    """Attention of whole heads; more: names of other operands."""
+def batched(doc: str, right: str, sizes: Mapping[str, Size]) -> RecordEntry:
+    """A product of two activations, b plain or transposed."""
+    options = {"left": "plain", "right": right, "out": "bf16", "blocks": True}
+    return RecordEntry(doc, "product", options, {name: name for name in ("a", "b", "out")}, sizes)
+
+
+def parts_of_rows(tensors: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+    """How a product is cut that is too large for the chip, as in whole models."""
+    a, out = tensors["a"], tensors["out"]
+    found = cut(out.M, a.K, out.N, profile, sums=False)
+    return {"rows": found.rows if found else None}
+
+
+def reduction(doc: str, kind: str) -> RecordEntry:
+    """One number of every row."""
+    options = {"kind": kind, "along": "row", "passes": True}
+    return RecordEntry(doc, "reduce", options, {"x": "x", "out": "out"}, REDUCED, halves=True)
+
+
+def attention(
+    doc: str, mask: str | None = None, *more: str, keys: int | None = None
+) -> RecordEntry:
+    """Attention of whole heads; more: names of other operands. keys: so many tiles at a time."""
     names = {name: name for name in ("q", "kt", "v", *more, "out")}
-    return RecordEntry(doc, "attention", {"mask": mask, "out": "bf16"}, names, HEADS)
+    options = {"mask": mask, "out": "bf16", "keys": keys}
+    return RecordEntry(doc, "attention", options, names, HEADS)
 
 
 RECORD_ENTRIES: dict[str, RecordEntry] = {
@@ -153,6 +196,13 @@ RECORD_ENTRIES: dict[str, RecordEntry] = {
     ),
     "attention_mask": attention(
         "Attention with a number added to every score (0, or -3e38 to hide a key from a query)", "full", "mask"
+    ),
+    "attention_flash": attention(
+        "softmax(q @ kt) @ v with a running maximum: any number of keys", keys=KEYS
+    ),
+    "attention_flash_causal": attention(
+        "attention_flash in which the last query sees all keys, the one before all but the last, …",
+        "causal", keys=KEYS,
     ),
     "elementwise_add": operation("a + b", "add"),
     "elementwise_sub": operation("a - b", "sub"),
@@ -170,6 +220,24 @@ RECORD_ENTRIES: dict[str, RecordEntry] = {
     "tanh": function("tanh(x)", "tanh"),
     "sigmoid": function("1 / (1 + exp(-x))", "sigmoid"),
     "relu": function("x where positive, else 0", "relu"),
+    "add_row": elementwise("a + row, the row repeated for each row of a", "a row:row", ["add", "y", ["a", "row"]]),
+    "mul_row": elementwise("a * row, the row repeated for each row of a", "a row:row", ["mul", "y", ["a", "row"]]),
+    "add_column": elementwise(
+        "a + column, the column repeated for each column of a", "a column:column", ["add", "y", ["a", "column"]]
+    ),
+    "mul_column": elementwise(
+        "a * column, the column repeated for each column of a", "a column:column", ["mul", "y", ["a", "column"]]
+    ),
+    "requant": RecordEntry("fp8 of x, saturating at 448", "quantise", {}, {"x": "x", "out": "out"}),
+    "requant_channels": elementwise(
+        "fp8 of x * scale, a scale for each column", "x scale:row", ["mul", "y", ["x", "scale"]], out="fp8"
+    ),
+    "requant_rows": elementwise(
+        "fp8 of x * scale, a scale for each row", "x scale:column", ["mul", "y", ["x", "scale"]], out="fp8"
+    ),
+    "reduction_sum": reduction("the sum of each row, in 16 equal columns", "sum"),
+    "reduction_max": reduction("the largest of each row, in 16 equal columns", "max"),
+    "reduction_mean": reduction("the mean of each row, in 16 equal columns", "mean"),
     "norm_scale": elementwise(
         "matrix / sqrt(variance)", "variance matrix",
         ["rsqrt", "scale", ["variance"]], ["mul", "y", ["matrix", "scale"]],
@@ -190,6 +258,12 @@ RECORD_ENTRIES: dict[str, RecordEntry] = {
     "linear_residual": product("a @ b + bias + residual", "bias", "residual"),
     "linear_gelu": product("gelu(a @ b + bias)", "bias", activation="gelu_tanh"),
     "linear_silu": product("silu(a @ b + bias)", "bias", activation="silu"),
+    "matmul_transposed": batched("a @ b.T, b stored row by row", "transposed", MATRIX),
+    "batch_matmul": batched("a[i] @ b[i] for each i", "plain", BATCH),
+    "gemm": RecordEntry(
+        "a @ b, b in column panels, cut into as few parts as the chip has room for", "linear", {"out": "bf16"},
+        {"a": "a", "b": "w", "out": "out"}, chosen=parts_of_rows,
+    ),
     "matmul_requant": product("fp8 of a @ b", out="fp8"),
     "linear_scaled": product("(a @ b) * scale + bias, a scale and a bias for each column", "scale", "bias"),
     "linear_requant": product(

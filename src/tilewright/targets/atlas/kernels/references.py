@@ -18,7 +18,7 @@ from tilewright.reference import arithmetic as arith
 from tilewright.reference.matrix_products import product
 from tilewright.targets.atlas.model.kernel_options import NormOptions
 from tilewright.targets.atlas.model.references import norm
-from tilewright.targets.atlas.model.references_steps import UNARY, constant, recip, row_total, times
+from tilewright.targets.atlas.model.references_steps import UNARY, constant, recip, row_total
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
 
@@ -279,35 +279,25 @@ IDEALS: dict[str, Ideal] = {
     "matmul_requant": _cast_ideal(_ideal_product),
     "linear_scaled": _ideal_scaled,
     "linear_requant": _cast_ideal(_ideal_scaled),
+    "add_row": _sum,
+    "mul_row": _times,
+    "add_column": _sum,
+    "mul_column": _times,
+    "reduction_sum": _ideal_sum,
+    "reduction_max": _relative(lambda x: np.repeat(x.max(1, keepdims=True), 16, 1), 0),
+    "reduction_mean": _ideal_mean,
+    "requant": _cast_ideal(_same),
+    "requant_channels": _cast_ideal(_times),
+    "requant_rows": _cast_ideal(_times),
+    "matmul_transposed": lambda a, b: _ideal_product(a, b.T),
+    "batch_matmul": _ideal_product,
+    "gemm": _ideal_product,
 }
 
 
-def _sums(profile: Profile, x: Codes) -> Codes:
-    return row_total(profile, x, "sum")
-
-
 REFERENCES: dict[str, Reference] = {
-    "add_row": Reference(lambda profile, a, row: arith.add(a, row[None]), _sum),
-    "mul_row": Reference(lambda profile, a, row: arith.multiply(a, row[None]), _times),
-    "add_column": Reference(lambda profile, a, column: arith.add(a, column), _sum),
-    "mul_column": Reference(lambda profile, a, column: arith.multiply(a, column), _times),
     "rope": Reference(rope, ideal_rope),
     "rope_angles": Reference(rope_angles, ideal_rope_angles),
-    "reduction_sum": Reference(lambda profile, x: halves(_sums(profile, x)), _ideal_sum),
-    "reduction_max": Reference(
-        lambda profile, x: halves(row_total(profile, x, "max")),
-        _relative(lambda x: np.repeat(x.max(1, keepdims=True), 16, 1), 0),
-    ),
-    "reduction_mean": Reference(
-        lambda profile, x: halves(times(_sums(profile, x), 1 / x.shape[1])), _ideal_mean
-    ),
-    "requant": Reference(lambda profile, x: arith.pack(x, 1), _cast_ideal(_same)),
-    "requant_channels": Reference(
-        lambda profile, x, scale: arith.pack(arith.multiply(x, scale[None]), 1), _cast_ideal(_times)
-    ),
-    "requant_rows": Reference(
-        lambda profile, x, scale: arith.pack(arith.multiply(x, scale), 1), _cast_ideal(_times)
-    ),
     "quantise_rows": Reference(quantise_rows, _ideal_quantise),
     "dequant_channels": Reference(
         lambda profile, x, step: arith.multiply(arith.unpack(x, 1), step[None]), _times
@@ -316,15 +306,6 @@ REFERENCES: dict[str, Reference] = {
     "transpose": Reference(
         lambda profile, x: np.ascontiguousarray(x.T), _relative(np.transpose, 0)
     ),
-    "matmul_transposed": Reference(
-        lambda profile, a, b: product(a, np.ascontiguousarray(b.T)),
-        lambda a, b: _ideal_product(a, b.T),
-    ),
-    "batch_matmul": Reference(
-        lambda profile, a, b: np.stack([product(x, y) for x, y in zip(a, b, strict=True)]),
-        _ideal_product,
-    ),
-    "gemm": Reference(lambda profile, a, b: product(a, b), _ideal_product),
     "matmul_acc_first": Reference(lambda profile, a, b: arith.matmul(a, b), _ideal_product),
     "matmul_acc_mid": Reference(
         lambda profile, a, b, total: arith.matmul(a, b, total), _ideal_continued

@@ -7,18 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.reference import arithmetic as arith
-from tilewright.reference.matrix_products import product
 from tilewright.targets.atlas.kernels.references import (
     TINY,
     Codes,
     Ideal,
-    Reference,
 )
 from tilewright.targets.atlas.kernels.references_attention import ideal_attention
 from tilewright.targets.atlas.model.references_attention import HIDDEN
-from tilewright.targets.atlas.model.references_steps import UNARY, constant, recip, row_total
-from tilewright.targets.atlas.profile import Profile
-from tilewright.tile.layouts import SIDE, to_codes
+from tilewright.tile.layouts import to_codes
 
 Mask = Callable[[tuple[int, int], tuple[Codes, ...]], Codes | None]
 
@@ -64,51 +60,11 @@ def _ideal(mask_of: Mask) -> Ideal:
     return ideal
 
 
-def flash(profile: Profile, q: Codes, kt: Codes, v: Codes, mask: Codes | None) -> Codes:
-    """One head, 32 keys at a time: maximum, sum and result are carried and faded."""
-    top = total = result = None
-    for start in range(0, v.shape[0], SIDE):
-        keys = slice(start, start + SIDE)
-        scores = product(q, np.ascontiguousarray(kt[:, keys]))
-        if mask is not None:
-            scores = arith.add(scores, np.ascontiguousarray(mask[:, keys]))
-        best = row_total(profile, scores, "max")
-        if top is not None:
-            best = arith.extreme(top, best, larger=True)
-        weights = UNARY["exp"](arith.subtract(scores, best))
-        summed = row_total(profile, weights, "sum")
-        mixed = product(arith.pack(weights, 1), v[keys])
-        if top is not None and total is not None and result is not None:
-            fade = UNARY["exp"](arith.subtract(top, best))
-            summed = arith.add(arith.multiply(total, fade), summed)
-            mixed = arith.add(arith.multiply(result, fade), mixed)
-        top, total, result = best, summed, mixed
-    assert top is not None and total is not None and result is not None
-    share = recip(total)
-    if mask is not None:
-        height = arith.relu(arith.subtract(top, constant(HIDDEN / 3)))
-        share = arith.multiply(share, arith.extreme(height, constant(1.0), larger=False))
-    return arith.multiply(result, share)
-
-
-def _flash_heads(mask_of: Mask) -> Callable[..., Codes]:
-    def exact(profile: Profile, q: Codes, kt: Codes, v: Codes, *more: Codes) -> Codes:
-        mask = mask_of((q.shape[2], v.shape[1]), more)
-        out = np.zeros((*q.shape[:3], v.shape[2]), np.uint16)
-        for g, r in np.ndindex(*q.shape[:2]):
-            out[g, r] = flash(profile, q[g, r], kt[g], v[g], mask)
-        return out
-
-    return exact
-
-
 HEAD_IDEALS: dict[str, Ideal] = {
     "attention": _ideal(_no_mask),
     "attention_causal": _ideal(_causal),
+    "attention_flash": _ideal(_no_mask),
+    "attention_flash_causal": _ideal(_causal),
     "attention_key_mask": _ideal(_key_mask),
     "attention_mask": _ideal(_full_mask),
-}
-HEAD_REFERENCES: dict[str, Reference] = {
-    "attention_flash": Reference(_flash_heads(_no_mask), _ideal(_no_mask)),
-    "attention_flash_causal": Reference(_flash_heads(_causal), _ideal(_causal)),
 }

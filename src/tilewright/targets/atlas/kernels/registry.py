@@ -201,15 +201,12 @@ _ENTRIES: list[Entry] = [
     *_group("record_entries", "matmul matmul_bias linear linear_gelu linear_silu", _MKN),
     *_group("record_entries", "linear_residual matmul_requant", _MKN),
     *_group("record_entries", "linear_scaled linear_requant", _MKN, data={"scale": "positive"}),
-    *_group("matmul", "matmul_transposed mini_block", _MKN),
-    Entry("batch_matmul", "matmul", {"B": 2, **_MKN}),
-    Entry("gemm", "gemm", _MKN),
+    Entry("matmul_transposed", "record_entries", _MKN),
+    Entry("mini_block", "published", _MKN),
+    Entry("batch_matmul", "record_entries", {"B": 2, **_MKN}),
+    Entry("gemm", "record_entries", _MKN),
     *_group(
-        "record_entries", "attention attention_causal", _HEADS,
-        data=dict.fromkeys(("q", "kt", "v"), "half"),
-    ),
-    *_group(
-        "attention", "attention_flash attention_flash_causal", _HEADS,
+        "record_entries", "attention attention_causal attention_flash attention_flash_causal", _HEADS,
         data=dict.fromkeys(("q", "kt", "v"), "half"),
     ),
     *_group(
@@ -217,29 +214,29 @@ _ENTRIES: list[Entry] = [
         data={**dict.fromkeys(("q", "kt", "v"), "half"), "mask": "mask"},
     ),
     Entry(
-        "attention_tile", "attention_tables", {"M": 32, "D": 32, "S": 32, "E": 32},
+        "attention_tile", "published", {"M": 32, "D": 32, "S": 32, "E": 32},
         data=dict.fromkeys(("q", "kt", "v"), "small integers"),
     ),
     Entry(
-        "flash_attention_bf16", "attention_tables", {"M": 32, "D": 64, "S": 64},
+        "flash_attention_bf16", "published", {"M": 32, "D": 64, "S": 64},
         data=dict.fromkeys(("q", "kt", "v"), "half"),
     ),
     *_group(
-        "attention_tables", "attention_acc_first attention_acc_mid attention_acc_last", {"D": 64},
+        "published", "attention_acc_first attention_acc_mid attention_acc_last", {"D": 64},
         data={**dict.fromkeys(("q", "kt", "v"), "half"), "total": "positive"},
     ),
     *_group("chain_calls", "matmul_acc_first matmul_acc_mid matmul_acc_last", {}),
     *_group("record_entries", "softmax rms_norm rms_norm_weight layer_norm", _MN),
-    *_group("rows", "reduction_sum reduction_max reduction_mean", _MN),
+    *_group("record_entries", "reduction_sum reduction_max reduction_mean", _MN),
     *_group("record_entries", "silu silu_gate gelu_tanh cos exp tanh sigmoid relu", _MN),
     *_group("record_entries", "elementwise_add elementwise_sub elementwise_mul", _MN),
     Entry("elementwise_div", "record_entries", _MN, data={"b": "away from zero"}),
     *_group("record_entries", "elementwise_max elementwise_min", _MN),
-    *_group("elementwise", "add_row mul_row add_column mul_column", _MN),
+    *_group("record_entries", "add_row mul_row add_column mul_column", _MN),
     Entry("norm_scale", "record_entries", _MN, data={"variance": "positive"}),
     Entry("vector_arithmetic", "record_entries", _MN),
     Entry(
-        "rope", "elementwise", {"M": 32, "D": 64}, {"D": 64},
+        "rope", "rotary", {"M": 32, "D": 64}, {"D": 64},
         {"cosines": "angles", "sines": "angles"},
     ),
     Entry(
@@ -247,7 +244,7 @@ _ENTRIES: list[Entry] = [
         {"cosines": "angles", "sines": "angles"}, made=True,
         goldens={"ragged": {"M": 50, "D": 40}, "several tiles": {"M": 64, "D": 96}},
     ),
-    Entry("rope_angles", "elementwise", {"M": 32, "D": 64, "H": 32}, related=True),
+    Entry("rope_angles", "rotary", {"M": 32, "D": 64, "H": 32}, related=True),
     *_windows("conv2d conv2d_relu", {"N": 32, **_TAPS, "groups": 1}, {
         "several tiles": {"H": 7, "W": 12, "C": 64, "N": 40},
         "ragged": {"H": 9, "W": 11, "C": 40, "N": 50, "KH": 2, "stride": 2, "padding": 2, "dilation": 2},
@@ -268,9 +265,10 @@ _ENTRIES: list[Entry] = [
         "ragged": {"H": 9, "W": 13, "C": 40, "phases": 2, "B": 3},
     }),
     *_windows("add_images", {}, {"ragged": {"H": 9, "W": 13, "C": 40}}),
-    *_group("casts", "requant dequant transpose quantise_rows", _MN),
+    Entry("requant", "record_entries", _MN),
+    *_group("casts", "dequant transpose quantise_rows", _MN),
     Entry("bias_add_cast", "record_entries", _MN),
-    *_group("casts", "requant_channels requant_rows", _MN, data={"scale": "positive"}),
+    *_group("record_entries", "requant_channels requant_rows", _MN, data={"scale": "positive"}),
     Entry("dequant_channels", "casts", _MN, data={"step": "positive"}),
 ]  # fmt: skip
 
@@ -310,10 +308,5 @@ def _recorded(name: str) -> tuple[Kernel, Reference]:
 def _references() -> dict[str, Reference]:
     from tilewright.targets.atlas.kernels.references import REFERENCES
     from tilewright.targets.atlas.kernels.references_attention import ATTENTION_REFERENCES
-    from tilewright.targets.atlas.kernels.references_heads import HEAD_REFERENCES
 
-    return {
-        **REFERENCES,
-        **ATTENTION_REFERENCES,
-        **HEAD_REFERENCES,
-    }
+    return {**REFERENCES, **ATTENTION_REFERENCES}

@@ -1,10 +1,14 @@
-"""Rotary position embedding for heads of any even width.
+"""Rotary position embedding that is not behind a projection.
 
-Both halves of a head are stored as tiles of their own, each filled up to a multiple of 32 with zeros
+For any even width both halves of a head are stored as tiles of their own, each filled up to a multiple of 32 with zeros
 (a width of 40 as [low 20, zeros, high 20, zeros]), so that the two numbers of a pair lie at the same
-place of two tiles. Widths that are multiples of 64 are stored that way anyhow: `elementwise.rope`.
+place of two tiles. Widths that are multiples of 64 are stored that way anyhow: `rope`, `rope_angles`.
 A projection in front of it writes this layout by itself when its columns are ordered so.
 """
+
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 from __future__ import annotations
 
@@ -56,6 +60,28 @@ class SplitHead:
 
     def restored(self, codes: np.ndarray) -> np.ndarray:
         return codes[:, self._columns()]
+
+
+@tw.kernel
+def rope(
+    x: tw.bf16["M", "D"], cosines: tw.bf16["M", "D"], sines: tw.bf16["M", "D"],
+    out: tw.bf16["M", "D"],
+):  # fmt: skip
+    """rotate each pair (x[i], x[i + D/2]) by the angle whose cosine and sine the tables hold"""
+    low, high = tw.steps(out.D, out.D // 2)
+    for m in tw.grid(out.M):
+        out[m, low] = x[m, low] * cosines[m, low] - x[m, high] * sines[m, low]
+        out[m, high] = x[m, high] * cosines[m, high] + x[m, low] * sines[m, high]
+
+
+@tw.kernel
+def rope_angles(x: tw.bf16["M", "D"], angles: tw.bf16["M", "H"], out: tw.bf16["M", "D"]):
+    """rope with cosines and sines computed from the angles of the D/2 pairs"""
+    low, high = tw.steps(out.D, out.D // 2)
+    for m in tw.grid(out.M):
+        cosines, sines = tw.cos(angles[m, :]), tw.sin(angles[m, :])
+        out[m, low] = x[m, low] * cosines - x[m, high] * sines
+        out[m, high] = x[m, high] * cosines + x[m, low] * sines
 
 
 def rope_split(rows: int, width: int) -> Kernel:

@@ -16,6 +16,7 @@ from tilewright.tile.layouts import SIDE
 
 KIB = 1024
 WHOLE = 800  # tiles of a left operand that are held on chip at a time
+PART = 832  # the same of a part of one, in whose loop body all of them are used
 GROUP = 4  # tiles of rows in one loop body, with sums on chip
 DEPTHS = (4, 3, 2)  # tiles of the contraction in one loop body, with sums on chip
 RESULTS = 64 * KIB  # VMEM for results and tables of projections and gates, beside rows on chip
@@ -39,6 +40,7 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
     most = rows_on_chip(k, profile)
     if m <= most:
         return None
+    most = rows_on_chip(k, profile, PART)
     parts = -(-m // max(1, most))
     found = Cut(-(-m // parts) * SIDE)
     best = _ticks(profile, m, k, n, parts, 0) if most else math.inf
@@ -57,11 +59,11 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
     return found
 
 
-def rows_on_chip(deep: int, profile: Profile) -> int:
+def rows_on_chip(deep: int, profile: Profile, most: int = WHOLE) -> int:
     """Whole rows of the left operand that fit beside two columns of weights, the one in use and the
-    one that arrives; sizes in tiles."""
+    one that arrives; sizes and the most of them in tiles."""
     beside = profile.vmem_bytes - SPARE - 2 * deep * KIB
-    return max(0, min(WHOLE // deep, beside // (deep * KIB)))
+    return max(0, min(most // deep, beside // (deep * KIB)))
 
 
 def staged_rows(rows: int, deep: int, columns: int, together: int, profile: Profile) -> int | None:

@@ -111,6 +111,7 @@ class ReduceOptions(TypedDict):
     split: Annotated[
         tuple[int, int, int] | None, Option("(P, Q, S) of a batch of P * Q * S matrices", None)
     ]
+    passes: Passes
 
 
 class PointwiseOptions(TypedDict):
@@ -242,6 +243,9 @@ class ProductOptions(TypedDict):
         Literal["a", "b"] | None, Option("the operand that is the same for all of a batch", None)
     ]
     rows: Annotated[int | None, Option("as of linear", None)]
+    blocks: Annotated[
+        bool, Option("b passes by in blocks, or a does, whichever the machine does sooner", False)
+    ]
 
 
 class GatedOptions(TypedDict):

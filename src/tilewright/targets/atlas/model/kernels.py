@@ -205,29 +205,39 @@ def pointwise(o: PointwiseOptions):
     def body(t: Tensors) -> None:
         out = t["out"]
         for batch in _batches(o, out.B):
-            for m in tw.grid(out.M):
-                outside = {
-                    name: _spread_value(t[name], kind, batch, m, None)
-                    for name, kind in o["inputs"]
-                    if kind.startswith(("column", "number"))
-                }
-                for n in tw.grid(out.N):
-                    values: dict[str, Any] = dict(outside)
-                    for name, kind in o["inputs"]:
-                        if name not in outside:
-                            values[name] = _spread_value(t[name], kind, batch, m, n)
-                    for operation, result, arguments in o["program"]:
-                        known = [values[a] if isinstance(a, str) else a for a in arguments]
-                        last = arguments[-1]
-                        risky = operation in UNSAFE and o["guarded"]
-                        if risky and isinstance(last, str) and bounded.get(last, 0.0) < LEAST:
-                            known[-1] = beyond_edges(known[-1], 1.0)
-                        function = (UNARY if len(known) == 1 else BINARY)[operation]
-                        values[result] = function(*known)
-                    result = o["program"][-1][1] if o["program"] else o["inputs"][0][0]
-                    out[batch[0], m, n] = stored(values[result], 1.0, o["out"])
+            for m, n, outside in _over(o, t, batch):
+                values: dict[str, Any] = dict(outside)
+                for name, kind in o["inputs"]:
+                    if name not in outside:
+                        values[name] = _spread_value(t[name], kind, batch, m, n)
+                for operation, result, arguments in o["program"]:
+                    known = [values[a] if isinstance(a, str) else a for a in arguments]
+                    last = arguments[-1]
+                    risky = operation in UNSAFE and o["guarded"]
+                    if risky and isinstance(last, str) and bounded.get(last, 0.0) < LEAST:
+                        known[-1] = beyond_edges(known[-1], 1.0)
+                    function = (UNARY if len(known) == 1 else BINARY)[operation]
+                    values[result] = function(*known)
+                result = o["program"][-1][1] if o["program"] else o["inputs"][0][0]
+                out[batch[0], m, n] = stored(values[result], 1.0, o["out"])
 
     return specs, body
+
+
+def _over(o: PointwiseOptions, t: Tensors, batch: Any) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Tiles of a matrix, (rows, columns), with the operands that all columns of tiles share. Rows of
+    numbers, where there are no such operands, are shared by all rows of tiles: then columns come first."""
+    out = t["out"]
+    outside = [(name, kind) for name, kind in o["inputs"] if kind.startswith(("column", "number"))]
+    if not outside and any(kind == "row" for _, kind in o["inputs"]):
+        for n in tw.grid(out.N):
+            for m in tw.grid(out.M):
+                yield m, n, {}
+        return
+    for m in tw.grid(out.M):
+        values = {name: _spread_value(t[name], kind, batch, m, None) for name, kind in outside}
+        for n in tw.grid(out.N):
+            yield m, n, values
 
 
 def _bounded_below(program: Any) -> dict[str, float]:

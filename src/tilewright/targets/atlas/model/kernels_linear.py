@@ -169,7 +169,7 @@ def product(o: ProductOptions):
     """a @ b * factor of two activations.
 
     left, right: "plain", or "transposed" where the operand has its last two dimensions swapped.
-    shared: the operand, a or b, that is the same for all of the batch. rows: as for linear.
+    shared: the operand, a or b, that is the same for all of the batch. rows, blocks: as for linear.
     """
     shared = o["shared"]
     specs = given(
@@ -185,7 +185,15 @@ def product(o: ProductOptions):
 
     def body(t: Tensors) -> None:
         left, right, out = t["a"], t["b"], t["out"]
-        rows = o["rows"] or row_blocks(out.M, -(-left.K // SIDE))
+
+        def across() -> Iterator[tuple[Any, Any]]:
+            """Blocks of the result: (rows, columns)."""
+            if o["blocks"]:
+                yield from blocks(out.M, left.K, out.N)
+                return
+            for m in tw.grid(out.M, o["rows"] or row_blocks(out.M, -(-left.K // SIDE))):
+                for n in tw.grid(out.N):
+                    yield m, n
 
         def first(batch: Any, m: Any, k: Any) -> Any:
             return left[batch, m, k] if o["left"] == "plain" else left[batch, k, m].T
@@ -196,12 +204,11 @@ def product(o: ProductOptions):
         for b in tw.each(out.B):
             mine = 0 if shared == "a" else b
             other = 0 if shared == "b" else b
-            for m in tw.grid(out.M, rows):
-                for n in tw.grid(out.N):
-                    acc = tw.zeros()
-                    for k in tw.steps(left.K, unroll=True):
-                        acc += first(mine, m, k) @ second(other, k, n)
-                    out[b, m, n] = stored(acc, factor, o["out"])
+            for m, n in across():
+                acc = tw.zeros()
+                for k in tw.steps(left.K, unroll=True):
+                    acc += first(mine, m, k) @ second(other, k, n)
+                out[b, m, n] = stored(acc, factor, o["out"])
 
     return specs, body
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import tilewright.tile as tw
+from tilewright.targets.atlas.kernels.long_rows import JOIN, ROWS, over, too_long
 from tilewright.targets.atlas.model.kernel_options import MoveOptions, ReduceOptions
 from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.tile.arrays import spread
@@ -20,24 +21,12 @@ from tilewright.tile.masks import keep, turned
 
 Tensors = dict[str, Any]
 
-ROWS: dict[str, Callable[[Any], Any]] = {
-    "sum": tw.row_sum,
-    "mean": tw.row_sum,
-    "max": tw.row_max,
-    "min": tw.row_min,
-}
 COLUMNS: dict[str, Callable[[Any], Any]] = {
     "sum": tw.col_sum,
-    "mean": tw.col_sum,
     "max": tw.col_max,
     "min": tw.col_min,
 }
-JOIN: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": lambda a, b: a + b,
-    "mean": lambda a, b: a + b,
-    "max": tw.maximum,
-    "min": tw.minimum,
-}
+REDUCED = 3  # copies of a row of tiles on chip in a reduction
 
 
 def reduce(o: ReduceOptions):
@@ -46,7 +35,8 @@ def reduce(o: ReduceOptions):
     "row": [B, M, 1]. "lines": the same numbers as [G, R, M], each matrix a row, B = G * R.
     "column": [G, R, K]. "batch": [P * S, M, K] of a batch of P * Q * S, by `split` (P, Q, S).
     """
-    kind, along = o["kind"], o["along"]
+    mean, along = o["kind"] == "mean", o["along"]
+    kind = "sum" if o["kind"] == "mean" else o["kind"]
     out = {
         "row": tw.bf16["B", "M", "L"],
         "lines": tw.bf16["G", "R", "M"],
@@ -55,10 +45,16 @@ def reduce(o: ReduceOptions):
     }[along]
 
     def finished(total: Any, count: int) -> Any:
-        return total * (1 / count) if kind == "mean" else total
+        return total * (1 / count) if mean else total
 
     def body(t: Tensors) -> None:
         x, out = t["x"], t["out"]
+
+        def of_row(b: Any, m: Any) -> Any:
+            """One number of every row m."""
+            if o["passes"] and too_long(x.K, REDUCED):
+                return over(kind, x.K, lambda n: x[b, m, n])
+            return ROWS[kind](x[b, m, :])
 
         def line(b: Any, n: Any) -> Any:
             """The numbers of one matrix, side by side."""
@@ -69,7 +65,7 @@ def reduce(o: ReduceOptions):
         if along == "row":
             for b in tw.each(x.B):
                 for m in tw.grid(x.M):
-                    out[b, m, :] = finished(ROWS[kind](x[b, m, :]), x.K)
+                    out[b, m, :] = finished(of_row(b, m), x.K)
         elif along == "batch":
             first, count, inner = needed(o["split"], "split")
             for p in tw.each(first):

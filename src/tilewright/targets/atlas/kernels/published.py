@@ -1,4 +1,11 @@
-"""Attention as the published kernel tables have it: bf16 operands, keys already transposed.
+"""Kernels of the published tables that no kernel of whole models can stand for.
+
+They stay as the tables have them because the published checks depend on it: attention of bf16
+operands that are cast on the way, the running maximum from -100 on and fp8 weights after (not
+before) they are divided by their sum; a state that passes through DRAM between programs; a norm, a
+cast and a product as one. Kernels of whole models add up weights on a matrix unit, scale queries
+before they are stored, and keep what a table stores: other bits, and other operands. `chain_calls`
+has the products that leave their sum in an accumulator.
 
 `flash_attention_bf16` keeps the running state on chip; the `attention_acc` kernels do one block
 of keys each and pass the state through DRAM. The state of 32 rows is the running maximum, the
@@ -100,3 +107,17 @@ def attention_acc_last(
     state = largest[:, :], total[:, :], result[:, :]
     _, total_after, result_after = _block(_scores(tw.to_fp8(q[:, :]), kt[:, :]), v[:, :], state)
     out[:, :] = result_after * tw.recip(total_after)
+
+
+@tw.kernel
+def mini_block(
+    x: tw.bf16["M", "K"], b: tw.fp8["K", "N"], residual: tw.bf16["M", "N"],
+    out: tw.bf16["M", "N"],
+):  # fmt: skip
+    """rms_norm(x), cast to fp8, times b, plus residual"""
+    for m in tw.grid(out.M):
+        row = x[m, :]
+        scale = tw.rsqrt(tw.row_sum(tw.square(row)) * (1 / x.K) + 1e-6)
+        activations = tw.to_fp8(row * scale)
+        for n in tw.grid(out.N):
+            out[m, n] = (activations @ b[:, n]) + residual[m, n]

@@ -19,6 +19,7 @@ from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
     Diagonals,
     Filters,
+    JoinedFilters,
     Means,
     Unfolded,
     UnfoldedColumns,
@@ -31,6 +32,7 @@ KINDS: dict[str, type] = {
     "image": Image,
     "window": Window,
     "filters": Filters,
+    "joined_filters": JoinedFilters,
     "channels": Channels,
     "diagonals": Diagonals,
     "means": Means,
@@ -111,6 +113,8 @@ def _field(name: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise ValueError("has an arrangement whose first is not true or false")
         return value
+    if name == "parts" and isinstance(value, list | tuple):
+        return tuple(_number(name, number) for number in value)
     if value is None and name in ("batch", "taken"):
         return None
     if isinstance(value, list | tuple) and (name in _LENGTHS or name == "taken"):

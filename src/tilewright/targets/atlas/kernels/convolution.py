@@ -14,7 +14,7 @@ rounded to bf16 after every one. Taps outside of the image count as zeros.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -27,22 +27,29 @@ from tilewright.targets.atlas.codegen.tile_machine import active_profile
 from tilewright.targets.atlas.kernels.image_blocks import (
     Blocking,
     Cost,
+    Phase,
+    Phases,
+    apart,
     choose,
     kept_rows,
     masks,
     own_tile,
     pixel_blocks,
+    stacked,
     stored,
     times,
+    together,
     write_border,
 )
 from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
     Diagonals,
     Filters,
+    JoinedFilters,
     Unfolded,
     unfolded_columns,
 )
+from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import (
     LOWEST,
     SIDE,
@@ -58,11 +65,16 @@ from tilewright.targets.atlas.kernels.images import (
 )
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import spread
+from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 from tilewright.tile.types import TensorSpec
 
-Phases = list[tuple[int, int]]
+Panel = list[tuple[Block, Block]]  # tiles of filters, and the channels they see
+Tiles = list[tuple[Phase, Block]]  # tiles of pixels of the result, with their phase
+Step = tuple[
+    Phase, int, int, Block
+]  # tap, tile of what filters see, number of an image, tile of it
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "none": lambda x: x,
     "relu": tw.relu,
@@ -95,7 +107,7 @@ SMALL = 4  # so many times an image fits into VMEM that stays there between kern
 class Convolution:
     """A convolution of images of one size.
 
-    kernel: takes x, w, and where wanted scale and bias (one number per filter).
+    kernel: takes x, or x0, x1, … of several images, w, and where wanted scale and bias (one number per filter).
     """
 
     image: Image
@@ -127,6 +139,7 @@ def conv2d(
     out: Image | None = None,
     unfolded: bool | str = False,
     diagonal: bool | str = False,
+    sources: Sequence[Source] = (),
 ) -> Convolution:
     """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
 
@@ -136,6 +149,7 @@ def conv2d(
     only the columns of it.
     diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip;
     "ones": all of w is 1 and not looked at, of a window of one tap.
+    sources: of which images `image` is what is seen, side by side, each perhaps enlarged.
     """
     if activation not in ACTIVATIONS:
         raise TilewrightError(
@@ -150,9 +164,16 @@ def conv2d(
         plan = Plan(source.into, rest, source.filters(given), out, activation, factor)
         arranged: Any = source
     else:
-        check_window(image, window, "a convolution")
+        sources = tuple(sources)
+        if sources:
+            _check_sources(sources, image, groups)
+            parts = tuple(source.image.channels for source in sources)
+            sizes = window.height, window.width, image.channels, filters
+            given = JoinedFilters(*sizes, parts=parts)
+        for source in sources or (Source(image),):
+            check_window(source.seen, window, "a convolution")
         out = out or result_image(image, window, filters)
-        plan = Plan(image, window, given, out, activation, factor)
+        plan = Plan(image, window, given, out, activation, factor, sources=sources)
         arranged = image
     if diagonal and not groups == image.channels == filters:
         raise TilewrightError(
@@ -166,7 +187,8 @@ def conv2d(
     check_result(plan.image, plan.window, filters, out)
     per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
     specs = {
-        "x": tw.fp8[plan.image.stored].panels().arranged(arranged),
+        **{f"x{k}": image_type(source.image) for k, source in enumerate(plan.sources)},
+        **({} if plan.sources else {"x": tw.fp8[plan.image.stored].panels().arranged(arranged)}),
         "w": _rows(window, filters)
         if diagonal
         else tw.fp8[plan.filters.stored].arranged(plan.filters),
@@ -176,6 +198,19 @@ def conv2d(
     }
     kernel = kernel_of("conv2d", specs, plan.run)
     return Convolution(image, window, given, out, activation, kernel, factor, plan, bool(unfolded))
+
+
+def _check_sources(sources: tuple[Source, ...], image: Image, groups: int) -> None:
+    """An error unless an image is what is seen of some."""
+    seen = joined(sources)
+    names = ("height", "width", "channels", "phases", "pitch", "batch")
+    if groups != 1 or any(getattr(seen, name) != getattr(image, name) for name in names):
+        raise TilewrightError(
+            "TW1675",
+            f"a convolution of {groups} groups over {seen.height}x{seen.width}x{seen.channels} pixels "
+            f"of {len(sources)} images as {image.height}x{image.width}x{image.channels}",
+            hint="give joined(sources) as the image, and one group",
+        )
 
 
 def _bytes(image: Image) -> int:
@@ -247,29 +282,83 @@ class Plan:
     activation: str
     factor: float
     diagonal: bool | str = False
+    sources: tuple[Source, ...] = ()  # of what `image` is seen, if that is not an image itself
 
-    def run(self, x: Any, w: Any, out: Any, scale: Any = None, bias: Any = None) -> None:
+    def run(self, w: Any, out: Any, scale: Any = None, bias: Any = None, **images: Any) -> None:
         """The kernel."""
         blocking, groups = self._cut(active_profile())
         lines = self.lines() if self.diagonal is True else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
             for panel in self._panels(blocking.panels):
-                tiles = self.diagonals(w, panel, lines) if self.diagonal else {}
-                rows = {n.start: self.rows(n, scale, bias) for n, _ in panel}
+                tiles = self.diagonals(w, panel, lines) if self.diagonal else None
+                rows = [self.rows(n, scale, bias) for n, _ in panel]
                 for phases, p in self._pixels(groups, blocking):
-                    for (n, channels), phase in product(panel, phases):
-                        total = tw.zeros()
-                        for tap in self.window.taps:
-                            at = self.at(phase, tap)
-                            pixels = x[b, at.row, at.column, p + at.shift, channels]
-                            total += pixels @ (
-                                tiles[n.start, tap]
-                                if self.diagonal
-                                else w[tap[0], tap[1], self._depth(channels), n]
-                            )
-                        y = self.finished(total, rows[n.start], p, phase)
-                        out[b, phase[0], phase[1], p + self.out.lead, n] = y
+                    for group in together(phases, p, self._rows_together(panel)):
+                        for k, total in self._sums(
+                            list(images.values()), w, b, panel, group, tiles
+                        ):
+                            for (phase, part), sums in apart(total, group):
+                                y = self.finished(sums, rows[k], part, phase)
+                                place = part + self.out.lead
+                                out[b, phase[0], phase[1], place, panel[k][0]] = y
+
+    def _rows_together(self, panel: Panel) -> int:
+        """Tiles of pixels that share what matrix units hold: two where tiles of filters share them
+        in turn, else as many as there are accumulators."""
+        return 2 if self._side_by_side(panel) else len(active().units)
+
+    def _side_by_side(self, panel: Panel) -> bool:
+        """Whether several tiles of filters see the same pixels, and units load by themselves."""
+        own = active_profile().timing["push"].unit == "MXU"
+        return own and len(panel) > 1 and self.filters.groups == 1
+
+    def _sums(
+        self, images: list[Any], w: Any, b: Any, panel: Panel, group: Tiles, made: Any
+    ) -> Iterator[tuple[int, Any]]:
+        """(number of a tile of filters in the panel, its sums for a group of tiles of pixels)."""
+        if self._side_by_side(panel):
+            seen = [self._seen(images, b, group, *step) for step in self._steps(panel[0][1])]
+            columns = [
+                [self._filter(w, n, tap, k) for tap, k, _, _ in self._steps(channels)]
+                for n, channels in panel
+            ]
+            yield from tw.row_products(seen, columns)
+            return
+        for number, (n, channels) in enumerate(panel):
+            total = tw.zeros()
+            for step in self._steps(channels):
+                tap, k, _, _ = step
+                filters = made[n.start, tap] if made else self._filter(w, n, tap, k)
+                total += self._seen(images, b, group, *step) @ filters
+            yield number, total
+
+    def _steps(self, channels: Block) -> Iterator[Step]:
+        """Taps in reading order, and of each all channels, image by image."""
+        for tap in self.window.taps:
+            if not self.sources:
+                yield from ((tap, k, 0, c) for k, c in enumerate(channels.parts()))
+            k = 0
+            for number, source in enumerate(self.sources):
+                extent = source.image.stored[-1]
+                for tile in range(extent // SIDE):
+                    yield tap, k, number, Block(tile, 1, extent)
+                    k += 1
+
+    def _filter(self, w: Any, n: Block, tap: Phase, k: int) -> Any:
+        """Filters for tile k of the channels they see."""
+        return w[tap[0], tap[1], Block(k, 1, self.filters.stored[2]), n]
+
+    def _seen(
+        self, images: list[Any], b: Any, group: Tiles, tap: Phase, k: int, number: int, c: Block
+    ) -> Any:
+        """What a tap sees of a tile of channels, at some tiles of pixels of the result."""
+        source = self.sources[number] if self.sources else Source(self.image)
+        found = []
+        for phase, p in group:
+            at = source.at(self.window, phase, tap)
+            found.append(images[number][b, at.row, at.column, p + at.shift, c])
+        return stacked(found)
 
     def _pixels(self, groups: list[Phases], blocking: Blocking) -> Iterator[tuple[Phases, Block]]:
         """Blocks of pixels of every group of phases."""
@@ -369,22 +458,18 @@ class Plan:
     def at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:
         return self.window.place(self.image, phase, tap)
 
-    def _depth(self, channels: Block) -> Block:
-        """The channels of the filters that meet these of the image."""
-        return Block(0, channels.tiles, self.filters.stored[2])
-
     @property
     def _aligned(self) -> bool:
         """Whether a tile of filters sees just the tile of channels of its own number."""
         tiles = range(-(-self.filters.filters // SIDE))
         return all(self.filters.tiles(t) == (t, t) for t in tiles)
 
-    def _panels(self, count: int) -> Iterator[list[tuple[Block, Block]]]:
+    def _panels(self, count: int) -> Iterator[Panel]:
         """Blocks of filters that are computed together, and the channels they see."""
         filters, channels = round_up(self.filters.filters), self.image.stored[-1]
         if self.filters.groups == 1:
             for n in tw.grid(filters, count * SIDE):
-                yield [(n, Block(0, channels // SIDE, channels))]
+                yield [(part, Block(0, channels // SIDE, channels)) for part in n.parts()]
         elif self._aligned:
             for n in tw.grid(filters, count * SIDE):
                 yield [(part, part) for part in n.parts()]
@@ -396,15 +481,28 @@ class Plan:
     def _cost(self, profile: Profile, phases: Phases) -> Cost:
         depth, taps = self.filters.depth, len(self.window.taps)
         alone = self.filters.groups > 1
-        places = [self.at(phase, tap) for phase in phases for tap in self.window.taps]
-        seen = {(at.row, at.column) for at in places}
-        shifts = [at.shift for at in places]
+        seen, halo = 0, 0  # tiles of the image, and pixels more of each
+        for source in self.sources or (Source(self.image),):
+            channels = source.image.stored[-1] // SIDE if self.sources else depth
+            reaches = list(self._reaches(source, phases))
+            seen += len(reaches) * channels
+            halo += sum(reaches) * channels
         ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
         return Cost(
-            0 if alone else len(seen) * depth, len(seen) * depth if alone else 0,
-            max(shifts) - min(shifts), 0 if self.diagonal else taps * depth, len(phases),
+            0 if alone else seen, seen if alone else 0, -(-halo // seen),
+            0 if self.diagonal else taps * depth, len(phases),
             len(phases) * taps * depth, ticks, made=taps if self.diagonal is True else 0,
             together=3 if ticks == PRODUCT else 1,
             small=not self.diagonal
             and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,
         )  # fmt: skip
+
+    def _reaches(self, source: Source, phases: Phases) -> Iterator[int]:
+        """Of every phase of an image that is seen, from the first to the last pixel that one of a
+        result sees."""
+        shifts: dict[Phase, list[int]] = {}
+        for phase, tap in product(phases, self.window.taps):
+            at = source.at(self.window, phase, tap)
+            shifts.setdefault((at.row, at.column), []).append(at.shift)
+        for found in shifts.values():
+            yield max(found) - min(found)

@@ -13,11 +13,14 @@ import numpy as np
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.images import LOWEST, SIDE, Image
+from tilewright.targets.atlas.kernels.images import LOWEST, SIDE, Image, round_up
 from tilewright.targets.atlas.profile import Profile
+from tilewright.tile.arrays import TileArray
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 
+Phase = tuple[int, int]
+Phases = list[Phase]
 TILE = 1024  # bytes of an fp8 tile
 BODY = 850  # products (or other steps) of tiles in one loop body
 SHORT = 220  # steps of a body that may be unrolled twice
@@ -151,8 +154,9 @@ def _cheapest(
                 loads = reads * (tiles * TILE + cost.halo * SIDE)
                 stores = tiles * cost.writes * group * TILE
                 transfers = 0.0 if cost.small else (loads + stores) * per_byte
-                alone = tiles % cost.together  # they load and push as much as a whole group
-                work = (tiles + (LONELY[alone] if alone else 0.0)) * per_tile * cost.ticks
+                alone = tiles * cost.writes % cost.together  # they load and push as much as a group
+                more = LONELY[alone] / cost.writes if alone else 0.0
+                work = (tiles + more) * per_tile * cost.ticks
                 ticks += times * max(transfers, work) + START
                 moved += times * transfers
             # The first panels wait for their filters; those of the others arrive beside the work.
@@ -166,9 +170,8 @@ def _room(cut: Partition, cost: Cost, reads: int, group: int, around: bool) -> i
     body of a loop around it."""
 
     def body(tiles: int, looped: bool) -> int:
-        loaded = reads * (tiles * TILE + cost.halo * SIDE)
-        buffers = 2 * (1 << max(10, (loaded - 1).bit_length())) if looped else loaded
-        return buffers + tiles * cost.writes * group * TILE
+        loaded = reads * round_up(tiles * TILE + cost.halo * SIDE, TILE)
+        return loaded * (1 + looped) + tiles * cost.writes * group * TILE
 
     needs = [body(sum(tiles for _, tiles in cut.rest), around and not cut.looped)]
     if cut.looped:
@@ -186,6 +189,30 @@ def pixel_blocks(out: Image, most: int) -> Iterator[Block]:
     total = -(-out.rows * out.pitch // SIDE)
     for start, tiles in found.rest:
         yield Block(start, tiles, total * SIDE, None, 0)
+
+
+def together(phases: Phases, block: Block, count: int) -> Iterator[list[tuple[Phase, Block]]]:
+    """The tiles of a block of every phase, so many at a time."""
+    tiles = [(phase, part) for phase in phases for part in block.parts()]
+    for first in range(0, len(tiles), count):
+        yield tiles[first : first + count]
+
+
+def stacked(parts: list[TileArray]) -> TileArray:
+    """Tiles of the same columns, one below the other."""
+    return replace(
+        parts[0],
+        cells=[row for part in parts for row in part.cells],
+        rows=[count for part in parts for count in part.rows],
+        blank=(all(part.blank[0] for part in parts), all(part.blank[1] for part in parts)),
+    )
+
+
+def apart(total: Any, group: list[Any]) -> Iterator[tuple[Any, TileArray]]:
+    """The single tiles of some that are stacked, beside what they stand for."""
+    tiles = total.tiles()
+    for one, cells, count in zip(group, tiles.cells, tiles.rows, strict=True):
+        yield one, replace(tiles, cells=[cells], rows=[count])
 
 
 def kept_rows(out: Image, block: Block, phase: tuple[int, int]) -> np.ndarray:

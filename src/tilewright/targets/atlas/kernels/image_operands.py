@@ -82,6 +82,37 @@ class Filters:
 
 
 @dataclass(frozen=True)
+class JoinedFilters(Filters):
+    """Filters over images side by side with so many channels each, stored with whole tiles of the
+    channels of every image.
+    """
+
+    parts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.groups != 1 or sum(self.parts) != self.channels or min(self.parts, default=0) < 1:
+            raise TilewrightError(
+                "TW1673",
+                f"filters of {self.channels} channels over images of {self.parts} channels",
+            )
+
+    def tiles(self, tile: int) -> tuple[int, int]:
+        return 0, sum(-(-channels // SIDE) for channels in self.parts) - 1
+
+    @property
+    def channel_places(self) -> np.ndarray:
+        """Where every channel is stored."""
+        starts = np.cumsum([0, *map(round_up, self.parts)])
+        pairs = zip(starts[:-1], self.parts, strict=True)
+        return np.concatenate([start + np.arange(channels) for start, channels in pairs])
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        channel, f = np.indices((self.channels, self.filters))
+        return self.channel_places[channel], f
+
+
+@dataclass(frozen=True)
 class Diagonals:
     """Filters [KH, KW, 1, N] of a channel each, stored as [taps, N] with zeros up to whole tiles of
     filters. As tiles of filters they would be diagonals, 32 times as many bytes.

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.kernels.convolution import Convolution
+from tilewright.targets.atlas.kernels.image_operands import JoinedFilters
 from tilewright.targets.atlas.kernels.pooling import GlobalPooling, ImageSum, Pooling
 from tilewright.targets.atlas.kernels.references import (
     SIDE,
@@ -80,6 +81,26 @@ def _whole(x: np.ndarray, axis: int) -> np.ndarray:
     return np.pad(x, grow)
 
 
+def _placed(array: np.ndarray, places: np.ndarray, size: int, axis: int = -1) -> np.ndarray:
+    """What stands along an axis at these places of a longer one, with zeros between."""
+    moved = np.moveaxis(array, axis, -1)
+    whole = np.zeros((*moved.shape[:-1], size), array.dtype)
+    whole[..., places] = moved
+    return np.moveaxis(whole, -1, axis)
+
+
+def _joined(layer: Convolution, *given: np.ndarray) -> list[np.ndarray]:
+    """The arrays that a convolution takes, with one image in place of those it reads as one."""
+    sources = layer.plan.sources if layer.plan is not None else ()
+    if not sources:
+        return list(given)
+    images = []
+    for array, source in zip(given, sources, strict=False):
+        down, across = source.enlarged
+        images.append(array.repeat(down, axis=-3).repeat(across, axis=-2))
+    return [np.concatenate(images, axis=-1), *given[len(sources) :]]
+
+
 def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     """One accumulator through all taps in reading order and channels in blocks of 32."""
     filters = layer.filters
@@ -95,9 +116,14 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
             whole[:, :, start : start + of, f] = w[..., f]
         return whole.reshape(-1, *whole.shape[2:])
 
-    def exact(profile: Profile, x: Codes, w: Codes, *rows: Codes) -> Codes:
+    def exact(profile: Profile, *operands: Codes) -> Codes:
+        x, w, *rows = _joined(layer, *operands)
         seen, taps = windows(x, layer, 0), dense(w)
         sees = np.asarray(dense(np.ones(w.shape, bool)).any(0))
+        if isinstance(filters, JoinedFilters):
+            places, depth = filters.channel_places, filters.stored[2]
+            seen, taps = _placed(seen, places, depth), _placed(taps, places, depth, 1)
+            sees = _placed(sees, places, depth, 0)
         if unfolded:
             high = layer.window.height if unfolded == "columns" else 1
             seen = seen.reshape(*seen.shape[:-2], high, -1)
@@ -117,7 +143,7 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
             assert total is not None
             out[:, n : n + SIDE] = total
         y = out[:, : filters.filters].reshape(*shape, filters.filters)
-        given = dict(zip([n for n in specs if n not in ("x", "w", "out")], rows, strict=True))
+        given = dict(zip([n for n in ("scale", "bias") if n in specs], rows, strict=True))
         if "scale" in given:
             y = arith.multiply(y, given["scale"])
         if "bias" in given:
@@ -127,13 +153,14 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
             y = arith.multiply(y, constant(layer.factor))
         return arith.pack(y, 1) if layer.out.dtype == "fp8" else y
 
-    def ideal(x: np.ndarray, w: np.ndarray, *rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ideal(*operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x, w, *rows = _joined(layer, *operands)
         seen, taps = windows(x, layer, 0), dense(w)
         value = np.einsum("...tc,tcn->...n", seen, taps)
         size = np.einsum("...tc,tcn->...n", np.abs(seen), np.abs(taps))
         steps = len(taps) * -(-filters.channels // SIDE)
         error = 1.3 * U * steps * size + TINY
-        given = dict(zip([n for n in specs if n not in ("x", "w", "out")], rows, strict=True))
+        given = dict(zip([n for n in ("scale", "bias") if n in specs], rows, strict=True))
         if "scale" in given:
             value, error = value * given["scale"], 1.1 * error * np.abs(given["scale"])
             error = error + U * np.abs(value)

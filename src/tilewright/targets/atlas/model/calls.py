@@ -92,6 +92,19 @@ class Balance:
 
 
 @dataclass(frozen=True)
+class LargestScale:
+    """The largest of the scales of some tensors."""
+
+    of: tuple[RangeObserver, ...]
+
+    def scale(self) -> float:
+        return max(one.scale() for one in self.of)
+
+    def observed(self) -> tuple[RangeObserver, ...]:
+        return tuple(one for observer in self.of for one in observer.observed())
+
+
+@dataclass(frozen=True)
 class Factor:
     """A number that calibration decides: a constant times some scales, over others.
 
@@ -99,8 +112,8 @@ class Factor:
     """
 
     constant: float = 1.0
-    times: tuple[RangeObserver | Balance, ...] = ()
-    over: tuple[RangeObserver | Balance, ...] = ()
+    times: tuple[RangeObserver | Balance | LargestScale, ...] = ()
+    over: tuple[RangeObserver | Balance | LargestScale, ...] = ()
 
     def __mul__(self, other: Factor) -> Factor:
         return Factor(
@@ -132,7 +145,7 @@ class Times:
 ONE = Factor()
 
 
-def scale_of(observer: RangeObserver | None) -> Factor:
+def scale_of(observer: RangeObserver | LargestScale | None) -> Factor:
     """The scale of a tensor; 1 without one."""
     return ONE if observer is None else Factor(times=(observer,))
 
@@ -150,9 +163,30 @@ class Numbers:
     over: np.ndarray | None = None
     factor: Factor = ONE
 
+    def plain(self) -> Numbers:
+        """The same with a single factor."""
+        return self
+
     def content(self) -> np.ndarray:
         array = self.array if self.over is None else self.array / self.over
         return array if self.factor == ONE else array * self.factor.number()
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedNumbers(Numbers):
+    """Filters [..., channels, filters] over tensors side by side, of so many channels each, which are
+    multiplied by a factor of their own."""
+
+    parts: tuple[tuple[int, Factor], ...] = ()
+
+    def plain(self) -> Numbers:
+        along = np.concatenate(
+            [np.full(count, factor.number(), np.float32) for count, factor in self.parts]
+        )
+        return Numbers(self.array * along[:, None], self.over, self.factor)
+
+    def content(self) -> np.ndarray:
+        return self.plain().content()
 
 
 LARGE = 1 << 17  # numbers of a weight from which on they are rounded in blocks
@@ -195,6 +229,7 @@ def content_codes(tensor: Tensor) -> np.ndarray:
     if tensor.codes is None:
         numbers, given = tensor.content, tensor.layout.given
         assert numbers is not None and numbers is not ROUNDED, "codes were let go"
+        numbers = numbers.plain()
         large = numbers.array.size > LARGE and not tensor.layout.is_vector
         if large and numbers.array.shape == given and _one_per_column(numbers):
             tensor.codes = pages(given, np.dtype(CODES[tensor.layout.dtype]))

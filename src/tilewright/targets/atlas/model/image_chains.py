@@ -92,7 +92,8 @@ def _is_unfolded(layer: Layer) -> bool:
 
 
 def _is_conv(layer: Layer) -> bool:
-    return layer.kind == "conv" and not layer.unfolded and layer.gains is None
+    alone = not layer.unfolded and not layer.enlarged
+    return layer.kind == "conv" and alone and layer.gains is None
 
 
 def _is_depthwise(layer: Layer) -> bool:

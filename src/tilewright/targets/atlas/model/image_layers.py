@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Graph, Node, shape_of
+from tilewright.targets.atlas.kernels.image_sources import Source
 from tilewright.targets.atlas.kernels.images import Image, Window
 
 Phases = tuple[int, int]
@@ -35,6 +37,7 @@ class Layer:
     bias: np.ndarray | None = None
     gains: np.ndarray | None = None  # what a convolution of one channel each multiplies by
     parts: tuple[Layer, ...] = ()  # convolutions of a chain
+    enlarged: tuple[Phases, ...] = ()  # of images read as one: how often their pixels are repeated
 
     @property
     def given_first(self) -> bool:
@@ -68,6 +71,24 @@ class Layer:
     def apart(self) -> tuple[SSAValue, ...]:
         """Inputs that are images stored in a way of their own."""
         return () if self.unfolded else self.inputs[len(self.alike) :]
+
+    def wanted(self, x: SSAValue, phases: Phases) -> Phases:
+        """The phases in which an input that is stored alike has to be for those of the result."""
+        (down, across), (a, b) = self.steps, self._repeated(x)
+        rows, columns = math.lcm(phases[0] * down, a), math.lcm(phases[1] * across, b)
+        return rows // a, columns // b
+
+    def made(self, x: SSAValue, phases: Phases) -> Phases:
+        """The phases of the result for those of an input that is stored alike."""
+        (down, across), (a, b) = self.steps, self._repeated(x)
+        return phases[0] * a // down, phases[1] * b // across
+
+    def seen(self, x: SSAValue, image: Image) -> Image:
+        """An input as the layer sees it."""
+        return Source(image, self._repeated(x)).seen
+
+    def _repeated(self, x: SSAValue) -> Phases:
+        return self.enlarged[self.inputs.index(x)] if self.enlarged else (1, 1)
 
     @property
     def node(self) -> Node:

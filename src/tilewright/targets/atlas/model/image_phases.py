@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import SSAValue, UnitAttr
 from tilewright.model.capture import Graph, Node, node_of, shape_of
-from tilewright.targets.atlas.kernels.images import pair
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.model.image_layers import Layer
@@ -42,9 +41,8 @@ def _ask_all(need: Needs, layers: list[Layer]) -> None:
     """What strides want, from the end to the beginning."""
     for layer in reversed(layers):
         _ask(need, layer.result, (1, 1))
-        down, across = need[layer.result]
         for x in layer.alike:
-            _ask(need, x, (down * layer.steps[0], across * layer.steps[1]))
+            _ask(need, x, layer.wanted(x, need[layer.result]))
         for x in layer.apart:
             _ask(need, x, (1, 1))
 
@@ -63,14 +61,13 @@ def phases_of(layers: list[Layer]) -> tuple[Needs, dict[Node, str]]:
             if not layer.alike:
                 found[layer.result] = need[layer.result]
                 continue
-            given = [found.setdefault(x, need[x]) for x in layer.alike]
+            given = [layer.made(x, found.setdefault(x, need[x])) for x in layer.alike]
             if len(set(given)) > 1:
                 uneven = layer
                 for x in layer.alike:
                     for phases in given:
-                        _ask(need, x, phases)
-            down, across = layer.steps
-            found[layer.result] = pair((given[0][0] // down, given[0][1] // across))
+                        _ask(need, x, layer.wanted(x, phases))
+            found[layer.result] = given[0]
         if uneven is None:
             return found, {}
     assert uneven is not None

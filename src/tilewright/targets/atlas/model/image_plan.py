@@ -17,11 +17,13 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node
 from tilewright.targets.atlas.kernels.arrangements import written
+from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import Image
 from tilewright.targets.atlas.model.image_chains import between, with_chains
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.model.image_matching import find_layers
 from tilewright.targets.atlas.model.image_phases import store_anew
+from tilewright.targets.atlas.model.image_sources import reading_parts
 from tilewright.targets.atlas.model.image_storage import store_images
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.model.kernels_images import check_room
@@ -42,7 +44,14 @@ class ImagePlan:
     def source(self, layer: Layer) -> Image:
         """What a layer reads."""
         x = layer.inputs[0]
+        if layer.enlarged:
+            return joined(self.sources(layer))
         return plain_image(x, layer.given_first) if layer.unfolded else self.images[x]
+
+    def sources(self, layer: Layer) -> list[Source]:
+        """The images that a convolution reads as one."""
+        pairs = zip(layer.inputs, layer.enlarged, strict=True)
+        return [Source(self.images[x], enlarged) for x, enlarged in pairs]
 
     def out(self, layer: Layer, dtype: str = "fp8") -> Image:
         """What a layer writes; results for the outside are bf16 and need no border."""
@@ -83,7 +92,11 @@ class ImagePlan:
         if layer.kind == "gate":
             return "gate", {**both, "gate": written(self.images[layer.inputs[1]])}
         if layer.kind == "conv":
-            return "conv2d", self._convolution(layer, source, out)
+            several = {}
+            if layer.enlarged:
+                images = [written(self.images[x]) for x in layer.inputs]
+                several = {"images": images, "enlarged": [list(one) for one in layer.enlarged]}
+            return "conv2d", {**self._convolution(layer, source, out), **several}
         both["window"] = written(layer.window)
         counting = layer.node.call.flag("count_include_pad")
         kept = layer.inputs[0] in self.nonnegative
@@ -122,7 +135,7 @@ def plan_images(
         if store_anew(graph, found):
             continue
         if fuse:
-            found = with_chains(graph, found, profile, apart)
+            found = with_chains(graph, reading_parts(graph, found), profile, apart)
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
         if not wrong:

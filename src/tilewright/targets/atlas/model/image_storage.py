@@ -50,7 +50,7 @@ def store_images(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
             if layer.kind in ("combine", "gate", "join"):
                 alike.join(x, layer.result)
     for group in alike.groups():
-        border = np.max([_border(drafts[v], reader) for v in group for reader in readers[v]]
+        border = np.max([_border(reader.seen(v, drafts[v]), reader) for v in group for reader in readers[v]]
                         + [(0, 0)], axis=0)  # fmt: skip
         fills = {value: _fill(plan, drafts[value], readers[value]) for value in group}
         for value in group:
@@ -75,7 +75,7 @@ def store_images(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     for group in alike.groups():
         # A tile more, so that one can begin at any pixel.
         needs = [1] + [
-            -(-beyond(drafts[v], reader.window) // SIDE)
+            -(-beyond(reader.seen(v, drafts[v]), reader.window) // SIDE)
             for v in group for reader in readers[v] if reader.window is not None
         ]  # fmt: skip
         for value in group:

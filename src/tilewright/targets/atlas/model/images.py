@@ -7,6 +7,7 @@ products behind it take rows, one per image, and the outside gets bf16 in the mo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Factor,
+    LargestScale,
     RangeObserver,
     Tensor,
     inverse_of,
@@ -179,12 +181,20 @@ class Images:
         lowering, node = self.lowering, layer.node
         kernel, options = self.plan.options(layer, dtype)
         layouts = build(kernel, options).layouts({})
-        x = self._given(layer, layouts["x"])
+        given = self._read(layer, layouts)
+        parts = [part.scale for part in given.values() if part.scale is not None]
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         name = node.layer or "conv2d"
-        operands, deferred = self._filters(layer, layouts, "", x.scale, target)
+        alone = parts[0] if len(parts) == 1 else LargestScale(tuple(parts)) if parts else None
+        operands, deferred = self._filters(layer, layouts, "", alone, target, parts)
         macs = _macs(layer, self.plan.images[layer.result])
-        return self._call(layer, dtype, name, {"x": x, **operands}, deferred, macs, scale=target)
+        return self._call(layer, dtype, name, {**given, **operands}, deferred, macs, scale=target)
+
+    def _read(self, layer: Layer, layouts: dict[str, Layout]) -> dict[str, Tensor]:
+        """What a convolution reads."""
+        if not layer.enlarged:
+            return {"x": self._given(layer, layouts["x"])}
+        return {f"x{k}": self.image(x) for k, x in enumerate(layer.inputs)}
 
     def _chain(self, layer: Layer, dtype: str) -> Tensor:
         """Convolutions in a row; what is between them is rounded as if it were stored."""
@@ -213,11 +223,13 @@ class Images:
         layer: Layer,
         layouts: dict[str, Layout],
         number: str,
-        given: RangeObserver | None,
+        given: RangeObserver | LargestScale | None,
         target: RangeObserver | None,
+        several: Sequence[RangeObserver] = (),
     ) -> tuple[dict[str, Tensor], dict[str, Factor]]:
         """Filters, scales and terms of a convolution of what has the scale `given`, whose result gets
-        the scale `target`, as operands with a number behind their names."""
+        the scale `target`, as operands with a number behind their names. several: scales of images
+        that are read as one, of which `given` is the largest: filters make up for the others."""
         lowering, weight, node = self.lowering, layer.weight, layer.node
         assert weight is not None
         if layer.gains is None:
@@ -238,7 +250,11 @@ class Images:
         w, scale, bias = (f"{kind}{number}" for kind in ("w", "scale", "bias"))
         operands = {
             w: lowering.weight(
-                f"{name}.weight", layouts[w], weight, channel if layer.gains is None else None
+                f"{name}.weight",
+                layouts[w],
+                weight,
+                channel if layer.gains is None else None,
+                parts=self._shares(layer, given, several),
             ),
             scale: lowering.weight(
                 f"{name}.scale", layouts[scale], channel, factor=scale_of(given) * share
@@ -252,6 +268,20 @@ class Images:
         if not early and (target is not None or layer.times != 1.0):
             deferred[f"factor{number}"] = inverse_of(target) * times
         return operands, deferred
+
+    def _shares(
+        self,
+        layer: Layer,
+        given: RangeObserver | LargestScale | None,
+        several: Sequence[RangeObserver],
+    ) -> tuple[tuple[int, Factor], ...]:
+        """How many channels each of several images has, and its scale over the largest."""
+        if len(several) < 2:
+            return ()
+        counts = [self.plan.images[x].channels for x in layer.inputs]
+        over = scale_of(given).times
+        shares = [Factor(times=(scale,), over=over) for scale in several]
+        return tuple(zip(counts, shares, strict=True))
 
     def _norm(self, layer: Layer, dtype: str) -> Tensor:
         """A norm of every pixel: of what is stored, so its epsilon is in units of that."""

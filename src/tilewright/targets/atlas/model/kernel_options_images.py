@@ -68,6 +68,13 @@ class ConvolutionOptions(TypedDict):
             False,
         ),
     ]
+    images: Annotated[
+        list[Table],
+        Option("what is read as one image, side by side; nothing if that is an image itself", []),
+    ]
+    enlarged: Annotated[
+        list[list[int]], Option("how often pixels of each are repeated, down and across", [])
+    ]
 
 
 class ChainOptions(TypedDict):

@@ -25,6 +25,7 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     write_border,
 )
 from tilewright.targets.atlas.kernels.image_operands import Channels
+from tilewright.targets.atlas.kernels.image_sources import Source
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.targets.atlas.kernels.pooling import Pooling, first_rows
 from tilewright.targets.atlas.kernels.resampling import Resampling
@@ -58,8 +59,19 @@ def convolved(o: ConvolutionOptions, first: bool | None = None) -> Convolution:
         stored_image(o["image"], first), o["filters"], stored_window(o["window"]), groups=o["groups"],
         bias=o["bias"], scale=o["scale"], activation=o["activation"],
         factor=o["factor"], out=stored_image(o["out"], first), unfolded=o["unfolded"],
-        diagonal=o["diagonal"],
+        diagonal=o["diagonal"], sources=sources_of(o, first),
     )  # fmt: skip
+
+
+def sources_of(o: ConvolutionOptions, first: bool | None = None) -> list[Source]:
+    """The images that a convolution reads as one."""
+    images = [stored_image(one, first) for one in o["images"]]
+    if [len(one) for one in o["enlarged"]] != [2] * len(images):
+        raise TilewrightError("TW1717", f"{len(images)} images enlarged by {o['enlarged']}")
+    return [
+        Source(image, (down, across))
+        for image, (down, across) in zip(images, o["enlarged"], strict=True)
+    ]
 
 
 def chained(o: ChainOptions, first: bool | None = None) -> Chain:

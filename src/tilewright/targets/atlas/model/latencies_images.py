@@ -55,7 +55,10 @@ def _convolved(c: Clock, o: ConvolutionOptions, x: Ready, rows: Moments, factor:
 
 
 def conv2d(c: Clock, o: ConvolutionOptions, shapes: Shapes, m: Moments) -> Ready:
-    return _convolved(c, o, m["x"], m, o["factor"])
+    """Every result sees pixels of all images."""
+    known = [x for k in range(len(o["images"])) if (x := m[f"x{k}"]) is not None]
+    x = max(known, key=lambda moment: moment.done, default=None) if o["images"] else m["x"]
+    return _convolved(c, o, x, m, o["factor"])
 
 
 def chain(c: Clock, o: ChainOptions, shapes: Shapes, m: Moments) -> Ready:
@@ -133,4 +136,6 @@ def leaves_out(kernel: str, o: Options, parameter: str) -> bool:
     if kernel in ("move", "resample"):
         return True
     parts = o["parts"] if kernel == "chain" else [o] if kernel in ("conv2d", "pool") else []
-    return parameter == "x" and any(stored_window(part["window"]).steps != (1, 1) for part in parts)
+    return parameter.startswith("x") and any(
+        stored_window(part["window"]).steps != (1, 1) for part in parts
+    )

@@ -26,6 +26,7 @@ from tilewright.targets.atlas.model.calls import (
     Call,
     Factor,
     Function,
+    JoinedNumbers,
     Numbers,
     RangeObserver,
     Tensor,
@@ -284,8 +285,16 @@ class Lowering:
         array: np.ndarray,
         over: np.ndarray | None = None,
         factor: Factor = ONE,
+        parts: tuple[tuple[int, Factor], ...] = (),
     ) -> Tensor:
-        made = Tensor(self.unique(name), layout, "weight", Numbers(array, over, factor))
+        """A weight, over some numbers, times a factor. parts: how many of its input channels have
+        which factor beside that."""
+        numbers = (
+            JoinedNumbers(array, over, factor, parts) if parts else Numbers(array, over, factor)
+        )
+        made = Tensor(self.unique(name), layout, "weight", numbers)
+        if parts:
+            return made
         if array.size >= LARGE and factor == ONE:  # no range is waited for
             content_codes(made)
         return made

@@ -63,7 +63,9 @@ def conv2d(profile: Profile, o: ConvolutionOptions, operands: Operands) -> dict[
     layer = convolved(o, first=False)
     rows = [operands[name] for name in ("scale", "bias") if name in layer.kernel.specs]
     exact = library.conv2d(layer, o["unfolded"]).exact
-    return _given(o["out"], exact(profile, _last(o["image"], operands["x"]), operands["w"], *rows))
+    given = [_last(one, operands[f"x{k}"]) for k, one in enumerate(o["images"])]
+    given = given or [_last(o["image"], operands["x"])]
+    return _given(o["out"], exact(profile, *given, operands["w"], *rows))
 
 
 def chain(profile: Profile, o: ChainOptions, operands: Operands) -> dict[str, Codes]:

@@ -170,7 +170,8 @@ _NUMBER = {
         "dram_bytes": (1024, MAX_DRAM),
         "imem_bytes": (4, 1 << 32),
     },
-    "numbers": {"tile_registers": (1, 2), "unit_scale": (0, 255)},
+    # Machines multiply and divide by the number itself, so only 1 can mean 1.
+    "numbers": {"tile_registers": (1, 2), "unit_scale": (1, 1)},
     "dma": {
         "minimum": (1, MAX_TICKS),
         "link_bytes": (0, 1 << 20),
@@ -348,7 +349,8 @@ def _build(data: dict[str, Any], source: str) -> Profile:
             if key in numbers:
                 low, high = numbers[key]
                 if type(value) is not int or not low <= value <= high:
-                    raise _bad(source, f"{table}.{key}", value, f"a number from {low} to {high}")
+                    expected = f"a number from {low} to {high}" if low < high else str(low)
+                    raise _bad(source, f"{table}.{key}", value, expected)
             elif key in choices:
                 if value not in choices[key]:
                     raise _bad(source, f"{table}.{key}", value, " or ".join(choices[key]))

@@ -74,7 +74,8 @@ class _Builder:
         self.writer: dict[tuple[Register, int], Node] = {}
         self.readers: dict[tuple[Register, int], list[Node]] = defaultdict(list)
         # Memory accesses so far that later ones may depend on.
-        self.accesses = _Accesses(sum(len(op.ranges) for op in code.ops))
+        ranges = sum(len(op.ranges) for op in code.ops)
+        self.accesses = _Accesses(ranges, self.distances.loads_exclude)
 
     def build(self) -> list[Node]:
         for op in self.code.ops:
@@ -137,7 +138,7 @@ class _Builder:
             return
         is_dma = node.op.opcode.timing == "dma_transfer"
         for other in self.accesses.near(node):
-            relation = _relation(other.op, node.op)
+            relation = _relation(other.op, node.op, self.distances.loads_exclude)
             if relation is None:
                 continue
             if other.op.site is not None:
@@ -203,8 +204,9 @@ class _Accesses:
     `near` leaves out pairs that plainly have nothing in common; `_relation` looks at the rest.
     """
 
-    def __init__(self, ranges: int) -> None:
+    def __init__(self, ranges: int, loads_exclude: bool) -> None:
         self.nodes: list[Node] = []
+        self.loads_exclude = loads_exclude
         self.count = 0
         self.spaces: dict[str, int] = {}
         self.owner, self.space, self.start, self.end, self.turn = np.zeros((5, ranges), np.int64)
@@ -218,7 +220,7 @@ class _Accesses:
             self.start[at], self.end[at] = part.start, part.start + part.bytes
             self.turn[at], self.moving[at] = part.turn, part.moving
             self.kind[at] = _rewritten(part)
-            self.matters[at] = part.write or node.op.opcode.has_channel
+            self.matters[at] = part.write or node.op.opcode.has_channel or self.loads_exclude
         self.nodes.append(node)
 
     def near(self, node: Node) -> list[Node]:
@@ -247,14 +249,15 @@ def _rewritten(part: Range) -> int:
     return 1 + changing_tensor(part.space) if part.space.startswith((CHANGING, WAW)) else 0
 
 
-def _relation(a: Op, b: Op) -> str | None:
+def _relation(a: Op, b: Op, loads_exclude: bool) -> str | None:
     """Why b must follow a: through "vmem" or "dram" bytes; None if they are independent."""
     found = None
     both_dma = a.opcode.has_channel and b.opcode.has_channel
     for x in a.ranges:
         for y in b.ranges:
             # A transfer holds its VMEM bytes even against readers.
-            held = not x.space.startswith("dram") and (a.opcode.has_channel or b.opcode.has_channel)
+            held = loads_exclude or a.opcode.has_channel or b.opcode.has_channel
+            held = held and not x.space.startswith("dram")
             if x.overlaps(y) and (x.write or y.write or held):
                 if not x.space.startswith("dram"):
                     return "vmem"

@@ -17,6 +17,9 @@ class Distances:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.holds = profile.conflict != "ignore"
+        load = profile.timing["tensor_load"]
+        # Loads in flight hold the bytes they read, which matters where two can be in flight.
+        self.loads_exclude = self.holds and load.interval < load.latency
         self._releases: dict[tuple[int, int], int] = {}
 
     def latency(self, opcode: Opcode, count: int = 0) -> int:

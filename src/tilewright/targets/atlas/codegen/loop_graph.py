@@ -138,11 +138,13 @@ class _Builder:
                 # A body may hold several turns of the loop; the next iteration is after all.
                 now.append((step, ranges))
                 then.append(tuple(replace(r, turn=LATER) for r in ranges))
-        active = [_is_active(step) for step, _ in now]
+        exclude = self.distances.loads_exclude
+        active = [exclude or _is_active(step) for step, _ in now]
         for i, (a, ranges) in enumerate(now):
             for j, others in enumerate(then):
-                if (active[i] or active[j]) and (found := _meet(a, now[j][0], ranges, others)):
-                    self._memory_edge(a, now[j][0], found)
+                b = now[j][0]
+                if (active[i] or active[j]) and (found := _meet(a, b, ranges, others, exclude)):
+                    self._memory_edge(a, b, found)
 
     def _memory_edge(self, a: Step, b: Step, relation: str) -> None:
         op = a.node.op
@@ -200,14 +202,17 @@ def _is_active(step: Step) -> bool:
     return step.node.op.opcode.has_channel or any(r.write for r in step.node.op.ranges)
 
 
-def _meet(a: Step, b: Step, ranges: tuple[Range, ...], others: tuple[Range, ...]) -> str | None:
+def _meet(
+    a: Step, b: Step, ranges: tuple[Range, ...], others: tuple[Range, ...], loads_exclude: bool
+) -> str | None:
     """Whether two accesses overlap, in "vmem" or "dram"."""
     found = None
     channels = a.node.op.opcode.has_channel, b.node.op.opcode.has_channel
     for x in ranges:
         for y in others:
             outside = x.space.startswith("dram")
-            if x.overlaps(y) and (x.write or y.write or (not outside and any(channels))):
+            held = not outside and (loads_exclude or any(channels))
+            if x.overlaps(y) and (x.write or y.write or held):
                 if not outside:
                     return "vmem"
                 found = "dram" if all(channels) else found

@@ -118,6 +118,21 @@ def test_recurrent_layers_are_loops_on_the_device(kind: str) -> None:
         ("LSTM", {"input_forget": 1}),
         ("RNN", {"activations": ["Relu"]}),
         ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"], "clip": 1.5}),
+        ("GRU", {"activations": ["HardSigmoid", "Softsign"]}),
+        (
+            "LSTM",
+            {
+                "activations": ["HardSigmoid", "Elu", "LeakyRelu"],
+                "activation_alpha": [0.3, 0.8, 0.1],
+                "activation_beta": [0.4],
+            },
+        ),
+        ("RNN", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
+        (
+            "RNN",
+            {"activations": ["ScaledTanh"], "activation_alpha": [0.5], "activation_beta": [2.0]},
+        ),
+        ("RNN", {"activations": ["ThresholdedRelu"], "activation_alpha": [0.3]}),
     ],
 )
 def test_options_of_recurrent_layers(kind: str, options: dict[str, Any]) -> None:
@@ -130,10 +145,18 @@ def test_options_of_recurrent_layers(kind: str, options: dict[str, Any]) -> None
 def test_an_activation_without_a_mapping_is_named() -> None:
     hidden, inputs, constants = layer("RNN", 1, 4, 3)
     node = helper.make_node(
-        "RNN", ["x", "w", "r"], ["y"], hidden_size=hidden, activations=["Softsign"]
+        "RNN", ["x", "w", "r"], ["y"], hidden_size=hidden, activations=["Cosine"]
     )
-    with pytest.raises(TilewrightError, match="Softsign"):
-        check(node, inputs, {n: constants[n] for n in ("w", "r")}, {"y": 1})
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [helper.make_tensor_value_info("x", 1, inputs["x"].shape)],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [onnx.numpy_helper.from_array(constants[n], n) for n in ("w", "r")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    with pytest.raises(TilewrightError, match="Cosine"):
+        read_onnx(model)
 
 
 ML = "ai.onnx.ml"

@@ -1,4 +1,4 @@
-"""Reading ONNX models, operator sets 13 to 23 and later where the operators are known.
+"""Reading ONNX models, operator sets 7 to 23 and later where the operators are known.
 
     imported = read_onnx("model.onnx", shapes={"batch": 1})
     results = run(imported.module, [x], weights=imported.weights)

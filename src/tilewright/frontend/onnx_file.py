@@ -25,7 +25,7 @@ from tilewright.frontend.onnx_values import ELEMENTS, TYPE_NAMES, Array, Constan
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto, ValueInfoProto
 
-OLDEST_OPSET = 13
+OLDEST_OPSET = 7
 LONGEST_SHAPE = 1 << 20  # elements of a vector whose values ONNX may follow
 HELP_SHAPES = 'give them a size: shapes={"NAME": SIZE}, on the command line --shape NAME=SIZE'
 

@@ -38,6 +38,7 @@ from tilewright.frontend.onnx_nodes import (
     load_operators,
     unsupported,
 )
+from tilewright.frontend.onnx_older import with_inputs
 from tilewright.frontend.onnx_values import (
     ELEMENTS,
     Constant,
@@ -121,6 +122,7 @@ class Lowering(Builder):
             if folded is not None:
                 self.folded.append(node.name)
                 return folded
+        with_inputs(node)
         function = OPERATORS.get(operator)
         if function is not None:
             mark = self.block.last_op

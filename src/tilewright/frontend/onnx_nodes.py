@@ -41,6 +41,13 @@ def unsupported(reason: str, hint: str | None = None) -> NoReturn:
     raise Problem("TW6006", reason, hint)
 
 
+def front(axis: int, rank: int) -> int:
+    """An axis counted from the front."""
+    if not -rank <= axis < rank:
+        raise Problem("TW6009", f"axis {axis} is outside rank {rank}")
+    return axis % rank
+
+
 @dataclass
 class Node:
     """One node with its inputs looked up; missing optional inputs are None."""

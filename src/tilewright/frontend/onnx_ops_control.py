@@ -74,6 +74,8 @@ def scan(low: Lowering, node: Node) -> list[Value]:
     """A scan over a dimension, unrolled slice by slice."""
     from tilewright.frontend.onnx_ops_movement import reshaped, window
 
+    if node.version < 9:
+        unsupported("scans over batches, as before operator set 9")
     graph = node.get("body")
     many = node.get("num_scan_inputs")
     carried: list[Value | None] = list(node.inputs[:-many])

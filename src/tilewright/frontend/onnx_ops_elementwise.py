@@ -225,9 +225,8 @@ def identity(low: Lowering, node: Node) -> Value:
 
 @lowers("Dropout")
 def dropout(low: Lowering, node: Node) -> list[Value]:
-    training = node.input(2)
+    ratio, training = node.input(1), node.input(2)
     if training is not None and bool(low.known(training, "training_mode").reshape(-1)[0]):
-        ratio = node.input(1)
         known = 0.5 if ratio is None else float(low.known(ratio, "ratio").reshape(-1)[0])
         if known:
             unsupported("dropout in training mode is random", "export the model for inference")
@@ -256,8 +255,11 @@ def swish(low: Lowering, node: Node) -> Value:
 
 @lowers("LeakyRelu")
 def leaky_relu(low: Lowering, node: Node) -> Value:
-    x = node.required(0)
-    scaled = low.apply("elementwise_mul", x, node.get("alpha", 0.01))
+    return leaky_relu_of(low, node.required(0), node.get("alpha", 0.01))
+
+
+def leaky_relu_of(low: Lowering, x: Value, alpha: float) -> SSAValue:
+    scaled = low.apply("elementwise_mul", x, alpha)
     return low.apply("select", low.compare("lt", x, 0), scaled, x, to=element(x))
 
 
@@ -270,10 +272,10 @@ def parametric_relu(low: Lowering, node: Node) -> Value:
 
 @lowers("HardSigmoid")
 def hard_sigmoid(low: Lowering, node: Node) -> Value:
-    return _hard_sigmoid(low, node.required(0), node.get("alpha", 0.2), node.get("beta", 0.5))
+    return hard_sigmoid_of(low, node.required(0), node.get("alpha", 0.2), node.get("beta", 0.5))
 
 
-def _hard_sigmoid(low: Lowering, x: Value, alpha: float, beta: float) -> SSAValue:
+def hard_sigmoid_of(low: Lowering, x: Value, alpha: float, beta: float) -> SSAValue:
     line = low.apply("elementwise_add", low.apply("elementwise_mul", x, alpha), beta)
     kind = element(x)
     bounds = {"min": FloatAttr(0.0, kind), "max": FloatAttr(1.0, kind)}  # type: ignore[arg-type]
@@ -283,7 +285,7 @@ def _hard_sigmoid(low: Lowering, x: Value, alpha: float, beta: float) -> SSAValu
 @lowers("HardSwish")
 def hard_swish(low: Lowering, node: Node) -> Value:
     x = node.required(0)
-    return low.apply("elementwise_mul", x, _hard_sigmoid(low, x, 1 / 6, 0.5))
+    return low.apply("elementwise_mul", x, hard_sigmoid_of(low, x, 1 / 6, 0.5))
 
 
 @lowers("Elu")
@@ -306,7 +308,10 @@ def mish(low: Lowering, node: Node) -> Value:
 
 @lowers("Softsign")
 def softsign(low: Lowering, node: Node) -> Value:
-    x = node.required(0)
+    return softsign_of(low, node.required(0))
+
+
+def softsign_of(low: Lowering, x: Value) -> SSAValue:
     below = low.apply("elementwise_add", low.apply("elementwise_abs", x), 1)
     return low.apply("elementwise_div", x, below)
 

@@ -14,9 +14,9 @@ from tilewright.dialects.xdsl_api import (
     SSAValue,
 )
 from tilewright.frontend.onnx_lowering import Lowering
-from tilewright.frontend.onnx_nodes import Node, lowers
+from tilewright.frontend.onnx_nodes import Node, front, lowers
 from tilewright.frontend.onnx_ops_movement import from_front, take, window
-from tilewright.frontend.onnx_ops_rows import front, positions
+from tilewright.frontend.onnx_ops_rows import positions
 from tilewright.frontend.onnx_values import (
     Constant,
     Value,

@@ -16,8 +16,8 @@ from tilewright.dialects.xdsl_api import (
     TensorType,
 )
 from tilewright.frontend.onnx_lowering import Lowering
-from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
-from tilewright.frontend.onnx_ops_rows import axis_attribute, front
+from tilewright.frontend.onnx_nodes import Node, Problem, front, lowers, unsupported
+from tilewright.frontend.onnx_ops_rows import axis_attribute
 from tilewright.frontend.onnx_values import (
     ELEMENTS,
     Constant,

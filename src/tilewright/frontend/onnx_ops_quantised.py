@@ -18,11 +18,10 @@ from tilewright.dialects.xdsl_api import (
     TensorType,
 )
 from tilewright.frontend.onnx_lowering import Lowering
-from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
+from tilewright.frontend.onnx_nodes import Node, Problem, front, lowers, unsupported
 from tilewright.frontend.onnx_ops_elementwise import cast_to
 from tilewright.frontend.onnx_ops_movement import reshaped
 from tilewright.frontend.onnx_ops_products import product
-from tilewright.frontend.onnx_ops_rows import front
 from tilewright.frontend.onnx_ops_windows import convolve
 from tilewright.frontend.onnx_values import (
     ELEMENTS,

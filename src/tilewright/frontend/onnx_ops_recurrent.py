@@ -6,15 +6,15 @@ Sequences that end early keep their state and give zeros from there on, in both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin
 
 from tilewright.dialects.xdsl_api import Attribute, SSAValue
+from tilewright.frontend.onnx_gates import Function, functions
 from tilewright.frontend.onnx_lowering import Lowering
 from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
 from tilewright.frontend.onnx_ops_control import MOST_ITERATIONS
@@ -25,9 +25,6 @@ from tilewright.frontend.onnx_values import Constant, Value, element, shape
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 ACTIVATIONS = {
     "LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"],
-}  # fmt: skip
-FAMILIES = {
-    "sigmoid": "elementwise_sigmoid", "tanh": "elementwise_tanh", "relu": "elementwise_relu",
 }  # fmt: skip
 
 
@@ -40,7 +37,7 @@ class Direction:
     input_bias: SSAValue | None
     state_bias: SSAValue | None
     peepholes: list[SSAValue]  # of the input, output and forget gates, or none
-    functions: list[Callable[[SSAValue], SSAValue]]
+    functions: list[Function]
 
 
 class Layer:
@@ -63,6 +60,7 @@ class Layer:
         self.before = bool(node.get("linear_before_reset", 0)) if self.kind == "GRU" else False
         self.tied = bool(node.get("input_forget", 0)) if self.kind == "LSTM" else False
         self.type: Attribute = element(self.x)
+        self.functions = self.activations()
 
     # --- parameters -----------------------------------------------------------------------
 
@@ -87,20 +85,16 @@ class Layer:
         if self.kind == "LSTM" and (given := node.input(7)) is not None:
             peepholes = [self.part(row(given), 0, i * self.hidden, self.hidden) for i in range(3)]
         w, r = (low.transpose(row(node.required(i)), [1, 0]) for i in (1, 2))
-        return Direction(w, r, of_input, of_state, peepholes, self.functions(index))
+        count = len(ACTIVATIONS[self.kind])
+        own = self.functions[index * count : (index + 1) * count]
+        return Direction(w, r, of_input, of_state, peepholes, own)
 
-    def functions(self, index: int) -> list[Callable[[SSAValue], SSAValue]]:
+    def activations(self) -> list[Function]:
+        """Those of all directions."""
         defaults = ACTIVATIONS[self.kind]
         names = self.node.get("activations") or defaults * self.directions
-        names = names[index * len(defaults) : (index + 1) * len(defaults)]
-        for name in ("activation_alpha", "activation_beta"):
-            if self.node.get(name):
-                unsupported(f"activations with coefficients ({name})")
-        unknown = [name for name in names if name.lower() not in FAMILIES]
-        if unknown:
-            unsupported(f"the activation {unknown[0]}")
-        families = [FAMILIES[name.lower()] for name in names]
-        return [partial(self.low.apply, family) for family in families]
+        coefficients = (self.node.get(f"activation_{name}") or [] for name in ("alpha", "beta"))
+        return functions(self.low, names, *coefficients)
 
     # --- steps ----------------------------------------------------------------------------
 

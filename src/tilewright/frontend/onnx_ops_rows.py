@@ -11,7 +11,8 @@ from xdsl.dialects import builtin
 from tilewright.dialects.intents import float_attribute, integers, text
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
 from tilewright.frontend.onnx_lowering import Lowering
-from tilewright.frontend.onnx_nodes import Node, Problem, lowers, unsupported
+from tilewright.frontend.onnx_nodes import Node, Problem, front, lowers, unsupported
+from tilewright.frontend.onnx_older import along_axis
 from tilewright.frontend.onnx_values import Constant, Value, element, is_float, shape
 
 # operator -> (step before, reduction, step after)
@@ -100,41 +101,37 @@ def log_sum_exp(low: Lowering, node: Node) -> Value:
 
 @lowers("Softmax")
 def softmax(low: Lowering, node: Node) -> Value:
-    x = low.tensor(node.required(0))
-    axis = front(node.get("axis", -1), len(shape(x)))
-    return low.call("softmax", [x], x.type, axis_attribute(axis))
+    return along_axis(
+        low, node, lambda x, axis: low.call("softmax", [x], x.type, axis_attribute(axis))
+    )
 
 
 @lowers("LogSoftmax")
 def log_softmax(low: Lowering, node: Node) -> Value:
-    x = low.tensor(node.required(0))
-    axis = front(node.get("axis", -1), len(shape(x)))
-    shifted = low.apply("elementwise_sub", x, low.reduction("max", x, [axis], True))
-    total = low.reduction("sum", low.apply("elementwise_exp", shifted), [axis], True)
-    return low.apply("elementwise_sub", shifted, low.apply("elementwise_log", total))
+    def compute(x: SSAValue, axis: int) -> SSAValue:
+        shifted = low.apply("elementwise_sub", x, low.reduction("max", x, [axis], True))
+        total = low.reduction("sum", low.apply("elementwise_exp", shifted), [axis], True)
+        return low.apply("elementwise_sub", shifted, low.apply("elementwise_log", total))
+
+    return along_axis(low, node, compute)
 
 
 @lowers("Hardmax")
 def hardmax(low: Lowering, node: Node) -> Value:
-    x = low.tensor(node.required(0))
-    axis = front(node.get("axis", -1), len(shape(x)))
-    sizes = [1 if d == axis else n for d, n in enumerate(shape(x))]
-    attributes = {**axis_attribute(axis), "keepdims": UnitAttr()}
-    best = low.call("argmax", [x], TensorType(builtin.i64, sizes), attributes)
-    numbers = positions(low, shape(x)[axis], axis, len(sizes))
-    return low.cast(low.compare("eq", numbers, best), element(x))
+    def compute(x: SSAValue, axis: int) -> SSAValue:
+        sizes = [1 if d == axis else n for d, n in enumerate(shape(x))]
+        attributes = {**axis_attribute(axis), "keepdims": UnitAttr()}
+        best = low.call("argmax", [x], TensorType(builtin.i64, sizes), attributes)
+        numbers = positions(low, shape(x)[axis], axis, len(sizes))
+        return low.tensor(low.cast(low.compare("eq", numbers, best), element(x)))
+
+    return along_axis(low, node, compute)
 
 
 def positions(low: Lowering, count: int, axis: int, rank: int) -> Constant:
     """0 … count - 1 along an axis, the other dimensions of size 1."""
     sizes = [count if d == axis else 1 for d in range(rank)]
     return low.integers(np.arange(count).reshape(sizes), "positions")
-
-
-def front(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise Problem("TW6009", f"axis {axis} is outside rank {rank}")
-    return axis % rank
 
 
 # ------------------------------------------------------------------------------------- norms

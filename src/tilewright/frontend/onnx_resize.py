@@ -43,7 +43,7 @@ def axis_plan(low: Lowering, node: Node, x: SSAValue) -> SSAValue:
             continue
         coordinates = _coordinates(node, old, new, scale)
         if mode == "nearest":
-            places = _nearest(node.get("nearest_mode", "round_prefer_floor"), coordinates)
+            places = _nearest(_rounding(node, scale), coordinates)
             x = take(low, x, low.integers(np.clip(places, 0, old - 1), "places"), axis)
         else:
             weights = _matrix(node, mode, coordinates, old, scale)
@@ -60,7 +60,7 @@ def low_number(x: SSAValue) -> int:
 def _sizes(low: Lowering, node: Node, own: tuple[int, ...]) -> tuple[list[int], list[float]]:
     """The result's sizes and the scale of each axis."""
     rank = len(own)
-    first = 1 if node.operator == "Upsample" else 2
+    first = 1 if _plain(node) else 2
     scales_value, sizes_value = node.input(first), node.input(3)
     axes = [axis % rank for axis in node.get("axes") or range(rank)]
     sizes, scales = list(own), [1.0] * rank
@@ -87,9 +87,9 @@ def _coordinates(node: Node, old: int, new: int, scale: float) -> Array:
     """Where each result element lies on the input's axis."""
     x = np.arange(new, dtype=np.float64)
     exact = old * scale  # before it was rounded down to a whole number
-    mode = node.get("coordinate_transformation_mode", "half_pixel")
-    if node.operator == "Upsample":
-        mode = "asymmetric"
+    mode = (
+        "asymmetric" if _plain(node) else node.get("coordinate_transformation_mode", "half_pixel")
+    )
     forms: dict[str, Callable[[], Any]] = {
         "asymmetric": lambda: x / scale,
         "align_corners": lambda: x * (old - 1) / (exact - 1) if exact != 1 else x * 0,
@@ -100,6 +100,17 @@ def _coordinates(node: Node, old: int, new: int, scale: float) -> Array:
     if mode not in forms:
         unsupported(f"coordinates of the kind {mode!r}")
     return np.asarray(forms[mode]())
+
+
+def _plain(node: Node) -> bool:
+    """Whether the node is of a version that knows one kind of coordinates only."""
+    return node.operator == "Upsample" or node.version < 11
+
+
+def _rounding(node: Node, scale: float) -> str:
+    if not _plain(node):
+        return node.get("nearest_mode", "round_prefer_floor")
+    return "floor" if scale >= 1 else "ceil"
 
 
 def _nearest(mode: str, x: Array) -> Array:

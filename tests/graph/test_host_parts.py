@@ -11,6 +11,7 @@ import pytest
 import tower_models
 
 from tilewright.model.host_check import HostCheck, difference
+from tilewright.model.host_graph import HostGraph, HostOperation
 from tilewright.reference import families
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
@@ -91,3 +92,18 @@ def test_differences():
     assert not difference(whole, np.where(whole == 7, 8, whole), False)
     nan = np.array([np.nan, np.inf], np.float32)
     assert difference(nan, nan.copy(), True) is None and difference(nan, nan[::-1].copy(), False)
+
+
+@pytest.mark.parametrize("literal", [-1, 0, 1, True, False])
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_truth_and_a_literal(name, literal):
+    """A mask with a literal beside it, as attention masks of encoders have them."""
+    mask = np.array([True, False, True])
+    operation = HostOperation(
+        "", name, {"lhs": ("mask",)}, "both", (3,), "i1", {"scalar_rhs": literal}
+    )
+    graph = HostGraph([operation], given={"x": "mask"}, made={"y": "both"})
+    wanted = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[name[8:]]
+    right = wanted(mask, bool(literal))
+    assert not HostCheck(graph, {}).differences({"x": mask, "y": right})
+    assert HostCheck(graph, {}).differences({"x": mask, "y": ~right})

@@ -105,3 +105,18 @@ def test_what_was_rounded_on_the_way_counts(step, fine):
     x = np.linspace(0.5, 1, 4).astype(np.float16)
     y = np.tanh(x.astype(np.float32)) + np.float32(step)
     assert (HostCheck(graph, {}).differences({"x": x, "y": y}) == []) is fine
+
+
+@pytest.mark.parametrize("literal", [-1, 0, 1, True, False])
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_truth_and_a_literal(name, literal):
+    """A mask with a literal beside it, as attention masks of encoders have them."""
+    mask = np.array([True, False, True])
+    operation = HostOperation(
+        "", name, {"lhs": ("mask",)}, "both", (3,), "i1", {"scalar_rhs": literal}
+    )
+    graph = HostGraph([operation], given={"x": "mask"}, made={"y": "both"})
+    wanted = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[name[8:]]
+    right = wanted(mask, bool(literal))
+    assert not HostCheck(graph, {}).differences({"x": mask, "y": right})
+    assert HostCheck(graph, {}).differences({"x": mask, "y": ~right})

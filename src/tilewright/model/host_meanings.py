@@ -53,6 +53,8 @@ class Given:
         """A number as the operands beside it hold it."""
         kinds = {t for t in self.types.values() if t.kind != "b"} or {self.target}
         kind = next(iter(kinds))
+        if kind.kind == "b":  # true is stored as -1
+            return np.asarray(value != 0, np.int64)
         if kind.kind in "iu":
             return np.asarray(int(value), np.int64)
         return np.asarray(value, np.float32).astype(kind).astype(np.float64)

@@ -134,7 +134,9 @@ def _closed(
     last = len(together) - 1
     return [
         replace(
-            KernelCode(program, print_module(lowered.tracer.module), lowered.data, one.end),
+            KernelCode(
+                program, print_module(lowered.tracer.module), lowered.data, one.end, one.use
+            ),
             open=number < last,
         )
         for number, ((one, lowered), program) in enumerate(zip(together, programs, strict=True))

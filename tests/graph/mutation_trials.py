@@ -9,6 +9,7 @@ from functools import cache
 import mutations
 import mutations_host  # noqa: F401  (its kinds)
 import mutations_loops  # noqa: F401
+import mutations_prefetch  # noqa: F401
 import numpy as np
 from tower_models import built
 

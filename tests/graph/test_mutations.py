@@ -33,6 +33,8 @@ SAMPLE = [
     ("an address of a shifted loop off by one row", tower_models.a_batch_of_products),
     ("a pointer that stops before the drain", tower_models.a_batch_of_products),
     ("a scalar left out of an overlapped loop", tower_models.a_batch_of_products),
+    ("prefetched rows over a tensor", tower_models.norms_before_products),
+    ("a call works over prefetched rows", tower_models.norms_before_products),
 ]
 
 
@@ -49,6 +51,11 @@ def test_mistakes_have_effects():
         ("an iteration left out", tower_models.two_heads),
         ("a scale halved", tower_models.two_heads),
         ("a port of another iteration", tower_models.inputs_and_outputs_of_every_layer),
+        ("prefetched rows of another place", tower_models.norms_before_products),
+        ("prefetched rows of the first iteration", tower_models.norms_before_products),
+        ("prefetched rows to another place", tower_models.norms_before_products),
+        ("prefetched rows left out", tower_models.norms_before_products),
+        ("prefetched rows read elsewhere", tower_models.norms_before_products),
     ]
     for name, make in certain:
         assert trial(make, KINDS[name], 0).verdict == "found"

@@ -258,13 +258,23 @@ def some_layers_have_outputs(net: ModelBuilder) -> None:
     net.output("y", y)
 
 
+def norms_before_products(net: ModelBuilder) -> None:
+    """The weights of a product can come while the rows before it are normed."""
+    y = net.input("x", (1, 96, 96))
+    for number in range(4):
+        with net.layer(f"layers.{number}"):
+            n = net.layer_norm(y, "norm")
+            y = y + net.linear(net.relu(net.linear(n, 250, "up")), 96, "down")
+    net.output("y", y)
+
+
 MODELS: list[Callable[[ModelBuilder], None]] = [
     read_after_the_loop, two_heads, start_is_an_output, result_and_more_work, returned_unchanged,
     read_in_every_round, two_carried, a_view_is_read, the_host_reads_it, a_later_part_reads_it,
     towers_after_each_other, images, images_kept, without_weights,
     first_result_read_in_every_round, inputs_and_outputs_of_every_layer, kinds_of_layers_in_turn,
     an_input_of_two_layers, some_layers_have_outputs, the_host_mixes, lookups, a_batch_of_products,
-    attention_layers,
+    attention_layers, norms_before_products,
 ]  # fmt: skip
 
 FOLDING = 19  # the first of them have layers that fold

@@ -44,8 +44,30 @@ Kind = Literal["input", "state", "output", "weight", "constant", "activation"]
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Bytes of a region of weights: `rows` times `bytes` from byte `offset` on, `stride` from one to the
+    next."""
+
+    region: str
+    offset: int
+    bytes: int
+    rows: int
+    stride: int
+
+    @property
+    def end(self) -> int:
+        """Behind the last byte, from the start of the region."""
+        return self.offset + (self.rows - 1) * self.stride + self.bytes
+
+    def of(self, raw: np.ndarray) -> np.ndarray:
+        """These bytes of all bytes of one iteration."""
+        starts = self.offset + self.stride * np.arange(self.rows)[:, None]
+        return raw[starts + np.arange(self.bytes)].reshape(-1)
+
+
+@dataclass(frozen=True)
 class Region:
-    """A tensor's place on the device.
+    """A tensor's place on the device, or of a copy of some of its bytes.
 
     With `count` > 1 it is one tensor per iteration of the loop its steps are in: iteration i finds
     its own at `address + i * stride`.
@@ -60,6 +82,7 @@ class Region:
     last: int = 0
     count: int = 1
     stride: int = 0
+    copied: Rows | None = None  # it holds no tensor but these bytes of one, close together
 
     @property
     def bytes(self) -> int:
@@ -89,6 +112,8 @@ class Step(NeutralStep):
     segment: int = 0
     first_word: int = 0
     end_word: int = 0
+    brings: tuple[str, ...] = ()  # regions with copies of weights that it makes for later steps
+    finds: tuple[str, ...] = ()  # those it reads instead of the weights themselves
 
 
 @dataclass(frozen=True)

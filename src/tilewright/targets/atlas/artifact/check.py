@@ -122,6 +122,7 @@ def _steps(model: AtlasArtifact) -> Iterator[Finding]:
                     "TW3114",
                     f"{what} uses {name}, which is live from step {region.first} to {region.last}",
                 )
+        yield from _prefetched(model, number)
     end = total = 0
     for loop in model.loops:
         inside = model.steps[loop.first : loop.end]
@@ -149,6 +150,33 @@ def _steps(model: AtlasArtifact) -> Iterator[Finding]:
         total += loop.count * len(inside)
     if total > MAX_ENTRIES:
         yield _bad("TW3114", f"the iterations amount to {total:,} steps")
+
+
+def _prefetched(model: AtlasArtifact, number: int) -> Iterator[Finding]:
+    """Copies of weights: in VMEM, of bytes that exist, brought once and found by those that read the
+    weights."""
+    step = model.steps[number]
+    what = f"step {number} ({step.name})"
+    for name in (*step.brings, *step.finds):
+        region = model.regions.get(name)
+        if region is None or region.copied is None:
+            yield _bad("TW3114", f"{what} has no copy {name!r} of weights")
+            continue
+        rows, source = region.copied, model.regions.get(region.copied.region)
+        if source is None or source.kind not in ("weight", "constant") or source.space != "dram":
+            yield _bad(
+                "TW3114", f"{name} is a copy of {rows.region}, which is no region of weights"
+            )
+        elif rows.end > source.layout.bytes or min(rows.offset, rows.stride) < 0:
+            yield _bad("TW3114", f"{name} is a copy of bytes outside of {rows.region}")
+        elif region.space != "vmem" or region.count != 1:
+            yield _bad("TW3114", f"{name} is a copy of weights outside of VMEM")
+        elif region.layout.bytes != rows.rows * rows.bytes:
+            yield _bad("TW3114", f"{name} has other bytes than it is a copy of")
+        elif not region.first <= number <= region.last:
+            yield _bad("TW3114", f"{what} uses {name} while it is not live")
+        elif name in step.finds and rows.region not in step.operands.values():
+            yield _bad("TW3114", f"{what} finds {name}, but does not read {rows.region}")
 
 
 # --- ports, parts, weights --------------------------------------------------------------

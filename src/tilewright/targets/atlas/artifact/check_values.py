@@ -110,6 +110,9 @@ class _Walk:
             if found is not None:
                 return found
             made = operation.output
+        found = self._prefetched(turn, step)
+        if found is not None:
+            return found
         for parameter in ("out", COPY):
             if parameter in step.operands:
                 self._write(self.model.regions[step.operands[parameter]], turn, made)
@@ -134,6 +137,22 @@ class _Walk:
             if found != value:
                 holds = "nothing whole" if found is None else found
                 return f"its operand {parameter} is {value}, but {name} holds {holds}"
+        return None
+
+    def _prefetched(self, turn: int, step: Step) -> str | None:
+        """Copies of weights that a step finds are those of this iteration; so are those it makes."""
+        for name in (*step.finds, *step.brings):
+            region = self.model.regions[name]
+            rows = region.copied
+            assert rows is not None, "the steps were checked"
+            source = self._read(self.model.regions[rows.region], turn)
+            if source is None:
+                return f"{rows.region} holds nothing whole to make {name} of"
+            wanted = f"{source}{[rows.offset, rows.bytes, rows.rows, rows.stride]}"
+            if name in step.brings:
+                self._write(region, turn, wanted)
+            elif (holds := self._read(region, turn)) != wanted:
+                return f"{name} should hold {wanted}, but holds {holds or 'nothing whole'}"
         return None
 
     # --- memory -------------------------------------------------------------------------

@@ -7,7 +7,7 @@ fit together is the business of `check`.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from tilewright.io.json_tables import MAX_ENTRIES, Table, plain, shown
@@ -17,6 +17,7 @@ from tilewright.targets.atlas.artifact.atlas_artifact import (
     AtlasArtifact,
     Entry,
     Region,
+    Rows,
     Step,
 )
 from tilewright.targets.atlas.artifact.values_json import read_values, values_of
@@ -28,6 +29,7 @@ from tilewright.tile.layouts import TILE_BYTES, Layout
 ORDERS = ("tiles", "panels", "rows", "halves")
 KINDS = ("input", "state", "output", "weight", "constant", "activation")
 SPACES = ("dram", "vmem")
+PREFETCHED = ("brings", "finds")  # regions of a step that hold copies of weights
 
 
 # --- writing ----------------------------------------------------------------------------
@@ -82,6 +84,7 @@ def _region(region: Region) -> dict[str, Any]:
         "last": region.last,
         "count": region.count,
         "stride": region.stride,
+        **({} if region.copied is None else {"copied": asdict(region.copied)}),
     }
 
 
@@ -106,6 +109,7 @@ def _step(step: Step) -> dict[str, Any]:
         "sources": step.sources,
         "macs": step.macs,
         "bound": step.bound,
+        **{name: value for name in PREFETCHED if (value := getattr(step, name))},
     }
 
 
@@ -192,9 +196,26 @@ def _read_region(table: Table, name: str) -> Region:
         last=table.integer("last"),
         count=table.integer("count", 1, MAX_ENTRIES),
         stride=table.integer("stride"),
+        copied=_read_rows(table),
     )
     table.done()
     return region
+
+
+def _read_rows(table: Table) -> Rows | None:
+    """Which bytes of another region a region is a copy of, if it is one."""
+    if "copied" not in table.values:
+        return None
+    inner = table.inner(f"{table.where} copied", table.take("copied"))
+    rows = Rows(
+        inner.text("region"),
+        inner.integer("offset"),
+        inner.integer("bytes", 1),
+        inner.integer("rows", 1, MAX_ENTRIES),
+        inner.integer("stride"),
+    )
+    inner.done()
+    return rows
 
 
 def _read_arrangement(table: Table, layout: Layout) -> Layout:
@@ -216,7 +237,9 @@ def _read_arrangement(table: Table, layout: Layout) -> Layout:
 
 def _read_step(table: Table) -> Step:
     kernel = table.text("kernel")
+    prefetched = {name: table.names(name) for name in PREFETCHED if name in table.values}
     return Step(
+        **prefetched,
         name=table.text("name"),
         kernel=kernel,
         rearranged=kernel in REARRANGED,

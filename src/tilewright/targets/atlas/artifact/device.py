@@ -142,6 +142,10 @@ class AtlasDevice:
                 region = self.artifact.regions[name]
                 if region.kind not in ("weight", "constant") and parameter not in ("out", COPY):
                     reads[parameter] = _typed_stored(region, self._bytes(region, turn))
+            for name in step.finds:
+                reads[name] = np.frombuffer(
+                    self._bytes(self.artifact.regions[name], turn), np.uint8
+                )
         return StepValues(index, turn, reads, {})
 
     # --- running ------------------------------------------------------------------------

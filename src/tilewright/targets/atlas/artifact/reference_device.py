@@ -108,14 +108,23 @@ class ReferenceDevice:
             scales = {} if scale is None else dict.fromkeys(results, scale)
         for parameter, codes in results.items():
             self._values[self._key(step, parameter, turn)] = codes
+        found = {} if self._graph is None else {n: self._copied(n, turn) for n in step.finds}
         return StepValues(
             index,
             turn,
-            {p: typed(self._region(step, p), codes) for p, codes in reads.items()},
+            {p: typed(self._region(step, p), codes) for p, codes in reads.items()} | found,
             {p: typed(self._region(step, p), codes) for p, codes in results.items()},
             names,
             scales,
         )
+
+    def _copied(self, name: str, turn: int) -> np.ndarray:
+        """The bytes of a copy of weights."""
+        rows = self.artifact.regions[name].copied
+        assert rows is not None, "it is a copy"
+        region, raw = self.artifact.regions[rows.region], self.artifact.weights[rows.region]
+        own = raw.reshape(region.count, -1)[turn if region.count > 1 else 0]
+        return rows.of(own)
 
     def _region_operands(self, turn: int, step: Step) -> Arrays:
         keys = {p: self._key(step, p, turn) for p in step.operands}
@@ -224,7 +233,8 @@ def recompute(
     artifact: AtlasArtifact, index: int, turn: int, operands: Mapping[str, np.ndarray]
 ) -> Arrays:
     """The results of a step for other operands; its weights are those of the program."""
-    step, codes = artifact.steps[index], {p: codes_of(x) for p, x in operands.items()}
+    step = artifact.steps[index]
+    codes = {p: codes_of(x) for p, x in operands.items() if p in step.operands}
     for parameter, name in step.operands.items():
         if name in artifact.weights and parameter not in codes:
             region = artifact.regions[name]

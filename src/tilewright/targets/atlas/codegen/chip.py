@@ -112,7 +112,7 @@ class Chip:
         self.slots: dict[SpillSlot, int] = {}
         self.turned: set[Value] = set()  # tiles that get transposed
         self.copies: list[Copy] = []  # to be made beside the next loop body
-        self.copied: dict[Copy, int] = {}  # bytes of them that loops have loaded
+        self.copied: dict[Copy, list[Copy]] = {}  # what loops have not loaded of them
 
     def pooled(self, index: int) -> int:
         return self.area.end - (index + 1) * REGISTER_BYTES
@@ -211,7 +211,7 @@ class Chip:
             return []
         count = math.prod(variable.trips for variable in loops)
         found = [Slices(copy, count, self.routine) for copy in self.copies]
-        self.copied |= {s.copy: s.loaded for s in found}
+        self.copied |= {s.copy: s.rest for s in found}
         self.copies = []
         return found
 

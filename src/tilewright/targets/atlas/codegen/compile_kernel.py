@@ -21,6 +21,7 @@ from tilewright.targets.atlas.codegen.lower_nest import (
 )
 from tilewright.targets.atlas.codegen.nest import Read
 from tilewright.targets.atlas.codegen.padding import without_padding
+from tilewright.targets.atlas.codegen.prefetch import Prefetch, traffic, with_prefetched
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tables import Table, made_on_chip
 from tilewright.targets.atlas.profile import Profile
@@ -62,13 +63,16 @@ def trace(
 class Placement:
     """Where a kernel finds its tensors, and what it may use.
 
-    constants: the DRAM address from which on it puts constants of its own.
+    constants: the DRAM address from which on it puts constants of its own. found: what earlier kernels
+    have brought to VMEM. brings: what it brings there itself, for later ones.
     """
 
     tensors: Mapping[str, Placed]
     constants: int
     area: Area | None = None
     tables: bool = False  # those that take longer to load are made on chip
+    found: tuple[Prefetch, ...] = ()
+    brings: tuple[Prefetch, ...] = ()
 
 
 @dataclass
@@ -154,6 +158,14 @@ def compile_placed(
     raise exceeded
 
 
+@dataclass(frozen=True)
+class Use:
+    """Bytes of VMEM that a kernel works in, and bytes that it moves between the memories."""
+
+    room: int = 0
+    moved: int = 0
+
+
 @dataclass
 class LoweredKernel:
     """A kernel with its transfers and VMEM decided, its instructions not yet in order."""
@@ -164,6 +176,7 @@ class LoweredKernel:
     constants: dict[str, np.ndarray]
     data: list[tuple[int, bytes]]
     end: int  # of what it uses of DRAM beyond its tensors
+    use: Use
 
     def finish(self, exact: bool = False) -> PlacedKernel:
         """Put the instructions in order."""
@@ -213,17 +226,21 @@ def lowered(
         for name in tracer.read_back & placed.keys():  # their padding is read with them
             placed[name] = replace(placed[name], padding=True)
         statements = tile_program(tracer.function, [placed[name] for name in tracer.arguments])
+        statements = with_prefetched(statements, placement.found)
         statements = without_padding(statements, profile)
         tables: dict[int, Table] = {}
         if placement.tables:
             statements, tables, area = made_on_chip(statements, data, profile, area)
             read = [place for s in statements for place in ranges(s, Read)]
             data = [row for row in data if _is_read(row, read)]
+        moved = traffic(statements)
         parts, used = distributed(statements, end)
         end += used
+        carried = [one.copy() for one in placement.brings]
         for part in parts:
             pool = ConstantPool(end)
-            routines.append(lower(part, profile, pool, area, shares, tables))
+            routines.append(lower(part, profile, pool, area, shares, tables, carried))
+            carried = []  # the first stage makes these copies
             tables = {}  # the first stage makes them
             if pool.values:
                 data.append((pool.dram, pool.data()))
@@ -234,7 +251,9 @@ def lowered(
     except TilewrightError as error:
         raise error.at(kernel.location) from None
     constants = {n: numbers.get(n, np.zeros(t.layout.padded)) for n, t in own.items()}
-    return LoweredKernel(kernel, routines, tracer, constants, data, end)
+    room = area.start - given.start + max(routine.room for routine in routines)
+    use = Use(room, moved)
+    return LoweredKernel(kernel, routines, tracer, constants, data, end, use)
 
 
 def _is_read(row: tuple[int, bytes], read: list[tuple[int, int]]) -> bool:

@@ -28,37 +28,84 @@ from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place
 
 @dataclass(frozen=True)
 class Copy:
-    """Bytes in DRAM, and where in VMEM they go; the source may lie elsewhere in each round."""
+    """Bytes in DRAM, and where in VMEM they go; the source may lie elsewhere in each round.
+
+    rows: so many times, `stride` bytes from one to the next at the source, close together in VMEM.
+    """
 
     source: Affine
     target: int
     bytes: int
+    rows: int = 1
+    stride: int = 0
+
+    def row(self, number: int) -> Copy:
+        """One of the rows."""
+        source = self.source.shifted(number * self.stride)
+        return Copy(source, self.target + number * self.bytes, self.bytes)
 
 
 class Slices:
-    """A copy by equal slices, one for each of so many iterations."""
+    """A copy by equal slices, one for each of so many iterations; of copies of rows, rows each and
+    slices of those that are left over.
+
+    rest: what no iteration loads.
+    """
 
     def __init__(self, copy: Copy, iterations: int, routine: Routine) -> None:
         self.copy = copy
-        self.size = copy.bytes // (iterations * ROW) * ROW
-        self.loaded = self.size * iterations
-        if not self.size:
-            return
-        self.target = self.source = routine.pointer(copy.target)
-        self.offset = copy.source.constant - copy.target
-        if copy.source.terms:
-            self.source, self.offset = routine.pointer(0), copy.source.constant
+        whole = copy.rows // iterations
+        self.walks: list[_Walk] = []
+        if whole and copy.rows > 1:
+            rows = [copy.row(number) for number in range(whole)]
+            self.walks.append(_Walk(rows, copy.bytes, whole * copy.bytes, whole * copy.stride))
+        left = [copy.row(number) for number in range(whole * iterations, copy.rows)]
+        if copy.rows == 1:
+            left = [copy]
+        size = copy.bytes // (iterations * ROW) * ROW
+        if left and size:
+            self.walks.append(_Walk(left, size, size, size))
+        done = size * iterations
+        self.rest = [
+            Copy(one.source.shifted(done), one.target + done, one.bytes - done)
+            for one in left
+            if done < one.bytes
+        ]
+        for walk in self.walks:
+            walk.begin(routine)
+
+    def load(self, code: Code) -> None:
+        """Start the transfers of the next slices."""
+        for walk in self.walks:
+            walk.load(code)
+
+
+class _Walk:
+    """Transfers of equal size that move on by the same steps in every iteration."""
+
+    def __init__(self, parts: Sequence[Copy], size: int, step: int, source_step: int) -> None:
+        self.parts, self.size, self.step, self.source_step = parts, size, step, source_step
+
+    def begin(self, routine: Routine) -> None:
+        first = self.parts[0]
+        self.target = self.source = routine.pointer(first.target)
+        self.behind = first.target  # where the pointer to sources starts
+        if first.source.terms or self.step != self.source_step:
+            self.behind = 0 if first.source.terms else first.source.constant
+            self.source = routine.pointer(self.behind)
+        if first.source.terms:
             routine.by_layer.add(self.source)
 
     def load(self, code: Code) -> None:
-        """Start the transfer of the next slice."""
-        if not self.size:
-            return
-        name = f"beside {self.copy.target}"
-        inside = Place(self.target, name, 0)
-        code.dma_load(inside, Place(self.source, f"dram {name}", self.offset), self.size)
-        for pointer in dict.fromkeys((self.target, self.source)):
-            code.advance(pointer, self.size)
+        first = self.parts[0].target
+        name = f"beside {first} {self.step}"
+        for part in self.parts:
+            inside = Place(self.target, name, part.target - first)
+            outside = Place(self.source, f"dram {name}", part.source.constant - self.behind)
+            code.dma_load(inside, outside, self.size)
+        code.advance(self.target, self.step)
+        if self.source is not self.target:
+            code.advance(self.source, self.source_step)
 
 
 def set_aside(

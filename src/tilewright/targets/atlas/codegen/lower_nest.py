@@ -9,7 +9,7 @@ buffers of their own while the next iteration computes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilewright.errors import TilewrightError
@@ -33,6 +33,7 @@ from tilewright.targets.atlas.codegen.nest import (
     unrolled,
     without_idle_slots,
 )
+from tilewright.targets.atlas.codegen.prefetch import busiest_loop
 from tilewright.targets.atlas.codegen.routine import Loop, PointersExceeded, Routine
 from tilewright.targets.atlas.codegen.shared_rows import shared_rows
 from tilewright.targets.atlas.codegen.spilling import lasting_slots, with_spills
@@ -66,8 +67,11 @@ def lower(
     area: Area | None = None,
     shares: tuple[int, ...] = SHARES,
     tables: dict[int, Table] | None = None,
+    carried: Sequence[Copy] = (),
 ) -> Routine:
     """The routine that runs a tile program; constants it needs from memory go to the pool.
+
+    carried: copies that are made beside its work, for others.
 
     It uses the given part of VMEM, by default all of it, and first makes the tables at their places
     outside of that part.
@@ -92,7 +96,8 @@ def lower(
         tried.append(marks)
         pool.values.clear()
         try:
-            routine = _Lowering(profile, pool, area, defers).run(rows, tables or {}, beside)
+            lowering = _Lowering(profile, pool, area, defers)
+            routine = lowering.run(rows, tables or {}, beside, carried)
             routine.require_registers()
             return routine
         except (VmemExceeded, PointersExceeded) as exceeded:
@@ -169,11 +174,14 @@ def _marks(statements: list[Statement]) -> Iterator[bool | None]:
 class _Lowering(Chip):
     """The structure of a routine: straight pieces and loops."""
 
+    carried: Sequence[Copy] = ()  # copies that the next straight piece makes
+
     def run(
         self,
         statements: list[Statement],
         tables: dict[int, Table],
         beside: dict[Variable, list[Copy]],
+        carried: Sequence[Copy] = (),
     ) -> Routine:
         # Where loading takes the vector unit's time, tiles wait in registers as long as they can.
         on_vector = self.profile.timing["tensor_load"].unit == "VPU"
@@ -187,6 +195,10 @@ class _Lowering(Chip):
         self.beside = {v: copies for v, copies in beside.items() if v in loops}
         for copies in (copies for v, copies in beside.items() if v not in loops):
             self._load_rest(copies, self.routine.items)  # that loop is written out
+        if (busiest := busiest_loop(statements)) is not None:
+            self.beside.setdefault(busiest.variable, []).extend(carried)
+        elif carried:
+            self.carried = carried
         self._sequence(statements, [], self.routine.items)
         if tables:
             self._begin(tables)
@@ -196,12 +208,13 @@ class _Lowering(Chip):
                 source = self.pool.dram + k * REGISTER_BYTES
                 first.dma_load(self.pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
+        self.routine.room = self.peak - self.area.start + self.area.end - self.ceiling
         if self.peak > self.ceiling:
             most = max(
                 (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1
             )
             held = self.profile.vmem_bytes - (self.area.end - self.area.start)
-            wanted = self.peak - self.area.start + self.area.end - self.ceiling
+            wanted = self.routine.room
             raise VmemExceeded(self.profile, wanted + held, most[1], wanted)
         return self.routine
 
@@ -209,10 +222,8 @@ class _Lowering(Chip):
         """Load what no loop body has loaded of copies that are made beside loops."""
         code = self.routine.code()
         for copy in copies:
-            done = self.copied.pop(copy, 0)
-            if done < copy.bytes:
-                source = self.dram(copy.source.shifted(done))
-                code.dma_load(copy.target + done, source, copy.bytes - done)
+            for row in self.copied.pop(copy, [copy.row(k) for k in range(copy.rows)]):
+                code.dma_load(row.target, self.dram(row.source), row.bytes)
         self.copies = [copy for copy in self.copies if copy not in copies]
         if code.ops:
             out.append(code)
@@ -261,6 +272,11 @@ class _Lowering(Chip):
         """A piece that loads, computes and stores, each tile once."""
         code = self.routine.code()
         tiles, values = self.tiles(code), dict[Value, Any]()
+        for copy in self.carried:
+            for number in range(copy.rows):
+                row = copy.row(number)
+                code.dma_load(row.target, self.dram(row.source), row.bytes)
+        self.carried = ()
         reads = [s for s in statements if isinstance(s, Read) and not s.on_chip]
         # Transfers that are short beside the whole let work start and end close to them.
         total = sum({(id(r.offset.terms), r.offset.constant): r.bytes for r in reads}.values())

@@ -82,6 +82,7 @@ class Routine:
     homes: dict[Register, list[Code | Loop]] = field(default_factory=dict)
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
+    room: int = 0  # bytes of VMEM that it works in
 
     def pointer(
         self, start: int, name: str = "", home: list[Code | Loop] | None = None

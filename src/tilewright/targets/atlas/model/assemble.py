@@ -17,10 +17,11 @@ from tilewright.targets.atlas.artifact.atlas_artifact import (
     REARRANGED,
     AtlasArtifact,
     Region,
+    Rows,
     Step,
     compiled_parts,
 )
-from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
+from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, PrefetchedRows
 from tilewright.targets.atlas.model.kernel_code import KernelCode
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.model.link import Linked, link
@@ -147,15 +148,32 @@ def _regions(
             weights[name] = _packed(every, last)
             if last:
                 tensor.content = NOTHING  # it stands for the first of them
+    for one in places.prefetched:
+        name = prefetched_name(one)
+        rows = Rows(one.tensor.name, one.offset, one.bytes, one.rows, one.stride)
+        regions[name] = Region(
+            name, "vmem", one.address, _flat(one.size), "activation", one.carrier, one.reader,
+            copied=rows,
+        )  # fmt: skip
     for call, kernel in zip(program.launches, made, strict=True):
         for number, (address, content) in enumerate(kernel.data):
             name = f"{call.name}.constant{number}"
             while name in regions:
                 name += "'"
-            layout = Layout((len(content) // 32, 32), "fp8")
+            layout = _flat(len(content))
             regions[name] = Region(name, "dram", address, layout, "constant", 0, count - 1)
             weights[name] = np.frombuffer(content, np.uint8)
     return regions, weights
+
+
+def _flat(bytes: int) -> Layout:
+    """Bytes one behind the other."""
+    return Layout((bytes // 32, 32), "fp8")
+
+
+def prefetched_name(one: PrefetchedRows) -> str:
+    """The name of the place of prefetched rows."""
+    return f"{one.tensor.name}@vmem{one.offset}for{one.reader}"
 
 
 def on_chip_name(tensor: StoredTensor, places: BufferAssignment) -> str:
@@ -187,6 +205,8 @@ def _step(call: Launch, index: int, linked: Linked, places: BufferAssignment) ->
     return Step(
         call.name, call.kernel, operands, call.options, call.sources, call.macs,
         rearranged=call.kernel in REARRANGED, segment=segment, first_word=first, end_word=end,
+        brings=tuple(prefetched_name(p) for p in places.prefetched if p.carrier == index),
+        finds=tuple(prefetched_name(p) for p in places.prefetched if p.reader == index),
     )  # fmt: skip
 
 

@@ -149,11 +149,22 @@ def _moved(model: AtlasArtifact, step: Step) -> int:
     """Bytes a step has to move between the memories as things are placed."""
     regions = [model.regions[name] for name in dict.fromkeys(step.operands.values())]
     written = {name for p, name in step.operands.items() if p in ("out", COPY)}
-    return sum(
+    moved = sum(
         _content(region) if region.name in written else _read(region, [step])
         for region in regions
         if region.space == "dram" and region.kind != "constant"
     )
+    copied = {name: _copied(model, name) for name in (*step.brings, *step.finds)}
+    return moved + sum(copied[n] for n in step.brings) - sum(copied[n] for n in step.finds)
+
+
+def _copied(model: AtlasArtifact, name: str) -> int:
+    """Bytes of weights in a copy, without padding that the weights themselves are counted without."""
+    region = model.regions[name]
+    rows = region.copied
+    assert rows is not None, "it is a copy"
+    source = model.regions[rows.region]
+    return min(region.layout.bytes, _content(source))
 
 
 def terms_of(profile: Profile, work: Work, moved: int) -> dict[str, int]:

@@ -48,6 +48,25 @@ class LiveRange:
     reads: int = 0
 
 
+@dataclass(frozen=True)
+class PrefetchedRows:
+    """Rows of a constant that call `carrier` brings to VMEM beside its own work, for call `reader`:
+    `rows` times `bytes` from byte `offset` on, `stride` from one to the next, close together there."""
+
+    tensor: StoredTensor
+    carrier: int
+    reader: int
+    address: int
+    offset: int
+    bytes: int
+    rows: int
+    stride: int
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.bytes
+
+
 @dataclass
 class BufferAssignment:
     """Addresses of everything."""
@@ -62,6 +81,7 @@ class BufferAssignment:
     lives: dict[StoredTensor, LiveRange] = field(default_factory=dict)
     stays: dict[StoredTensor, ResidencyInterval] = field(default_factory=dict)
     joined: list[range] = field(default_factory=list)  # calls that may share a piece of code
+    prefetched: list[PrefetchedRows] = field(default_factory=list)
 
     def on_chip(self, tensor: StoredTensor, call: int) -> bool:
         """Whether a call finds the tensor in VMEM."""
@@ -200,7 +220,7 @@ def _apart(run: range, room: Sequence[int], places: BufferAssignment, profile: P
     """Let calls of a run work in places of their own, as far as there is room."""
     used = 0
     for k in run:
-        area = _largest(k, places, profile)
+        area = largest(k, places, profile)
         if area.end - area.start - used < max(ROOMY, 4 * room[k]):
             used = 0
         places.areas[k] = Area(area.start + used, area.end)
@@ -287,16 +307,25 @@ def _room(
     return max(1024, min(need, capacity - held) // 1024 * 1024)
 
 
-def _largest(index: int, places: BufferAssignment, profile: Profile) -> Area:
-    """The largest gap between what stays while a call runs."""
+def gaps(index: int, places: BufferAssignment, profile: Profile) -> list[Area]:
+    """What is free of VMEM while a call runs, but for the call's own work."""
     held = [(WORD, WORD), (profile.vmem_bytes, profile.vmem_bytes)]
+    held += [
+        (one.address, one.address + one.size)
+        for one in places.prefetched
+        if one.carrier <= index <= one.reader
+    ]
     for tensor, address in places.vmem.items():
         stay = places.stays[tensor]
         first, last = _together(places.joined, stay.first, stay.until)
         if first <= index <= last:
             held.append((address, address + rounded(tensor)))
-    gaps = [Area(low, high) for (_, low), (high, _) in pairwise(sorted(held))]
-    return max(gaps, key=lambda gap: gap.end - gap.start)
+    return [Area(low, high) for (_, low), (high, _) in pairwise(sorted(held))]
+
+
+def largest(index: int, places: BufferAssignment, profile: Profile) -> Area:
+    """The largest gap between what stays while a call runs."""
+    return max(gaps(index, places, profile), key=lambda gap: gap.end - gap.start)
 
 
 def _widest(index: int, start: int, places: BufferAssignment, profile: Profile) -> Area:

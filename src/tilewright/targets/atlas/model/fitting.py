@@ -20,6 +20,7 @@ from tilewright.targets.atlas.model.kernel_records import over_images
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.model.layer_loops import can_be_copied
 from tilewright.targets.atlas.model.link import Generator
+from tilewright.targets.atlas.model.prefetching import choose, idle_readers, narrowed, without
 from tilewright.targets.atlas.model.residency import Demands
 from tilewright.targets.atlas.profile import Profile
 
@@ -63,7 +64,7 @@ def fit(
             continue
         made, lacking = search.generator.lower(places, search.short)
         if not lacking:
-            return places, made
+            return search.prefetching(places, made) if fuse else (places, made)
         for index, lack in lacking.items():
             search.ask(index, lack, places)
 
@@ -98,6 +99,25 @@ class _Search:
             self.short.add(index)
         else:
             self.demands.alone.add(index)
+
+    def prefetching(
+        self, places: BufferAssignment, made: list[KernelCode | Pending]
+    ) -> tuple[BufferAssignment, list[KernelCode | Pending]]:
+        """The same with weights that come under the work of earlier calls, where calls still fit and
+        move that much less."""
+        before = [one.use for one in made]
+        found = choose(self.program, places, before, self.profile)
+        while found:
+            now = narrowed(places, found, self.profile)
+            lowered, lacking = self.generator.lower(now, self.short)
+            if lacking:
+                found = without(found, lacking)
+                continue
+            vain = idle_readers(found, before, [one.use for one in lowered])
+            if not vain:
+                return now, lowered
+            found = [one for one in found if one.reader not in vain]
+        return places, made
 
     def _refuse(self, index: int, lack: int, has: int) -> None:
         call = self.program.launches[index]

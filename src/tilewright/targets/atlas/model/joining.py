@@ -80,7 +80,7 @@ def made_of(unit: Unit) -> list[KernelCode]:
     run = []
     for source in unit.sources:
         lowered = lower_launch(source, traces)
-        run.append(Pending(lowered.end, lambda lowered=lowered: lowered, None, source))
+        run.append(Pending(lowered.end, lowered.use, lambda lowered=lowered: lowered, None, source))
     return _made(run, unit.limit, unit.first)
 
 
@@ -158,7 +158,9 @@ def _closed(
     last = len(together) - 1
     return [
         replace(
-            KernelCode(program, print_module(lowered.tracer.module), lowered.data, one.end),
+            KernelCode(
+                program, print_module(lowered.tracer.module), lowered.data, one.end, one.use
+            ),
             open=number < last,
         )
         for number, ((one, lowered), program) in enumerate(zip(together, programs, strict=True))

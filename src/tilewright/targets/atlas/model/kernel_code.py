@@ -31,6 +31,7 @@ from tilewright.targets.atlas.codegen.compile_kernel import (
     LoweredKernel,
     PlacedKernel,
     Placement,
+    Use,
 )
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.isa import MAX_OPERANDS, OPCODES
@@ -38,10 +39,13 @@ from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
-FORMAT = 2  # of keys and entries
+FORMAT = 3  # of keys and entries
 ROOT = Path(tilewright.__file__).parent
 _LIBRARIES = ("numpy", "ml_dtypes", "xdsl")  # which kernels are traced with
 _COLUMNS = (("opcodes", "u1"), ("operands", "<i4"), ("lines", "<i4"))
+
+
+UNKNOWN = Use()
 
 
 @dataclass(frozen=True)
@@ -49,22 +53,24 @@ class KernelCode:
     """A launch's program for tensors at given places.
 
     schedule: what was traced, as npu_schedule IR. data: to be in DRAM before it runs. end: of what it
-    uses of DRAM beyond its tensors. open: the next launch's code goes on at once, with registers and
-    units as it finds them.
+    uses of DRAM beyond its tensors. use: of VMEM and of the engine. open: the next launch's code goes on at
+    once, with registers and units as it finds them.
     """
 
     program: Program
     schedule: str
     data: list[tuple[int, bytes]]
     end: int
+    use: Use = UNKNOWN
     open: bool = False
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """There is no code yet, but its end is known."""
+    """There is no code yet, but its end and its use of the machine are known."""
 
     end: int
+    use: Use = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,7 @@ class Pending:
     """
 
     end: int
+    use: Use
     lower: Callable[[], LoweredKernel]
     key: bytes | None
     source: Source
@@ -121,7 +128,9 @@ class Pending:
         return code
 
     def code_of(self, placed: PlacedKernel) -> KernelCode:
-        return KernelCode(placed.program, print_module(placed.module), placed.data, self.end)
+        return KernelCode(
+            placed.program, print_module(placed.module), placed.data, self.end, self.use
+        )
 
 
 def stored(
@@ -139,7 +148,7 @@ def stored(
         raw = store.get(key)
         found = None if raw is None else from_bytes(raw)
         if isinstance(found, Fitting):
-            return Pending(found.end, lower, key, source)
+            return Pending(found.end, found.use, lower, key, source)
         if found is not None:
             return found
     try:
@@ -148,8 +157,8 @@ def stored(
         lacking = Lacking(error.wanted)
         _keep(key, lacking)
         return lacking
-    _keep(key, Fitting(made.end))
-    return Pending(made.end, lambda: made, key, source)
+    _keep(key, Fitting(made.end, made.use))
+    return Pending(made.end, made.use, lambda: made, key, source)
 
 
 def _keep(key: bytes | None, code: KernelCode | Fitting | Lacking) -> None:
@@ -239,12 +248,13 @@ def _plain(value: Any) -> Any:
 def to_bytes(code: KernelCode | Fitting | Lacking) -> bytes:
     """An entry's content: a line of JSON, then the bytes it speaks of."""
     if isinstance(code, Fitting):
-        return json.dumps({"fitting": code.end}).encode() + b"\n"
+        return json.dumps({"fitting": code.end, "use": _uses(code.use)}).encode() + b"\n"
     if isinstance(code, Lacking):
         return json.dumps({"lacking": code.wanted}).encode() + b"\n"
     schedule = code.schedule.encode()
     head = {
         "end": code.end,
+        "use": _uses(code.use),
         "instructions": len(code.program),
         "schedule": len(schedule),
         "open": code.open,
@@ -262,8 +272,8 @@ def from_bytes(raw: bytes) -> KernelCode | Fitting | Lacking | None:
         head = json.loads(first)
         if set(head) == {"lacking"}:
             return Lacking(_count(head["lacking"]))
-        if set(head) == {"fitting"}:
-            return Fitting(_count(head["fitting"]))
+        if set(head) == {"fitting", "use"}:
+            return Fitting(_count(head["fitting"]), _use(head["use"]))
         at = 0
 
         def take(size: int) -> bytes:
@@ -279,13 +289,23 @@ def from_bytes(raw: bytes) -> KernelCode | Fitting | Lacking | None:
         operands = np.frombuffer(take(4 * MAX_OPERANDS * count), "<i4").astype(np.int32)
         lines = np.frombuffer(take(4 * count), "<i4").astype(np.int32)
         data = [(_count(address), take(_count(size))) for address, size in head["data"]]
-        end, goes_on = _count(head["end"]), head["open"] is True
+        end, use, goes_on = _count(head["end"]), _use(head["use"]), head["open"] is True
         if at != len(rest) or (opcodes >= len(OPCODES)).any():
             return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     program = Program(opcodes, operands.reshape(count, MAX_OPERANDS), lines, "<kernel>")
-    return KernelCode(program, schedule, data, end, goes_on)
+    return KernelCode(program, schedule, data, end, use, goes_on)
+
+
+def _uses(use: Use) -> list[int]:
+    return [use.room, use.moved]
+
+
+def _use(value: object) -> Use:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError("not two counts")
+    return Use(*map(_count, value))
 
 
 def _count(value: object) -> int:

@@ -19,8 +19,13 @@ from tilewright.targets.atlas.codegen.compile_kernel import Placement
 from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
+from tilewright.targets.atlas.codegen.prefetch import Prefetch
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
-from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
+from tilewright.targets.atlas.model.buffer_assignment import (
+    PAGE,
+    BufferAssignment,
+    PrefetchedRows,
+)
 from tilewright.targets.atlas.model.kernel_code import (
     KernelCode,
     Lacking,
@@ -85,7 +90,18 @@ class Generator:
                 inside = moves.inside(call, parameter, tensor)
                 found = _placed(tensor, places, index, tensor in turning, inside)
                 tensors[parameter] = replace(found, unwritten=tensor in moves.unwritten)
-            placement = Placement(tensors, end, places.areas[index], tables=True)
+            placement = Placement(
+                tensors,
+                end,
+                places.areas[index],
+                tables=True,
+                found=tuple(
+                    _source(p, places, turning) for p in places.prefetched if p.reader == index
+                ),
+                brings=tuple(
+                    _source(p, places, turning) for p in places.prefetched if p.carrier == index
+                ),
+            )
             joins = any(index in run for run in places.joined)
             try:
                 result = self._known(index, placement, index in short, joins)
@@ -108,7 +124,16 @@ class Generator:
     ) -> KernelCode | Pending | Lacking:
         """A call at its places, or what it lacks; computed once for the same places."""
         places = tuple(placement.tensors.items())
-        key = (index, short, places, placement.constants, placement.area, joins)
+        key = (
+            index,
+            short,
+            places,
+            placement.constants,
+            placement.area,
+            placement.found,
+            placement.brings,
+            joins,
+        )
         if key not in self.made:
             call, short = self.calls[index], short or self._has_all(placement)
             source = Source(call.kernel, call.options, placement, self.profile, short)
@@ -147,6 +172,15 @@ def _placed(
     stay = places.stays[tensor]
     copy = places.dram[tensor] if call == stay.first and not stay.whole else None
     return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy, padding=padding)
+
+
+def _source(
+    one: PrefetchedRows, places: BufferAssignment, turning: Collection[StoredTensor]
+) -> Prefetch:
+    """What moves for prefetched rows of a tensor, and where to."""
+    start = places.dram[one.tensor] + one.offset
+    rounds = one.tensor in turning
+    return Prefetch(start, one.address, one.bytes, one.rows, one.stride, rounds)
 
 
 def link(

@@ -32,6 +32,7 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     apart,
     choose,
     kept_rows,
+    loaded,
     masks,
     own_tile,
     pixel_blocks,
@@ -107,7 +108,8 @@ SMALL = 4  # so many times an image fits into VMEM that stays there between kern
 class Convolution:
     """A convolution of images of one size.
 
-    kernel: takes x, or x0, x1, … of several images, w, and where wanted scale and bias (one number per filter).
+    kernel: takes x, or x0, x1, … of several images, w, and where wanted scale and bias (one number per filter)
+    and added.
     """
 
     image: Image
@@ -140,8 +142,11 @@ def conv2d(
     unfolded: bool | str = False,
     diagonal: bool | str = False,
     sources: Sequence[Source] = (),
+    added: Image | None = None,
+    share: float = 1.0,
 ) -> Convolution:
-    """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
+    """activation(conv(x, w) * scale + bias + added * share) * factor, x an image and w
+    [KH, KW, C / groups, N].
 
     groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
     out: how the result is stored; by default as fp8 with the border and pitch of the image.
@@ -150,6 +155,7 @@ def conv2d(
     diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip;
     "ones": all of w is 1 and not looked at, of a window of one tap.
     sources: of which images `image` is what is seen, side by side, each perhaps enlarged.
+    added: an image like the result, but for its border.
     """
     if activation not in ACTIVATIONS:
         raise TilewrightError(
@@ -183,8 +189,10 @@ def conv2d(
         )
     if diagonal == "ones" and len(window.taps) != 1:
         raise TilewrightError("TW1675", "filters of ones see a single tap")
-    plan = replace(plan, diagonal=diagonal)
+    plan = replace(plan, diagonal=diagonal, added=added, share=share)
     check_result(plan.image, plan.window, filters, out)
+    if added is not None:
+        check_result(plan.image, plan.window, filters, added)
     per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
     specs = {
         **{f"x{k}": image_type(source.image) for k, source in enumerate(plan.sources)},
@@ -194,6 +202,7 @@ def conv2d(
         else tw.fp8[plan.filters.stored].arranged(plan.filters),
         **({"scale": per_filter} if scale else {}),
         **({"bias": per_filter} if bias else {}),
+        **({} if added is None else {"added": image_type(added)}),
         "out": image_type(out),
     }
     kernel = kernel_of("conv2d", specs, plan.run)
@@ -283,8 +292,18 @@ class Plan:
     factor: float
     diagonal: bool | str = False
     sources: tuple[Source, ...] = ()  # of what `image` is seen, if that is not an image itself
+    added: Image | None = None
+    share: float = 1.0  # of that
 
-    def run(self, w: Any, out: Any, scale: Any = None, bias: Any = None, **images: Any) -> None:
+    def run(
+        self,
+        w: Any,
+        out: Any,
+        scale: Any = None,
+        bias: Any = None,
+        added: Any = None,
+        **images: Any,
+    ) -> None:
         """The kernel."""
         blocking, groups = self._cut(active_profile())
         lines = self.lines() if self.diagonal is True else []
@@ -299,7 +318,8 @@ class Plan:
                             list(images.values()), w, b, panel, group, tiles
                         ):
                             for (phase, part), sums in apart(total, group):
-                                y = self.finished(sums, rows[k], part, phase)
+                                more = self.beside(added, b, phase, part, panel[k][0])
+                                y = self.finished(sums, rows[k], part, phase, more)
                                 place = part + self.out.lead
                                 out[b, phase[0], phase[1], place, panel[k][0]] = y
 
@@ -422,11 +442,19 @@ class Plan:
                 masked[line.tobytes()] = first, second
         return Rows(one, other, masked)
 
+    def beside(self, added: Any, b: Any, phase: Phase, p: Block, n: Block) -> Any:
+        """What is added to the sums of a block of pixels and these filters, if anything."""
+        if self.added is None:
+            return None
+        return loaded(added[b, phase[0], phase[1], p + self.added.lead, n], self.share)
+
     def _masks_rows(self) -> bool:
         """Whether scales and terms are masked, instead of what is made of them: sums times zero,
         plus zero, are zero, and so is what activations make of it. Worth it where masks are few,
         and a tile that waits is not loaded by the vector unit."""
         if self.activation not in SIGNED:
+            return False
+        if self.added is not None and self.added.fill != "zero":
             return False
         if self.out.fill != "zero" or active_profile().timing["tensor_load"].unit == "VPU":
             return False
@@ -437,10 +465,13 @@ class Plan:
         few = len({line.tobytes() for line in lines})
         return len(lines) >= (OFTEN if deep else REPEATED) * few > 0
 
-    def finished(self, total: Any, rows: Rows, p: Block, phase: tuple[int, int]) -> Any:
-        """What is stored for the sums of a block of pixels."""
+    def finished(
+        self, total: Any, rows: Rows, p: Block, phase: tuple[int, int], added: Any = None
+    ) -> Any:
+        """What is stored for the sums of a block of pixels, to which something may be added."""
         kept = kept_rows(self.out, p, phase)
         y = rows.applied(total, kept)
+        y = y if added is None else y + added
         if self.out.fill == "lowest":
             y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), kept, LOWEST)
             return tw.to_fp8(y) if self.out.dtype == "fp8" else y
@@ -488,8 +519,9 @@ class Plan:
             seen += len(reaches) * channels
             halo += sum(reaches) * channels
         ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
+        beside = 0 if self.added is None else len(phases)
         return Cost(
-            0 if alone else seen, seen if alone else 0, -(-halo // seen),
+            0 if alone else seen, (seen if alone else 0) + beside, -(-halo // seen),
             0 if self.diagonal else taps * depth, len(phases),
             len(phases) * taps * depth, ticks, made=taps if self.diagonal is True else 0,
             together=3 if ticks == PRODUCT else 1,

@@ -25,6 +25,7 @@ from tilewright.targets.atlas.model.references_steps import UNARY, constant
 from tilewright.targets.atlas.profile import Profile
 
 LOWEST = 0xFE  # of fp8
+BESIDE = ("scale", "bias", "added")  # operands of a convolution behind its images and filters
 
 
 def hard_sigmoid(x: Codes) -> Codes:
@@ -107,6 +108,7 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     first, plain, steepness = ACTIVATIONS[layer.activation]
     per, of = filters.filters // filters.groups, filters.channels // filters.groups
     specs = layer.kernel.specs
+    share = 1.0 if layer.plan is None else layer.plan.share
 
     def dense(w: np.ndarray) -> np.ndarray:
         """[taps, C, N], zero where a filter's group does not look."""
@@ -143,11 +145,15 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
             assert total is not None
             out[:, n : n + SIDE] = total
         y = out[:, : filters.filters].reshape(*shape, filters.filters)
-        given = dict(zip([n for n in ("scale", "bias") if n in specs], rows, strict=True))
+        given = dict(zip([n for n in BESIDE if n in specs], rows, strict=True))
         if "scale" in given:
             y = arith.multiply(y, given["scale"])
         if "bias" in given:
             y = arith.add(y, given["bias"])
+        if "added" in given:
+            added = arith.unpack(given["added"], 1)
+            added = added if share == 1.0 else arith.multiply(added, constant(share))
+            y = arith.add(y, added)
         y = first(y)
         if layer.factor != 1.0:
             y = arith.multiply(y, constant(layer.factor))
@@ -160,13 +166,16 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
         size = np.einsum("...tc,tcn->...n", np.abs(seen), np.abs(taps))
         steps = len(taps) * -(-filters.channels // SIDE)
         error = 1.3 * U * steps * size + TINY
-        given = dict(zip([n for n in ("scale", "bias") if n in specs], rows, strict=True))
+        given = dict(zip([n for n in BESIDE if n in specs], rows, strict=True))
         if "scale" in given:
             value, error = value * given["scale"], 1.1 * error * np.abs(given["scale"])
             error = error + U * np.abs(value)
         if "bias" in given:
             value = value + given["bias"]
             error = error + U * (np.abs(value) + error)
+        if "added" in given:
+            value = value + given["added"] * share
+            error = error + U * (np.abs(value) + np.abs(given["added"] * share) + error)
         result = plain(value)
         error = steepness * error + 6 * U * np.abs(value) * (layer.activation != "none") + TINY
         if layer.factor != 1.0:

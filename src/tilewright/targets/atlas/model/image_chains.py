@@ -49,6 +49,8 @@ def with_chains(
             continue
         if any(part.first != layer.first for part in parts):
             continue
+        if any(part.added is not None for part in parts[:-1]):
+            continue
         chains[parts[-1].result] = _chain(parts)
         inside.update(part.result for part in parts[:-1])
     return [chains.get(one.result, one) for one in layers if one.result not in inside]
@@ -72,9 +74,11 @@ def _chain(parts: list[Layer]) -> Layer:
     window = next(part.window for part in parts if _is_depthwise(part))
     nodes = tuple(node for part in parts for node in part.nodes)
     last = parts[-1]
+    more = () if last.added is None else (last.added,)
     return Layer(
-        "chain", parts[0].inputs, last.result, nodes, last.first, window,
+        "chain", (parts[0].inputs[0], *more), last.result, nodes, last.first, window,
         activation=last.activation, unfolded=parts[0].unfolded, parts=tuple(parts),
+        added=last.added,
     )  # fmt: skip
 
 
@@ -82,6 +86,8 @@ def _only_reader(graph: Graph, layer: Layer, readers: dict[SSAValue, list[Layer]
     """The layer that reads a result, if nobody else does."""
     found, users = readers.get(layer.result, []), graph.users.get(layer.result, [])
     if not graph.used_once(layer.result) or len(users) != 1 or len(found) != 1:
+        return None
+    if found[0].added is layer.result:
         return None
     return found[0] if users[0] in found[0].nodes else None
 

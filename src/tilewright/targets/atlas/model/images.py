@@ -187,8 +187,23 @@ class Images:
         name = node.layer or "conv2d"
         alone = parts[0] if len(parts) == 1 else LargestScale(tuple(parts)) if parts else None
         operands, deferred = self._filters(layer, layouts, "", alone, target, parts)
+        more, share = self._added(layer, target)
+        operands |= more
         macs = _macs(layer, self.plan.images[layer.result])
-        return self._call(layer, dtype, name, {**given, **operands}, deferred, macs, scale=target)
+        return self._call(
+            layer, dtype, name, {**given, **operands}, deferred | share, macs, scale=target
+        )  # fmt: skip
+
+    def _added(
+        self, layer: Layer, target: RangeObserver | None
+    ) -> tuple[dict[str, Tensor], dict[str, Factor]]:
+        """The image that a convolution adds, and its factor; target: the scale of the result."""
+        if layer.added is None:
+            return {}, {}
+        image = self.image(layer.added)
+        early = target is not None and layer.activation in HOMOGENEOUS
+        share = inverse_of(target) * Factor(layer.times) if early else ONE
+        return {"added": image}, {"share": scale_of(image.scale) * share}
 
     def _read(self, layer: Layer, layouts: dict[str, Layout]) -> dict[str, Tensor]:
         """What a convolution reads."""
@@ -211,6 +226,9 @@ class Images:
             operands |= more
             deferred |= factor
             scale = target
+            more, share = self._added(part, target)
+            operands |= more
+            deferred |= share
             macs += _macs(part, read(options["parts"][k]["out"]))
             noted += [] if last or target is None else [target]
         name = layer.parts[-1].node.layer or "chain"

@@ -66,6 +66,20 @@ def test_images_that_are_added_to_sums(seed, profile):
 
 @given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
 @GENERATED
+def test_filters_times_a_gate(seed, profile):
+    """Filters times a number for every channel, of each image its own."""
+    random = np.random.default_rng(seed)
+    image = some_image(random, Window(1, 1), int(random.integers(2, 110)))
+    gate = Image(1, 1, image.channels, batch=image.batch, border=(int(random.integers(3)), 0))
+    layer = conv2d(
+        image, int(random.integers(2, 110)), Window(1, 1), bias=bool(random.random() < 0.5),
+        scale=bool(random.random() < 0.5), gate=gate,
+    )  # fmt: skip
+    check(layer, references.conv2d(layer), profile, random)
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
+@GENERATED
 def test_depthwise_filters_as_rows(seed, profile):
     """Rows of filters become diagonal tiles on the chip, with the signs of all zeros as without."""
     random = np.random.default_rng(seed)

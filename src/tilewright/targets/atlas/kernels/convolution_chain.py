@@ -26,14 +26,13 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.convolution import Convolution, Plan
+from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
-from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 
-STEPS = 96  # products of tiles in one loop body, about
+STEPS = 192  # products of tiles in one loop body, about
 PASSING = 3  # times fewer where what they read passes by in two buffers
 HELD = 320 * 1024  # bytes of a band between convolutions
 CHIP = 1024 * 1024  # bytes of VMEM, about
@@ -328,9 +327,8 @@ def _rows_of(image: Image, first: int, end: int) -> Image:
 
 def _tiles(out: Image, steps: int) -> Iterator[tuple[Block, tuple[int, int]]]:
     """A few tiles of pixels of every phase of an image, in loops of so many steps a tile."""
-    together = len(active().units)  # tiles that share what matrix units hold
     for block in pixel_blocks(out, max(1, STEPS // steps)):
-        for first in range(0, block.tiles, together):
-            tiles = min(together, block.tiles - first)
+        for first in range(0, block.tiles, SHARING):
+            tiles = min(SHARING, block.tiles - first)
             for phase in out.each_phase():
                 yield replace(block, start=block.start + first, tiles=tiles), phase

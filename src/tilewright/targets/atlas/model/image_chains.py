@@ -40,10 +40,10 @@ def with_chains(
         before, after = made.get(layer.inputs[0]), _only_reader(graph, layer, readers)
         parts = [layer]
         if before is not None and _only_reader(graph, before, readers) is layer:
-            parts = [before, layer] if _is_single(before) or _is_unfolded(before) else parts
+            parts = [before, layer] if is_single(before) or _is_unfolded(before) else parts
         if not _is_large(layer, profile) and (len(parts) < 2 or not _waits(parts[0], profile)):
             continue
-        if after is not None and _is_single(after) and _are_larger(parts[0], after, profile):
+        if after is not None and is_single(after) and _are_larger(parts[0], after, profile):
             parts.append(after)
         if len(parts) < 2 or parts[-1].result in apart:
             continue
@@ -99,7 +99,7 @@ def _is_unfolded(layer: Layer) -> bool:
 
 def _is_conv(layer: Layer) -> bool:
     alone = not layer.unfolded and not layer.enlarged
-    return layer.kind == "conv" and alone and layer.gains is None
+    return layer.kind == "conv" and alone and layer.gains is None and layer.gate is None
 
 
 def _is_depthwise(layer: Layer) -> bool:
@@ -108,7 +108,7 @@ def _is_depthwise(layer: Layer) -> bool:
     return 1 < layer.groups == layer.weight.shape[-1] == _channels(layer.inputs[0], layer)
 
 
-def _is_single(layer: Layer) -> bool:
+def is_single(layer: Layer) -> bool:
     """Whether a convolution sees all channels of a single pixel."""
     if not _is_conv(layer) or layer.window is None or layer.groups != 1:
         return False

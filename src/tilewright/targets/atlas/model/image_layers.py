@@ -37,7 +37,8 @@ class Layer:
     bias: np.ndarray | None = None
     gains: np.ndarray | None = None  # what a convolution of one channel each multiplies by
     parts: tuple[Layer, ...] = ()  # convolutions of a chain
-    added: SSAValue | None = None  # what a convolution's sums are added to: the last of its inputs
+    added: SSAValue | None = None  # what a convolution's sums are added to: behind what it sees
+    gate: SSAValue | None = None  # what multiplies a convolution's filters: behind all other inputs
     enlarged: tuple[Phases, ...] = ()  # of images read as one: how often their pixels are repeated
 
     @property
@@ -67,6 +68,8 @@ class Layer:
             return (self.parts[0].result, *more)
         if self.unfolded or self.kind in ("resample", "mean"):
             return more
+        if self.gate is not None:
+            return self.inputs[:-1]
         return self.inputs[:1] if self.kind == "gate" else self.inputs
 
     @property
@@ -76,8 +79,8 @@ class Layer:
 
     def window_over(self, x: SSAValue) -> Window | None:
         """The window that moves over an input."""
-        only_added = x is self.added and x not in self.inputs[:-1]
-        return None if only_added else self.window
+        beside = x is self.added or x is self.gate
+        return None if beside and x is not self.inputs[0] else self.window
 
     def _steps_over(self, x: SSAValue) -> Phases:
         window = self.window_over(x)

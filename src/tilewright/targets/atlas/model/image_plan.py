@@ -20,6 +20,7 @@ from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import Image
 from tilewright.targets.atlas.model.image_chains import between, with_chains
+from tilewright.targets.atlas.model.image_gates import with_gates
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.model.image_matching import find_layers
 from tilewright.targets.atlas.model.image_phases import store_anew
@@ -108,9 +109,11 @@ class ImagePlan:
         """The options of a convolution."""
         groups, more = layer.groups, dict[str, Any]()
         if groups == out.channels == image.channels > 1:
-            more = {"diagonal": True}
+            more["diagonal"] = True
         if layer.gains is not None:
-            more = {"diagonal": "ones"}
+            more["diagonal"] = "ones"
+        if layer.gate is not None:
+            more["gate"] = written(self.images[layer.gate])
         if layer.added is not None:
             more["added"] = written(self.images[layer.added])
         return {
@@ -138,7 +141,7 @@ def plan_images(
         if store_anew(graph, found):
             continue
         if fuse:
-            found = with_sums(graph, reading_parts(graph, found), apart)
+            found = with_gates(graph, with_sums(graph, reading_parts(graph, found), apart), apart)
             found = with_chains(graph, found, profile, apart)
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
@@ -146,7 +149,7 @@ def plan_images(
             refused = dict(_impossible(plan, profile))
             if not refused:
                 return plan
-            fused = {x.result for x in refused if x.kind == "chain" or x.added is not None}
+            fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate}
             if fused:
                 apart |= fused
                 continue

@@ -80,6 +80,10 @@ class ConvolutionOptions(TypedDict):
     ]
     added: Annotated[Table | None, Option("an image that is added before the activation", None)]
     share: Share
+    gate: Annotated[
+        Table | None,
+        Option("an image of one pixel that multiplies the filters of its channels", None),
+    ]
 
 
 class ChainOptions(TypedDict):

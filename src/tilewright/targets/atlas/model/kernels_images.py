@@ -62,6 +62,7 @@ def convolved(o: ConvolutionOptions, first: bool | None = None) -> Convolution:
         factor=o["factor"], out=stored_image(o["out"], first), unfolded=o["unfolded"],
         diagonal=o["diagonal"], sources=sources_of(o, first), share=o["share"],
         added=None if o["added"] is None else stored_image(o["added"], first),
+        gate=None if o["gate"] is None else stored_image(o["gate"], first),
     )  # fmt: skip
 
 

@@ -53,7 +53,8 @@ def _convolved(c: Clock, o: ConvolutionOptions, x: Ready, rows: Moments, factor:
     out = stored_image(o["out"])
     if not _meets(stored_window(o["window"]), stored_image(o["image"]), out):
         return None
-    y = c.product(x, rows.get("w"))
+    w = rows.get("w")
+    y = c.product(x, w if o["gate"] is None else c.product(rows.get("gate"), w))
     for name in ("scale", "bias"):
         y = c.vector(y, rows.get(name)) if o[name] else y
     if o["added"] is not None:

@@ -63,7 +63,9 @@ def conv2d(profile: Profile, o: ConvolutionOptions, operands: Operands) -> dict[
     """activation(conv(x, w) * scale + bias) * factor."""
     layer = convolved(o, first=False)
     rows = [operands[name] for name in ("scale", "bias") if name in layer.kernel.specs]
-    rows += [] if o["added"] is None else [_last(o["added"], operands["added"])]
+    for name in ("added", "gate"):
+        image = o[name]
+        rows += [] if image is None else [_last(image, operands[name])]
     exact = library.conv2d(layer, o["unfolded"]).exact
     given = [_last(one, operands[f"x{k}"]) for k, one in enumerate(o["images"])]
     given = given or [_last(o["image"], operands["x"])]

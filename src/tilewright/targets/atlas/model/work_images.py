@@ -62,12 +62,13 @@ def conv2d(o: ConvolutionOptions, function: Function) -> Counts:
     after = o["scale"] + o["bias"] + _multiplies(o["factor"], out)
     after += _activation(o["activation"], function)
     after += 0 if o["added"] is None else 1 + (not in_register(1 / o["share"]))
+    gated = 0.0 if o["gate"] is None else (image.batch or 1) * deep * wide  # tiles of filters
     return {
-        "products": max(rows * deep * wide, deep * wide, rows * wide),
-        "sums": rows * wide,
+        "products": max(rows * deep * wide, deep * wide, rows * wide) + gated,
+        "sums": rows * wide + gated,
         "operand_tiles": deep * min(rows, wide),
         "tiles": rows * wide * after,
-        "casts": rows * wide * (out.dtype == "fp8"),
+        "casts": rows * wide * (out.dtype == "fp8") + gated,
     }
 
 

@@ -36,6 +36,11 @@ def some_parts(random, image, wide, after, window):
             "activation": str(random.choice(list(ACTIVATIONS))), "factor": factor,
         }  # fmt: skip
 
+    def added(out):
+        """An image beside the last sums, with another border."""
+        more = replace(out, border=(2, out.border[1]), fill=str(random.choice(["zero", "lowest"])))
+        return {"added": more, "share": float(random.choice([0.5, 2.0, 0.3]))}
+
     parts, kind = [], int(random.integers(3))
     if kind != 1:
         middle = replace(image, channels=wide)
@@ -43,10 +48,12 @@ def some_parts(random, image, wide, after, window):
         image = middle
     seen = result_image(image, window, image.channels)
     depthwise = {"groups": image.channels, "diagonal": True, "out": seen}
-    parts.append(conv2d(image, image.channels, window, **depthwise, **options()))
+    sums = added(seen) if kind == 2 and random.random() < 0.5 else {}
+    parts.append(conv2d(image, image.channels, window, **depthwise, **sums, **options()))
     if kind != 2:
         out = replace(seen, channels=after, border=(1, image.border[1]), spare=1)
-        parts.append(conv2d(seen, after, Window(1, 1), out=out, **options(0.75)))
+        sums = added(out) if random.random() < 0.5 else {}
+        parts.append(conv2d(seen, after, Window(1, 1), out=out, **sums, **options(0.75)))
     return parts
 
 
@@ -64,6 +71,7 @@ def check(parts, random):
     want = arrays["x"]
     for k, part in enumerate(parts):
         rows = [arrays[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in arrays]
+        rows += [arrays["added"]] if k + 1 == len(parts) and "added" in arrays else []
         want = references.conv2d(part, part.unfolded).exact(load_profile(PROFILE), want, *rows)
     assert np.array_equal(canonical(got), canonical(want))
     assert not compiled.lint().findings

@@ -48,6 +48,38 @@ def some_image(random, window, channels, **more):
 
 @given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
 @GENERATED
+def test_images_that_are_added_to_sums(seed, profile):
+    """With a border of their own, whatever it holds, before the activation."""
+    random = np.random.default_rng(seed)
+    window = some_window(random)
+    image = some_image(random, window, int(random.integers(2, 80)))
+    filters = int(random.integers(2, 80))
+    out = result_image(image, window, filters)
+    more = replace(out, border=(3, out.border[1]), fill=str(random.choice(["zero", "lowest"])))
+    layer = conv2d(
+        image, filters, window, bias=bool(random.random() < 0.5), out=out, added=more,
+        scale=bool(random.random() < 0.5), activation=str(random.choice(list(ACTIVATIONS))),
+        share=float(random.choice([1.0, 0.25, 4.0, 0.3])),
+    )  # fmt: skip
+    check(layer, references.conv2d(layer), profile, random)
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
+@GENERATED
+def test_filters_times_a_gate(seed, profile):
+    """Filters times a number for every channel, of each image its own."""
+    random = np.random.default_rng(seed)
+    image = some_image(random, Window(1, 1), int(random.integers(2, 110)))
+    gate = Image(1, 1, image.channels, batch=image.batch, border=(int(random.integers(3)), 0))
+    layer = conv2d(
+        image, int(random.integers(2, 110)), Window(1, 1), bias=bool(random.random() < 0.5),
+        scale=bool(random.random() < 0.5), gate=gate,
+    )  # fmt: skip
+    check(layer, references.conv2d(layer), profile, random)
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from(PROFILES))
+@GENERATED
 def test_depthwise_filters_as_rows(seed, profile):
     """Rows of filters become diagonal tiles on the chip, with the signs of all zeros as without."""
     random = np.random.default_rng(seed)

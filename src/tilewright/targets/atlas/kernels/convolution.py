@@ -32,6 +32,7 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     apart,
     choose,
     kept_rows,
+    loaded,
     masks,
     own_tile,
     pixel_blocks,
@@ -100,6 +101,8 @@ PRODUCT = 46.0  # ticks of a product of tiles, about
 REPEATED = 3  # times a mask comes, on average, so that rows are masked once for all
 OFTEN = 12  # the same where the vector unit has to make filters before that
 MANY_TAPS = 12  # of such filters keep matrix units busier than the vector unit
+GATE = 2.0**-4  # what numbers of a gate are multiplied by: calibrated ones are 1 at most then
+SHARING = 8  # tiles of pixels for which filters of single channels are loaded once
 SMALL = 4  # so many times an image fits into VMEM that stays there between kernels
 
 
@@ -107,7 +110,8 @@ SMALL = 4  # so many times an image fits into VMEM that stays there between kern
 class Convolution:
     """A convolution of images of one size.
 
-    kernel: takes x, or x0, x1, … of several images, w, and where wanted scale and bias (one number per filter).
+    kernel: takes x, or x0, x1, … of several images, w, and where wanted scale and bias (one number per filter),
+    added and gate.
     """
 
     image: Image
@@ -140,8 +144,12 @@ def conv2d(
     unfolded: bool | str = False,
     diagonal: bool | str = False,
     sources: Sequence[Source] = (),
+    added: Image | None = None,
+    share: float = 1.0,
+    gate: Image | None = None,
 ) -> Convolution:
-    """activation(conv(x, w) * scale + bias) * factor, x an image and w [KH, KW, C / groups, N].
+    """activation(conv(x, w) * scale + bias + added * share) * factor, x an image and w
+    [KH, KW, C / groups, N].
 
     groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
     out: how the result is stored; by default as fp8 with the border and pitch of the image.
@@ -150,6 +158,9 @@ def conv2d(
     diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip;
     "ones": all of w is 1 and not looked at, of a window of one tap.
     sources: of which images `image` is what is seen, side by side, each perhaps enlarged.
+    added: an image like the result, but for its border. gate: an image of one pixel, whose channels
+    times GATE multiply the filters that see them, which are rounded to fp8 again; of a window of one
+    tap.
     """
     if activation not in ACTIVATIONS:
         raise TilewrightError(
@@ -183,8 +194,15 @@ def conv2d(
         )
     if diagonal == "ones" and len(window.taps) != 1:
         raise TilewrightError("TW1675", "filters of ones see a single tap")
-    plan = replace(plan, diagonal=diagonal)
+    if gate is not None:
+        single = len(window.taps) == 1 == groups and not (unfolded or sources or diagonal)
+        sizes = gate.height, gate.width, gate.channels, gate.batch or 1
+        if not single or sizes != (1, 1, image.channels, image.batch or 1) or gate.fill != "zero":
+            raise TilewrightError("TW1675", "a gate of what is no convolution of single pixels")
+    plan = replace(plan, diagonal=diagonal, added=added, share=share, gate=gate)
     check_result(plan.image, plan.window, filters, out)
+    if added is not None:
+        check_result(plan.image, plan.window, filters, added)
     per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
     specs = {
         **{f"x{k}": image_type(source.image) for k, source in enumerate(plan.sources)},
@@ -194,6 +212,8 @@ def conv2d(
         else tw.fp8[plan.filters.stored].arranged(plan.filters),
         **({"scale": per_filter} if scale else {}),
         **({"bias": per_filter} if bias else {}),
+        **({} if added is None else {"added": image_type(added)}),
+        **({} if gate is None else {"gate": image_type(gate)}),
         "out": image_type(out),
     }
     kernel = kernel_of("conv2d", specs, plan.run)
@@ -283,15 +303,23 @@ class Plan:
     factor: float
     diagonal: bool | str = False
     sources: tuple[Source, ...] = ()  # of what `image` is seen, if that is not an image itself
+    added: Image | None = None
+    share: float = 1.0  # of that
+    gate: Image | None = None
 
-    def run(self, w: Any, out: Any, scale: Any = None, bias: Any = None, **images: Any) -> None:
+    def run(
+        self, w: Any, out: Any, scale: Any = None, bias: Any = None, added: Any = None,
+        gate: Any = None, **images: Any,
+    ) -> None:  # fmt: skip
         """The kernel."""
         blocking, groups = self._cut(active_profile())
-        lines = self.lines() if self.diagonal is True else []
+        lines = self.lines() if self.diagonal is True or self.gate is not None else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
+            gains = self.gains(gate, b, lines)
             for panel in self._panels(blocking.panels):
                 tiles = self.diagonals(w, panel, lines) if self.diagonal else None
+                tiles = tiles if self.gate is None else self.gated(w, panel, gains)
                 rows = [self.rows(n, scale, bias) for n, _ in panel]
                 for phases, p in self._pixels(groups, blocking):
                     for group in together(phases, p, self._rows_together(panel)):
@@ -299,13 +327,17 @@ class Plan:
                             list(images.values()), w, b, panel, group, tiles
                         ):
                             for (phase, part), sums in apart(total, group):
-                                y = self.finished(sums, rows[k], part, phase)
+                                more = self.beside(added, b, phase, part, panel[k][0])
+                                y = self.finished(sums, rows[k], part, phase, more)
                                 place = part + self.out.lead
                                 out[b, phase[0], phase[1], place, panel[k][0]] = y
 
     def _rows_together(self, panel: Panel) -> int:
         """Tiles of pixels that share what matrix units hold: two where tiles of filters share them
-        in turn, else as many as there are accumulators."""
+        in turn, more where filters are made on the chip and loaded again for others, else as many as
+        there are accumulators."""
+        if self.diagonal is True:
+            return SHARING
         return 2 if self._side_by_side(panel) else len(active().units)
 
     def _side_by_side(self, panel: Panel) -> bool:
@@ -320,7 +352,7 @@ class Plan:
         if self._side_by_side(panel):
             seen = [self._seen(images, b, group, *step) for step in self._steps(panel[0][1])]
             columns = [
-                [self._filter(w, n, tap, k) for tap, k, _, _ in self._steps(channels)]
+                [self._filter(w, n, tap, k, made) for tap, k, _, _ in self._steps(channels)]
                 for n, channels in panel
             ]
             yield from tw.row_products(seen, columns)
@@ -329,7 +361,7 @@ class Plan:
             total = tw.zeros()
             for step in self._steps(channels):
                 tap, k, _, _ = step
-                filters = made[n.start, tap] if made else self._filter(w, n, tap, k)
+                filters = self._filter(w, n, tap, k, made)
                 total += self._seen(images, b, group, *step) @ filters
             yield number, total
 
@@ -345,8 +377,10 @@ class Plan:
                     yield tap, k, number, Block(tile, 1, extent)
                     k += 1
 
-    def _filter(self, w: Any, n: Block, tap: Phase, k: int) -> Any:
+    def _filter(self, w: Any, n: Block, tap: Phase, k: int, made: Any) -> Any:
         """Filters for tile k of the channels they see."""
+        if made:
+            return made[(n.start, tap) if self.gate is None else (n.start, k)]
         return w[tap[0], tap[1], Block(k, 1, self.filters.stored[2]), n]
 
     def _seen(
@@ -399,6 +433,28 @@ class Plan:
             found[n.start, tap] = tw.park(tw.to_fp8(row * unit))
         return found
 
+    def gains(self, gate: Any, b: Any, lines: list[Any]) -> list[Any]:
+        """Tiles with the numbers of 32 channels of a gate on their diagonals."""
+        if self.gate is None:
+            return []
+        unit, found = own_tile("gate_unit", np.eye(SIDE) * GATE), []
+        pixel, wide = Block(self.gate.lead // SIDE, 1, self.gate.pixels), self.gate.stored[-1]
+        for k in range(wide // SIDE):
+            row = tw.zeros()
+            row += lines[0] @ gate[b, 0, 0, pixel, Block(k, 1, wide)]
+            found.append(tw.park(tw.to_fp8(row * unit)))
+        return found
+
+    def gated(self, w: Any, panel: Panel, gains: list[Any]) -> dict:
+        """Tiles of filters times the numbers of the channels they see, by panel and tile of channels."""
+        found = {}
+        for n, _ in panel:
+            for k, gain in enumerate(gains):
+                total = tw.zeros()
+                total += gain @ self._filter(w, n, (0, 0), k, None)
+                found[n.start, k] = tw.park(tw.to_fp8(total))
+        return found
+
     def lines(self) -> list[Any]:
         """Tiles that repeat one row of what they are multiplied with."""
         rows = [np.arange(SIDE) == k for k in range(min(SIDE, len(self.window.taps)))]
@@ -422,11 +478,19 @@ class Plan:
                 masked[line.tobytes()] = first, second
         return Rows(one, other, masked)
 
+    def beside(self, added: Any, b: Any, phase: Phase, p: Block, n: Block) -> Any:
+        """What is added to the sums of a block of pixels and these filters, if anything."""
+        if self.added is None:
+            return None
+        return loaded(added[b, phase[0], phase[1], p + self.added.lead, n], self.share)
+
     def _masks_rows(self) -> bool:
         """Whether scales and terms are masked, instead of what is made of them: sums times zero,
         plus zero, are zero, and so is what activations make of it. Worth it where masks are few,
         and a tile that waits is not loaded by the vector unit."""
         if self.activation not in SIGNED:
+            return False
+        if self.added is not None and self.added.fill != "zero":
             return False
         if self.out.fill != "zero" or active_profile().timing["tensor_load"].unit == "VPU":
             return False
@@ -437,10 +501,13 @@ class Plan:
         few = len({line.tobytes() for line in lines})
         return len(lines) >= (OFTEN if deep else REPEATED) * few > 0
 
-    def finished(self, total: Any, rows: Rows, p: Block, phase: tuple[int, int]) -> Any:
-        """What is stored for the sums of a block of pixels."""
+    def finished(
+        self, total: Any, rows: Rows, p: Block, phase: tuple[int, int], added: Any = None
+    ) -> Any:
+        """What is stored for the sums of a block of pixels, to which something may be added."""
         kept = kept_rows(self.out, p, phase)
         y = rows.applied(total, kept)
+        y = y if added is None else y + added
         if self.out.fill == "lowest":
             y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), kept, LOWEST)
             return tw.to_fp8(y) if self.out.dtype == "fp8" else y
@@ -488,10 +555,12 @@ class Plan:
             seen += len(reaches) * channels
             halo += sum(reaches) * channels
         ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
+        beside = 0 if self.added is None else len(phases)
         return Cost(
-            0 if alone else seen, seen if alone else 0, -(-halo // seen),
+            0 if alone else seen, (seen if alone else 0) + beside, -(-halo // seen),
             0 if self.diagonal else taps * depth, len(phases),
-            len(phases) * taps * depth, ticks, made=taps if self.diagonal is True else 0,
+            len(phases) * taps * depth, ticks,
+            made=taps if self.diagonal is True else 0 if self.gate is None else depth,
             together=3 if ticks == PRODUCT else 1,
             small=not self.diagonal
             and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,

@@ -18,6 +18,7 @@ Every number is rounded as if the convolutions were kernels of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -25,16 +26,17 @@ from typing import Any
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.convolution import Convolution, Plan
+from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
-from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 
-STEPS = 96  # products of tiles in one loop body, about
+STEPS = 192  # products of tiles in one loop body, about
 PASSING = 3  # times fewer where what they read passes by in two buffers
 HELD = 320 * 1024  # bytes of a band between convolutions
+CHIP = 1024 * 1024  # bytes of VMEM, about
+OTHERS = 128 * 1024  # of them for filters, masks and what else a band needs
 MOST_BANDS = 4  # every band has loops of its own, whose pointers take scalar registers
 
 
@@ -42,7 +44,8 @@ MOST_BANDS = 4  # every band has loops of its own, whose pointers take scalar re
 class Chain:
     """Convolutions that are computed together.
 
-    kernel: takes x, and of every convolution k its wk, and where wanted scalek and biask.
+    kernel: takes x, and of every convolution k its wk, and where wanted scalek and biask; added if the
+    last one takes that.
     """
 
     parts: tuple[Convolution, ...]
@@ -70,6 +73,8 @@ def convolution_chain(parts: Sequence[Convolution]) -> Chain:
     for k, part in enumerate(parts):
         given = part.kernel.specs
         specs |= {f"{n}{k}": given[n] for n in ("w", "scale", "bias") if n in given}
+    if "added" in parts[-1].kernel.specs:
+        specs["added"] = parts[-1].kernel.specs["added"]
     specs["out"] = image_type(parts[-1].out)
     return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch)
 
@@ -92,6 +97,8 @@ def _roles(parts: Sequence[Convolution]) -> tuple[Plan | None, Plan, Plan | None
         names = ("height", "width", "channels", "phases", "pitch", "batch", "dtype")
         if any(getattr(one, n) != getattr(other, n) for n in names) or one.fill != "zero":
             raise TilewrightError("TW1675", "convolutions in a row over images of different sizes")
+    if any(plan is not None and plan.added is not None for plan in plans[:-1]):
+        raise TilewrightError("TW1675", "an image that is added before the end of a chain")
     if any(plan.window.steps != (1, 1) for k in single if (plan := plans[k]) is not None):
         raise TilewrightError("TW1675", "a convolution of single pixels that leaves some out")
     before = plans[deep[0] - 1] if deep[0] else None
@@ -127,19 +134,32 @@ class _Chain:
         """Bands of rows, as few as there is room for, each of whole tiles."""
         rows = self.middle.out.rows
         most = 1 if (self.middle.out.batch or 1) > 1 else MOST_BANDS
-        for count in range(1, min(rows, most) + 1):
-            size = -(-rows // count)
-            if count > 1 and size * self.middle.out.pitch % SIDE:
-                continue
-            found = [self._band(first, min(rows, first + size)) for first in range(0, rows, size)]
-            if self._bytes(found) <= HELD:
-                return found
+        for held in (self._room, HELD):
+            for count in range(1, min(rows, most) + 1):
+                found = self._cut(count)
+                if self._bytes(found) <= held:
+                    return found
         raise TilewrightError(
             "TW1674",
             f"a chain of convolutions over {rows} rows of {self.middle.out.pitch} pixels holds more "
             f"than {HELD // 1024} KiB between them, in {most} bands",
             hint="use the convolutions one after the other",
         )
+
+    @property
+    def _room(self) -> int:
+        """Bytes for a band where what is read and what is made are on chip beside it, if they can be."""
+        first = self.before or self.middle
+        images = math.prod(self.last.out.stored)
+        images += 0 if self.streams else math.prod(first.image.stored)
+        return min(HELD, CHIP - OTHERS - images)
+
+    def _cut(self, count: int) -> list[_Band]:
+        """So many bands, or fewer, each of whole tiles."""
+        rows = self.middle.out.rows
+        whole = SIDE // math.gcd(self.middle.out.pitch, SIDE)  # rows
+        size = rows if count == 1 else round_up(-(-rows // count), whole)
+        return [self._band(first, min(rows, first + size)) for first in range(0, rows, size)]
 
     def _band(self, first: int, end: int) -> _Band:
         up, down, left = self._reach
@@ -189,7 +209,7 @@ class _Chain:
 
     # --- the kernel -----------------------------------------------------------------------
 
-    def run(self, x: Any, out: Any, **given: Any) -> None:
+    def run(self, x: Any, out: Any, added: Any = None, **given: Any) -> None:
         """Band by band."""
         plan, bands = self.middle, self.bands()
         first, second = (
@@ -208,9 +228,9 @@ class _Chain:
                         self._widened(x, b, first, band, n, _of(given, 0))
                     source = x if first is None else first
                     self._seen(source, b, out if second is None else second, band, n, lines,
-                               _of(given, depth))  # fmt: skip
+                               _of(given, depth), added)  # fmt: skip
                 if second is not None:
-                    self._narrowed(second, b, out, band, _of(given, depth + 1))
+                    self._narrowed(second, b, out, band, _of(given, depth + 1), added)
 
     def _clear(self, held: Any, band: _Band) -> None:
         """Zeros where there are no rows, and between them and the ends of tiles."""
@@ -243,7 +263,7 @@ class _Chain:
 
     def _seen(
         self, source: Any, b: Any, into: Any, band: _Band, n: Block, lines: list[Any],
-        given: dict[str, Any],
+        given: dict[str, Any], added: Any,
     ) -> None:  # fmt: skip
         """The depthwise convolution of these 32 channels."""
         plan = self.middle
@@ -262,13 +282,16 @@ class _Chain:
                     place = p + self._shift(band, phase, tap)
                     pixels = source[0, at.row, at.column, place, Block(0, 1, SIDE)]
                 total += pixels @ tiles[n.start, tap]
-            y = part.finished(total, rows, p, phase)
+            more = plan.beside(added, b, phase, p + band.first * plan.out.pitch, n)
+            y = part.finished(total, rows, p, phase, more)
             if self.after is None:
                 into[b, phase[0], phase[1], p + self._into(band), n] = y
             else:
                 into[0, phase[0], phase[1], p, n] = y
 
-    def _narrowed(self, held: Any, b: Any, out: Any, band: _Band, given: dict[str, Any]) -> None:
+    def _narrowed(
+        self, held: Any, b: Any, out: Any, band: _Band, given: dict[str, Any], added: Any
+    ) -> None:
         """The last convolution."""
         plan = self.after
         assert plan is not None
@@ -281,7 +304,8 @@ class _Chain:
                 total = tw.zeros()
                 pixels = held[0, phase[0], phase[1], p, channels]
                 total += pixels @ given["w"][0, 0, channels, n]
-                y = part.finished(total, rows, p, phase)
+                more = plan.beside(added, b, phase, p + band.first * plan.out.pitch, n)
+                y = part.finished(total, rows, p, phase, more)
                 out[b, phase[0], phase[1], p + self._into(band), n] = y
 
     def _into(self, band: _Band) -> int:
@@ -303,9 +327,8 @@ def _rows_of(image: Image, first: int, end: int) -> Image:
 
 def _tiles(out: Image, steps: int) -> Iterator[tuple[Block, tuple[int, int]]]:
     """A few tiles of pixels of every phase of an image, in loops of so many steps a tile."""
-    together = len(active().units)  # tiles that share what matrix units hold
     for block in pixel_blocks(out, max(1, STEPS // steps)):
-        for first in range(0, block.tiles, together):
-            tiles = min(together, block.tiles - first)
+        for first in range(0, block.tiles, SHARING):
+            tiles = min(SHARING, block.tiles - first)
             for phase in out.each_phase():
                 yield replace(block, start=block.start + first, tiles=tiles), phase

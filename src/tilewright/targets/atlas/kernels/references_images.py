@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.reference import arithmetic as arith
-from tilewright.targets.atlas.kernels.convolution import Convolution
+from tilewright.targets.atlas.kernels.convolution import GATE, Convolution
 from tilewright.targets.atlas.kernels.image_operands import JoinedFilters
 from tilewright.targets.atlas.kernels.pooling import GlobalPooling, ImageSum, Pooling
 from tilewright.targets.atlas.kernels.references import (
@@ -25,6 +25,12 @@ from tilewright.targets.atlas.model.references_steps import UNARY, constant
 from tilewright.targets.atlas.profile import Profile
 
 LOWEST = 0xFE  # of fp8
+BESIDE = (
+    "scale",
+    "bias",
+    "added",
+    "gate",
+)  # operands of a convolution behind its images and filters
 
 
 def hard_sigmoid(x: Codes) -> Codes:
@@ -101,12 +107,42 @@ def _joined(layer: Convolution, *given: np.ndarray) -> list[np.ndarray]:
     return [np.concatenate(images, axis=-1), *given[len(sources) :]]
 
 
+def _sums(pixels: Codes, taps: Codes, sees: np.ndarray) -> Codes:
+    """Sums of products through taps [taps, C, N] and the channels that tiles of filters see."""
+    out = np.zeros((len(pixels), taps.shape[-1]), np.uint16)
+    for n in range(0, taps.shape[-1], SIDE):
+        used = np.flatnonzero(sees[:, n : n + SIDE].any(1)) // SIDE
+        total = None
+        for t in range(len(taps)):
+            for c in range(used.min() * SIDE, used.max() * SIDE + SIDE, SIDE):
+                tap = taps[t, c : c + SIDE, n : n + SIDE]
+                total = arith.matmul(pixels[:, t, c : c + SIDE], tap, total)
+        assert total is not None
+        out[:, n : n + SIDE] = total
+    return out
+
+
+def _gated(taps: Codes, gate: Codes) -> Codes:
+    """Filters [1, C, N] times a number for every channel, as fp8 again."""
+    wide = np.pad(gate, (0, taps.shape[1] - len(gate)))
+    gains = arith.pack(arith.multiply(arith.unpack(wide, 1), constant(GATE)), 1)
+    found = np.zeros_like(taps)
+    for c in range(0, taps.shape[1], SIDE):
+        diagonal = np.zeros((SIDE, SIDE), np.uint8)
+        np.fill_diagonal(diagonal, gains[c : c + SIDE])
+        for n in range(0, taps.shape[2], SIDE):
+            tile = taps[0, c : c + SIDE, n : n + SIDE]
+            found[0, c : c + SIDE, n : n + SIDE] = arith.pack(arith.matmul(diagonal, tile, None), 1)
+    return found
+
+
 def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     """One accumulator through all taps in reading order and channels in blocks of 32."""
     filters = layer.filters
     first, plain, steepness = ACTIVATIONS[layer.activation]
     per, of = filters.filters // filters.groups, filters.channels // filters.groups
     specs = layer.kernel.specs
+    share = 1.0 if layer.plan is None else layer.plan.share
 
     def dense(w: np.ndarray) -> np.ndarray:
         """[taps, C, N], zero where a filter's group does not look."""
@@ -132,22 +168,24 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
         shape = seen.shape[:-2]
         pixels = _whole(seen.reshape(-1, *seen.shape[-2:]), 2)
         taps, sees = (_whole(_whole(m, m.ndim - 2), m.ndim - 1) for m in (taps, sees))
-        out = np.zeros((len(pixels), taps.shape[-1]), np.uint16)
-        for n in range(0, taps.shape[-1], SIDE):
-            used = np.flatnonzero(sees[:, n : n + SIDE].any(1)) // SIDE
-            total = None
-            for t in range(len(taps)):
-                for c in range(used.min() * SIDE, used.max() * SIDE + SIDE, SIDE):
-                    tap = taps[t, c : c + SIDE, n : n + SIDE]
-                    total = arith.matmul(pixels[:, t, c : c + SIDE], tap, total)
-            assert total is not None
-            out[:, n : n + SIDE] = total
+        given = dict(zip([n for n in BESIDE if n in specs], rows, strict=True))
+        if "gate" in given:
+            gates = given["gate"].reshape(-1, filters.channels)
+            each = pixels.reshape(len(gates), -1, *pixels.shape[1:])
+            out = np.concatenate(
+                [_sums(x, _gated(taps, gate), sees) for x, gate in zip(each, gates, strict=True)]
+            )
+        else:
+            out = _sums(pixels, taps, sees)
         y = out[:, : filters.filters].reshape(*shape, filters.filters)
-        given = dict(zip([n for n in ("scale", "bias") if n in specs], rows, strict=True))
         if "scale" in given:
             y = arith.multiply(y, given["scale"])
         if "bias" in given:
             y = arith.add(y, given["bias"])
+        if "added" in given:
+            added = arith.unpack(given["added"], 1)
+            added = added if share == 1.0 else arith.multiply(added, constant(share))
+            y = arith.add(y, added)
         y = first(y)
         if layer.factor != 1.0:
             y = arith.multiply(y, constant(layer.factor))
@@ -156,17 +194,24 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     def ideal(*operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, w, *rows = _joined(layer, *operands)
         seen, taps = windows(x, layer, 0), dense(w)
+        given = dict(zip([n for n in BESIDE if n in specs], rows, strict=True))
+        if "gate" in given:  # as if pixels were multiplied: filters are rounded to fp8 instead
+            seen = seen * (given["gate"] * GATE)[..., None, :]
         value = np.einsum("...tc,tcn->...n", seen, taps)
         size = np.einsum("...tc,tcn->...n", np.abs(seen), np.abs(taps))
         steps = len(taps) * -(-filters.channels // SIDE)
         error = 1.3 * U * steps * size + TINY
-        given = dict(zip([n for n in ("scale", "bias") if n in specs], rows, strict=True))
+        if "gate" in given:
+            error = error + size / 8 + 2.0**-8 * np.abs(seen).sum((-2, -1), keepdims=True)[..., 0]
         if "scale" in given:
             value, error = value * given["scale"], 1.1 * error * np.abs(given["scale"])
             error = error + U * np.abs(value)
         if "bias" in given:
             value = value + given["bias"]
             error = error + U * (np.abs(value) + error)
+        if "added" in given:
+            value = value + given["added"] * share
+            error = error + U * (np.abs(value) + np.abs(given["added"] * share) + error)
         result = plain(value)
         error = steepness * error + 6 * U * np.abs(value) * (layer.activation != "none") + TINY
         if layer.factor != 1.0:

@@ -40,14 +40,16 @@ def with_chains(
         before, after = made.get(layer.inputs[0]), _only_reader(graph, layer, readers)
         parts = [layer]
         if before is not None and _only_reader(graph, before, readers) is layer:
-            parts = [before, layer] if _is_single(before) or _is_unfolded(before) else parts
+            parts = [before, layer] if is_single(before) or _is_unfolded(before) else parts
         if not _is_large(layer, profile) and (len(parts) < 2 or not _waits(parts[0], profile)):
             continue
-        if after is not None and _is_single(after) and _are_larger(parts[0], after, profile):
+        if after is not None and is_single(after) and _are_larger(parts[0], after, profile):
             parts.append(after)
         if len(parts) < 2 or parts[-1].result in apart:
             continue
         if any(part.first != layer.first for part in parts):
+            continue
+        if any(part.added is not None for part in parts[:-1]):
             continue
         chains[parts[-1].result] = _chain(parts)
         inside.update(part.result for part in parts[:-1])
@@ -72,9 +74,11 @@ def _chain(parts: list[Layer]) -> Layer:
     window = next(part.window for part in parts if _is_depthwise(part))
     nodes = tuple(node for part in parts for node in part.nodes)
     last = parts[-1]
+    more = () if last.added is None else (last.added,)
     return Layer(
-        "chain", parts[0].inputs, last.result, nodes, last.first, window,
+        "chain", (parts[0].inputs[0], *more), last.result, nodes, last.first, window,
         activation=last.activation, unfolded=parts[0].unfolded, parts=tuple(parts),
+        added=last.added,
     )  # fmt: skip
 
 
@@ -82,6 +86,8 @@ def _only_reader(graph: Graph, layer: Layer, readers: dict[SSAValue, list[Layer]
     """The layer that reads a result, if nobody else does."""
     found, users = readers.get(layer.result, []), graph.users.get(layer.result, [])
     if not graph.used_once(layer.result) or len(users) != 1 or len(found) != 1:
+        return None
+    if found[0].added is layer.result:
         return None
     return found[0] if users[0] in found[0].nodes else None
 
@@ -93,7 +99,7 @@ def _is_unfolded(layer: Layer) -> bool:
 
 def _is_conv(layer: Layer) -> bool:
     alone = not layer.unfolded and not layer.enlarged
-    return layer.kind == "conv" and alone and layer.gains is None
+    return layer.kind == "conv" and alone and layer.gains is None and layer.gate is None
 
 
 def _is_depthwise(layer: Layer) -> bool:
@@ -102,7 +108,7 @@ def _is_depthwise(layer: Layer) -> bool:
     return 1 < layer.groups == layer.weight.shape[-1] == _channels(layer.inputs[0], layer)
 
 
-def _is_single(layer: Layer) -> bool:
+def is_single(layer: Layer) -> bool:
     """Whether a convolution sees all channels of a single pixel."""
     if not _is_conv(layer) or layer.window is None or layer.groups != 1:
         return False

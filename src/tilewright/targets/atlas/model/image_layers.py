@@ -37,6 +37,8 @@ class Layer:
     bias: np.ndarray | None = None
     gains: np.ndarray | None = None  # what a convolution of one channel each multiplies by
     parts: tuple[Layer, ...] = ()  # convolutions of a chain
+    added: SSAValue | None = None  # what a convolution's sums are added to: behind what it sees
+    gate: SSAValue | None = None  # what multiplies a convolution's filters: behind all other inputs
     enlarged: tuple[Phases, ...] = ()  # of images read as one: how often their pixels are repeated
 
     @property
@@ -61,10 +63,13 @@ class Layer:
         """Inputs that are stored as the result is, but for strides and borders; of a chain that begins
         with what the host has unfolded, the result of its first convolution, which is there band by
         band."""
+        more = () if self.added is None else (self.added,)
         if self.kind == "chain" and self.unfolded:
-            return (self.parts[0].result,)
+            return (self.parts[0].result, *more)
         if self.unfolded or self.kind in ("resample", "mean"):
-            return ()
+            return more
+        if self.gate is not None:
+            return self.inputs[:-1]
         return self.inputs[:1] if self.kind == "gate" else self.inputs
 
     @property
@@ -72,15 +77,24 @@ class Layer:
         """Inputs that are images stored in a way of their own."""
         return () if self.unfolded else self.inputs[len(self.alike) :]
 
+    def window_over(self, x: SSAValue) -> Window | None:
+        """The window that moves over an input."""
+        beside = x is self.added or x is self.gate
+        return None if beside and x is not self.inputs[0] else self.window
+
+    def _steps_over(self, x: SSAValue) -> Phases:
+        window = self.window_over(x)
+        return (1, 1) if window is None else window.steps
+
     def wanted(self, x: SSAValue, phases: Phases) -> Phases:
         """The phases in which an input that is stored alike has to be for those of the result."""
-        (down, across), (a, b) = self.steps, self._repeated(x)
+        (down, across), (a, b) = self._steps_over(x), self._repeated(x)
         rows, columns = math.lcm(phases[0] * down, a), math.lcm(phases[1] * across, b)
         return rows // a, columns // b
 
     def made(self, x: SSAValue, phases: Phases) -> Phases:
         """The phases of the result for those of an input that is stored alike."""
-        (down, across), (a, b) = self.steps, self._repeated(x)
+        (down, across), (a, b) = self._steps_over(x), self._repeated(x)
         return phases[0] * a // down, phases[1] * b // across
 
     def seen(self, x: SSAValue, image: Image) -> Image:

@@ -20,11 +20,13 @@ from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import Image
 from tilewright.targets.atlas.model.image_chains import between, with_chains
+from tilewright.targets.atlas.model.image_gates import with_gates
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.model.image_matching import find_layers
 from tilewright.targets.atlas.model.image_phases import store_anew
 from tilewright.targets.atlas.model.image_sources import reading_parts
 from tilewright.targets.atlas.model.image_storage import store_images
+from tilewright.targets.atlas.model.image_sums import with_sums
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.model.kernels_images import check_room
 from tilewright.targets.atlas.profile import Profile
@@ -105,15 +107,19 @@ class ImagePlan:
 
     def _convolution(self, layer: Layer, image: Image, out: Image) -> dict[str, Any]:
         """The options of a convolution."""
-        groups, diagonal = layer.groups, {}
+        groups, more = layer.groups, dict[str, Any]()
         if groups == out.channels == image.channels > 1:
-            diagonal = {"diagonal": True}
+            more["diagonal"] = True
         if layer.gains is not None:
-            diagonal = {"diagonal": "ones"}
+            more["diagonal"] = "ones"
+        if layer.gate is not None:
+            more["gate"] = written(self.images[layer.gate])
+        if layer.added is not None:
+            more["added"] = written(self.images[layer.added])
         return {
             "image": written(image), "out": written(out), "window": written(layer.window),
             "filters": out.channels, "groups": groups, "bias": layer.bias is not None,
-            "scale": True, "activation": layer.activation, "unfolded": layer.unfolded, **diagonal,
+            "scale": True, "activation": layer.activation, "unfolded": layer.unfolded, **more,
         }  # fmt: skip
 
 
@@ -135,16 +141,17 @@ def plan_images(
         if store_anew(graph, found):
             continue
         if fuse:
-            found = with_chains(graph, reading_parts(graph, found), profile, apart)
+            found = with_gates(graph, with_sums(graph, reading_parts(graph, found), apart), apart)
+            found = with_chains(graph, found, profile, apart)
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
         if not wrong:
             refused = dict(_impossible(plan, profile))
             if not refused:
                 return plan
-            chains = {x.result for x in refused if x.kind == "chain"}
-            if chains:
-                apart |= chains
+            fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate}
+            if fused:
+                apart |= fused
                 continue
             # What has no room for all of an image may have it for a loop over its tiles.
             tried = {x.result for x, error in refused.items() if error.code == "TW1674"} - even

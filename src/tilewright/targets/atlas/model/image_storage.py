@@ -50,9 +50,9 @@ def store_images(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
             if layer.kind in ("combine", "gate", "join"):
                 alike.join(x, layer.result)
     for group in alike.groups():
-        border = np.max([_border(reader.seen(v, drafts[v]), reader) for v in group for reader in readers[v]]
+        border = np.max([_border(reader.seen(v, drafts[v]), reader, v) for v in group for reader in readers[v]]
                         + [(0, 0)], axis=0)  # fmt: skip
-        fills = {value: _fill(plan, drafts[value], readers[value]) for value in group}
+        fills = {value: _fill(plan, value, drafts[value], readers[value]) for value in group}
         for value in group:
             wanted = fills[value]
             if isinstance(wanted, Layer):
@@ -75,8 +75,9 @@ def store_images(plan: ImagePlan, layers: list[Layer]) -> dict[Node, str]:
     for group in alike.groups():
         # A tile more, so that one can begin at any pixel.
         needs = [1] + [
-            -(-beyond(reader.seen(v, drafts[v]), reader.window) // SIDE)
-            for v in group for reader in readers[v] if reader.window is not None
+            -(-beyond(reader.seen(v, drafts[v]), window) // SIDE)
+            for v in group for reader in readers[v]
+            if (window := reader.window_over(v)) is not None
         ]  # fmt: skip
         for value in group:
             drafts[value] = replace(drafts[value], spare=max(needs))
@@ -100,15 +101,16 @@ def _note_signs(plan: ImagePlan, layers: list[Layer]) -> None:
             plan.nonnegative.add(layer.result)
 
 
-def _border(image: Image, layer: Layer) -> tuple[int, int]:
-    return (0, 0) if layer.window is None else needed_border(image, layer.window)
+def _border(image: Image, layer: Layer, value: SSAValue) -> tuple[int, int]:
+    window = layer.window_over(value)
+    return (0, 0) if window is None else needed_border(image, window)
 
 
-def _fill(plan: ImagePlan, image: Image, readers: list[Layer]) -> str | Layer:
+def _fill(plan: ImagePlan, value: SSAValue, image: Image, readers: list[Layer]) -> str | Layer:
     """What the border of an image holds; a layer that would need something else."""
     lowest = [
         layer for layer in readers
-        if layer.kind == "max" and any(_border(image, layer))
+        if layer.kind == "max" and any(_border(image, layer, value))
         and layer.inputs[0] not in plan.nonnegative
     ]  # fmt: skip
     if not lowest:
@@ -117,7 +119,7 @@ def _fill(plan: ImagePlan, image: Image, readers: list[Layer]) -> str | Layer:
         r
         for r in readers
         if r.kind in ("combine", "gate", "mean", "join")
-        or (r.kind != "max" and any(_border(image, r)))
+        or (r.kind != "max" and any(_border(image, r, value)))
     ]
     users = plan.graph.users.get(lowest[0].inputs[0], ())
     means = any(mean_order(user) is not None for user in users)

@@ -17,6 +17,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, shape_of
 from tilewright.targets.atlas.kernels.arrangements import read, written
+from tilewright.targets.atlas.kernels.convolution import GATE
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -186,9 +187,28 @@ class Images:
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         name = node.layer or "conv2d"
         alone = parts[0] if len(parts) == 1 else LargestScale(tuple(parts)) if parts else None
-        operands, deferred = self._filters(layer, layouts, "", alone, target, parts)
+        gates = ONE
+        if layer.gate is not None:
+            given["gate"] = self.image(layer.gate)
+            gates = scale_of(given["gate"].scale) * Factor(1 / GATE)
+        operands, deferred = self._filters(layer, layouts, "", alone, target, parts, gates)
+        more, share = self._added(layer, target)
+        operands |= more
         macs = _macs(layer, self.plan.images[layer.result])
-        return self._call(layer, dtype, name, {**given, **operands}, deferred, macs, scale=target)
+        return self._call(
+            layer, dtype, name, {**given, **operands}, deferred | share, macs, scale=target
+        )  # fmt: skip
+
+    def _added(
+        self, layer: Layer, target: RangeObserver | None
+    ) -> tuple[dict[str, Tensor], dict[str, Factor]]:
+        """The image that a convolution adds, and its factor; target: the scale of the result."""
+        if layer.added is None:
+            return {}, {}
+        image = self.image(layer.added)
+        early = target is not None and layer.activation in HOMOGENEOUS
+        share = inverse_of(target) * Factor(layer.times) if early else ONE
+        return {"added": image}, {"share": scale_of(image.scale) * share}
 
     def _read(self, layer: Layer, layouts: dict[str, Layout]) -> dict[str, Tensor]:
         """What a convolution reads."""
@@ -211,6 +231,9 @@ class Images:
             operands |= more
             deferred |= factor
             scale = target
+            more, share = self._added(part, target)
+            operands |= more
+            deferred |= share
             macs += _macs(part, read(options["parts"][k]["out"]))
             noted += [] if last or target is None else [target]
         name = layer.parts[-1].node.layer or "chain"
@@ -226,10 +249,12 @@ class Images:
         given: RangeObserver | LargestScale | None,
         target: RangeObserver | None,
         several: Sequence[RangeObserver] = (),
+        gates: Factor = ONE,
     ) -> tuple[dict[str, Tensor], dict[str, Factor]]:
         """Filters, scales and terms of a convolution of what has the scale `given`, whose result gets
         the scale `target`, as operands with a number behind their names. several: scales of images
-        that are read as one, of which `given` is the largest: filters make up for the others."""
+        that are read as one, of which `given` is the largest: filters make up for the others. gates: what
+        sums are multiplied by for what filters are."""
         lowering, weight, node = self.lowering, layer.weight, layer.node
         assert weight is not None
         if layer.gains is None:
@@ -257,7 +282,7 @@ class Images:
                 parts=self._shares(layer, given, several),
             ),
             scale: lowering.weight(
-                f"{name}.scale", layouts[scale], channel, factor=scale_of(given) * share
+                f"{name}.scale", layouts[scale], channel, factor=scale_of(given) * gates * share
             ),
         }
         if layer.bias is not None:

@@ -44,6 +44,9 @@ def _arrangement(value: Table, kind: type[Stored]) -> Stored:
     return found
 
 
+Share = Annotated[float, Option("what an image that is added is multiplied by", 1.0)]
+
+
 class ConvolutionOptions(TypedDict):
     """Of `conv2d`."""
 
@@ -75,6 +78,12 @@ class ConvolutionOptions(TypedDict):
     enlarged: Annotated[
         list[list[int]], Option("how often pixels of each are repeated, down and across", [])
     ]
+    added: Annotated[Table | None, Option("an image that is added before the activation", None)]
+    share: Share
+    gate: Annotated[
+        Table | None,
+        Option("an image of one pixel that multiplies the filters of its channels", None),
+    ]
 
 
 class ChainOptions(TypedDict):
@@ -84,6 +93,15 @@ class ChainOptions(TypedDict):
     out: Target
     parts: Annotated[list[ConvolutionOptions], Option("the convolutions, one after the other")]
     factors: Annotated[dict[int, float], Numbered("factor", "of the convolution of that number")]
+    share: Share
+
+
+def parts_of(o: ChainOptions) -> list[ConvolutionOptions]:
+    """The convolutions of a chain, each with its numbers."""
+    return [
+        {**part, "factor": o["factors"].get(k, 1.0), "share": o["share"]}
+        for k, part in enumerate(o["parts"])
+    ]
 
 
 class PoolOptions(TypedDict):

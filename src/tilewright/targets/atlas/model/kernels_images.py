@@ -41,6 +41,7 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     MeanOptions,
     PoolOptions,
     ResampleOptions,
+    parts_of,
     stored_image,
     stored_window,
 )
@@ -59,7 +60,9 @@ def convolved(o: ConvolutionOptions, first: bool | None = None) -> Convolution:
         stored_image(o["image"], first), o["filters"], stored_window(o["window"]), groups=o["groups"],
         bias=o["bias"], scale=o["scale"], activation=o["activation"],
         factor=o["factor"], out=stored_image(o["out"], first), unfolded=o["unfolded"],
-        diagonal=o["diagonal"], sources=sources_of(o, first),
+        diagonal=o["diagonal"], sources=sources_of(o, first), share=o["share"],
+        added=None if o["added"] is None else stored_image(o["added"], first),
+        gate=None if o["gate"] is None else stored_image(o["gate"], first),
     )  # fmt: skip
 
 
@@ -76,11 +79,7 @@ def sources_of(o: ConvolutionOptions, first: bool | None = None) -> list[Source]
 
 def chained(o: ChainOptions, first: bool | None = None) -> Chain:
     """The convolutions in a row of some options; of each its factor stands beside the others."""
-    parts = [
-        convolved({**part, "factor": o["factors"].get(k, 1.0)}, first)
-        for k, part in enumerate(o["parts"])
-    ]
-    return convolution_chain(parts)
+    return convolution_chain([convolved(part, first) for part in parts_of(o)])
 
 
 def check_room(kernel: str, o: Any, profile: Profile) -> None:

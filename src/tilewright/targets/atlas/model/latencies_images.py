@@ -17,6 +17,7 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     PoolOptions,
     ResampleOptions,
     mean_of,
+    parts_of,
     stored_image,
     stored_window,
 )
@@ -44,13 +45,20 @@ def _activated(c: Clock, name: str, y: Ready) -> Ready:
     return c.function("gelu_tanh" if name == "gelu" else name, y)
 
 
+def _loaded(c: Clock, x: Ready, factor: float) -> Ready:
+    return x if factor > 0 and in_register(1 / factor) else c.vector(x)
+
+
 def _convolved(c: Clock, o: ConvolutionOptions, x: Ready, rows: Moments, factor: float) -> Ready:
     out = stored_image(o["out"])
     if not _meets(stored_window(o["window"]), stored_image(o["image"]), out):
         return None
-    y = c.product(x, rows.get("w"))
+    w = rows.get("w")
+    y = c.product(x, w if o["gate"] is None else c.product(rows.get("gate"), w))
     for name in ("scale", "bias"):
         y = c.vector(y, rows.get(name)) if o[name] else y
+    if o["added"] is not None:
+        y = c.vector(y, _loaded(c, rows.get("added"), o["share"]))
     return stored(c, _activated(c, o["activation"], y), factor, out.dtype)
 
 
@@ -63,9 +71,9 @@ def conv2d(c: Clock, o: ConvolutionOptions, shapes: Shapes, m: Moments) -> Ready
 
 def chain(c: Clock, o: ChainOptions, shapes: Shapes, m: Moments) -> Ready:
     y = m["x"]
-    for k, part in enumerate(o["parts"]):
+    for k, part in enumerate(parts_of(o)):
         rows = {name: m.get(f"{name}{k}") for name in ("w", "scale", "bias")}
-        y = _convolved(c, part, y, rows, o["factors"].get(k, 1.0))
+        y = _convolved(c, part, y, {**rows, "added": m.get("added")}, part["factor"])
     return y
 
 
@@ -92,12 +100,9 @@ def gather(c: Clock, o: GatherOptions, shapes: Shapes, m: Moments) -> Ready:
 
 
 def combine(c: Clock, o: CombineOptions, shapes: Shapes, m: Moments) -> Ready:
-    def loaded(name: str, factor: float) -> Ready:
-        return m[name] if factor > 0 and in_register(1 / factor) else c.vector(m[name])
-
-    y = loaded("a", o["first"])
+    y = _loaded(c, m["a"], o["first"])
     if o["two"]:
-        y = c.vector(y, loaded("b", o["second"]))
+        y = c.vector(y, _loaded(c, m["b"], o["second"]))
     y, out = _activated(c, o["activation"], y), stored_image(o["out"])
     if y is m["a"]:  # only moved, or scaled by a cast
         return y

@@ -26,6 +26,7 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     PoolOptions,
     ResampleOptions,
     Table,
+    parts_of,
     stored_image,
 )
 from tilewright.targets.atlas.model.kernels_images import (
@@ -62,6 +63,9 @@ def conv2d(profile: Profile, o: ConvolutionOptions, operands: Operands) -> dict[
     """activation(conv(x, w) * scale + bias) * factor."""
     layer = convolved(o, first=False)
     rows = [operands[name] for name in ("scale", "bias") if name in layer.kernel.specs]
+    for name in ("added", "gate"):
+        image = o[name]
+        rows += [] if image is None else [_last(image, operands[name])]
     exact = library.conv2d(layer, o["unfolded"]).exact
     given = [_last(one, operands[f"x{k}"]) for k, one in enumerate(o["images"])]
     given = given or [_last(o["image"], operands["x"])]
@@ -71,10 +75,10 @@ def conv2d(profile: Profile, o: ConvolutionOptions, operands: Operands) -> dict[
 def chain(profile: Profile, o: ChainOptions, operands: Operands) -> dict[str, Codes]:
     """Convolutions one after the other, each of what the one before it has stored."""
     x = operands["x"]
-    for k, part in enumerate(o["parts"]):
+    for k, part in enumerate(parts_of(o)):
         own = {n: operands[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in operands}
-        options: ConvolutionOptions = {**part, "factor": o["factors"].get(k, 1.0)}
-        x = conv2d(profile, options, {"x": x, **own})["out"]
+        own |= {} if part["added"] is None else {"added": operands["added"]}
+        x = conv2d(profile, part, {"x": x, **own})["out"]
     return {"out": x}
 
 

@@ -23,6 +23,7 @@ from tilewright.tile.layouts import SIDE
 KIB = 1024
 IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
 FILTERS, PIXELS = 384 * KIB, 32 * KIB  # of filters and of an image at a time, at least
+AROUND = 2  # times an image is read, about, by windows over few rows at a time
 EFFORT = 4.0  # deterministic time of the solver
 
 
@@ -245,8 +246,10 @@ def times_read(call: Launch, tensor: StoredTensor) -> int:
     """How often a call reads one of its operands from end to end."""
     if call.kernel != "chain" or call.operands["x"] is not tensor:
         return 1
-    first = call.options["parts"][0]
-    return _tiles(first["filters"]) if first["groups"] == 1 else 1  # once for 32 that are widened
+    first, again = call.options["parts"][0], call.operands.get("added") is tensor
+    if first["groups"] != 1:
+        return again + AROUND
+    return again + _tiles(first["filters"])  # once for 32 that are widened
 
 
 def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:

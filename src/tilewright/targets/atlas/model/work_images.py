@@ -22,6 +22,7 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     PoolOptions,
     ResampleOptions,
     mean_of,
+    parts_of,
     stored_image,
     stored_window,
 )
@@ -60,20 +61,22 @@ def conv2d(o: ConvolutionOptions, function: Function) -> Counts:
     rows, wide = _pixels(out), _tiles(out.channels)
     after = o["scale"] + o["bias"] + _multiplies(o["factor"], out)
     after += _activation(o["activation"], function)
+    after += 0 if o["added"] is None else 1 + (not in_register(1 / o["share"]))
+    gated = 0.0 if o["gate"] is None else (image.batch or 1) * deep * wide  # tiles of filters
     return {
-        "products": max(rows * deep * wide, deep * wide, rows * wide),
-        "sums": rows * wide,
+        "products": max(rows * deep * wide, deep * wide, rows * wide) + gated,
+        "sums": rows * wide + gated,
         "operand_tiles": deep * min(rows, wide),
         "tiles": rows * wide * after,
-        "casts": rows * wide * (out.dtype == "fp8"),
+        "casts": rows * wide * (out.dtype == "fp8") + gated,
     }
 
 
 def chain(o: ChainOptions, function: Function) -> Counts:
     """All of its convolutions."""
     total: Counts = {}
-    for k, part in enumerate(o["parts"]):
-        counts = conv2d({**part, "factor": o["factors"].get(k, 1.0)}, function)
+    for part in parts_of(o):
+        counts = conv2d(part, function)
         total = {name: total.get(name, 0.0) + count for name, count in counts.items()}
     return total
 

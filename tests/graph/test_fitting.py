@@ -32,6 +32,21 @@ def test_deep_products_have_room_for_two_columns_of_weights():
     assert tw.compile(net.build(), target=SMALL).verify().ok
 
 
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+@pytest.mark.parametrize(("rows", "width"), [(5, 470), (40, 385), (33, 900)])
+def test_rows_that_do_not_fit_are_read_once_for_every_pass(rows: int, width: int, profile: str):
+    """Norms with weight and bias and powers shared out, of rows that the chip cannot hold."""
+    small = replace(load_profile(profile), vmem_bytes=128 * 1024)
+    net = ModelBuilder("wide", seed=0)
+    x = net.input("x", (rows, width))
+    net.output("y", net.layer_norm(x, "norm"))
+    net.output("z", net.softmax(x))
+    program = tw.compile(net.build(), target=small)
+    assert program.verify().ok
+    steps = {step.kernel: step.options for step in program.model.artifact.steps}
+    assert width < 800 or all(steps[kernel]["passes"] for kernel in ("norm", "softmax"))
+
+
 def test_the_layer_that_does_not_fit_is_named():
     """A product that is kept precise has no sums on chip: its rows are there as a whole."""
     net = ModelBuilder("too deep", seed=0)

@@ -39,7 +39,7 @@ from tilewright.targets.atlas.model.joining import finish
 from tilewright.targets.atlas.model.kernel_code import KernelCode, LaunchRefused
 from tilewright.targets.atlas.model.kernels_products import mark_products
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram
-from tilewright.targets.atlas.model.lowering import Lowering
+from tilewright.targets.atlas.model.lowering import IN_PASSES, Lowering
 from tilewright.targets.atlas.model.row_layout import lower
 from tilewright.targets.atlas.model.values import host_graph, value_graph
 from tilewright.targets.atlas.profile import Profile
@@ -86,7 +86,8 @@ def compile_model(
             simple, graph = smoothed.model, capture(smoothed.model)
             provenance["smoothed"] = smoothed.to_json()
             phases["smoothed"] = print_module(simple.module)
-    refused: set[SSAValue] = set()  # results of several layers that cannot be one kernel
+    # Results of several layers that cannot be one kernel, and of rows that cannot be on the chip whole.
+    refused: set[SSAValue] = set()
 
     def lowering(merge: bool) -> Lowering:
         per_tensor = options.scales == "tensor"
@@ -125,7 +126,7 @@ def compile_model(
                 places, made = _generate(program, profile, options, progress)
             break
         except LaunchRefused as error:
-            joined = _joined_like(program.launches[error.launch], parts)
+            joined = _refused_with(program.launches[error.launch], parts)
             if joined <= refused:
                 raise
             refused |= joined
@@ -166,8 +167,9 @@ def _note_bound(artifact: AtlasArtifact, made: Sequence[KernelCode]) -> None:
     artifact.least = Bound(bound.total, bound.cause, bound.terms)
 
 
-def _joined_like(launch: Launch, parts: Parts) -> set[SSAValue]:
-    """What kernels of several layers of the same sizes as this one compute; nothing if it is none."""
+def _refused_with(launch: Launch, parts: Parts) -> set[SSAValue]:
+    """What kernels of several layers, or of whole rows on the chip, of the same sizes as this one
+    compute; nothing if it is none."""
     sizes = {name: tensor.layout for name, tensor in launch.tensors.items()}
 
     def is_like(call: Call) -> bool:
@@ -176,7 +178,8 @@ def _joined_like(launch: Launch, parts: Parts) -> set[SSAValue]:
         if call.kernel == "chain":
             return call.all_options()["parts"] == launch.options["parts"]
         same = {name: tensor.layout for name, tensor in call.tensors.items()} == sizes
-        return call.kernel == "attention_linear" and same
+        whole = call.kernel in IN_PASSES and not call.options.get("passes")
+        return (call.kernel == "attention_linear" or whole) and same
 
     same = [call for call in parts.calls if is_like(call)]
     return {call.output.value for call in same if call.output.value is not None}

@@ -72,7 +72,7 @@ class Images:
     def __init__(self, lowering: Lowering, host: dict[Node, str]) -> None:
         self.lowering, self.graph = lowering, lowering.graph
         self.plan = plan_images(
-            lowering.graph, lowering.profile, lowering.fuse, host, lowering.refused_chains
+            lowering.graph, lowering.profile, lowering.fuse, host, lowering.refused
         )
 
     def reason(self, node: Node) -> str | None:

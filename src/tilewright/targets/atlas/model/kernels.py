@@ -38,7 +38,8 @@ from tilewright.tile.types import TensorSpec
 Tensors = dict[str, Any]
 
 LOW = 16.0  # what fp8 rounding leaves out is kept this many times larger
-NORMED, SHARED = 5, 4  # copies of a row of tiles on chip in a norm, in a softmax
+# Copies of a row of tiles on chip in a norm, in a softmax; and in both, where the next row is fetched.
+NORMED, SHARED, FETCHED = 5, 4, 6
 ENDLESS = 2.0**126  # the mean square of a row that is to vanish in a norm
 
 
@@ -67,12 +68,13 @@ def norm(o: NormOptions):
 
     def body(t: Tensors) -> None:
         x = t["x"]
+        long = o["passes"] and too_long(x.N, copies(x, NORMED))
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
-                row, scale = normal(row_of(x, b, m), x.N, o)
+                row, scale = normal(row_of(x, b, m), x.N, o, long)
                 if factor != 1.0 and not late:
                     scale = scale * factor
-                for n in tw.grid(x.N) if o["passes"] and too_long(x.N, NORMED) else [slice(None)]:
+                for n in tw.grid(x.N) if long else [slice(None)]:
                     y = row(n) * scale
                     if "weight" in t:
                         y = y * t["weight"][n]
@@ -84,12 +86,12 @@ def norm(o: NormOptions):
 
 
 def normal(
-    tile: Callable[[Any], Any], width: int, o: NormOptions
+    tile: Callable[[Any], Any], width: int, o: NormOptions, long: bool = False
 ) -> tuple[Callable[[Any], Any], Any]:
     """Columns of rows of such a width, which `tile` reads, less their mean in a layer norm, and what
-    they are multiplied by."""
+    they are multiplied by. long: rows are read once for every pass over them."""
     centred = o["kind"] == "layer"
-    if o["passes"] and too_long(width, NORMED):
+    if long:
         mean = over("sum", width, tile) * (1 / width) if centred else None
         row = tile if mean is None else lambda n: tile(n) - mean
         squares = over("sum", width, lambda n: tw.square(row(n)))
@@ -111,6 +113,11 @@ def normed_rows(values: Any, width: int, o: NormOptions) -> Any:
     return row(slice(None)) * (scale if o["factor"] == 1.0 else scale * o["factor"])
 
 
+def copies(x: Any, of_one: int) -> int:
+    """How many rows of tiles of a matrix are on the chip at a time."""
+    return of_one if x.M <= SIDE else FETCHED
+
+
 def row_of(x: Any, b: Any, m: Any) -> Callable[[Any], Any]:
     """Columns of rows m of a matrix."""
     return lambda n: x[b, m, n]
@@ -129,9 +136,10 @@ def softmax(o: SoftmaxOptions):
 
     def body(t: Tensors) -> None:
         x, out = t["x"], t["out"]
+        long = o["passes"] and too_long(x.N, copies(x, SHARED))
         for b in tw.each(x.B):
             for m in tw.grid(x.M):
-                if o["passes"] and too_long(x.N, SHARED):
+                if long:
                     for n, share in shares_in_passes(row_of(x, b, m), x.N):
                         out[b, m, n] = share
                     continue

@@ -54,6 +54,7 @@ HOST_WEIGHT = "host_"  # what names of the host's weights begin with, beside tho
 FLOATS = ("f32", "bf16", "f16", "f64")
 FP8 = "f8E4M3FN"
 LARGE = 1 << 16  # numbers of a weight that is rounded at once
+IN_PASSES = ("norm", "softmax", "reduce")  # kernels that can do without whole rows on the chip
 FRAMES = 30  # calls inside of calls per operation of a model, at most
 
 
@@ -93,14 +94,14 @@ class Lowering:
         per_tensor: bool = False,
         rule: RangeRule = MAXIMUM,
         merge: bool = False,
-        refused_chains: Collection[SSAValue] = (),
+        refused: Collection[SSAValue] = (),
         resident: Collection[str] = (),
     ) -> None:
-        """merge: all rows of a batch lie below each other, in one matrix. refused_chains: results of
+        """merge: all rows of a batch lie below each other, in one matrix. refused: results of
         several layers that cannot be one kernel together. resident: inputs that stay on the device
         from run to run."""
         self.graph, self.profile, self.rule, self.merge = graph, profile, rule, merge
-        self.fuse, self.per_tensor, self.refused_chains = fuse, per_tensor, refused_chains
+        self.fuse, self.per_tensor, self.refused = fuse, per_tensor, refused
         self.kept_layers = tuple(keep)
         self.resident = {value for value, name in graph.inputs.items() if name in resident}
         self.products, self.heads = Products(self), Heads(self)
@@ -112,8 +113,8 @@ class Lowering:
         self.host_layers = tuple(host)
         self.angles = angles_of(graph)
         self.collapse = not _attends_to_single_rows(graph)
-        refused = {node: self.reason_for_host(node) for node in graph.nodes}
-        self.images = Images(self, {n: reason for n, reason in refused.items() if reason})
+        reasons = {node: self.reason_for_host(node) for node in graph.nodes}
+        self.images = Images(self, {n: reason for n, reason in reasons.items() if reason})
         self.recurrent = RecurrentLayers(self)
 
     def canonical(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -134,9 +135,7 @@ class Lowering:
         self._drop_unread()
         if self.fuse:
             wanted = set(self.result.outputs.values())
-            self.result.calls = with_products(
-                self.result.calls, self.profile, wanted, self.refused_chains
-            )
+            self.result.calls = with_products(self.result.calls, self.profile, wanted, self.refused)
         return self.result
 
     def _drop_unread(self) -> None:
@@ -313,6 +312,8 @@ class Lowering:
     ) -> Tensor:
         sources = tuple(dict.fromkeys(_source(node) for node in nodes))
         value = nodes[-1].result if nodes else output.value
+        if kernel in IN_PASSES and output.value in self.refused:
+            options["passes"] = True
         made = Call(
             name, kernel, operands, output, options, deferred or {}, sources, macs, value, noted
         )

@@ -225,7 +225,7 @@ def base_room(call: Launch) -> int:
         q, v = call.operands["q"].layout, call.operands["v"].layout
         heads = q.bytes // _tiles(q.shape[-1]) * _tiles(v.shape[-1])
         return room + heads * bool(call.options.get("heads_on_chip"))
-    if call.kernel == "norm":
+    if call.kernel == "norm" and not call.options.get("passes"):
         room += _tiles(call.output.layout.shape[-1]) * 2 * KIB
     return room
 
@@ -299,6 +299,6 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     if call.kernel == "reduce" and parameter == "x":
         deep = {"column": _tiles(layout.shape[-2]), "batch": 4}.get(call.options["along"], across)
         return 2 * deep * tile * call.options.get("lines", 1)
-    if call.kernel in ("norm", "softmax", "split_heads"):
+    if call.kernel in ("norm", "softmax", "split_heads") and not call.options.get("passes"):
         return 2 * across * tile
     return 8 * tile

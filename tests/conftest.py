@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+from forking import client
 from golden_cycles import GoldenCycles
 from tilewright.garbage import RARE
 
@@ -44,6 +48,24 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of this run, the same for all its workers."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def tilewright_command() -> Iterator[Path]:
+    """A program that is `tilewright`, without what starting Python and importing takes."""
+    with tempfile.TemporaryDirectory() as folder:  # names of sockets have to be short
+        place = f"{folder}/commands"
+        server = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "forking.py"), place],
+            stdout=subprocess.PIPE,
+        )
+        with server:
+            assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+            command = Path(folder) / "tilewright"
+            command.write_text(client(place))
+            command.chmod(0o755)
+            yield command
+            server.terminate()
 
 
 @pytest.fixture(scope="session")

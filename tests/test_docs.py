@@ -7,15 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import tilewright
-from forking import client
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [p for p in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if p.exists()]
@@ -48,23 +45,9 @@ def runnable(page: Path) -> list[Block]:
     return [b for b in blocks(page) if b.language in ("python", "bash") and not b.skipped]
 
 
-@pytest.fixture(scope="module")
-def command() -> Iterator[str]:
-    """The text of a program that is `tilewright`, without what starting it takes."""
-    with tempfile.TemporaryDirectory() as folder:  # names of sockets have to be short
-        place = f"{folder}/commands"
-        server = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "forking.py"), place], stdout=subprocess.PIPE
-        )
-        with server:
-            assert server.stdout is not None and server.stdout.readline() == b"ready\n"
-            yield client(place)
-            server.terminate()
-
-
 @pytest.fixture
 def workshop(
-    tmp_path: Path, shared_folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, shared_folder: Path, tilewright_command: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """A folder with a copy of the examples, and `tilewright` and `python` on the path.
 
@@ -76,10 +59,9 @@ def workshop(
     bin_folder = tmp_path / ".bin"
     bin_folder.mkdir()
     python = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
-    for name, text in (("tilewright", command), ("python", python)):
-        script = bin_folder / name
-        script.write_text(text)
-        script.chmod(0o755)
+    (bin_folder / "tilewright").symlink_to(tilewright_command)
+    (bin_folder / "python").write_text(python)
+    (bin_folder / "python").chmod(0o755)
     source = Path(tilewright.__file__).resolve().parent.parent
     monkeypatch.setenv("PATH", f"{bin_folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(source))

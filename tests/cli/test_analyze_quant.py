@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,17 +38,25 @@ AFTER = BEFORE.replace(
 )
 
 
-def analyze(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "before.mlir").write_text(BEFORE)
-    (folder / "after.mlir").write_text(AFTER)
-    command = [sys.executable, "-m", "tilewright", "analyze-quant", "before.mlir", "after.mlir"]
-    return subprocess.run(
-        [*command, *options], cwd=folder, capture_output=True, text=True, check=False
-    )
+Analysis = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_counts_are_typed_and_initialisers_are_apart(tmp_path: Path) -> None:
-    result = analyze(tmp_path, "--json")
+@pytest.fixture
+def analyze(tmp_path: Path, tilewright_command: Path) -> Analysis:
+    (tmp_path / "before.mlir").write_text(BEFORE)
+    (tmp_path / "after.mlir").write_text(AFTER)
+
+    def run(
+        *options: str, files: Sequence[str] = ("before.mlir", "after.mlir")
+    ) -> subprocess.CompletedProcess[str]:
+        command = [tilewright_command, "analyze-quant", *files, *options]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_counts_are_typed_and_initialisers_are_apart(analyze: Analysis) -> None:
+    result = analyze("--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["before"]["counts"] == {
@@ -69,8 +77,8 @@ def test_counts_are_typed_and_initialisers_are_apart(tmp_path: Path) -> None:
     assert report["passed"] is True and report["gates"] == []
 
 
-def test_the_table_shows_both_columns_and_the_change(tmp_path: Path) -> None:
-    lines = analyze(tmp_path).stdout.splitlines()
+def test_the_table_shows_both_columns_and_the_change(analyze: Analysis) -> None:
+    lines = analyze().stdout.splitlines()
     assert lines[0].split() == ["signature", "before", "after", "change"]
     assert any(line.split() == ["linalg.softmax", "f32", "1", "0", "-1"] for line in lines)
     assert lines[-1].split() == ["ops", "that", "compute", "in", "f32", "3", "2", "-1"]
@@ -89,8 +97,8 @@ def test_the_table_shows_both_columns_and_the_change(tmp_path: Path) -> None:
         (["--max", "nonsense"], 2),
     ],
 )
-def test_limits_decide_the_exit_code(tmp_path: Path, options: list[str], code: int) -> None:
-    result = analyze(tmp_path, *options)
+def test_limits_decide_the_exit_code(analyze: Analysis, options: list[str], code: int) -> None:
+    result = analyze(*options)
     assert result.returncode == code
     if code == 1:
         assert "FAIL" in result.stdout
@@ -98,10 +106,9 @@ def test_limits_decide_the_exit_code(tmp_path: Path, options: list[str], code: i
         assert "TW0020" in result.stderr and "hint:" in result.stderr
 
 
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, analyze: Analysis) -> None:
     (tmp_path / "bad.mlir").write_text("func.func @f( {")
-    command = [sys.executable, "-m", "tilewright", "analyze-quant", "bad.mlir", "bad.mlir"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    result = analyze(files=("bad.mlir", "bad.mlir"))
     assert result.returncode == 2
     assert result.stderr.startswith("TW1210 bad.mlir:1:")
 

@@ -10,9 +10,7 @@ import importlib.util
 import os
 import re
 import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -44,6 +42,7 @@ FLAGS = [
     "-fno-vectorize",
     "-fno-slp-vectorize",
     "-falign-functions=16",
+    "-fdebug-compilation-dir=.",  # not where we happened to compile: the same bytes every time
 ]
 
 SCRIPT = """\
@@ -139,13 +138,21 @@ def _environment(directory: Path) -> dict[str, str]:
     }
 
 
+@cache
+def _zig() -> Path:
+    """The program in the wheel, without an interpreter that only starts it."""
+    package = importlib.util.find_spec("ziglang")
+    assert package is not None and package.origin is not None
+    return Path(package.origin).with_name("zig")
+
+
 def _run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
     missing = toolchain_missing()
     if missing:
         raise TilewrightError("TW5010", missing)
     try:
         return subprocess.run(
-            [sys.executable, "-m", "ziglang", *arguments],
+            [_zig(), *arguments],
             cwd=directory,
             env=_environment(directory),
             capture_output=True,
@@ -172,28 +179,23 @@ def compile_c(
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-coral-") as scratch:
         directory = Path(scratch)
-        objects = []
-        for part, text in _sources(source, name).items():
-            (directory / part).write_text(text)
-            made = part.rsplit(".", 1)[0] + ".o"
-            own = list(flags) if part.startswith(name) else []
-            target = ["-target", "riscv32-freestanding-none", f"-mcpu={machine.cpu}", "-mabi=ilp32"]
-            done = _run(["cc", *target, *FLAGS, *own, "-c", part, "-o", made], directory)
-            if done.returncode:
-                raise TilewrightError(
-                    "TW5011", f"the C compiler refused {part}: {_first_error(done.stderr)}"
-                )
-            objects.append(made)
+        contents = {
+            "crt0.o": _runtime_object("crt0.S", machine.cpu),
+            f"{name}.o": _compiled(source, f"{name}.c", machine.cpu, flags),
+            "rt.o": _runtime_object("rt.c", machine.cpu),
+        }
+        for file, content in contents.items():
+            (directory / file).write_bytes(content)
         (directory / "tcm.ld").write_text(linker_script(machine, constants_in_code))
         link = ["ld.lld", "-m", "elf32lriscv", "-T", "tcm.ld", "--gc-sections", "-Map=model.map"]
         sizes = [f"--defsym=__stack_size={stack}"]
-        done = _run([*link, *sizes, *objects, "-o", "model.elf"], directory)
+        done = _run([*link, *sizes, *contents, "-o", "model.elf"], directory)
         if done.returncode:
             # Once more with all the room up to data memory, for the sizes of functions.
             code = replace(machine.code, size=machine.data.base - machine.code.base)
             roomy = replace(machine, memories=(code, *machine.memories[1:]))
             (directory / "tcm.ld").write_text(linker_script(roomy, constants_in_code))
-            _run([*link, *sizes, *objects, "-o", "over.elf"], directory)
+            _run([*link, *sizes, *contents, "-o", "over.elf"], directory)
             over = directory / "over.elf"
             raise _link_error(
                 done.stderr, machine, over.read_bytes() if os.path.exists(over) else b""
@@ -218,25 +220,30 @@ def ascii_text(data: bytes) -> str:
 
 def assembly(source: str, machine: CoralMachine, flags: tuple[str, ...] = ()) -> str:
     """The compiler's assembly of one C file."""
+    return ascii_text(_compiled(source, "model.c", machine.cpu, flags, "-S"))
+
+
+def _compiled(
+    source: str, name: str, cpu: str, flags: tuple[str, ...] = (), form: str = "-c"
+) -> bytes:
+    """One file through the C compiler: an object, or assembly with -S."""
     with tempfile.TemporaryDirectory(prefix="tilewright-coral-") as scratch:
         directory = Path(scratch)
-        (directory / "model.c").write_text(source)
-        target = ["-target", "riscv32-freestanding-none", f"-mcpu={machine.cpu}", "-mabi=ilp32"]
-        done = _run(["cc", *target, *FLAGS, *flags, "-S", "model.c", "-o", "model.s"], directory)
+        (directory / name).write_text(source)
+        target = ["-target", "riscv32-freestanding-none", f"-mcpu={cpu}", "-mabi=ilp32"]
+        done = _run(["cc", *target, *FLAGS, *flags, form, name, "-o", "made"], directory)
         if done.returncode:
             raise TilewrightError(
-                "TW5011", f"the C compiler refused it: {_first_error(done.stderr)}"
+                "TW5011", f"the C compiler refused {name}: {_first_error(done.stderr)}"
             )
-        return ascii_text((directory / "model.s").read_bytes())
+        return (directory / "made").read_bytes()
 
 
-def _sources(source: str, name: str) -> Mapping[str, str]:
+@cache
+def _runtime_object(name: str, cpu: str) -> bytes:
+    """A file of ours that every program has, compiled once."""
     runtime = files("tilewright.targets.coral") / "runtime"
-    return {
-        "crt0.S": (runtime / "crt0.S").read_text(),
-        f"{name}.c": source,
-        "rt.c": (runtime / "rt.c").read_text(),
-    }
+    return _compiled((runtime / name).read_text(), name, cpu)
 
 
 def _first_error(text: str) -> str:

@@ -198,6 +198,18 @@ def stored(values: Array, element: ElementType) -> Array:
     return wrapped(np.asarray(values), element)
 
 
+def held(values: Any, element: ElementType) -> Array:
+    """Constants as a narrower float can hold them: what is finite stays finite.
+
+    float32's smallest number, which masks are made of, would round to minus infinity, and that
+    times zero is no number.
+    """
+    values = np.asarray(values)
+    largest = float(ml_dtypes.finfo(element.storage).max)
+    wide = np.abs(values) > largest
+    return np.where(wide & np.isfinite(values), np.copysign(largest, values), values)
+
+
 def working(values: Array, element: ElementType) -> Array:
     """The stored form -> the form to compute with (exact)."""
     values = np.asarray(values)

@@ -46,6 +46,8 @@ from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.execution import execute
 from tilewright.targets.port_types import FLOATS
 
+TELLING = 0.9  # a limit below this cosine says little
+
 
 @rare_cycle_collection()
 def verify(
@@ -199,6 +201,19 @@ def _judge(
         else output
         for output in result.outputs
     ]
+    result.notes += [note for output in result.outputs if (note := _lost(output))]
+
+
+def _lost(output: OutputCheck) -> str | None:
+    """Said of an output within limits that are too wide to mean much: right, but of no use."""
+    seen, limit = output.accuracy, output.limit
+    if seen is None or limit is None or not output.close or max(limit, seen.cosine) >= TELLING:
+        return None
+    return (
+        f"{output.name} is far from float32, and rounding alone explains that: numbers that nearly "
+        "cancel, or masks that hide everything, lose their digits in narrow formats; per_layer=True "
+        "shows where, and host=[…] computes layers in float32"
+    )
 
 
 def _limit(

@@ -281,7 +281,7 @@ def _held(literal: Attribute, kind: TensorType) -> Attribute:
     element = dtypes.element_type(kind)
     if not isinstance(literal, FloatAttr) or not element.is_float:
         return literal
-    return FloatAttr(float(dtypes.held(literal.value.data, element)), literal.type)
+    return FloatAttr(dtypes.literal(literal.value.data, element), literal.type)
 
 
 def _same(left: np.ndarray, right: np.ndarray) -> bool:

@@ -367,7 +367,7 @@ def clamped(encoder: Encoder, value: SSAValue, low: float | None, high: float | 
             if code != (-128 if name == "min" else 127):  # else it bounds nothing
                 attributes[name] = IntegerAttr(code, i8)
         else:
-            number = float(dtypes.held(bound, dtypes.element_type(kind)))
+            number = dtypes.literal(bound, dtypes.element_type(kind))
             attributes[name] = FloatAttr(number, kind.element_type)  # type: ignore[arg-type]
     return encoder.call("clamp", [value], kind, attributes) if attributes else value
 

@@ -18,6 +18,7 @@ follow the same saturating rule.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -208,6 +209,15 @@ def held(values: Any, element: ElementType) -> Array:
     largest = float(ml_dtypes.finfo(element.storage).max)
     wide = np.abs(values) > largest
     return np.where(wide & np.isfinite(values), np.copysign(largest, values), values)
+
+
+def literal(value: float, element: ElementType) -> float:
+    """A single number in a narrower float: finite stays finite, and what keeps a quotient from being
+    divided by zero stays more than that."""
+    smallest = float(ml_dtypes.finfo(element.storage).smallest_subnormal)
+    if 0 < abs(value) < smallest:
+        return math.copysign(smallest, value)
+    return float(held(value, element))
 
 
 def working(values: Array, element: ElementType) -> Array:

@@ -32,6 +32,8 @@ from tilewright.runtime.verification import (
     Verification,
     accuracy,
     compare_bits,
+    ordinary,
+    unlike,
 )
 from tilewright.runtime.watch import Compared, Expected
 from tilewright.targets.artifact import (
@@ -202,6 +204,15 @@ def _judge(
         for output in result.outputs
     ]
     result.notes += [note for output in result.outputs if (note := _lost(output))]
+    for output in result.outputs:
+        if output.accuracy is None:
+            continue
+        count = unlike(result.results[output.name], original.outputs[output.name])
+        if count:
+            result.notes.append(
+                f"{output.name}: {count:,} numbers are infinite or NaN here or in float32, not in both; "
+                "the others were compared"
+            )
 
 
 def _lost(output: OutputCheck) -> str | None:
@@ -223,8 +234,6 @@ def _limit(
         return None
     if min_cosine is not None:
         return Limit(min_cosine)
-    if not np.isfinite(original.outputs[output.name].astype(np.float64)).all():
-        return None  # there is no angle to infinity
     if isinstance(artifact, Precise) and artifact.float_error is not None:
         return _float_limit(original.outputs[output.name].astype(np.float64), artifact.float_error)
     return original.limits.get(output.name, Limit(UNKNOWN))
@@ -232,6 +241,7 @@ def _limit(
 
 def _float_limit(exact: np.ndarray, error: float) -> Limit:
     """Every number of an output off by as much as the largest may be."""
+    exact = exact[ordinary(exact)]
     length = float(np.linalg.norm(exact))
     if length == 0:
         return Limit(-1.0)

@@ -19,6 +19,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.reference import arithmetic as arith
+from tilewright.reference import dtypes
 
 if TYPE_CHECKING:
     from tilewright.tile.types import Arrangement
@@ -166,6 +167,15 @@ def to_codes(array: np.ndarray, dtype: str) -> np.ndarray:
     return clipped.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
 
 
+def held_codes(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The same, where what is finite stays finite: bf16 ends a little before float32 does."""
+    codes = to_codes(array, dtype)
+    if dtype == "bf16" and ((codes & 0x7FFF) == _INFINITY).any():
+        codes = to_codes(dtypes.held(array, dtypes.BF16), dtype)
+    return codes
+
+
+_INFINITY = 0x7F80  # its bits in bf16
 _SMALL = 4096  # elements up to which a table is not worth making
 
 

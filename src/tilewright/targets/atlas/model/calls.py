@@ -14,7 +14,7 @@ from tilewright.io.deferred import pages
 from tilewright.reference import dtypes
 from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.targets.atlas.model.narrow_ranges import TARGET, NarrowRange, narrowed, power_of_two
-from tilewright.tile.layouts import Layout, to_codes
+from tilewright.tile.layouts import Layout, held_codes
 
 
 class Function(Protocol):
@@ -190,7 +190,6 @@ class JoinedNumbers(Numbers):
         return self.plain().content()
 
 
-INFINITY = 0x7F80  # the bits of it in bf16
 LARGE = 1 << 17  # numbers of a weight from which on they are rounded in blocks
 BLOCK = 1 << 16  # numbers of such a block
 CODES = {"fp8": np.uint8, "bf16": np.uint16}
@@ -240,22 +239,14 @@ def content_codes(tensor: Tensor) -> np.ndarray:
             array = np.asarray(numbers.content(), np.float32).reshape(given)
             if tensor.layout.is_vector:
                 array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
-            tensor.codes = _rounded(array, tensor.layout.dtype)
+            tensor.codes = held_codes(array, tensor.layout.dtype)
         tensor.content = ROUNDED
     return tensor.codes
 
 
 def held(number: float) -> float:
     """A literal as bf16 can hold it."""
-    return float(dtypes.held(number, dtypes.BF16))
-
-
-def _rounded(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The codes of an array in which what is finite stays finite."""
-    codes = to_codes(array, dtype)
-    if dtype == "bf16" and ((codes & 0x7FFF) == INFINITY).any():
-        codes = to_codes(dtypes.held(array, dtypes.BF16), dtype)
-    return codes
+    return dtypes.literal(number, dtypes.BF16)
 
 
 def let_go_of_codes(tensors: Iterable[Tensor]) -> None:
@@ -285,7 +276,7 @@ def _codes_in_blocks(numbers: Numbers, codes: np.ndarray, dtype: str) -> None:
         some = slice(first, first + step)
         row = over if over is None or len(over) == 1 else over[some]
         part = Numbers(array[some], row, numbers.factor).content()
-        codes[some] = _rounded(np.asarray(part, np.float32), dtype)
+        codes[some] = held_codes(np.asarray(part, np.float32), dtype)
 
 
 def _one_per_column(numbers: Numbers) -> bool:

@@ -19,7 +19,6 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.reference import arithmetic as arith
-from tilewright.reference import dtypes
 
 if TYPE_CHECKING:
     from tilewright.tile.types import Arrangement
@@ -170,8 +169,12 @@ def to_codes(array: np.ndarray, dtype: str) -> np.ndarray:
 def held_codes(array: np.ndarray, dtype: str) -> np.ndarray:
     """The same, where what is finite stays finite: bf16 ends a little before float32 does."""
     codes = to_codes(array, dtype)
-    if dtype == "bf16" and ((codes & 0x7FFF) == _INFINITY).any():
-        codes = to_codes(dtypes.held(array, dtypes.BF16), dtype)
+    if dtype != "bf16" or array.dtype == np.uint16:
+        return codes
+    beyond = (codes & 0x7FFF) == _INFINITY
+    if beyond.any():
+        beyond &= np.isfinite(array)
+        codes = np.where(beyond, codes - np.uint16(1), codes)  # the largest of its sign
     return codes
 
 

@@ -17,6 +17,7 @@ from tilewright.garbage import RARE
 # Tests change the code generator under the compiler's feet, and never use what somebody compiled at
 # home; those of the cache have folders of their own.
 os.environ["TILEWRIGHT_CACHE"] = "off"
+os.environ["TILEWRIGHT_JOBS"] = "1"  # as many tests run at once as there are cores
 
 # Random examples find new mistakes on people's machines; a run in CI has to be repeatable.
 settings.register_profile("ci", derandomize=True, deadline=None)

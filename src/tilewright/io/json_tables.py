@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.garbage import no_cycle_collection
+from tilewright.io.pieces import Content
 
 MAX_RANK = 16
 MAX_BYTES = 1 << 44  # of a tensor, and the largest address
@@ -66,7 +67,7 @@ def load_document(text: str, source: str) -> Any:
         ) from None
 
 
-def read_document(members: Mapping[str, np.ndarray], name: str, place: Location) -> Any:
+def read_document(members: Mapping[str, Content], name: str, place: Location) -> Any:
     """The JSON document among the files of a bundle."""
     if name not in members:
         raise TilewrightError("TW3105", f"the bundle lacks {name}", place)
@@ -81,7 +82,7 @@ def read_document(members: Mapping[str, np.ndarray], name: str, place: Location)
         raise TilewrightError("TW3104", message, place) from None
 
 
-def member_text(members: Mapping[str, np.ndarray], name: str, place: Location) -> str:
+def member_text(members: Mapping[str, Content], name: str, place: Location) -> str:
     try:
         return members[name].tobytes().decode("utf-8")
     except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
+from tilewright.io.pieces import Content
 from tilewright.io.tensor_files import SAFETENSORS_TYPES
 
 _TYPES = {name: dtype for dtype, name in SAFETENSORS_TYPES.items()}
@@ -34,7 +35,7 @@ def tensor_pieces(tensors: Mapping[str, np.ndarray], what: str) -> list[bytes | 
     return [len(text).to_bytes(8, "little") + text, *(tensors[name] for name in order)]
 
 
-def read_tensors(raw: np.ndarray, what: str, place: Location) -> dict[str, np.ndarray]:
+def read_tensors(raw: Content, what: str, place: Location) -> dict[str, np.ndarray]:
     """The tensors of a safetensors file given as bytes; they share its memory."""
 
     def bad(reason: str) -> TilewrightError:
@@ -50,11 +51,11 @@ def read_tensors(raw: np.ndarray, what: str, place: Location) -> dict[str, np.nd
     if not isinstance(header, dict):
         raise bad("the header is not a table of tensors")
     header.pop("__metadata__", None)
-    data = raw[8 + length :]
+    start, count = 8 + length, len(raw) - 8 - length
     found: dict[str, np.ndarray] = {}
     spans: list[tuple[int, int, str]] = []
     for name, entry in header.items():
-        array, first, last = _tensor(name, entry, data, bad)
+        array, first, last = _tensor(name, entry, raw, start, bad)
         spans.append((first, last, name))
         found[name] = array
     end = 0
@@ -62,12 +63,14 @@ def read_tensors(raw: np.ndarray, what: str, place: Location) -> dict[str, np.nd
         if first != end:
             raise bad(f"the bytes of {name!r} begin at {first}, the tensor before ends at {end}")
         end = last
-    if end != len(data):
-        raise bad(f"it has {len(data)} bytes of data, its tensors {end}")
+    if end != count:
+        raise bad(f"it has {count} bytes of data, its tensors {end}")
     return found
 
 
-def _tensor(name: str, entry: Any, data: np.ndarray, bad: Any) -> tuple[np.ndarray, int, int]:
+def _tensor(
+    name: str, entry: Any, raw: Content, start: int, bad: Any
+) -> tuple[np.ndarray, int, int]:
     try:
         kind, shape = entry["dtype"], entry["shape"]
         first, last = entry["data_offsets"]
@@ -78,11 +81,11 @@ def _tensor(name: str, entry: Any, data: np.ndarray, bad: Any) -> tuple[np.ndarr
         dtype = _TYPES[kind]
     except (KeyError, TypeError, ValueError):
         raise bad(f"the entry of {name!r} is malformed") from None
-    if not first <= last <= len(data):
-        raise bad(f"the bytes of {name!r} end at {last}, the data at {len(data)}")
+    if not first <= last <= len(raw) - start:
+        raise bad(f"the bytes of {name!r} end at {last}, the data at {len(raw) - start}")
     if last - first != math.prod(shape) * dtype.itemsize:
         raise bad(f"{name!r} has {last - first} bytes, its shape needs another number")
-    return data[first:last].view(dtype).reshape(shape), first, last
+    return raw[start + first : start + last].view(dtype).reshape(shape), first, last
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

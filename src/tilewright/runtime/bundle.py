@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member, read_archive, write_archive
 from tilewright.io.json_tables import member_text, read_document
+from tilewright.io.pieces import Content
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.runtime.manifest import (
     VERSION,
@@ -155,7 +157,7 @@ def entry_of(
     return program.entries[name]
 
 
-def _read_model(members: dict[str, np.ndarray], place: Location) -> CompiledModel[Any]:
+def _read_model(members: Mapping[str, Content], place: Location) -> CompiledModel[Any]:
     """The model of its members; nothing has looked at whether it fits together."""
     document = read_document(members, _MANIFEST, place)
     if version_of(document, place) < VERSION:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import Location
 from tilewright.io.json_tables import Table
+from tilewright.io.pieces import Content
 from tilewright.runtime.manifest import VERSION
 
 FAMILY = "atlas"
@@ -17,8 +19,8 @@ _MOVED = ("profile", "segments", "regions", "steps")  # from the manifest to the
 
 
 def upgraded(
-    document: Any, members: dict[str, np.ndarray], place: Location
-) -> tuple[Any, dict[str, np.ndarray]]:
+    document: Any, members: Mapping[str, Content], place: Location
+) -> tuple[Any, dict[str, Content]]:
     """Manifest and members of an old bundle in today's form."""
     top = Table(document, "it", place)
     profile = top.inner("profile", top.take("profile"))

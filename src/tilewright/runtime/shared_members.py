@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
 from tilewright.io.deferred import blocks_of
+from tilewright.io.pieces import Content, Pieces
 from tilewright.runtime.derived_pieces import Derived, find
 
 SMALLEST = 1024  # bytes; smaller pieces are not worth a member of their own
@@ -103,7 +104,7 @@ def assembled(
     recipes: Mapping[str, Recipe],
     derived: Mapping[str, Derived],
     place: Location,
-) -> dict[str, np.ndarray]:
+) -> dict[str, Content]:
     """The members with those of recipes put together; the store has to hold exactly what they name,
     but for what is derived from it."""
     store = {n.removeprefix(FOLDER): x for n, x in members.items() if n.startswith(FOLDER)}
@@ -132,14 +133,10 @@ def assembled(
     total = sum(len(store[mark]) for recipe in recipes.values() for mark in recipe)
     if total > MOST_TIMES * sum(len(content) for content in members.values()):
         raise TilewrightError("TW3105", "its recipes make far more of it than there is", place)
-    result = {n: x for n, x in members.items() if not n.startswith(FOLDER)}
+    result: dict[str, Content] = {n: x for n, x in members.items() if not n.startswith(FOLDER)}
     for name, recipe in recipes.items():
         if name in result:
             raise TilewrightError("TW3105", f"the bundle has {name} and a recipe for it", place)
         pieces = [store[mark] for mark in recipe]
-        result[name] = pieces[0] if len(pieces) == 1 else _joined(pieces)
+        result[name] = pieces[0] if len(pieces) == 1 else Pieces(pieces)
     return result
-
-
-def _joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(pieces) if pieces else np.zeros(0, np.uint8)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import extensions
 from tilewright.errors import Location, TilewrightError
+from tilewright.io.pieces import Content
 from tilewright.targets.artifact import Artifact, Described
 from tilewright.targets.target import Description, Family, Target
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 GROUP = "tilewright.targets"
 BUILT_IN = {
@@ -154,7 +155,7 @@ def _target(family: Family, name: str) -> Target:
     return extensions.load(family.find)(name)
 
 
-def read(family: str, target: str, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
+def read(family: str, target: str, members: Mapping[str, Content], place: Location) -> Artifact:
     """The artifact of a bundle for a target of a family; every machine of a family reads all of them."""
     found = families().get(family)
     if found is None:

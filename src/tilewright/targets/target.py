@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import TilewrightError
+from tilewright.io.pieces import Content
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +84,7 @@ class Target(Protocol):
         """The program of a model, calibrated on samples."""
         ...
 
-    def read(self, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
+    def read(self, members: Mapping[str, Content], place: Location) -> Artifact:
         """The artifact whose files in a bundle (as bytes) these are, of any machine of the family.
 
         The bundle may be of unknown origin: what is wrong with it is a `TilewrightError` at `place`.
@@ -118,7 +119,7 @@ class Described:
     ) -> CompiledModel[Any]:
         raise self._refused()
 
-    def read(self, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
+    def read(self, members: Mapping[str, Content], place: Location) -> Artifact:
         raise self._refused()
 
     def _refused(self) -> TilewrightError:

@@ -370,6 +370,35 @@ def kept_in_memory(tiles: TileArray) -> TileArray:
     )
 
 
+def in_columns(x: TileArray, most: int) -> list[TileArray]:
+    """Parts of so many columns of tiles at most, from left to right."""
+    return [
+        replace(
+            x,
+            cells=[row[first : first + most] for row in x.cells],
+            columns=x.columns[first : first + most],
+            used_in=set(x.used_in),
+            blank=(x.blank[0], x.blank[1] and first + most >= len(x.columns)),
+        )
+        for first in range(0, len(x.columns), most)
+    ]
+
+
+def beside(*parts: Any) -> TileArray:
+    """Tiles of the same rows side by side: what `in_columns` took apart."""
+    tiles = [as_tiles(part) for part in parts]
+    return replace(
+        tiles[0],
+        cells=[
+            [cell for row in rows for cell in row]
+            for rows in zip(*(x.cells for x in tiles), strict=True)
+        ],
+        columns=[width for x in tiles for width in x.columns],
+        used_in=set().union(*(x.used_in for x in tiles)),
+        blank=(all(x.blank[0] for x in tiles), tiles[-1].blank[1]),
+    )
+
+
 def transpose(x: Any) -> TileArray:
     """Rows and columns of fp8 tiles exchanged."""
     x = as_tiles(x)

@@ -32,6 +32,7 @@ from tilewright.targets.atlas.model.kernel_code import (
     Fitting,
     KernelCode,
     Lacking,
+    Source,
     from_bytes,
     key_of,
     to_bytes,
@@ -176,7 +177,7 @@ def key(**changes: Any) -> bytes | None:
         "profile": V1,
         "short": False,
     }
-    return key_of(**{**given, **changes})
+    return key_of(Source(**{**given, **changes}))
 
 
 LAYOUT = Layout((32, 64), "bf16")

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.io.pieces import Content
 from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.statistics import CAUSE_TEXT
@@ -63,7 +64,7 @@ class AtlasTarget:
             progress,
         )
 
-    def read(self, members: Mapping[str, np.ndarray], place: Location) -> AtlasArtifact:
+    def read(self, members: Mapping[str, Content], place: Location) -> AtlasArtifact:
         from tilewright.targets.atlas.artifact.members import read
 
         return read(members, place)

@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member, read_archive
 from tilewright.io.json_tables import Table, read_document
+from tilewright.io.pieces import Content
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.targets.artifact import (
     Bound,
@@ -257,7 +258,7 @@ def _tensor_row(tensor: Tensor) -> dict[str, Any]:
     return row | {"shape": list(tensor.shape), "dtype": tensor.dtype}
 
 
-def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> CoralArtifact:
+def read_artifact(members: Mapping[str, Content], place: Location) -> CoralArtifact:
     """The artifact of a bundle's files, of unknown origin."""
     top = Table(read_document(members, CONTENTS, place), f"{CONTENTS} of Coral", place)
     top.integer("version", 1, 1)
@@ -274,7 +275,7 @@ def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> CoralAr
     return CoralArtifact(machine, entries)
 
 
-def _read_entry(row: Table, members: Mapping[str, np.ndarray], place: Location) -> Entry:
+def _read_entry(row: Table, members: Mapping[str, Content], place: Location) -> Entry:
     name = row.text("name")
     if f"{name}.elf" not in members or f"{name}.c" not in members:
         raise TilewrightError("TW5050", f"the bundle lacks the program {name}", place)

@@ -19,6 +19,7 @@ from tilewright.dialects.printing import print_module
 from tilewright.dialects.xdsl_api import ModuleOp, StringAttr, func
 from tilewright.errors import Location, TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
+from tilewright.io.pieces import Content
 from tilewright.model.calibrate import example_inputs, input_meanings
 from tilewright.model.capture import Constants, Graph, Node, dtype_of
 from tilewright.model.options import CompileOptions, Progress
@@ -73,7 +74,7 @@ class CoralTarget:
             ports.append((str(spec), prod(spec.shape) * size))
         check_ports(ports, self.machine, Location(model.source))
 
-    def read(self, members: Mapping[str, np.ndarray], place: Location) -> CoralArtifact:
+    def read(self, members: Mapping[str, Content], place: Location) -> CoralArtifact:
         return read_artifact(members, place)
 
     def compile(

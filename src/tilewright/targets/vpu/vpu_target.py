@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tilewright.io.pieces import Content
 from tilewright.targets.target import Description, Memory
 from tilewright.targets.vpu.machine import DDR_BYTES, Machine, read_machine
 
@@ -74,7 +75,7 @@ class VpuTarget:
 
         return compile_model(model, self.machine, options, samples, progress)
 
-    def read(self, members: Mapping[str, np.ndarray], place: Location) -> Artifact:
+    def read(self, members: Mapping[str, Content], place: Location) -> Artifact:
         from tilewright.targets.vpu.model.model_artifact import read_artifact
 
         return read_artifact(members, place)

@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
+from tilewright.io.pieces import Content
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.targets.xdna.device import (
     ArrayDevice,
@@ -79,7 +80,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> XdnaArtifact:
+def read_artifact(members: Mapping[str, Content], place: Location) -> XdnaArtifact:
     """The artifact of these files; whether it fits together is for `check` to say."""
     wrong = _Wrong(place)
     document = _table(members, LAYERS, wrong)
@@ -129,7 +130,7 @@ class _Wrong:
         )
 
 
-def _text(members: Mapping[str, np.ndarray], name: str, wrong: _Wrong) -> str:
+def _text(members: Mapping[str, Content], name: str, wrong: _Wrong) -> str:
     if name not in members:
         raise wrong(f"{name} is missing")
     if members[name].size > _LARGEST_TEXT:
@@ -145,7 +146,7 @@ def _is_built_in(array: ArrayDevice) -> bool:
 
 
 def _array(
-    name: object, members: Mapping[str, np.ndarray], wrong: _Wrong, place: Location
+    name: object, members: Mapping[str, Content], wrong: _Wrong, place: Location
 ) -> ArrayDevice:
     """The array of a bundle: a built-in one by its name, or the one it brings."""
     if DEVICE not in members:
@@ -158,7 +159,7 @@ def _array(
     return array
 
 
-def _table(members: Mapping[str, np.ndarray], name: str, wrong: _Wrong) -> dict[str, Any]:
+def _table(members: Mapping[str, Content], name: str, wrong: _Wrong) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
@@ -203,7 +204,7 @@ def _layers(document: dict[str, Any], wrong: _Wrong) -> tuple[LayerCall, ...]:
 
 
 def _weights(
-    document: dict[str, Any], members: Mapping[str, np.ndarray], wrong: _Wrong, place: Location
+    document: dict[str, Any], members: Mapping[str, Content], wrong: _Wrong, place: Location
 ) -> dict[str, PackedWeight]:
     notes = document.get("digests")
     if not isinstance(notes, dict):

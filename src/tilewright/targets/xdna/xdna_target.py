@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.errors import TilewrightError
+from tilewright.io.pieces import Content
 from tilewright.targets.target import Description, Memory
 from tilewright.targets.xdna.device import ArrayDevice, load_device
 
@@ -65,7 +66,7 @@ class XdnaTarget:
             model, self.name, self.array, self.weight_kind, options, samples, progress
         )
 
-    def read(self, members: Mapping[str, np.ndarray], place: Location) -> XdnaArtifact:
+    def read(self, members: Mapping[str, Content], place: Location) -> XdnaArtifact:
         from tilewright.targets.xdna.model_members import read_artifact
 
         return read_artifact(members, place)

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
 from tilewright.io.json_tables import Table, read_document
+from tilewright.io.pieces import Content
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact
 from tilewright.targets.atlas.artifact.contents import contents_of, read_contents
@@ -58,7 +59,7 @@ def _data_name(number: int) -> str:
 # --- reading ----------------------------------------------------------------------------
 
 
-def read(members: Mapping[str, np.ndarray], place: Location) -> AtlasArtifact:
+def read(members: Mapping[str, Content], place: Location) -> AtlasArtifact:
     """The program of its files; weights are mapped, not read into memory."""
     top = Table(read_document(members, _CONTENTS, place), "its program", place)
     artifact, segments = read_contents(top)
@@ -82,7 +83,7 @@ def read(members: Mapping[str, np.ndarray], place: Location) -> AtlasArtifact:
 
 
 def _segment(
-    members: Mapping[str, np.ndarray],
+    members: Mapping[str, Content],
     number: int,
     entry: dict[str, Any],
     artifact: AtlasArtifact,
@@ -94,7 +95,7 @@ def _segment(
         raise TilewrightError(
             "TW3105", f"{name} has {len(raw)} bytes, its {entry['words']} words need 4 each", place
         )
-    words = raw.view("<u4").astype(np.uint32)
+    words = raw[:].view("<u4").astype(np.uint32)
     try:
         program = decode(words, artifact.profile, f"{place.file}#{name}")
     except TilewrightError as error:

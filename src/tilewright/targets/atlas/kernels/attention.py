@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tilewright.tile as tw
+from tilewright.tile.arrays import beside, in_columns
 from tilewright.tile.blocks import Block
 from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import LOWEST, hiding
@@ -94,18 +95,24 @@ def _scored(q: Any, blocks: list[tuple[Keys, Block]]) -> tuple[list[tuple[Keys, 
 
 
 def _mixed(scores: list[tuple[Keys, Block, Any]], top: Any) -> tuple[Any, Any]:
-    """Values by the weights of their scores, and the sums of these in every column."""
+    """Values by the weights of their scores, and the sums of these in every column.
+
+    The slow unit adds two columns of tiles as they come, the fast one the sums; further columns are
+    added at the end, when all weights are there.
+    """
     total, ones = tw.zeros(unit=1), tw.ones()
-    result = None
+    sums: list[Any] = []
     for source, j, score in scores:
         power = tw.to_fp8(tw.exp(score - top))
         value = replace(source.values(j).tiles(), rows=[SIDE])
-        if result is None:  # a unit accumulates two tiles as they come, more at the end
-            result = tw.zeros(unit=0 if value.shape[1] <= 2 * SIDE else None)
-        result += power @ value
+        parts = in_columns(value, 2)
+        if not sums:
+            sums = [tw.zeros(unit=None if k else 0) for k in range(len(parts))]
+        for k, part in enumerate(parts):
+            sums[k] += power @ part
         total += power @ ones
-    assert result is not None
-    return result, total
+    assert sums
+    return beside(*sums), total
 
 
 def _share(total: Any, top: Any, blind: bool) -> Any:

@@ -9,7 +9,7 @@ its own; code is joined where all of it is straight.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.dialects.printing import print_module
@@ -25,6 +25,8 @@ from tilewright.targets.atlas.model.kernel_code import (
     from_bytes,
     to_bytes,
 )
+from tilewright.targets.atlas.model.lower_launch import Traces, lower_launch
+from tilewright.targets.atlas.model.workers import Unit, generate
 
 
 def finish(
@@ -38,45 +40,67 @@ def finish(
 
     early: launches whose code is made before that of the others, because it may be refused.
     """
-    code: dict[int, KernelCode] = {}
-    starts = {run.start: run for run in runs}
-    inside = {k for run in runs for k in run}
-    for k in sorted(set(early) - inside):
-        progress(k)
-        code[k] = _alone(made[k], k)
-    for k, one in enumerate(made):
-        progress(k)
-        waiting = [made[j] for j in starts.get(k, ())]
-        pending = [one for one in waiting if isinstance(one, Pending)]
-        if pending and len(pending) == len(waiting):
-            code.update(zip(starts[k], _finished(pending, limit, k), strict=True))
-        elif k not in code:
-            code[k] = _alone(one, k)
+    code = {k: one for k, one in enumerate(made) if isinstance(one, KernelCode)}
+    waiting = {k: one for k, one in enumerate(made) if isinstance(one, Pending)}
+    together = [run for run in runs if all(k in waiting for k in run)]
+    inside = {k for run in together for k in run}
+    alone = [range(k, k + 1) for k in waiting if k not in inside]
+    pieces = sorted(
+        [*together, *alone], key=lambda run: (run.start not in {*early} - inside, run.start)
+    )
+    units = [
+        Unit(run.start, tuple(waiting[k].source for k in run), limit)
+        for run in pieces
+        if not _from_cache(run, waiting, limit, code)
+    ]
+
+    def make(unit: Unit) -> list[KernelCode]:
+        progress(unit.first)
+        run = [waiting[unit.first + k] for k in range(len(unit.sources))]
+        return learn(unit, _made(run, limit, unit.first))
+
+    def learn(unit: Unit, found: list[KernelCode]) -> list[KernelCode]:
+        run = [waiting[unit.first + k] for k in range(len(unit.sources))]
+        if len(run) == 1:
+            return [run[0].learn(found[0])]
+        store = content_cache.current()
+        for key, one in zip(_keys(run, limit), found, strict=False):
+            if store is not None:
+                store.put(key, to_bytes(one))
+        return found
+
+    for first, found in generate(units, make, learn).items():
+        code.update(enumerate(found, first))
     return [code[k] for k in range(len(made))]
 
 
-def _alone(one: KernelCode | Pending, launch: int) -> KernelCode:
-    """The code of a launch by itself."""
-    try:
-        return one if isinstance(one, KernelCode) else one.finish()
-    except TilewrightError as error:
-        raise LaunchRefused(error, launch) from error
+def made_of(unit: Unit) -> list[KernelCode]:
+    """The code of a unit, from its sources alone."""
+    traces: Traces = {}
+    run = []
+    for source in unit.sources:
+        lowered = lower_launch(source, traces)
+        run.append(Pending(lowered.end, lambda lowered=lowered: lowered, None, source))
+    return _made(run, unit.limit, unit.first)
 
 
-def _finished(run: Sequence[Pending], limit: int, first: int) -> list[KernelCode]:
-    """The code of a run that begins with launch `first`, from the cache or made, which the cache then learns."""
-    keys = _keys(run, limit)
+def _made(run: Sequence[Pending], limit: int, first: int) -> list[KernelCode]:
+    """The code of launches that come one after the other."""
+    return _joined(run, limit, first) if len(run) > 1 else [_coded(run[0], run[0].lower(), first)]
+
+
+def _from_cache(
+    run: range, waiting: Mapping[int, Pending], limit: int, code: dict[int, KernelCode]
+) -> bool:
+    """Whether the cache has the code of a run that is made together: it is added then."""
     store = content_cache.current()
-    if store is not None and keys:
-        raw = [store.get(key) for key in keys]
-        known = [None if one is None else from_bytes(one) for one in raw]
-        if all(isinstance(one, KernelCode) for one in known):
-            return [one for one in known if isinstance(one, KernelCode)]
-    code = _joined(run, limit, first)
-    if store is not None:
-        for key, one in zip(keys, code, strict=False):
-            store.put(key, to_bytes(one))
-    return code
+    keys = _keys([waiting[k] for k in run], limit) if store and len(run) > 1 else []
+    raw = [store.get(key) for key in keys] if store else []
+    known = [one for one in (from_bytes(x) for x in raw if x) if isinstance(one, KernelCode)]
+    if not keys or len(known) < len(keys):
+        return False
+    code.update(zip(run, known, strict=True))
+    return True
 
 
 def _keys(run: Sequence[Pending], limit: int) -> list[bytes]:

@@ -82,6 +82,23 @@ class LaunchRefused(TilewrightError):
         self.launch = launch
 
 
+@dataclass(frozen=True)
+class Source:
+    """All that the code of a launch is generated from. short: its loop bodies may be short."""
+
+    kernel: str
+    options: Mapping[str, Any]
+    placement: Placement
+    profile: Profile
+    short: bool
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its kernel is written in the package: other processes know it then."""
+        record = RECORDS.get(self.kernel)
+        return record is not None and record.make.__module__.partition(".")[0] == "tilewright"
+
+
 @dataclass
 class Pending:
     """A kernel that fits where it is placed: its instructions are not yet in order.
@@ -92,10 +109,14 @@ class Pending:
     end: int
     lower: Callable[[], LoweredKernel]
     key: bytes | None
+    source: Source
 
     def finish(self) -> KernelCode:
         """Its code, which the cache learns."""
-        code = self.code_of(self.lower().finish())
+        return self.learn(self.code_of(self.lower().finish()))
+
+    def learn(self, code: KernelCode) -> KernelCode:
+        """Its code, which the cache keeps."""
         _keep(self.key, code)
         return code
 
@@ -104,27 +125,21 @@ class Pending:
 
 
 def stored(
-    kernel: str,
-    options: Mapping[str, Any],
-    placement: Placement,
-    profile: Profile,
-    short: bool,
-    lower: Callable[[], LoweredKernel],
-    joins: bool = False,
+    source: Source, lower: Callable[[], LoweredKernel], joins: bool = False
 ) -> KernelCode | Pending | Lacking:
     """The code of a launch from the cache, or the launch lowered, or what it lacks.
 
-    short: its loop bodies may be short. joins: it may get its code together with others.
+    joins: it may get its code together with others.
     """
     store = content_cache.current()
-    key = None if store is None else key_of(kernel, options, placement, profile, short)
+    key = None if store is None else key_of(source)
     if key is not None and joins:
         key = b"joins " + key
     if store is not None and key is not None:
         raw = store.get(key)
         found = None if raw is None else from_bytes(raw)
         if isinstance(found, Fitting):
-            return Pending(found.end, lower, key)
+            return Pending(found.end, lower, key, source)
         if found is not None:
             return found
     try:
@@ -134,7 +149,7 @@ def stored(
         _keep(key, lacking)
         return lacking
     _keep(key, Fitting(made.end))
-    return Pending(made.end, lambda: made, key)
+    return Pending(made.end, lambda: made, key, source)
 
 
 def _keep(key: bytes | None, code: KernelCode | Fitting | Lacking) -> None:
@@ -146,27 +161,21 @@ def _keep(key: bytes | None, code: KernelCode | Fitting | Lacking) -> None:
 # --- keys ---------------------------------------------------------------------------------
 
 
-def key_of(
-    kernel: str,
-    options: Mapping[str, Any],
-    placement: Placement,
-    profile: Profile,
-    short: bool,
-) -> bytes | None:
+def key_of(source: Source) -> bytes | None:
     """All that the code of a launch depends on; none if some of it cannot be written down."""
     generator = generator_digest()
-    if generator is None or _changed() or not _is_ours(kernel):
+    if generator is None or _changed() or not source.is_ours:
         return None
     try:
         table = {
             "format": FORMAT,
             "generator": generator,
             "tuning": asdict(TUNING),
-            "profile": _plain(profile),
-            "kernel": kernel,
-            "options": _plain(options),
-            "placement": _plain(placement),
-            "short": short,
+            "profile": _plain(source.profile),
+            "kernel": source.kernel,
+            "options": _plain(source.options),
+            "placement": _plain(source.placement),
+            "short": source.short,
         }
         return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
     except (TypeError, ValueError):
@@ -185,12 +194,6 @@ def _changed() -> bool:
         return any(path.stat().st_mtime_ns > tilewright.LOADED_AT for path in _files())
     except OSError:
         return True
-
-
-def _is_ours(kernel: str) -> bool:
-    """Whether a kernel is written in the package, so that its text is part of the key."""
-    record = RECORDS.get(kernel)
-    return record is not None and record.make.__module__.partition(".")[0] == "tilewright"
 
 
 @cache

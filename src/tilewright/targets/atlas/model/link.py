@@ -15,29 +15,25 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen.chip import VmemExceeded
-from tilewright.targets.atlas.codegen.compile_kernel import (
-    LoweredKernel,
-    Placement,
-    lowered,
-    trace,
-)
+from tilewright.targets.atlas.codegen.compile_kernel import Placement
 from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
-from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
 from tilewright.targets.atlas.model.buffer_assignment import PAGE, BufferAssignment
-from tilewright.targets.atlas.model.kernel_code import KernelCode, Lacking, Pending, stored
+from tilewright.targets.atlas.model.kernel_code import (
+    KernelCode,
+    Lacking,
+    Pending,
+    Source,
+    stored,
+)
 from tilewright.targets.atlas.model.kernel_records import build
 from tilewright.targets.atlas.model.launches import Launch, LayerLoop, StoredTensor
+from tilewright.targets.atlas.model.lower_launch import Traces, lower_launch
 from tilewright.targets.atlas.model.padding_moves import Moves
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
-from tilewright.tile.backend import STEPS
-from tilewright.tile.kernel import Kernel
-from tilewright.tile.layouts import Layout
-from tilewright.tile.tracer import Tracer
 
 WORD = 4  # bytes of an instruction
 
@@ -65,7 +61,7 @@ class Generator:
     profile: Profile
     calls: Sequence[Launch]
     layer_loops: Sequence[LayerLoop[StoredTensor]]
-    traces: dict[tuple, Tracer] = field(default_factory=dict)
+    traces: Traces = field(default_factory=dict)
     made: dict[tuple, KernelCode | Pending | Lacking] = field(default_factory=dict)
 
     def lower(
@@ -92,7 +88,7 @@ class Generator:
             placement = Placement(tensors, end, places.areas[index], tables=True)
             joins = any(index in run for run in places.joined)
             try:
-                result = self._known(index, kernel, layouts, placement, index in short, joins)
+                result = self._known(index, placement, index in short, joins)
             except TilewrightError as error:
                 raise _in_model(error, call, end, self.profile) from None
             if isinstance(result, Lacking):
@@ -106,8 +102,6 @@ class Generator:
     def _known(
         self,
         index: int,
-        kernel: Kernel,
-        layouts: dict[str, Layout],
         placement: Placement,
         short: bool,
         joins: bool,
@@ -117,11 +111,8 @@ class Generator:
         key = (index, short, places, placement.constants, placement.area, joins)
         if key not in self.made:
             call, short = self.calls[index], short or self._has_all(placement)
-            self.made[key] = stored(
-                call.kernel, call.options, placement, self.profile, short,
-                lambda: self._lowered(kernel, layouts, placement, short),
-                joins,
-            )  # fmt: skip
+            source = Source(call.kernel, call.options, placement, self.profile, short)
+            self.made[key] = stored(source, lambda: lower_launch(source, self.traces), joins)
         return self.made[key]
 
     def _has_all(self, placement: Placement) -> bool:
@@ -129,25 +120,6 @@ class Generator:
         area = placement.area
         assert area is not None
         return area.end - area.start >= self.profile.vmem_bytes - 2 * PAGE
-
-    def _lowered(
-        self, kernel: Kernel, layouts: dict[str, Layout], placement: Placement, short: bool
-    ) -> LoweredKernel:
-        """With long loop bodies if there is room; shorter ones where that is all there is."""
-        least: VmemExceeded | None = None
-        for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if short else (STEPS,):
-            key = (kernel, tuple(layouts.items()), limit)
-            if key not in self.traces:
-                self.traces[key] = trace(kernel, self.profile, layouts, limit)
-            try:
-                tracer = self.traces[key]
-                shares = SHARES if short else SHARES[:1]
-                return lowered(kernel, self.profile, placement, tracer, shares)
-            except VmemExceeded as error:
-                if least is None or error.wanted < least.wanted:
-                    least = error
-        assert least is not None
-        raise least
 
 
 def _in_model(error: TilewrightError, call: Launch, end: int, profile: Profile) -> TilewrightError:

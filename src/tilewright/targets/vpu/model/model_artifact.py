@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
 from tilewright.io.json_tables import read_document
+from tilewright.io.pieces import Content
 from tilewright.io.tensor_blob import read_tensors, tensor_pieces
 from tilewright.targets.artifact import (
     Bound,
@@ -142,7 +143,7 @@ def _tensor(entry: CompiledEntry, port: str, name: str, kind: str) -> Tensor:
     )  # fmt: skip
 
 
-def read_artifact(members: Mapping[str, np.ndarray], place: Location) -> VpuArtifact:
+def read_artifact(members: Mapping[str, Content], place: Location) -> VpuArtifact:
     """The artifact of a bundle; nothing in it is trusted."""
     bad = TilewrightError("TW7034", "this compiled VPU model is damaged", place, "compile it again")
     document = read_document(members, _ENTRIES, place)

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.mlir_model import import_mlir
 from tilewright.frontend.onnx import read_onnx
@@ -184,3 +185,15 @@ def test_noise_passes_where_numbers_choose() -> None:
     x = rng.standard_normal((8, 32)).astype(np.float32)
     exact = Executor(model.module, model.weights).run([x])
     assert limits(model, [x], exact)[0].cosine < 1 - 2 * REST
+
+
+def test_outputs_that_rounding_has_eaten_are_said_to_be_lost():
+    """They are within their limits, which then mean nothing: nobody should take them for right."""
+    net = ModelBuilder("cancels", seed=2)
+    x = net.input("x", (33, 48))
+    y = net.linear(x, 48, "a")
+    net.output("lost", (y + 1000.0) - 1000.0)
+    net.output("kept", y)
+    found = tw.compile(net.build()).verify()
+    notes = [note for note in found.notes if "far from float32" in note]
+    assert found.ok and len(notes) == 1 and notes[0].startswith("lost ")

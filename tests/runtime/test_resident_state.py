@@ -271,6 +271,13 @@ def test_encodings_have_to_fit(atlas: tw.EntryPoints, encoding: Encoding, said: 
     assert check(replace(model, ports=ports))
 
 
+def test_a_port_in_a_region_that_is_gone_is_a_finding(atlas: tw.EntryPoints) -> None:
+    model = atlas["act"].model
+    port = replace(model.ports["keys"], tensor="gone")
+    said = [f.message for f in check(replace(model, ports={**model.ports, "keys": port}))]
+    assert any("'gone', which does not exist" in one for one in said)
+
+
 # --- as files ---------------------------------------------------------------------------
 
 

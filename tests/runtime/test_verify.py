@@ -16,7 +16,7 @@ import tilewright.runtime.verify as verification
 from tilewright.errors import TilewrightError
 from tilewright.reference.bits import digest_bits
 from tilewright.runtime.counterparts import find_counterparts, run_tapped
-from tilewright.runtime.verification import Verification, accuracy, compare_bits
+from tilewright.runtime.verification import Verification, accuracy, compare_bits, unlike
 from tilewright.runtime.watch import Expected
 from tilewright.targets.artifact import StepValues
 from tilewright.targets.atlas.kernels.registry import ENTRIES
@@ -389,3 +389,16 @@ def test_accuracy_of_special_values() -> None:
     half = accuracy(np.array([1.0, 0.0]), np.array([1.0, 1.0]))
     assert half.cosine == pytest.approx(2**-0.5)
     assert (half.max_absolute, half.max_relative) == (1, 1)
+
+
+def test_infinite_numbers_of_the_original_hide_no_others():
+    """Hidden scores are minus infinity, or float32's smallest number; the rest has to be right."""
+    for hidden in (-np.inf, np.finfo(np.float32).min):
+        exact = np.array([hidden, 1.0, 2.0, hidden], np.float32)
+        right = accuracy(np.array([-np.inf, 1.0, 2.0, -3.39e38]), exact)
+        wrong = accuracy(np.array([-np.inf, 2.0, -1.0, -3.39e38]), exact)
+        assert right.relative == 0 and wrong.cosine == 0
+        assert np.isnan(accuracy(np.array([hidden, np.nan, 2.0, hidden]), exact).cosine)
+    assert unlike(np.array([-np.inf, 1.0, np.nan]), np.array([-np.inf, np.inf, 2.0])) == 2
+    assert unlike(np.array([-np.inf, 1.0]), np.array([-3.4e38, 1.0])) == 0
+    assert accuracy(np.array([2e38, -1e38]), np.array([2e38, 1e38])).cosine < 0.7  # all are large

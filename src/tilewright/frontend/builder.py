@@ -64,7 +64,7 @@ Shape = Sequence[int]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor in the making; `+` and `*` take values of the same shape and numbers."""
+    """A tensor in the making; `+`, `-` and `*` take values of the same shape and numbers."""
 
     net: ModelBuilder
     value: SSAValue
@@ -81,6 +81,11 @@ class Value:
 
     def __sub__(self, other: Value | float) -> Value:
         return self.net.binary("elementwise_sub", self, other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self * -1.0 + other
+
+    __radd__, __rmul__ = __add__, __mul__
 
 
 class _Intents(IntentBuilder):

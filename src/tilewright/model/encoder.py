@@ -17,6 +17,7 @@ from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
     Block,
+    FloatAttr,
     Operation,
     SSAValue,
     StringAttr,
@@ -51,6 +52,7 @@ ELEMENTS: dict[str, Attribute] = {
     "i8": i8,
     "i2": Integer(2),
 }
+LITERALS = ("scalar_lhs", "scalar_rhs", "min", "max", "value")
 VIEWS = ("reshape", "transpose", "slice")  # carried out in whatever form somebody asks for
 
 
@@ -127,7 +129,10 @@ class Encoder:
             operands=list(copy.operands),
             result_types=[kind],
             properties=dict(copy.properties),
-            attributes=dict(copy.attributes),
+            attributes={
+                name: _held(value, kind) if name in LITERALS else value
+                for name, value in copy.attributes.items()
+            },
         )
         made.results[0].name_hint = node.result.name_hint
         return made
@@ -208,7 +213,8 @@ class Encoder:
                     found[form] = self._constant_codes(value, wide, kind, name)
                 else:
                     target = ELEMENTS[form]
-                    data = dtypes.stored(wide, dtypes.element_type(target))
+                    narrow = dtypes.element_type(target)
+                    data = dtypes.stored(dtypes.held(wide, narrow), narrow)
                     found[form] = self.constant(data, encoded(kind, target), name)
         return found[form]
 
@@ -268,6 +274,14 @@ def _like(kind: TensorType, operand: TensorType) -> TensorType:
     """A type with the shape of one and the numbers of another."""
     encoding = encoding_of(operand)
     return encoded(kind, operand.element_type, encoding)
+
+
+def _held(literal: Attribute, kind: TensorType) -> Attribute:
+    """A literal as floats of a type can hold it."""
+    element = dtypes.element_type(kind)
+    if not isinstance(literal, FloatAttr) or not element.is_float:
+        return literal
+    return FloatAttr(dtypes.literal(literal.value.data, element), literal.type)
 
 
 def _same(left: np.ndarray, right: np.ndarray) -> bool:

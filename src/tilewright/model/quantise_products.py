@@ -367,7 +367,8 @@ def clamped(encoder: Encoder, value: SSAValue, low: float | None, high: float | 
             if code != (-128 if name == "min" else 127):  # else it bounds nothing
                 attributes[name] = IntegerAttr(code, i8)
         else:
-            attributes[name] = FloatAttr(bound, kind.element_type)  # type: ignore[arg-type]
+            number = dtypes.literal(bound, dtypes.element_type(kind))
+            attributes[name] = FloatAttr(number, kind.element_type)  # type: ignore[arg-type]
     return encoder.call("clamp", [value], kind, attributes) if attributes else value
 
 

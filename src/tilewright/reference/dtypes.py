@@ -18,6 +18,7 @@ follow the same saturating rule.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -196,6 +197,27 @@ def stored(values: Array, element: ElementType) -> Array:
             store = _store_saturating if element.name in _SATURATING else _store_small
         return np.asarray(store(values, element))
     return wrapped(np.asarray(values), element)
+
+
+def held(values: Any, element: ElementType) -> Array:
+    """Constants as a narrower float can hold them: what is finite stays finite.
+
+    float32's smallest number, which masks are made of, would round to minus infinity, and that
+    times zero is no number.
+    """
+    values = np.asarray(values)
+    largest = float(ml_dtypes.finfo(element.storage).max)
+    wide = np.abs(values) > largest
+    return np.where(wide & np.isfinite(values), np.copysign(largest, values), values)
+
+
+def literal(value: float, element: ElementType) -> float:
+    """A single number in a narrower float: finite stays finite, and what keeps a quotient from being
+    divided by zero stays more than that."""
+    smallest = float(ml_dtypes.finfo(element.storage).smallest_subnormal)
+    if 0 < abs(value) < smallest:
+        return math.copysign(smallest, value)
+    return float(held(value, element))
 
 
 def working(values: Array, element: ElementType) -> Array:

@@ -222,9 +222,31 @@ def compare_bits(expected: np.ndarray, actual: np.ndarray) -> Difference | None:
     return Difference(int(wrong.sum()), wrong.size, at, expected[at].item(), actual[at].item())
 
 
+HUGE = 1e30  # numbers that hide something: beside them nothing else would count
+
+
+def ordinary(expected: np.ndarray) -> np.ndarray:
+    """Where numbers say something about a distance: finite, and no mask, unless all are so large."""
+    with np.errstate(invalid="ignore"):
+        found = np.abs(expected) < HUGE
+    return found if found.any() else np.isfinite(expected)
+
+
+def unlike(actual: np.ndarray, expected: np.ndarray) -> int:
+    """How many numbers are infinite or NaN in one of both only."""
+    a, b = (array.astype(np.float64) for array in (actual, expected))
+    hidden = ~np.isfinite(a) & (np.abs(b) >= HUGE)  # narrow floats hide by infinity
+    return int((~hidden & (np.isfinite(a) != np.isfinite(b))).sum())
+
+
 def accuracy(actual: np.ndarray, expected: np.ndarray) -> Accuracy:
-    """How far `actual` is from `expected`; NaN where either is not finite."""
+    """How far `actual` is from `expected` where that is an ordinary number; NaN where `actual` is
+    none there."""
     a, b = (array.astype(np.float64).reshape(-1) for array in (actual, expected))
+    counted = ordinary(b)
+    if not np.isfinite(b).all():  # near a pole rounding decides which numbers are infinite
+        counted &= ~np.isinf(a)
+    a, b = a[counted], b[counted]
     with np.errstate(all="ignore"):
         error = a - b
         largest = float(np.abs(error).max(initial=0.0))

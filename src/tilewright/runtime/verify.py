@@ -32,6 +32,8 @@ from tilewright.runtime.verification import (
     Verification,
     accuracy,
     compare_bits,
+    ordinary,
+    unlike,
 )
 from tilewright.runtime.watch import Compared, Expected
 from tilewright.targets.artifact import (
@@ -45,6 +47,8 @@ from tilewright.targets.artifact import (
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.execution import execute
 from tilewright.targets.port_types import FLOATS
+
+TELLING = 0.9  # a limit below this cosine says little
 
 
 @rare_cycle_collection()
@@ -199,6 +203,28 @@ def _judge(
         else output
         for output in result.outputs
     ]
+    result.notes += [note for output in result.outputs if (note := _lost(output))]
+    for output in result.outputs:
+        if output.accuracy is None:
+            continue
+        count = unlike(result.results[output.name], original.outputs[output.name])
+        if count:
+            result.notes.append(
+                f"{output.name}: {count:,} numbers are infinite or NaN here or in float32, not in both; "
+                "the others were compared"
+            )
+
+
+def _lost(output: OutputCheck) -> str | None:
+    """Said of an output within limits that are too wide to mean much: right, but of no use."""
+    seen, limit = output.accuracy, output.limit
+    if seen is None or limit is None or not output.close or max(limit, seen.cosine) >= TELLING:
+        return None
+    return (
+        f"{output.name} is far from float32, and rounding alone explains that: numbers that nearly "
+        "cancel, or masks that hide everything, lose their digits in narrow formats; per_layer=True "
+        "shows where, and host=[…] computes layers in float32"
+    )
 
 
 def _limit(
@@ -208,8 +234,6 @@ def _limit(
         return None
     if min_cosine is not None:
         return Limit(min_cosine)
-    if not np.isfinite(original.outputs[output.name].astype(np.float64)).all():
-        return None  # there is no angle to infinity
     if isinstance(artifact, Precise) and artifact.float_error is not None:
         return _float_limit(original.outputs[output.name].astype(np.float64), artifact.float_error)
     return original.limits.get(output.name, Limit(UNKNOWN))
@@ -217,6 +241,7 @@ def _limit(
 
 def _float_limit(exact: np.ndarray, error: float) -> Limit:
     """Every number of an output off by as much as the largest may be."""
+    exact = exact[ordinary(exact)]
     length = float(np.linalg.norm(exact))
     if length == 0:
         return Limit(-1.0)

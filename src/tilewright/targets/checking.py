@@ -109,7 +109,9 @@ def _ports(model: CompiledModel[Any]) -> Iterator[Finding]:
             wrong = port.encoding.wrong(port.shape)
             if wrong is not None:
                 yield _bad(f"the port {name} has an encoding with {wrong}")
-            elif port.tensor is None or tensors[port.tensor].kind != "state":
+            elif port.tensor is None or (
+                port.tensor in tensors and tensors[port.tensor].kind != "state"
+            ):
                 yield _bad(f"the port {name} has an encoding, but is no state on the device")
     for names, noun in ((model.inputs, "input"), (model.outputs, "output")):
         for name in names:

@@ -166,6 +166,19 @@ def to_codes(array: np.ndarray, dtype: str) -> np.ndarray:
     return clipped.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
 
 
+def held_codes(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The same, where what is finite stays finite: bf16 ends a little before float32 does."""
+    codes = to_codes(array, dtype)
+    if dtype != "bf16" or array.dtype == np.uint16:
+        return codes
+    beyond = (codes & 0x7FFF) == _INFINITY
+    if beyond.any():
+        beyond &= np.isfinite(array)
+        codes = np.where(beyond, codes - np.uint16(1), codes)  # the largest of its sign
+    return codes
+
+
+_INFINITY = 0x7F80  # its bits in bf16
 _SMALL = 4096  # elements up to which a table is not worth making
 
 

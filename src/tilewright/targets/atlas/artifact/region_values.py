@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.targets.artifact import Port
 from tilewright.targets.atlas.artifact.atlas_artifact import Region
 from tilewright.targets.port_types import rounded
-from tilewright.tile.layouts import NUMPY, to_codes
+from tilewright.tile.layouts import NUMPY, held_codes
 
 
 def region_codes(port: Port, region: Region, array: np.ndarray) -> list[np.ndarray]:
@@ -18,7 +18,7 @@ def region_codes(port: Port, region: Region, array: np.ndarray) -> list[np.ndarr
     if port.encoding is not None:
         array = port.encoding.encoded(array)
     numbers = array if array.dtype.kind not in "biu" else array.astype(np.float32)
-    codes = to_codes(numbers, region.layout.dtype)
+    codes = held_codes(numbers, region.layout.dtype)
     return list(codes.reshape(-1, *region.layout.given))
 
 

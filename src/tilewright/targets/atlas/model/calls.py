@@ -11,9 +11,10 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.io.deferred import pages
+from tilewright.reference import dtypes
 from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.targets.atlas.model.narrow_ranges import TARGET, NarrowRange, narrowed, power_of_two
-from tilewright.tile.layouts import Layout, to_codes
+from tilewright.tile.layouts import Layout, held_codes
 
 
 class Function(Protocol):
@@ -238,9 +239,14 @@ def content_codes(tensor: Tensor) -> np.ndarray:
             array = np.asarray(numbers.content(), np.float32).reshape(given)
             if tensor.layout.is_vector:
                 array = array + np.float32(0)  # no -0: the same whether it is spread by sums or not
-            tensor.codes = to_codes(array, tensor.layout.dtype)
+            tensor.codes = held_codes(array, tensor.layout.dtype)
         tensor.content = ROUNDED
     return tensor.codes
+
+
+def held(number: float) -> float:
+    """A literal as bf16 can hold it."""
+    return dtypes.literal(number, dtypes.BF16)
 
 
 def let_go_of_codes(tensors: Iterable[Tensor]) -> None:
@@ -270,7 +276,7 @@ def _codes_in_blocks(numbers: Numbers, codes: np.ndarray, dtype: str) -> None:
         some = slice(first, first + step)
         row = over if over is None or len(over) == 1 else over[some]
         part = Numbers(array[some], row, numbers.factor).content()
-        codes[some] = to_codes(np.asarray(part, np.float32), dtype)
+        codes[some] = held_codes(np.asarray(part, np.float32), dtype)
 
 
 def _one_per_column(numbers: Numbers) -> bool:

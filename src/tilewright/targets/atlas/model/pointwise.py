@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, scalars, shape_of
-from tilewright.targets.atlas.model.calls import Numbers, Tensor, Unsupported
+from tilewright.targets.atlas.model.calls import Numbers, Tensor, Unsupported, held
 from tilewright.targets.atlas.model.kernels import BINARY, UNARY
 from tilewright.targets.atlas.model.matching import find_leak, unary_name
 from tilewright.tile.layouts import Layout
@@ -56,7 +56,7 @@ class Pointwise:
                 return program[-1][1]
             literal = scalars(inner)
             if "scalar_lhs" in literal:
-                arguments.append(literal["scalar_lhs"])
+                arguments.append(held(literal["scalar_lhs"]))
             for index, operand in enumerate(inner.operands):
                 deeper = self.at.graph.definition.get(operand)
                 if deeper is not None and deeper in chain:
@@ -64,12 +64,12 @@ class Pointwise:
                 else:
                     arguments.append(argument(inner, index))
             if "scalar_rhs" in literal:
-                arguments.append(literal["scalar_rhs"])
+                arguments.append(held(literal["scalar_rhs"]))
             nodes.append(inner)
             if name == "clamp":
                 for bound, limit in (("max", "min"), ("min", "max")):
                     if (number := inner.call.floating(limit)) is not None:
-                        program.append((bound, f"t{len(program)}", [*arguments, number]))
+                        program.append((bound, f"t{len(program)}", [*arguments, held(number)]))
                         arguments = [program[-1][1]]
                 return arguments[0]
             if name == "silu_gate":

@@ -15,14 +15,17 @@ import sys
 import time
 from pathlib import Path
 
-from tilewright.targets.coral.qemu import Qemu, qemu_missing
-from tilewright.targets.coral.random_programs import (
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/targets/coral"))
+
+from oracle_programs import (
     MOST_PROGRAMS,
     differing,
     make_batch,
     run_here,
     run_there,
 )
+
+from tilewright.targets.coral.qemu import Qemu, qemu_missing
 
 
 def main() -> int:

@@ -11,10 +11,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import click
 
-from tilewright.targets.atlas.differential import MAX_CYCLES, difference, minimise, random_case
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/targets/atlas"))
+
+from machine_cases import MAX_CYCLES, difference, minimise, random_case
+
 from tilewright.targets.atlas.native import NativeMachine
 
 

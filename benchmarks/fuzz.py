@@ -22,6 +22,7 @@ from pathlib import Path
 import click
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/targets/atlas"))
 
 from fuzzing.running import Finding, Tally, run_cases, sanitized
 from fuzzing.subjects import SUBJECTS, shares

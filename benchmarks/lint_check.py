@@ -13,13 +13,17 @@ import argparse
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/targets/atlas"))
+
+from machine_programs import random_profile, random_program
 
 from tilewright.targets.atlas.lint import Report, lint
 from tilewright.targets.atlas.machine import PythonMachine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Instruction, Program
-from tilewright.targets.atlas.random_programs import random_profile, random_program
 
 CYCLES = 20_000
 UNDECIDED = {"TW2020", "TW2034"}

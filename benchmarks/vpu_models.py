@@ -14,10 +14,16 @@ from __future__ import annotations
 
 import argparse
 import resource
+import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/targets/vpu"))
+
+from vpu_decoder import Llama, llama, residual_block
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.checker.verify import verify
@@ -26,7 +32,6 @@ from tilewright.targets.vpu.lowering.groups import groups
 from tilewright.targets.vpu.lowering.lower import Lowered, LoweringOptions, lower
 from tilewright.targets.vpu.lowering.network import Network
 from tilewright.targets.vpu.machine import Machine, preset
-from tilewright.targets.vpu.models import Llama, llama, residual_block
 from tilewright.targets.vpu.operations.table import kernels
 from tilewright.targets.vpu.reference.executor import run_network
 from tilewright.targets.vpu.scheduling.schedule import Schedule, portfolio

@@ -8,13 +8,17 @@ Writes benchmarks/results/xdna_mutations.md.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/targets/xdna"))
+
+from design_mutations import caught, mutants
+
 from tilewright.targets.xdna.gemm import plan_gemm
-from tilewright.targets.xdna.mutations import caught, mutants
 
 RESULTS = Path(__file__).parent / "results" / "xdna_mutations.md"
 DESIGNS: list[tuple[str, tuple[int, int, int], dict[str, Any]]] = [

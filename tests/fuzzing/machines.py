@@ -43,7 +43,7 @@ def _beside(*folders: str) -> Iterator[None]:
 def _elf_files() -> list[bytes]:
     with _beside("targets/coral"):
         import coral_programs as made  # pyright: ignore[reportMissingImports]
-    from tilewright.targets.coral.random_programs import make_batch
+        from oracle_programs import make_batch  # pyright: ignore[reportMissingImports]
 
     data = 0x10000
     symbols = {

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from machine_programs import random_policy
+
 from fuzzing.mutations import json_text, mutated_bytes, mutated_json, mutated_text
 from fuzzing.running import Keep, Subject
 from tilewright.errors import TilewrightError
@@ -22,7 +24,6 @@ from tilewright.targets.atlas.native import NativeMachine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Program
-from tilewright.targets.atlas.random_programs import random_policy
 from tilewright.targets.atlas.text_isa import parse_text_isa
 
 CONFORMANCE = Path(__file__).parents[1] / "targets" / "atlas" / "conformance.toml"

@@ -14,12 +14,18 @@ from tilewright.runtime.bundle import load, save
 from tilewright.runtime.session import Session
 from tilewright.targets.atlas.artifact.atlas_artifact import COPY
 from tilewright.targets.atlas.model import kernel_records
-from tilewright.targets.atlas.model.accuracy import compared, worst_layers
+from tilewright.targets.atlas.model.accuracy import compared
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
 V1 = load_profile("atlas-v1")
 OPTIONS = CompileOptions(accuracy=True)
+
+
+def worst_layers(model):
+    """(tensor, note) of everything that was measured, the worst first."""
+    rows = [(name, note) for name, note in model.quantisation.items() if "cosine" in note]
+    return sorted(rows, key=lambda row: (row[1]["cosine"], -row[1]["relative"]))
 
 
 def narrow_heads(style: str):

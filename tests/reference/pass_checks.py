@@ -1,7 +1,7 @@
 """Run a module before and after every pass of a pipeline and compare the results.
 
 Results must be equal, bit for bit, with one exception: attention, whose keys a tiling pass may take in
-blocks, may move within `tilewright.reference.bounds.attention_blocks`.
+blocks, may move within `rounding_bounds.attention_blocks`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rounding_bounds import attention_blocks
 from running import floats
 
 from random_modules import Module
@@ -18,7 +19,6 @@ from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.dialects.xdsl_api import ModulePass
 from tilewright.errors import TilewrightError
 from tilewright.extensions import PIPELINES
-from tilewright.reference.bounds import attention_blocks
 from tilewright.reference.compare import EXACT, Bound, Comparison, compare
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import option_texts, parse_pipeline, run_passes

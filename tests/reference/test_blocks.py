@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from blocks import FOLDER, read_block
+from rounding_bounds import attention_blocks
 from running import floats
 
 from tilewright.dialects.context import make_context
 from tilewright.extensions import PIPELINES
-from tilewright.reference.bounds import attention_blocks
 from tilewright.reference.compare import compare
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes

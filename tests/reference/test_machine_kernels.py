@@ -7,10 +7,10 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
+from rounding_bounds import machine_chain, product_magnitude
 from running import array, execute, floats
 
 from tilewright.errors import TilewrightError
-from tilewright.reference.bounds import machine_chain, product_magnitude
 from tilewright.reference.compare import compare
 from tilewright.reference.program import Semantics
 from tilewright.targets.atlas.machine import PythonMachine

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from pass_checks import check_passes
+from rounding_bounds import demoted_product, product_magnitude
 from running import array, execute
 
 from random_modules import Module, Value
@@ -25,7 +26,6 @@ from tilewright.dialects.xdsl_api import (
     f32,
     i64,
 )
-from tilewright.reference.bounds import demoted_product, product_magnitude
 from tilewright.reference.compare import compare
 from tilewright.reference.executor import run
 from tilewright.transforms.pass_pipeline import parse_pipeline, run_passes

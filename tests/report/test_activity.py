@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine_programs import random_program
 from support import MACHINES, machine_with
 
 from tilewright.targets.atlas.activity import Sampler, spread
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
-from tilewright.targets.atlas.random_programs import random_program
 
 LOADS = """
   li x1, 0

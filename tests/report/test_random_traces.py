@@ -8,9 +8,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from machine_cases import random_case
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
-from tilewright.targets.atlas.differential import random_case
 from tilewright.targets.atlas.outcome import CAUSES
 from tilewright.targets.atlas.simulate import simulate
 from tilewright.trace.model import Slice, TraceModel

@@ -1,4 +1,4 @@
-"""Entry points on the command line: which one, and inputs of several by `entry.name`."""
+"""What commands about bundles share: options, entry points, and inputs of several by `entry.name`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ entry_option = click.option(
     metavar="NAME",
     default=None,
     help="Which entry point, of a bundle that has several.",
+)
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Random numbers for the inputs that are not given.",
+)
+machine_option = click.option(
+    "--machine",
+    metavar="NAME",
+    default=None,
+    help="Which simulator; native unless it is not built.",
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.cli import print_json
 from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, read_inputs
-from tilewright.cli.entry_files import chosen, entry_option
+from tilewright.cli.entry_files import chosen, entry_option, machine_option, seed_option
 from tilewright.errors import TilewrightError
 from tilewright.targets.compiled_model import CompiledEntries
 
@@ -47,13 +47,7 @@ page is written and names the first wrong step), 2 for bad input.
 )
 @entry_option
 @click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    default=0,
-    show_default=True,
-    help="Random numbers for the inputs that are not given.",
-)
+@seed_option
 @click.option("--run/--no-run", "run", default=True, help="Run the model, or show what is known.")
 @click.option("--verify/--no-verify", "verified", default=True, help="Compare values, or only run.")
 @click.option(
@@ -64,12 +58,7 @@ page is written and names the first wrong step), 2 for bad input.
     help="The original model (FILE.onnx, FILE.pt2, package.module:factory) to compare with in "
     "float32; by default the file it was compiled from, if that has not changed.",
 )
-@click.option(
-    "--machine",
-    metavar="NAME",
-    default=None,
-    help="Which simulator; native unless it is not built.",
-)
+@machine_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the figures as JSON; a page only with -o."
 )

@@ -17,7 +17,7 @@ from tilewright.cli.bundle_files import (
     read_inputs,
     write_outputs,
 )
-from tilewright.cli.entry_files import chosen, entry_option
+from tilewright.cli.entry_files import chosen, entry_option, machine_option
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.compiled_model import CompiledEntries
 
@@ -71,12 +71,7 @@ where it is and writes the file. Exits 0, 1 if the program faults or does not en
     default=None,
     help="Random numbers for the inputs that are not given.",
 )
-@click.option(
-    "--machine",
-    metavar="NAME",
-    default=None,
-    help="Which simulator; native unless it is not built.",
-)
+@machine_option
 @click.option(
     "--max-cycles", type=click.IntRange(1, 1 << 61), default=None, help="Give up after so many."
 )

@@ -8,7 +8,13 @@ import click
 
 from tilewright.cli import print_json
 from tilewright.cli.bundle_files import INPUT_HELP, StepProgress, failed, given_inputs
-from tilewright.cli.entry_files import chosen, entry_option, inputs_by_entry
+from tilewright.cli.entry_files import (
+    chosen,
+    entry_option,
+    inputs_by_entry,
+    machine_option,
+    seed_option,
+)
 from tilewright.errors import TilewrightError
 from tilewright.targets.compiled_model import CompiledEntries, CompiledModel
 
@@ -35,13 +41,7 @@ from float32 than rounding explains (or --min-cosine allows), 2 for bad input.
 @click.argument("bundle", metavar="MODEL.twb")
 @entry_option
 @click.option("--input", "-i", "inputs", multiple=True, metavar="NAME=FILE", help=INPUT_HELP)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    default=0,
-    show_default=True,
-    help="Random numbers for the inputs that are not given.",
-)
+@seed_option
 @click.option("--per-layer", is_flag=True, help="Compare the result of every step.")
 @click.option(
     "--model",
@@ -59,12 +59,7 @@ from float32 than rounding explains (or --min-cosine allows), 2 for bad input.
     help="How close every output has to be to float32, by cosine similarity; by default as close "
     "as rounding to fp8 explains, which is measured for the model.",
 )
-@click.option(
-    "--machine",
-    metavar="NAME",
-    default=None,
-    help="Which simulator; native unless it is not built.",
-)
+@machine_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def command(
     bundle: str,

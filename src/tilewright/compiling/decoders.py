@@ -85,14 +85,6 @@ def _prompt(
     return list(given)[:room]
 
 
-def decoder_samples(
-    models: Mapping[str, Imported], config: DecoderConfig, prompt: Sequence[int]
-) -> dict[str, list[Arrays]]:
-    """What every entry point meets when a prompt goes through the model in float32."""
-    rehearsal = Rehearsal(models, prompt)
-    return {name: rehearsal.samples(name, {}) for name in models}
-
-
 @dataclass
 class Rehearsal:
     """A prompt on its way through the entry points, in float32.

@@ -7,7 +7,7 @@ An entry point takes T tokens and S slots of keys and values that are there alre
 
     ids i64 [1, T], positions i64 [1, T], mask [1, T, S + T], past_keys.N, past_values.N [1, S, G, D]
 
-(the mask is added to scores: 0 or HIDDEN) and gives the new rows keys.N, values.N [1, T, G, D], and hidden [1, R, width] of the last R tokens.
+(the mask is added to scores: 0 or -30000) and gives the new rows keys.N, values.N [1, T, G, D], and hidden [1, R, width] of the last R tokens.
 `head` makes logits of hidden. Who moves rows, and where, is the business of `runtime/llm`.
 
 Error codes: TW6403 weights that are missing, too many or of the wrong shape.
@@ -28,7 +28,6 @@ from tilewright.frontend.imported import Imported
 from tilewright.io.deferred import Deferred, as_weight
 
 Weights = Mapping[str, np.ndarray]
-HIDDEN = np.float32(-30000.0)  # what hides a key; f16 and bf16 have it
 
 
 @dataclass(frozen=True)

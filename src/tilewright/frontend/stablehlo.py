@@ -25,7 +25,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -378,10 +377,3 @@ def weight_key(name: str, weights: Mapping[str, Array]) -> str | None:
         return name
     inner = name.partition(".")[2]
     return inner if inner and inner in weights else None
-
-
-def read_artifact(path: str | Path, weights: Mapping[str, Array] | None = None) -> Imported:
-    """The model in a file with a portable artifact."""
-    from tilewright.io.file_access import read_bytes
-
-    return import_artifact(read_bytes(str(path), 1 << 32), str(path), weights)

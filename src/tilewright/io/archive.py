@@ -7,10 +7,8 @@ checksum, and nothing is unpacked, so a small file never becomes a large one.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -22,7 +20,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.deferred import blocks_of
-from tilewright.io.file_access import new_file_mode
+from tilewright.io.file_access import replaced
 
 ALIGNMENT = 64  # members start at multiples of this, so that arrays in them can be used in place
 MAX_MEMBERS = 1 << 16
@@ -53,24 +51,9 @@ class Member:
 
 def write_archive(path: str | Path, members: Iterable[Member]) -> None:
     """Write the members; the file has either its old content or all of the new one."""
-    target = Path(os.path.realpath(path))
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
-        try:
-            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-                for member in members:
-                    _write_member(archive, file.tell(), member)
-            os.chmod(temporary, new_file_mode(target))
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise TilewrightError(
-            "TW0011", f"cannot write the file: {reason or error}", Location(str(path))
-        ) from None
+    with replaced(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for member in members:
+            _write_member(archive, file.tell(), member)
 
 
 def _write_member(archive: zipfile.ZipFile, offset: int, member: Member) -> None:

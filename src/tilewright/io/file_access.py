@@ -6,7 +6,9 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from tilewright.errors import Location, TilewrightError
 
@@ -68,16 +70,23 @@ def write_atomically(path: str, content: bytes) -> None:
 
     Devices and pipes, which cannot be replaced, are written directly.
     """
-    target = Path(path)
+    with replaced(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def replaced(path: str | Path) -> Iterator[BinaryIO]:
+    """A new content for a file, which takes the place of the old one when all of it is written."""
     try:
-        if os.path.exists(target) and not os.path.isfile(target):
-            target.write_bytes(content)
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as file:
+                yield file
             return
         target = Path(os.path.realpath(path))
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                yield file
             os.chmod(temporary, new_file_mode(target))
             os.replace(temporary, target)
         except BaseException:
@@ -87,7 +96,7 @@ def write_atomically(path: str, content: bytes) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise TilewrightError(
-            "TW0011", f"cannot write the file: {reason or error}", Location(path)
+            "TW0011", f"cannot write the file: {reason or error}", Location(str(path))
         ) from None
 
 

@@ -18,8 +18,6 @@ from tilewright.dialects.encodings import ScaleAttr
 from tilewright.model.capture import Graph, Node
 from tilewright.model.ranges import MAXIMUM, Range, RangeRule, channel_peaks
 
-ARITHMETIC = ("float", "fixed")  # of rescaling and adding codes: see reference/codes.py
-
 
 @dataclass(frozen=True)
 class Floats:

@@ -36,7 +36,6 @@ from tilewright.targets import registry
 from tilewright.targets.checking import require, require_entries
 from tilewright.targets.compiled_model import CompiledEntries, CompiledModel
 
-SUFFIX = ".twb"
 _MANIFEST = "manifest.json"
 _ENTRIES = "entries"
 _HOST, _HOST_WEIGHTS = "host.mlir", "host_weights.safetensors"

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 FORMAT = "tilewright.snapshot"
 VERSION = 1
-SUFFIX = ".twr"
 _HEADER, _VALUES, _DEVICE = "snapshot.json", "values.safetensors", "device/"
 _INPUT, _VALUE, _MEMORY = "input/", "value/", "state/"
 

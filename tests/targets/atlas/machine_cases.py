@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from machine_programs import random_policy, random_profile, random_program
 
 from tilewright.targets.atlas.machine import PythonMachine
 from tilewright.targets.atlas.native import KERNELS, NativeMachine
@@ -21,7 +22,6 @@ from tilewright.targets.atlas.outcome import Outcome
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Instruction, Program
-from tilewright.targets.atlas.random_programs import random_policy, random_profile, random_program
 from tilewright.targets.atlas.state import PAGE
 
 MAX_CYCLES = 5_000

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from machine_cases import difference, minimise, random_case
+from machine_programs import random_program
 
 from tilewright.targets.atlas import machine as python_machine
 from tilewright.targets.atlas import semantics
-from tilewright.targets.atlas.differential import difference, minimise, random_case
 from tilewright.targets.atlas.native import NativeMachine
-from tilewright.targets.atlas.random_programs import random_program
 
 GROUPS, CASES = 12, 30
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from machine_cases import REGISTERS, Case, difference
 
 from tilewright import _native
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas import native
-from tilewright.targets.atlas.differential import REGISTERS, Case, difference
 from tilewright.targets.atlas.isa import MAX_OPERANDS, OPCODES, REGISTER_COUNT, Kind, Opcode
 from tilewright.targets.atlas.machine import PythonMachine
 from tilewright.targets.atlas.native import KERNELS, NativeMachine

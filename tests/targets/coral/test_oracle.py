@@ -7,15 +7,15 @@ import json
 from pathlib import Path
 
 import pytest
-
-from tilewright.targets.coral.qemu import Qemu, qemu_missing
-from tilewright.targets.coral.random_programs import (
+from oracle_programs import (
     MOST_PROGRAMS,
     differing,
     make_batch,
     run_here,
     run_there,
 )
+
+from tilewright.targets.coral.qemu import Qemu, qemu_missing
 
 RECORDED = json.loads((Path(__file__).parent / "oracle_results.json").read_text())
 

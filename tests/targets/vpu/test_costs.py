@@ -40,10 +40,6 @@ def test_dma_latency_and_rate(name: str, latency: int, rate: Fraction) -> None:
     assert costs.dma_cycles(chip, costs.DRAM, costs.CMX, 100000) == ceil(exact)
 
 
-def test_permute_of_the_reference() -> None:
-    assert round(costs.permute_cycles(VPU40, 512 * 512), -3) == 459000
-
-
 def test_shave_roofline() -> None:
     ratio = Fraction(1700, 971)
     work = Fraction(4096 * 16) / (512 * Fraction(1, 5) * Fraction(7, 10) * Fraction(8, 10))

@@ -228,7 +228,7 @@ def test_elements_of_an_image_stay_where_its_lines_are(
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_fusion_changes_no_bit(fused: bool) -> None:
-    from tilewright.targets.vpu.models import Llama, llama
+    from vpu_decoder import Llama, llama
 
     shape = Llama(layers=2, sequence=100, hidden=128, heads=4, groups=2, width=32, intermediate=176)
     check(llama(shape), preset("vpu40"), options=LoweringOptions(fused=fused))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from vpu_decoder import Llama, llama
 from vpu_networks import run_list
 
 from tilewright.targets.vpu.checker.verify import verify
 from tilewright.targets.vpu.dependences import analyse
 from tilewright.targets.vpu.lowering.lower import LoweringOptions, lower
 from tilewright.targets.vpu.machine import preset
-from tilewright.targets.vpu.models import Llama, llama
 from tilewright.targets.vpu.reference.executor import run_network
 from tilewright.targets.vpu.scheduling.schedule import portfolio
 from tilewright.targets.vpu.scheduling.streams import interleaved

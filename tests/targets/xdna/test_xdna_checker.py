@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from design_mutations import caught, mutants
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.xdna.checker import Check, check_design, require
@@ -23,7 +24,6 @@ from tilewright.targets.xdna.device import load_device
 from tilewright.targets.xdna.events import Deadlock, simulate_time
 from tilewright.targets.xdna.gemm import gemm_behind, plan_gemm
 from tilewright.targets.xdna.lowering import lower
-from tilewright.targets.xdna.mutations import caught, mutants
 from tilewright.targets.xdna.report import values_agree
 from tilewright.targets.xdna.request import gemm_of
 from tilewright.targets.xdna.routing import edge_streams

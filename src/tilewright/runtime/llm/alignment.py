@@ -18,14 +18,6 @@ from tilewright.runtime.llm.contract import Variant
 HIDDEN = np.float32(-30000.0)  # added to a score: its weight is exactly zero in f16, bf16 and fp8
 
 
-def visible(variant: Variant, stored: int, count: int) -> np.ndarray:
-    """Which of the slots and new tokens are there at all, [S + T] of booleans."""
-    found = np.zeros(variant.capacity, bool)
-    found[:stored] = True
-    found[variant.capacity - count :] = True
-    return found
-
-
 def attends(variant: Variant, stored: int, count: int) -> np.ndarray:
     """What every token reads, [T, S + T]: what is stored, itself and new tokens before it.
 

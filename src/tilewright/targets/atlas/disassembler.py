@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.targets.atlas.assembly.lexer import ABI_NAMES, LABEL, REGISTERS
+from tilewright.targets.atlas.assembly.lexer import LABEL, REGISTERS
 from tilewright.targets.atlas.assembly.unit import is_target
 from tilewright.targets.atlas.encoding import encode
 from tilewright.targets.atlas.isa import BY_MNEMONIC, OPCODES, Kind, Opcode
 from tilewright.targets.atlas.program import Data, Program
+from tilewright.targets.riscv_registers import ABI_NAMES
 
 _INDENT = "    "
 _HEX = ("imm20", "pattern16", "csr12")  # numbers people read in hexadecimal

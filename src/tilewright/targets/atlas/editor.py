@@ -7,11 +7,11 @@ import re
 from typing import Any
 
 from tilewright.targets.atlas.assembly.directives import DIRECTIVES
-from tilewright.targets.atlas.assembly.lexer import ABI_NAMES
 from tilewright.targets.atlas.assembly.pseudo import PSEUDO, SPECIAL
 from tilewright.targets.atlas.assembly.statements import CHANNELS
 from tilewright.targets.atlas.isa import OPCODES
 from tilewright.targets.atlas.isa_reference import GROUPS, group_of
+from tilewright.targets.riscv_registers import ABI_NAMES
 
 _SCOPES = {
     "scalar": "keyword.operator.scalar",

@@ -125,7 +125,6 @@ class PythonMachine:
         self._halting = False
         self._outcome: Outcome | None = None
         self._passed: int | None = None  # dispatch count at the claim point last stopped at
-        self._watch_hit = False
 
     @property
     def cycles(self) -> int:

@@ -7,41 +7,8 @@ from dataclasses import dataclass
 
 from tilewright.targets.coral import _coral
 from tilewright.targets.coral.elf import Elf
+from tilewright.targets.riscv_registers import ABI_NAMES as X
 
-X = [
-    "zero",
-    "ra",
-    "sp",
-    "gp",
-    "tp",
-    "t0",
-    "t1",
-    "t2",
-    "s0",
-    "s1",
-    "a0",
-    "a1",
-    "a2",
-    "a3",
-    "a4",
-    "a5",
-    "a6",
-    "a7",
-    "s2",
-    "s3",
-    "s4",
-    "s5",
-    "s6",
-    "s7",
-    "s8",
-    "s9",
-    "s10",
-    "s11",
-    "t3",
-    "t4",
-    "t5",
-    "t6",
-]
 F = (
     [f"ft{k}" for k in range(8)]
     + ["fs0", "fs1"]

@@ -23,6 +23,7 @@ from tilewright.targets.coral.from_kernels_rows import Rows
 from tilewright.targets.coral.program import (
     BINARY,
     DTYPES,
+    REAL,
     UNARY,
     Access,
     Program,
@@ -32,29 +33,7 @@ from tilewright.targets.coral.program import (
 )
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # NCHW to NHWC and back
-FLOAT_ONLY = frozenset(
-    [
-        "exp",
-        "exp2",
-        "log",
-        "log2",
-        "sin",
-        "cos",
-        "sqrt",
-        "rsqrt",
-        "recip",
-        "tanh",
-        "sigmoid",
-        "silu",
-        "gelu_tanh",
-        "gelu_erf",
-        "erf",
-        "floor",
-        "ceil",
-        "round",
-        "silu_gate",
-    ]
-)
+FLOAT_ONLY = REAL | {"silu_gate"}
 ARITHMETIC = frozenset(
     ["add", "sub", "mul", "div", "pow", "neg", "abs", "square", "cube", "relu", "clamp"]
 )

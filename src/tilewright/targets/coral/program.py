@@ -38,54 +38,17 @@ C_TYPES = {
     "i1": "uint8_t",
 }
 
-UNARY = frozenset(
-    [
-        "neg",
-        "abs",
-        "exp",
-        "exp2",
-        "log",
-        "log2",
-        "sin",
-        "cos",
-        "sqrt",
-        "rsqrt",
-        "recip",
-        "tanh",
-        "relu",
-        "sigmoid",
-        "square",
-        "cube",
-        "floor",
-        "ceil",
-        "round",
-        "silu",
-        "gelu_tanh",
-        "gelu_erf",
-        "erf",
-        "cast",
-        "logical_not",
-        "clamp",
-        "requant",
-        "copy",
-    ]
-)
-BINARY = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "max",
-        "min",
-        "pow",
-        "compare",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "silu_gate",
-    ]
-)
+# Functions of one real number, which integers take by rounding or by a table.
+REAL = frozenset(
+    ["exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "recip", "tanh", "sigmoid"]
+) | {"silu", "gelu_tanh", "gelu_erf", "erf", "floor", "ceil", "round"}
+UNARY = REAL | {
+    *("neg", "abs", "relu", "square", "cube"),
+    *("cast", "logical_not", "clamp", "requant", "copy"),
+}
+BINARY = frozenset(["add", "sub", "mul", "div", "max", "min", "pow", "compare", "silu_gate"]) | {
+    f"logical_{name}" for name in ("and", "or", "xor")
+}
 # Integer nodes of quantised programs that work element by element.
 QUANTISED = frozenset(["q_add", "q_table", "q_quantise", "q_dequantise"])
 ELEMENTWISE = UNARY | BINARY | QUANTISED | {"select", "fill", "iota"}

@@ -19,36 +19,10 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.model.ranges import MAXIMUM, Range, RangeRule, channel_peaks
 from tilewright.targets.coral.evaluate import evaluate_all
-from tilewright.targets.coral.program import Node, Program, Shape, Value, identity
+from tilewright.targets.coral.program import REAL, Node, Program, Shape, Value, identity
 
 MOVES = frozenset(["reshape", "transpose", "slice", "pad", "gather", "copy"])
-TABLES = frozenset(
-    [
-        "neg",
-        "abs",
-        "exp",
-        "exp2",
-        "log",
-        "log2",
-        "sin",
-        "cos",
-        "sqrt",
-        "rsqrt",
-        "recip",
-        "tanh",
-        "sigmoid",
-        "square",
-        "cube",
-        "floor",
-        "ceil",
-        "round",
-        "silu",
-        "gelu_tanh",
-        "gelu_erf",
-        "erf",
-        "pow",
-    ]
-)
+TABLES = REAL | {"neg", "abs", "square", "cube", "pow"}
 CLAMPS = frozenset(["relu", "clamp", "max", "min"])
 
 

@@ -43,11 +43,6 @@ def dma_cycles(
     return ceil(latency + max(bytes_in * per_byte_in, bytes_out * per_byte_out))
 
 
-def permute_cycles(machine: Machine, elements: int) -> int:
-    """A transfer inside CMX that changes the layout: one element per CMX clock."""
-    return ceil(_latency(machine, CMX) + elements * machine.rates.clock_ratio)
-
-
 def _latency(machine: Machine, memory: str) -> Fraction:
     rates = machine.rates
     if memory == DRAM:

@@ -24,11 +24,6 @@ def quantise_activations(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(np.rint(values * scale), -128, 127).astype(np.int8), scale
 
 
-def apply_scales(accumulators: np.ndarray, gamma: float, scale: np.ndarray) -> np.ndarray:
-    """The float result of exact int32 sums."""
-    return (accumulators.astype(np.float32) * np.float32(gamma)) / scale
-
-
 # Linear layers of the published 2B-4T model: name, K, N, how many per block.
 LAYERS_2B = (
     ("q_proj, o_proj", 2560, 2560, 2),

@@ -34,7 +34,6 @@ class KernelTime:
     interval: int  # cycles per step of s
     unroll: int  # steps in one body of the inner loop
     overhead: int  # cycles of a group outside the inner loop's steps
-    group_cycles: int
     macs_per_cycle: float
     body: ModuloSchedule
     bundles: int  # program size estimate
@@ -78,7 +77,6 @@ def _kernel_time(
         body.interval // unroll if body.interval % unroll == 0 else body.interval,
         unroll,
         overhead,
-        group,
         2 * r * 2 * t * k / group,
         body,
         overhead + body.stages * body.interval + _CONTROL_BUNDLES,

@@ -197,11 +197,7 @@ class _Parser:
 
     def _operation(self) -> None:
         tokens = self.tokens
-        result = ""
-        if tokens.text.startswith("%") and tokens.ahead() == "=":
-            result = tokens.value()
-            tokens.expect("=")
-        name = tokens.text
+        result, name = tokens.result_and_name()
         known = {
             "func.func": self._function,
             "aie.tile": lambda: self._tile(result),
@@ -214,11 +210,11 @@ class _Parser:
             "aiex.runtime_sequence": self._sequence,
         }
         if name not in known:
+            tokens.at -= 1
             raise tokens.wrong(
                 f"the operation {name!r} is not known here",
                 hint=f"known: {', '.join(sorted(known))}",
             )
-        tokens.take()
         known[name]()
 
     # -- declarations -------------------------------------------------------------------------

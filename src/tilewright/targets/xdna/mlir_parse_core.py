@@ -59,12 +59,7 @@ class CoreBody:
 
     def _statement(self) -> Statement | None:
         tokens = self.tokens
-        result = ""
-        if tokens.text.startswith("%") and tokens.ahead() == "=":
-            result = tokens.value()
-            tokens.expect("=")
-        name = tokens.text
-        tokens.take()
+        result, name = tokens.result_and_name()
         if name == "arith.constant":
             self.numbers[result] = tokens.integer()
             tokens.expect(":")

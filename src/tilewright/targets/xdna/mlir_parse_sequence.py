@@ -62,12 +62,7 @@ class Sequence:
 
     def _step(self, tasks: dict[str, Transfer], started: dict[str, list[str]]) -> None:
         tokens = self.tokens
-        result = ""
-        if tokens.text.startswith("%") and tokens.ahead() == "=":
-            result = tokens.value()
-            tokens.expect("=")
-        name = tokens.text
-        tokens.take()
+        result, name = tokens.result_and_name()
         if name == "aiex.npu.rtp_write":
             tokens.expect("(")
             symbol = tokens.symbol()

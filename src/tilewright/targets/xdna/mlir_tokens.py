@@ -101,6 +101,14 @@ class Tokens:
             raise self.wrong(f"expected a value, found {self.text!r}")
         return self.take()
 
+    def result_and_name(self) -> tuple[str, str]:
+        """`%result = name`, or the name alone."""
+        result = ""
+        if self.text.startswith("%") and self.ahead() == "=":
+            result = self.value()
+            self.expect("=")
+        return result, self.take()
+
     def string(self) -> str:
         if not self.text.startswith('"'):
             raise self.wrong(f"expected a string, found {self.text!r}")

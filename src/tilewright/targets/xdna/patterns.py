@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -201,20 +200,6 @@ class Pattern:
         walk = base.walk()
         return bool(np.unique(walk).size == walk.size)
 
-    def disjoint(self, other: Pattern) -> bool:
-        """Whether two walks share no element."""
-        if self.highest < other.lowest or other.highest < self.lowest:
-            return True
-        first, second = self.canonical(), other.canonical()
-        common = reduce(math.gcd, (*first.strides, *second.strides), 0)
-        if common > 1 and (first.offset - second.offset) % common:
-            return True
-        if _separated(first, second):
-            return True
-        if max(first.count, second.count) > _ENUMERABLE:
-            return False
-        return not bool(np.isin(first.walk(), second.walk()).any())
-
     @property
     def run(self) -> int:
         """Elements of the longest contiguous piece."""
@@ -223,32 +208,6 @@ class Pattern:
 
     def __str__(self) -> str:
         return f"{self.offset}:{list(self.sizes)}/{list(self.strides)}"
-
-
-def _separated(first: Pattern, second: Pattern) -> bool:
-    """Proof of disjointness modulo a common outer stride.
-
-    If all loops with a stride that is a multiple of P are dropped, both walks live modulo P in
-    intervals; intervals that do not meet modulo P cannot meet at all.
-    """
-    periods = {abs(s) for s in (*first.strides, *second.strides) if s}
-    for period in sorted(periods, reverse=True):
-        spans = []
-        for pattern in (first, second):
-            inner = [
-                (n, s) for n, s in zip(pattern.sizes, pattern.strides, strict=True) if s % period
-            ]
-            if any(s < 0 for _, s in inner):
-                break
-            low = pattern.offset % period
-            spans.append((low, low + sum((n - 1) * s for n, s in inner)))
-        else:
-            (a, b), (c, d) = spans
-            if b - a < period and d - c < period:
-                shifted = (c - a) % period
-                if shifted > b - a and shifted + (d - c) < period:
-                    return True
-    return False
 
 
 def _through(
@@ -280,16 +239,6 @@ def _through(
 def row_major(*shape: int) -> Pattern:
     """A whole array in its own order."""
     return Pattern(shape, tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
-
-
-def group_tiles(
-    matrix: tuple[int, int], tile: tuple[int, int], group: tuple[int, int]
-) -> list[Pattern]:
-    """Walks over groups of neighbouring tiles: one pattern per group, tile after tile.
-
-    A 4 x 4 matrix in 2 x 2 tiles with groups of 1 x 2 tiles gives two patterns, one per band.
-    """
-    return step_tiles(matrix, tile, group, (1, 1))
 
 
 def step_tiles(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from machine_programs import random_profile, random_program
 
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.lint.findings import Report
@@ -12,7 +13,6 @@ from tilewright.targets.atlas.outcome import Outcome
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Instruction, Program
-from tilewright.targets.atlas.random_programs import random_profile, random_program
 
 CYCLES = 20_000
 UNDECIDED = {"TW2020", "TW2034"}

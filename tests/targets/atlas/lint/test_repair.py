@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from machine_programs import random_program
 
 from tilewright.targets.atlas.assembler import assemble
 from tilewright.targets.atlas.lint import lint
@@ -10,7 +11,6 @@ from tilewright.targets.atlas.lint.repair import Edits, Fixed, apply, fix
 from tilewright.targets.atlas.lint.source import fixed_source
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.targets.atlas.program import Program
-from tilewright.targets.atlas.random_programs import random_program
 from tilewright.targets.atlas.text_isa import parse_text_isa
 
 STEPS = 20_000  # far more than random programs that end run; those that do not are left soon

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
+from tilewright.targets.riscv_registers import ABI_NAMES
 
 MAX_NUMBER_DIGITS = 80  # longer literals are nonsense, and slow to convert
 MAX_LINE = 1 << 16
@@ -123,50 +124,13 @@ def parse_integer(text: str) -> int | None:
         return None
 
 
-_ABI = [
-    "zero",
-    "ra",
-    "sp",
-    "gp",
-    "tp",
-    "t0",
-    "t1",
-    "t2",
-    "s0",
-    "s1",
-    "a0",
-    "a1",
-    "a2",
-    "a3",
-    "a4",
-    "a5",
-    "a6",
-    "a7",
-    "s2",
-    "s3",
-    "s4",
-    "s5",
-    "s6",
-    "s7",
-    "s8",
-    "s9",
-    "s10",
-    "s11",
-    "t3",
-    "t4",
-    "t5",
-    "t6",
-]
-
-ABI_NAMES: tuple[str, ...] = tuple(_ABI)
-
 # Every register name, lower case, to what it names.
 REGISTERS: dict[str, tuple[Kind, int]] = {
     f"{kind.value}{index}": (kind, index)
     for kind, count in REGISTER_COUNT.items()
     for index in range(count)
 }
-REGISTERS |= {name: (Kind.X, index) for index, name in enumerate(_ABI)}
+REGISTERS |= {name: (Kind.X, index) for index, name in enumerate(ABI_NAMES)}
 REGISTERS["fp"] = (Kind.X, 8)
 
 LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")

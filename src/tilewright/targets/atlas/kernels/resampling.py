@@ -229,8 +229,3 @@ def resample(
     rows = range(image.height) if rows is None else rows
     columns = range(image.width) if columns is None else columns
     return Resampling(image, out, tuple(map(int, rows)), tuple(map(int, columns)))
-
-
-def enlarged(size: int, factor: int) -> list[int]:
-    """The places of an image of which each becomes `factor`."""
-    return [k // factor for k in range(size * factor)]

@@ -162,9 +162,3 @@ def note_accuracy(
             note["worst"] = worst.name
             in_order = sorted(layers, key=lambda layer: (layer.turn, layer.step))
             note["by_iteration"] = [layer.to_json() for layer in in_order]
-
-
-def worst_layers(compiled: CompiledModel[AtlasArtifact]) -> list[tuple[str, dict[str, Any]]]:
-    """(tensor, note) of everything that was measured, the worst first."""
-    rows = [(name, note) for name, note in compiled.quantisation.items() if "cosine" in note]
-    return sorted(rows, key=lambda row: (row[1]["cosine"], -row[1]["relative"]))

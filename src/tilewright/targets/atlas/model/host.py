@@ -118,7 +118,6 @@ class Parts:
         for value, name in graph.inputs.items():
             self._names.add(name)
             self.port_of[value] = name
-        self.output_port: dict[str, SSAValue] = {}
         for name, value in graph.outputs:
             if value not in self.port_of and value not in graph.constants:
                 self._names.add(name)

@@ -42,7 +42,6 @@ class Recurrence:
     """
 
     inputs: Linear
-    inputs_value: SSAValue
     product: Linear
     width: int
     gates: tuple[int, int]  # of the inputs, of the product
@@ -409,7 +408,7 @@ class _Finder:
             k for k in range(len(self.rows)) if f"r{k}" in used)}  # fmt: skip
         program = [(o, r, [_swapped(a, renamed) for a in args]) for o, r, args in program]
         return Recurrence(
-            inputs, source, self.linears[0], self.width,
+            inputs, self.linears[0], self.width,
             (inputs.weight.shape[1] // self.width, self.linears[0].weight.shape[1] // self.width),
             states, before, program, following, rows, backward, self.batch, list(self.inside), outside,
         )  # fmt: skip

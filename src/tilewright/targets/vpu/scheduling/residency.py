@@ -234,33 +234,29 @@ class Residency:
     def _write_back(self, root: int) -> None:
         cycles = self.problem.graph.buffers[root].spill_cycles
         ready = max(self.last_write[root], self.arrival[root])
-        if self.policy.serial:
-            ready = max(ready, self.serial_end)
-        start, units = self._slot(DMA, 0, ready, cycles, 1)
-        end = start + cycles
-        self.serial_end = end
-        address = self.address[root]
-        assert address is not None
-        self.steps.append(Step(WRITE, root, units, start, end, {root: address}))
+        end = self._transfer(WRITE, root, ready, cycles)
         self.copy[root] = end
         self.written_back[root] = True
         self.last_use[root] = max(self.last_use[root], end)
 
     def _reload(self, root: int) -> None:
-        cycles = self.problem.reload_cycles[root]
         since = 0 if self.problem.loaded[root] else self.copy[root]
         assert since is not None
         ready = max(since, self.space_since[root])
+        end = self._transfer(RELOAD, root, ready, self.problem.reload_cycles[root])
+        self.arrival[root] = end
+        self.last_use[root] = end
+
+    def _transfer(self, kind: str, root: int, ready: int, cycles: int) -> int:
+        """When a transfer between DDR and the buffer's place is over."""
         if self.policy.serial:
             ready = max(ready, self.serial_end)
         start, units = self._slot(DMA, 0, ready, cycles, 1)
-        end = start + cycles
-        self.serial_end = end
+        self.serial_end = end = start + cycles
         address = self.address[root]
         assert address is not None
-        self.steps.append(Step(RELOAD, root, units, start, end, {root: address}))
-        self.arrival[root] = end
-        self.last_use[root] = end
+        self.steps.append(Step(kind, root, units, start, end, {root: address}))
+        return end
 
     def _compact(self, task: int, pinned: set[int]) -> None:
         """The operands lie so that the rest finds no room: let all leave, then bring them in."""

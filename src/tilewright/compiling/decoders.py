@@ -167,7 +167,9 @@ class Rehearsal:
 def _variant(name: str, model: Imported) -> Variant:
     shapes = {spec.name: spec.shape for spec in (*model.inputs, *model.outputs)}
     tokens = shapes["ids"][1]
-    return Variant(name, tokens, shapes["mask"][2] - tokens, shapes["hidden"][1])
+    windows = (int(n.partition(".")[2]) for n in shapes if n.startswith("mask."))
+    past = shapes["mask"][2] - tokens
+    return Variant(name, tokens, past, shapes["hidden"][1], tuple(windows))
 
 
 def _sample(

@@ -308,6 +308,8 @@ def test_windows_have_masks_of_their_own() -> None:
     for changed, far in ((config, False), (replace(config, windows=(0,)), True)):
         tiny = compile_weights(changed, drawn_weights(config), Capacity(4, (12,)), "vpu40")
         model = LanguageModel(tiny.program)
+        reasons = [part["reasons"] for part in tiny["generate"].report().host]
+        assert "rope" not in str(reasons)  # nothing in between layers is left to the host
         assert model.contract.generate[0].windows == (() if far else (3,))
         one, two = (model.prefill([first, 5, 6, 7, 8, 9]) for first in (1, 40))
         assert np.array_equal(one, two) != far

@@ -126,14 +126,24 @@ def test_a_folder_is_read(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"model_type": "bert"}, "models of type 'bert'"),
-        ({"hidden_act": "relu"}, "activation 'relu'"),
+        ({"hidden_act": "mish"}, "activation 'mish'"),
         ({"num_attention_heads": 0}, "num_attention_heads is 0"),
         ({"vocab_size": "many"}, "vocab_size is 'many'"),
         ({"num_key_value_heads": 3, "num_attention_heads": 4}, "cannot be"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 2}}, "rotary scaling 'yarn'"),
+        ({"rope_scaling": {"rope_type": "longrope"}}, "rotary scaling 'longrope'"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 2}}, "lacks original_max"),
         ({"rope_scaling": {"rope_type": "linear"}}, "lacks factor"),
-        ({"attention_bias": True}, "biases of all projections"),
-        ({"model_type": "mistral", "sliding_window": 64}, "sliding window"),
+        ({"attention_bias": "yes"}, "attention_bias is 'yes', must be true or false"),
+        ({"model_type": "mistral", "sliding_window": 0}, "sliding_window is 0"),
+        ({"model_type": "gemma2", "layer_types": ["full_attention"] * 2}, "no list of 1 times"),
+        ({"model_type": "gemma3_text", "use_bidirectional_attention": True}, "later tokens"),
+        ({"model_type": "gemma3_text", "rope_parameters": {"full_attention": 1}}, "an object"),
+        ({"model_type": "gemma2", "final_logit_softcapping": -1}, "softcapping is -1"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "parts of a head"),
+        (
+            {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": -1},
+            "max_window_layers is -1",
+        ),
     ],
 )
 def test_configurations_that_are_not_built(change: dict[str, Any], message: str) -> None:

@@ -32,6 +32,31 @@ def test_numbers_may_be_whole(tmp_path: Path) -> None:
     assert config.frequencies().shape == (4,)
 
 
+def test_what_is_left_out_is_as_published(tmp_path: Path) -> None:
+    """Windows, caps and scales of a family, where the file does not say."""
+    gemma2 = read(tmp_path, model_type="gemma2", num_hidden_layers=4)
+    assert gemma2.windows == (4096, 0, 4096, 0)
+    assert (gemma2.score_cap, gemma2.logit_cap, gemma2.tied) == (50.0, 30.0, True)
+    assert gemma2.score_scale == 256**-0.5
+    assert read(tmp_path, model_type="gemma2", final_logit_softcapping=None).logit_cap is None
+    gemma3 = read(
+        tmp_path, model_type="gemma3_text", num_hidden_layers=7, rope_theta=1e6, sliding_window=32,
+        rope_scaling={"rope_type": "linear", "factor": 8},
+    )  # fmt: skip
+    assert gemma3.windows == (32, 32, 32, 32, 32, 0, 32)
+    assert gemma3.score_cap is None and gemma3.head_norms and gemma3.result_norms
+    far, near = gemma3.rotary(), gemma3.rotary(32)
+    assert (far.base, near.base, near.scaling) == (1e6, 1e4, None)
+    assert far.scaling == {"rope_type": "linear", "factor": 8.0}
+    qwen3 = read(tmp_path, model_type="qwen3", num_hidden_layers=3, head_dim=None)
+    assert (qwen3.head, qwen3.windows, qwen3.head_norms) == (128, (), True)
+    window = {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 2}
+    qwen2 = read(tmp_path, model_type="qwen2", num_hidden_layers=3, **window)
+    assert (qwen2.windows, qwen2.biases, qwen2.output_biases) == ((0, 0, 9), True, False)
+    assert read(tmp_path, model_type="mistral").windows == (4096,)
+    assert read(tmp_path, model_type="mistral", sliding_window=None).windows == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

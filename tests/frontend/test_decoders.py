@@ -13,12 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from tilewright.cli import app
-from tilewright.frontend.decoder import decoder, head
+from tilewright.compiling.decoders import compile_decoder
+from tilewright.frontend.decoder import Capacity, decoder, head, windows
 from tilewright.frontend.decoder_config import DecoderConfig
 from tilewright.frontend.decoder_folder import read_decoder
 from tilewright.reference.executor import Executor
 from tilewright.runtime.llm.alignment import inputs
 from tilewright.runtime.llm.contract import Variant
+from tilewright.runtime.llm.session import LanguageModel
 
 torch = pytest.importorskip("torch")
 if find_spec("torchvision") is not None:
@@ -45,6 +47,16 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+YARN = {
+    "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
+    "rope_theta": 10000.0,
+}  # fmt: skip
+SLIDING, FULL = "sliding_attention", "full_attention"
+WINDOW = {"use_sliding_window": True, "sliding_window": 4}
+TWO = {
+    FULL: {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+    SLIDING: {"rope_type": "default", "rope_theta": 1e4},
+}
 KINDS: list[tuple[str, dict[str, Any]]] = [
     ("Llama", {}),
     ("Llama", {"rope_scaling": LLAMA3, "rope_theta": 500000.0, "tie_word_embeddings": False}),
@@ -52,6 +64,16 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
     ("Qwen2", {}),
     ("Qwen3", {}),
     ("Gemma", {}),
+    ("Llama", {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"}),
+    ("Llama", {"rope_parameters": YARN}),
+    ("Mistral", {"sliding_window": 3}),
+    ("Mistral", {"sliding_window": None, "hidden_act": "relu"}),
+    ("Qwen2", {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}),
+    ("Qwen3", {"attention_bias": True, "layer_types": [SLIDING, FULL], **WINDOW}),
+    ("Gemma2", {"sliding_window": 3, "query_pre_attn_scalar": 24, "attn_logit_softcapping": 2.0}),
+    ("Gemma2", {"attn_logit_softcapping": None, "final_logit_softcapping": None}),
+    ("Gemma3", {"sliding_window": 3, "layer_types": [SLIDING, FULL]}),
+    ("Gemma3", {"sliding_window": 2, "layer_types": [FULL, SLIDING], "rope_parameters": TWO}),
 ]
 
 
@@ -60,7 +82,7 @@ def logits(config: DecoderConfig, weights: dict[str, np.ndarray], tokens: list[i
     rows: dict[str, np.ndarray] = {}
     hidden = np.zeros(0)
     for first in (0, 5):
-        part, variant = tokens[first : first + 5], Variant("", 5, 8, 1)
+        part, variant = tokens[first : first + 5], Variant("", 5, 8, 1, tuple(windows(config, 16)))
         model = decoder(config, weights, 5, 8, 1, 16)
         sample = inputs(variant, part, first, "f32")
         for spec in model.inputs:
@@ -77,25 +99,62 @@ def logits(config: DecoderConfig, weights: dict[str, np.ndarray], tokens: list[i
     return Executor(last.module, last.weights).run([hidden], "main")[0][0, 0]
 
 
-@pytest.mark.filterwarnings("ignore")  # of importing transformers
-@pytest.mark.parametrize(("kind", "changed"), KINDS)
-def test_logits_are_those_of_transformers(
-    kind: str, changed: dict[str, Any], tmp_path: Path
-) -> None:
+def written(kind: str, changed: dict[str, Any], folder: Path) -> Any:
+    """Their model with weights that are not tame, and its folder as they write it."""
     torch.manual_seed(0)
-    table = getattr(transformers, f"{kind}Config")(**{**SIZES, **changed})
-    theirs = getattr(transformers, f"{kind}ForCausalLM")(table).eval()
+    names = ("Gemma3Text", "Gemma3") if kind == "Gemma3" else (kind, kind)
+    table = getattr(transformers, f"{names[0]}Config")(**{**SIZES, **changed})
+    theirs = getattr(transformers, f"{names[1]}ForCausalLM")(table).eval()
     with torch.no_grad():
         for name, parameter in theirs.named_parameters():
             parameter.copy_(parameter + 0.1 * torch.randn(parameter.shape))
             if "embed" in name:  # what bf16 keeps
                 parameter.copy_(parameter.to(torch.bfloat16).float())
-    theirs.save_pretrained(tmp_path)
+    theirs.save_pretrained(folder)
+    return theirs
+
+
+@pytest.mark.filterwarnings("ignore")  # of importing transformers
+@pytest.mark.parametrize(("kind", "changed"), KINDS)
+def test_logits_are_those_of_transformers(
+    kind: str, changed: dict[str, Any], tmp_path: Path
+) -> None:
+    theirs = written(kind, changed, tmp_path)
     config, weights = read_decoder(tmp_path)
     tokens = [3, 1, 4, 1, 5, 9, 2, 6]
     with torch.no_grad():
         wanted = theirs(torch.tensor([tokens])).logits[0, -1].numpy()
     np.testing.assert_allclose(logits(config, weights, tokens), wanted, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.filterwarnings("ignore")  # of importing transformers
+@pytest.mark.parametrize("target", ["atlas-v1", "vpu40"])
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("Qwen3", {"layer_types": [SLIDING, FULL], "max_window_layers": 1, **WINDOW}),
+        ("Gemma2", {"sliding_window": 6, "num_hidden_layers": 1, "attn_logit_softcapping": 2.0}),
+    ],
+)
+def test_tokens_are_those_of_transformers(
+    target: str, kind: str, changed: dict[str, Any], tmp_path: Path
+) -> None:
+    """Generated behind prompts in chunks, past the window and from one capacity to the next: their
+    best token wherever it is the best by far, and logits in the same direction."""
+    theirs = written(kind, changed, tmp_path)
+    program = compile_decoder(tmp_path, Capacity(5, (10, 20)), target)
+    tokens, clear = [3, 1, 4, 1, 5, 9, 2], 0
+    for found in LanguageModel(program.program).stream(tokens, 9):
+        with torch.no_grad():
+            wanted = theirs(torch.tensor([tokens])).logits[0, -1].numpy()
+        second, best = np.sort(wanted)[-2:]
+        lengths = np.linalg.norm(wanted) * np.linalg.norm(found.logits)
+        assert wanted @ found.logits / lengths > 0.97
+        if best - second > 0.1 * np.abs(wanted).max():
+            assert found.token == wanted.argmax()
+            clear += 1
+        tokens.append(found.token)
+    assert clear >= 3
 
 
 @pytest.mark.filterwarnings("ignore")  # of importing transformers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,28 @@ def test_no_row_of_attention_is_empty() -> None:
         assert mask.any(1).all()
         padding = range(4, 8)  # columns of new tokens that are not there
         assert not mask[4:, list(padding)].any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    tokens=st.integers(1, 6),
+    past=st.integers(0, 8),
+    window=st.integers(1, 9),
+    numbers=st.tuples(st.integers(0, 8), st.integers(1, 6)),
+)
+def test_a_window_hides_what_is_further_back(
+    tokens: int, past: int, window: int, numbers: tuple[int, int]
+) -> None:
+    """Token by token: which places among all tokens so far each new one sees."""
+    stored, count = min(numbers[0], past), min(numbers[1], tokens)
+    given = inputs(Variant("", tokens, past, 1, (window,)), [7] * count, stored, "i1")
+    mask, whole = given[f"mask.{window}"][0], given["mask"][0]
+    assert not (mask & ~whole).any() and mask.any(1).all()
+    of_column = [*range(past), *range(stored - (tokens - count), stored + count)]
+    for new in range(count):
+        row, place = tokens - count + new, stored + new
+        seen = {of_column[column] for column in np.flatnonzero(mask[row])}
+        assert seen == set(range(max(0, place - window + 1), place + 1))
 
 
 # --- properties on machines -------------------------------------------------------------
@@ -276,6 +299,26 @@ def test_what_is_no_language_model(program: CompiledEntries) -> None:
         contract_of(CompiledEntries("headless", entries))
     with pytest.raises(TilewrightError, match="need a prefill in chunks that they divide"):
         LanguageModel(program, prefix=PrefixCache(3))
+
+
+def test_windows_have_masks_of_their_own() -> None:
+    """Layers that see three tokens, and scores with a cap, on a machine: what lies further back
+    changes nothing; with layers that see everything it does."""
+    config = replace(CONFIG, layers=1, windows=(3,), score_cap=4.0, score_scale=0.2)
+    for changed, far in ((config, False), (replace(config, windows=(0,)), True)):
+        tiny = compile_weights(changed, drawn_weights(config), Capacity(4, (12,)), "vpu40")
+        model = LanguageModel(tiny.program)
+        reasons = [part["reasons"] for part in tiny["generate"].report().host]
+        assert "rope" not in str(reasons)  # nothing in between layers is left to the host
+        assert model.contract.generate[0].windows == (() if far else (3,))
+        one, two = (model.prefill([first, 5, 6, 7, 8, 9]) for first in (1, 40))
+        assert np.array_equal(one, two) != far
+        wrong = CompiledEntries("wrong", dict(tiny.program.entries))
+        entry = wrong.entries["generate"]
+        ports = {**entry.ports, "mask.x": entry.ports["mask"]}
+        wrong.entries["generate"] = replace(entry, ports=ports, inputs=(*entry.inputs, "mask.x"))
+        with pytest.raises(TilewrightError, match="inputs that no language model takes"):
+            contract_of(wrong)
 
 
 def test_there_is_nothing_to_speculate() -> None:

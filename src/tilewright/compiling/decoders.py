@@ -29,6 +29,8 @@ from tilewright.runtime.llm.alignment import inputs
 from tilewright.runtime.llm.contract import Variant
 
 Arrays = dict[str, np.ndarray]
+TRIES = 8  # of a generate entry point in calibration, at the most
+WORK = 1 << 28  # weights that are read for them; two tries are made in any case
 
 
 def compile_decoder(
@@ -146,20 +148,27 @@ class Rehearsal:
         model, rows, found = self.models[name], self._rows(known), []
         variant = _variant(name, model)
         stored = len(next(iter(rows.values()))) if rows else 0
-        # Behind as much of the prompt as there is room for, and behind its beginning.
-        for count in sorted({min(stored - variant.tokens, variant.past), 1}):
-            if not 1 <= count <= stored - variant.tokens:
-                continue
+        last = min(stored - variant.tokens, variant.past)
+        for count in _spread(last, sum(array.size for array in model.weights.values())):
             part = self.prompt[count : count + variant.tokens]
             before = {key: held[:count] for key, held in rows.items()}
             found.append(_sample(variant, model, part, before))
         return found or [_sample(variant, model, self.prompt[: variant.tokens], {})]
 
 
+def _spread(last: int, parameters: int) -> list[int]:
+    """Behind how many tokens a generate entry point is tried: all there is room for, the first, and
+    as many between them as a model of this size is worth."""
+    tries = min(max(WORK // max(parameters, 1), 2), TRIES)
+    return sorted({int(count) for count in np.linspace(last, 1, tries)}) if last >= 1 else []
+
+
 def _variant(name: str, model: Imported) -> Variant:
     shapes = {spec.name: spec.shape for spec in (*model.inputs, *model.outputs)}
     tokens = shapes["ids"][1]
-    return Variant(name, tokens, shapes["mask"][2] - tokens, shapes["hidden"][1])
+    windows = (int(n.partition(".")[2]) for n in shapes if n.startswith("mask."))
+    past = shapes["mask"][2] - tokens
+    return Variant(name, tokens, past, shapes["hidden"][1], tuple(windows))
 
 
 def _sample(

@@ -239,11 +239,12 @@ class ModelBuilder:
         name: str = "attention",
         causal: bool = False,
         mask: Value | None = None,
+        scale: float | None = None,
     ) -> Value:
         """softmax(q k^T / sqrt(width)) v of [batch, tokens, heads, width], heads side by side.
 
         k and v may have fewer heads, each read by several of q. mask: [batch, tokens, keys], i1
-        (what to read) or numbers to add to scores.
+        (what to read) or numbers to add to scores. scale: another one than 1 / sqrt(width).
         """
         with self._at(name):
             batch, tokens, heads, _ = q.shape
@@ -253,6 +254,8 @@ class ModelBuilder:
                 attributes["kv_group"] = IntegerAttr(heads // k.shape[2], i64)
             if causal:
                 attributes["causal"] = UnitAttr()
+            if scale is not None:
+                attributes["scale"] = float_attribute(scale)
             if mask is not None:
                 boolean = tensor_type(mask.value).element_type == i1
                 attributes["mask_kind"] = StringAttr("bool" if boolean else "additive")
@@ -413,8 +416,12 @@ class ModelBuilder:
 
     def _along(self, x: Value, row: Value, axis: int, operation: str) -> Value:
         """x combined with one number for each index of an axis."""
+        return self.spread(x, row, (axis % len(x.shape),), operation)
+
+    def spread(self, x: Value, other: Value, axes: Sequence[int], operation: str) -> Value:
+        """x combined (add, mul, …) with what only has these of its axes."""
         loops = tuple(range(len(x.shape)))
-        lanes = [Lane(x.value, loops), Lane(row.value, (loops[axis],))]
+        lanes = [Lane(x.value, loops), Lane(other.value, tuple(axes))]
         extents = dict(enumerate(x.shape))
         made = self._intents.elementwise(f"elementwise_{operation}", lanes, f32, extents)
         return Value(self, made.tensor)

@@ -7,7 +7,8 @@ An entry point takes T tokens and S slots of keys and values that are there alre
 
     ids i64 [1, T], positions i64 [1, T], mask [1, T, S + T], past_keys.N, past_values.N [1, S, G, D]
 
-(the mask is added to scores: 0 or -30000) and gives the new rows keys.N, values.N [1, T, G, D], and hidden [1, R, width] of the last R tokens.
+(the mask is added to scores: 0 or -30000; layers that see only the last W tokens have one of their own,
+mask.W) and gives the new rows keys.N, values.N [1, T, G, D], and hidden [1, R, width] of the last R tokens.
 `head` makes logits of hidden. Who moves rows, and where, is the business of `runtime/llm`.
 
 Error codes: TW6403 weights that are missing, too many or of the wrong shape.
@@ -23,6 +24,7 @@ import numpy as np
 from tilewright.dialects.xdsl_api import TensorType, f32
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder, Shape, Value
+from tilewright.frontend.decoder_attention import capped_attention
 from tilewright.frontend.decoder_config import DecoderConfig
 from tilewright.frontend.imported import Imported
 from tilewright.io.deferred import Deferred, as_weight
@@ -134,7 +136,10 @@ def decoder(
     net = _Net(name, config, weights)
     ids = net.input("ids", (1, tokens), "i64")
     places = net.input("positions", (1, tokens), "i64")
-    mask = net.input("mask", (1, tokens, past + tokens))
+    visible = (1, tokens, past + tokens)
+    masks = {0: net.input("mask", visible)}
+    for window in windows(config, positions):
+        masks[window] = net.input(f"mask.{window}", visible)
     held = (1, past, config.groups, config.head)
     before = [
         (net.input(f"past_keys.{n}", held), net.input(f"past_values.{n}", held)) if past else None
@@ -144,21 +149,37 @@ def decoder(
     x = net.rows(ids, "model.embed_tokens.weight", table)
     if config.embedding_scale != 1.0:
         x = x * config.embedding_scale
-    shape = (1, tokens, 1, config.head // 2)
-    angles = (
-        net.reshape(net.rows(places, f"rotary.{kind}", part), shape)
-        for kind, part in zip(("cos", "sin"), config.tables(positions), strict=True)
-    )
-    cos, sin = angles
+    angles: dict[bool, tuple[Value, Value]] = {}  # of layers with a window, and of the others
     for number in range(config.layers):
+        window = config.window(number)
+        local = bool(window) and config.local is not None
+        if local not in angles:
+            angles[local] = _angles(net, places, positions, window)
+        mask = masks.get(window, masks[0])
         with net.layer(f"model.layers.{number}"):
-            x = _layer(net, x, (cos, sin), mask, before[number], number)
+            x = _layer(net, x, angles[local], mask, before[number], number)
     x = net.rms_norm(x, "model.norm", config.epsilon)
     if rows < tokens:
         x = net.slice(x, (0, tokens - rows, 0), (1, rows, config.width))
     net.output("hidden", x)
     caches = (f"past_{kind}.{n}" for kind in ("keys", "values") for n in range(config.layers))
     return replace(net.build(), resident=frozenset(caches if past else ()))
+
+
+def windows(config: DecoderConfig, positions: int) -> list[int]:
+    """The windows of layers that hide something among so many tokens."""
+    return sorted({window for window in config.windows if 0 < window < positions})
+
+
+def _angles(net: _Net, places: Value, positions: int, window: int) -> tuple[Value, Value]:
+    """cos and sin of the positions, [1, T, 1, D / 2]; the tables are rows that the host looks up."""
+    config, kind = net.config, "rotary_local" if window and net.config.local else "rotary"
+    shape = (1, places.shape[1], 1, config.head // 2)
+    cos, sin = (
+        net.reshape(net.rows(places, f"{kind}.{name}", part), shape)
+        for name, part in zip(("cos", "sin"), config.tables(positions, window), strict=True)
+    )
+    return cos, sin
 
 
 def _layer(
@@ -189,14 +210,30 @@ def _layer(
         net.output(f"values.{number}", v)
         if before is not None:
             k, v = net.concat((before[0], k), 1), net.concat((before[1], v), 1)
-        mixed = net.attention(q, k, v, mask=mask)
-        x = x + net.linear(mixed, config.width, "o_proj", bias=False)
-    h = net.rms_norm(x, "post_attention_layernorm", config.epsilon)
+        if config.score_cap is None:
+            mixed = net.attention(q, k, v, mask=mask, scale=config.score_scale)
+        else:
+            scale = config.score_scale or config.head**-0.5
+            mixed = capped_attention(net, q, k, v, mask, scale, config.score_cap)
+        mixed = net.linear(mixed, config.width, "o_proj", config.output_biases)
+    names = ("post_attention_layernorm", None, None)
+    if config.result_norms:
+        names = ("pre_feedforward_layernorm", names[0], "post_feedforward_layernorm")
+    before_mlp, after_attention, after_mlp = names
+    x = x + _normed(net, mixed, after_attention)
+    h = net.rms_norm(x, before_mlp, config.epsilon)
     with net.layer("mlp"):
-        gate = net.linear(h, config.hidden, "gate_proj", bias=False)
-        up = net.linear(h, config.hidden, "up_proj", bias=False)
-        inner = net.silu_gate(gate, up) if config.activation == "silu" else net.gelu(gate) * up
-        return x + net.linear(inner, config.width, "down_proj", bias=False)
+        gate = net.linear(h, config.hidden, "gate_proj", config.mlp_biases)
+        up = net.linear(h, config.hidden, "up_proj", config.mlp_biases)
+        silu = config.activation == "silu"
+        inner = net.silu_gate(gate, up) if silu else net.unary(config.activation, gate) * up
+        y = net.linear(inner, config.width, "down_proj", config.mlp_biases)
+    return x + _normed(net, y, after_mlp)
+
+
+def _normed(net: _Net, x: Value, name: str | None) -> Value:
+    """What a part of a layer gives, with its norm if it has one."""
+    return x if name is None else net.rms_norm(x, name, net.config.epsilon)
 
 
 def _rotated_keys(net: _Net, h: Value, angles: tuple[Value, Value]) -> Value:
@@ -232,7 +269,11 @@ def head(config: DecoderConfig, weights: Weights, rows: int, name: str = "decode
     """Logits [1, rows, vocabulary] of hidden states."""
     net = _Net(name, config, _head_weights(config, weights))
     x = net.input("hidden", (1, rows, config.width))
-    net.output("logits", net.linear(x, config.vocabulary, "lm_head", bias=False))
+    logits = net.linear(x, config.vocabulary, "lm_head", bias=False)
+    cap = config.logit_cap
+    net.output(
+        "logits", logits if cap is None else net.unary("elementwise_tanh", logits * (1 / cap)) * cap
+    )
     return net.build()
 
 
@@ -250,10 +291,14 @@ def weight_names(config: DecoderConfig) -> list[str]:
     parts += [f"self_attn.{p}_proj" for p in "qkvo"]
     parts += [f"mlp.{p}_proj" for p in ("gate", "up", "down")]
     parts += ["self_attn.q_norm", "self_attn.k_norm"] if config.head_norms else []
+    norms = ("pre_feedforward_layernorm", "post_feedforward_layernorm")
+    parts += norms if config.result_norms else ()
+    biased = [f"self_attn.{p}_proj" for p in "qkv"] if config.biases else []
+    biased += ["self_attn.o_proj"] if config.output_biases else []
+    biased += [f"mlp.{p}_proj" for p in ("gate", "up", "down")] if config.mlp_biases else []
     for number in range(config.layers):
         names += [f"model.layers.{number}.{part}.weight" for part in parts]
-        if config.biases:
-            names += [f"model.layers.{number}.self_attn.{p}_proj.bias" for p in "qkv"]
+        names += [f"model.layers.{number}.{part}.bias" for part in biased]
     return names
 
 
@@ -291,6 +336,8 @@ def weight_shape(config: DecoderConfig, name: str) -> tuple[int, ...]:
         "q_proj.bias": (wide,),
         "k_proj.bias": (narrow,),
         "v_proj.bias": (narrow,),
+        "gate_proj.bias": (config.hidden,),
+        "up_proj.bias": (config.hidden,),
         "q_norm.weight": (config.head,),
         "k_norm.weight": (config.head,),
     }

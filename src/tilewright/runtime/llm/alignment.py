@@ -34,15 +34,29 @@ def attends(variant: Variant, stored: int, count: int) -> np.ndarray:
     return found
 
 
+def within(variant: Variant, stored: int, count: int, window: int) -> np.ndarray:
+    """Which keys are among the last `window` tokens of every new one, itself included, [T, S + T]."""
+    places = np.arange(variant.tokens) + stored + count - variant.tokens
+    keys = np.concatenate((np.arange(variant.past), places))
+    return places[:, None] - keys[None] < window
+
+
 def inputs(
     variant: Variant, tokens: Sequence[int], stored: int, dtype: str
 ) -> dict[str, np.ndarray]:
-    """ids, positions and mask of an entry point for tokens behind `stored` others."""
+    """ids, positions and masks of an entry point for tokens behind `stored` others."""
     count, places = len(tokens), variant.tokens
     ids = np.zeros((1, places), np.int64)
     positions = np.zeros((1, places), np.int64)
     ids[0, places - count :] = tokens
     positions[0, places - count :] = np.arange(stored, stored + count)
-    reads = attends(variant, stored, count)[None]
-    mask = reads if dtype == "i1" else np.where(reads, np.float32(0), HIDDEN)
-    return {"ids": ids, "positions": positions, "mask": mask}
+    reads = attends(variant, stored, count)
+    given = {"ids": ids, "positions": positions, "mask": _mask(reads, dtype)}
+    for window in variant.windows:
+        seen = reads & within(variant, stored, count, window)
+        given[f"mask.{window}"] = _mask(seen, dtype)
+    return given
+
+
+def _mask(reads: np.ndarray, dtype: str) -> np.ndarray:
+    return reads[None] if dtype == "i1" else np.where(reads, np.float32(0), HIDDEN)[None]

@@ -1,7 +1,7 @@
 """What entry points have to look like to be a language model, found from their ports.
 
-An entry point named `prefill…` or `generate…` takes `ids`, `positions` [1, T], `mask` [1, T, S + T] and
-for every layer N `past_keys.N`, `past_values.N` [1, S, …] where S is not zero; it gives `keys.N`, `values.N`
+An entry point named `prefill…` or `generate…` takes `ids`, `positions` [1, T], `mask` [1, T, S + T], a
+`mask.W` like it for layers that see only the last W tokens, and for every layer N `past_keys.N`, `past_values.N` [1, S, …] where S is not zero; it gives `keys.N`, `values.N`
 [1, T, …] and `hidden` or `logits` of its last rows. An entry point `head` makes logits of hidden. Which
 machine they are for does not matter.
 
@@ -28,6 +28,7 @@ class Variant:
     tokens: int
     past: int
     rows: int  # of the last tokens, whose hidden states or logits it gives
+    windows: tuple[int, ...] = ()  # of layers that see only so many tokens; each has a mask
 
     @property
     def capacity(self) -> int:
@@ -103,14 +104,27 @@ def _variant(name: str, model: CompiledModel[Any]) -> Variant:
             f"the ids, positions, mask or result of {name} have other shapes than they should"
         )
     past = mask[2] - tokens
+    windows = tuple(sorted(w for key in ports if (w := _window(key))))
+    for window in windows:
+        one = ports[f"mask.{window}"]
+        if (one.shape, one.dtype) != (mask, ports["mask"].dtype):
+            raise _bad(f"the masks of {name} differ in shape or type")
     found = [port for key, port in ports.items() if key.startswith("past_")]
     if past < 0 or any(port.shape[:2] != (1, past) for port in found):
         raise _bad(f"the mask of {name} does not fit its slots")
-    strangers = [n for n in ports if n not in FIXED and not n.startswith("past_")]
+    others = [n for n in ports if n not in FIXED and not n.startswith("past_")]
+    strangers = [n for n in others if not _window(n)]
     names = {f"past_{n}" for n in _rows(model)} if past else set()
     if strangers or {n for n in ports if n.startswith("past_")} != names:
         raise _bad(f"{name} has inputs that no language model takes, or lacks some")
-    return Variant(name, tokens, past, result.shape[1])
+    return Variant(name, tokens, past, result.shape[1], windows)
+
+
+def _window(port: str) -> int:
+    """W of an input mask.W; 0 for others."""
+    kind, _, number = port.partition(".")
+    fits = kind == "mask" and number.isascii() and number.isdigit() and number[0] != "0"
+    return int(number) if fits and len(number) < 19 else 0
 
 
 def _rows(model: CompiledModel[Any]) -> dict[str, Port]:

@@ -116,7 +116,7 @@ def _rope(node: Node) -> str | None:
 
 
 def rope_position(node: Node) -> int | None:
-    """The dimension whose index the angles depend on."""
+    """The dimension whose index the angles depend on; one of a single row, if they depend on none."""
     shape = shape_of(node.result)
     found = set()
     for index in (1, 2):
@@ -132,6 +132,8 @@ def rope_position(node: Node) -> int | None:
         found |= {d for d, n in zip(dims, given, strict=True) if n != 1 and d != len(shape) - 1}
         if given[-1] not in (shape[-1], shape[-1] // 2):
             return None
+    if not found:  # the same angles everywhere: those of the only row there is, as in decoding
+        found = {max((d for d, n in enumerate(shape[:-1]) if n == 1), default=-1)} - {-1}
     return found.pop() if len(found) == 1 else None
 
 

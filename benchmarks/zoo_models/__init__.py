@@ -45,6 +45,7 @@ def architectures() -> list[Architecture]:
         layers,
         transformers_families,
         transformers_models,
+        unseen,
     )
 
     return [
@@ -53,6 +54,7 @@ def architectures() -> list[Architecture]:
         *image_models.architectures(),
         *layers.architectures(),
         *flax_models.architectures(),
+        *unseen.architectures(),
     ]
 
 

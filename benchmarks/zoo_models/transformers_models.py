@@ -182,6 +182,8 @@ def inputs(kind: str, config: Any) -> dict[str, Any]:
     size = getattr(config, "image_size", 64)
     size = size[0] if isinstance(size, (list, tuple)) else size
     size = 64 if size > 64 else size
+    if kind == "video":
+        return {"pixel_values": numbers(1, config.num_frames, 3, size, size)}
     return {"pixel_values": numbers(1, 3, size, size)}
 
 

@@ -128,3 +128,18 @@ def test_mistakes() -> None:
         with pytest.raises(TilewrightError) as caught:
             mistake()
         assert caught.value.code == code
+
+
+def test_a_model_is_built_again_with_what_was_added():
+    net = ModelBuilder("again", seed=1)
+    x = net.input("x", (2, 8))
+    net.output("y", net.linear(x, 4, "first"))
+    once = net.build()
+    assert str(once.module) == str(net.build().module)
+    net.output("z", net.linear(x, 3, "second"))
+    both = net.build()
+    assert [spec.name for spec in both.outputs] == ["y", "z"] and len(once.outputs) == 1
+    assert set(both.weights) - set(once.weights) == {"second.weight", "second.bias"}
+    rows = np.ones((2, 8), np.float32)
+    (y,) = run(once.module, [rows], weights=once.weights)
+    np.testing.assert_array_equal(run(both.module, [rows], weights=both.weights)[0], y)

@@ -37,6 +37,31 @@ def test_a_file_cannot_say_nonsense():
                   {"kind": "x"}, {"kind": "ids", "below": 2**40}, ["ids"]):  # fmt: skip
         assert Meaning.from_json(value) is None
     assert Meaning.from_json(Meaning("ids", 7).to_json()) == Meaning("ids", 7)
+    pixels = Meaning("numbers", mean=127.5, spread=70.0, least=0.0, most=255.0)
+    assert Meaning.from_json(pixels.to_json()) == pixels
+    for wrong in ({"mean": 300.0}, {"spread": 0.0}, {"most": float("inf")}, {"least": "0"}):
+        assert Meaning.from_json({**pixels.to_json(), **wrong}) is None
+    huge = Meaning.from_json({**pixels.to_json(), "least": -1e29, "most": 1e29})
+    assert draw((9,), False, huge, np.random.default_rng(0)).dtype == np.int64
+
+
+@pytest.mark.parametrize("target", ["atlas-v1", "vpu40", "xdna2"])
+def test_numbers_are_as_large_as_the_samples(target):
+    """Scales from pixels say nothing about normal numbers: those would all be rounded to zero."""
+    net = ModelBuilder("pixels", seed=1)
+    x = net.input("x", (5, 33))
+    net.output("y", net.linear(net.relu(net.linear(x, 65, "up")), 9, "down"))
+    random = np.random.default_rng(0)
+    for scale, numbers in ((2000, random.random((5, 33))), (1e-5, random.normal(size=(5, 33)))):
+        sample = (numbers * scale).astype(np.float32)
+        program = compile(net.build(), sample, target=target)
+        found = program.verify()
+        assert found.ok, found.text()
+        drawn = example_inputs(program.model, "random", 1)["x"]
+        assert sample.min() <= np.float32(drawn.min()) < np.float32(drawn.max()) <= sample.max()
+        assert 0.5 * sample.std() < drawn.std() < 1.5 * sample.std()
+    program = compile(net.build(), random.standard_normal((5, 33)).astype(np.float32))
+    assert meanings(program.model) == {}
 
 
 def rotated() -> ModelBuilder:

@@ -35,6 +35,7 @@ from tilewright.model.calibrate import example_inputs
 from tilewright.model.digest import model_hash
 from tilewright.model.microscale import microscaled
 from tilewright.model.options import CompileOptions, Progress
+from tilewright.model.sample_values import seen_in
 from tilewright.model.simplify import simplify
 from tilewright.program import Program
 from tilewright.reference.dtypes import numpy_type
@@ -213,6 +214,8 @@ def compile_imported(
         digest = digest or rounding.digest
     if digest is not None:  # of what was given
         provenance["model_hash"] = digest
+    noted = {name: meaning.to_json() for name, meaning in seen_in(samples).items()}
+    provenance["samples"] = {**noted, **provenance.get("samples", {})}
     provenance["calibration"] = (
         f"{len(samples)} samples" if samples else f"random, seed {options.seed}"
     )

@@ -141,18 +141,22 @@ class ModelBuilder:
         self._prefix.pop()
 
     def build(self) -> Imported:
-        """The model, ready for `tw.compile`."""
+        """The model so far, ready for `tw.compile`; more may be added and built again."""
         if not self._outputs:
             raise TilewrightError(
                 "TW6302", f"{self.name} has no outputs", hint="net.output('y', y)"
             )
         results = [value for _, value in self._outputs]
-        self._block.add_op(func.ReturnOp(*results))
+        last = func.ReturnOp(*results)
+        self._block.add_op(last)
         types = ([a.type for a in self._block.args], [value.type for value in results])
-        module = ModuleOp([func.FuncOp("main", types, Region([self._block]))])
+        region = Region([self._block])
+        module = ModuleOp([func.FuncOp("main", types, region)]).clone()
+        region.detach_block(self._block)
+        self._block.erase_op(last)
         verify_module(module)
         specs = tuple(spec for spec, _ in self._outputs)
-        return Imported(module, self.weights, tuple(self._inputs), specs, self.name)
+        return Imported(module, dict(self.weights), tuple(self._inputs), specs, self.name)
 
     # --- weights ------------------------------------------------------------------------
 

@@ -2,30 +2,41 @@
 
 An input that selects rows of a table is drawn over all of its rows, positions ascend from somewhere
 in the range the model knows, masks keep a beginning of every row, times are times. What an input is
-for is found in the graph when a model is compiled (`model.meanings`), and kept in the bundle.
+for is found in the graph when a model is compiled (`model.meanings`), and kept in the bundle. So is
+how large the numbers of its samples were, where they are not of the size of normal ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import math
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-KINDS = ("ids", "positions", "mask", "time", "cos", "sin")
+KINDS = ("ids", "positions", "mask", "time", "cos", "sin", "numbers")
 FAR = 4096  # positions and times are below this where the model has no bound of its own
 LAST_TIME = 1000
+LARGEST = 1e30  # numbers beyond are those of masks
+WHOLE = 2**53  # and whole numbers beyond are none in float64
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What an input is for. below: ids and positions are smaller."""
+    """What an input is for. below: ids and positions are smaller. The others are what samples had
+    where `kind` is numbers."""
 
     kind: str
     below: int = FAR
+    mean: float = 0.0
+    spread: float = 1.0
+    least: float = 0.0
+    most: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
+        if self.kind == "numbers":
+            return {"kind": self.kind, **{name: getattr(self, name) for name in SEEN}}
         return {"kind": self.kind, "below": self.below}
 
     @staticmethod
@@ -33,6 +44,9 @@ class Meaning:
         """A meaning that a file says, if it is one."""
         if not isinstance(value, Mapping) or value.get("kind") not in KINDS:
             return None
+        if value["kind"] == "numbers":
+            seen = [value.get(name) for name in SEEN]
+            return _numbers(*(float(x) for x in seen if type(x) in (int, float)))
         below = value.get("below", FAR)
         if not isinstance(below, int) or isinstance(below, bool) or not 0 < below < 2**31:
             return None
@@ -46,7 +60,39 @@ class Meaning:
             "time": f"times below {LAST_TIME}",
             "cos": "cosines",
             "sin": "sines",
+            "numbers": f"numbers from {self.least:.3g} to {self.most:.3g}",
         }[self.kind]
+
+
+SEEN = ("mean", "spread", "least", "most")
+
+
+def _numbers(*seen: float) -> Meaning | None:
+    """Numbers of such a mean and spread, between two others; None if there are none like that."""
+    if len(seen) != len(SEEN) or not all(abs(number) <= LARGEST for number in seen):
+        return None
+    mean, spread, least, most = seen
+    if not (spread > 0 and least <= mean <= most):
+        return None
+    return Meaning("numbers", mean=mean, spread=spread, least=least, most=most)
+
+
+def seen_in(samples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Meaning]:
+    """The size of the numbers that samples have for an input, where normal ones are not like them:
+    a program with scales from pixels of 0 to 255 says little about numbers around 1."""
+    found = {}
+    for name in samples[0] if samples else ():
+        arrays = [np.asarray(sample[name], np.float64) for sample in samples if name in sample]
+        flat = np.concatenate([array.reshape(-1) for array in arrays])
+        if flat.size < 2 or not (np.abs(flat) <= LARGEST).all():
+            continue
+        mean, spread = float(flat.mean()), float(flat.std())
+        least, most = float(flat.min()), float(flat.max())
+        usual = least < 0 < most and 0.5 < spread < 2 and abs(mean) < spread / 2
+        meaning = None if usual else _numbers(mean, spread, least, most)
+        if meaning is not None:
+            found[name] = meaning
+    return found
 
 
 def named_meaning(name: str, is_float: bool) -> Meaning | None:
@@ -73,6 +119,12 @@ def draw(
         return _positions(shape, meaning.below, random).astype(float if is_float else np.int64)
     if kind == "mask":
         return _mask(shape, random).astype(float if is_float else np.int64)
+    if kind == "numbers" and meaning is not None:
+        if not is_float:
+            ends = np.clip([meaning.least, meaning.most], -WHOLE, WHOLE)
+            return random.integers(math.floor(ends[0]), math.floor(ends[1]) + 1, shape)
+        drawn = meaning.mean + meaning.spread * random.standard_normal(shape)
+        return np.clip(drawn, meaning.least, meaning.most)
     if is_float:
         return random.standard_normal(shape)
     return random.integers(0, meaning.below if kind == "ids" and meaning else 2, shape)

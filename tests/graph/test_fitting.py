@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import tilewright as tw
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
+from tilewright.targets.atlas.model import fitting
+from tilewright.targets.atlas.model.link import Generator
 from tilewright.targets.atlas.profile import load_profile
 
 
@@ -55,3 +58,34 @@ def test_the_layer_that_does_not_fit_is_named():
     with pytest.raises(TilewrightError) as caught:
         tw.compile(net.build(), target=SMALL, keep=["second"])
     assert caught.value.code == "TW1708" and caught.value.message.startswith("second")
+
+
+@pytest.mark.parametrize(("lack", "short"), [(4 * 1024, False), (512 * 1024, True)])
+def test_element_by_element_loops_get_short_before_much_leaves_the_chip(
+    lack: int, short: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """A sum that lacks much room for all of its operands at once does not drive out what others
+    read again; one that lacks little gets it."""
+    searches: list[fitting._Search] = []
+    made = fitting._Search.__post_init__
+    lower = Generator.lower
+
+    def note(search: fitting._Search) -> None:
+        made(search)
+        searches.append(search)
+
+    def lacking(self: Generator, *where: Any) -> Any:
+        found, lacks = lower(self, *where)
+        asked = searches[-1].areas  # the sum lacks room the first time
+        return found, lacks if asked else {**lacks, 0: lack}
+
+    monkeypatch.setattr(fitting._Search, "__post_init__", note)
+    monkeypatch.setattr(Generator, "lower", lacking)
+    net = ModelBuilder("sum", seed=0)
+    x, y = (net.input(name, (64, 96)) for name in "xy")
+    net.output("z", net.relu(x * y + x))
+    program = tw.compile(net.build())
+    assert [step.kernel for step in program.model.artifact.steps] == ["pointwise"]
+    assert (searches[-1].short == {0}) is short
+    assert (searches[-1].demands.more == {0: lack}) is not short
+    assert program.verify().ok

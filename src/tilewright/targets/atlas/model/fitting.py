@@ -26,6 +26,10 @@ from tilewright.targets.atlas.profile import Profile
 
 LEAST = 4096  # bytes that a kernel asks for at least
 ASKED = 6  # times a kernel may ask for more
+LARGE = 8  # a part of VMEM that is much for a kernel whose loops may as well be short
+# Kernels that go through their operands once, element by element: they wait for transfers whatever
+# the length of their loops.
+PASSING = ("pointwise", "quantise", "move", "copy", "split_heads", "from_heads")
 NO_ADDRESSES = ("TW1406", "TW1408")  # the memory planner found none
 
 
@@ -88,11 +92,14 @@ class _Search:
         seen = self.areas.setdefault(index, [])
         seen.append(area.end - area.start)
         grows = len(seen) == 1 or (seen[-1] > seen[-2] and len(seen) < ASKED)
+        call = self.program.launches[index]
+        if call.kernel in PASSING and lack > self.profile.vmem_bytes // LARGE:
+            grows = False
         if index in self.demands.alone:
             self._refuse(index, lack, seen[-1])
         elif index not in self.short and grows:
             # Kernels over images are slow to lower: they do not ask for little.
-            images = over_images(self.program.launches[index].kernel)
+            images = over_images(call.kernel)
             least = self.profile.vmem_bytes // 16 if images else LEAST
             self.demands.more[index] = self.demands.more.get(index, 0) + max(least, lack)
         elif index not in self.short:

@@ -24,7 +24,7 @@ from tilewright.targets.artifact import (
     Step,
     Tensor,
 )
-from tilewright.targets.vpu.artifact import program_binary, program_from_binary
+from tilewright.targets.vpu.artifact import program_from_binary, program_pieces
 from tilewright.targets.vpu.checker.verify import verify
 from tilewright.targets.vpu.model.device import VpuDevice, VpuReference
 from tilewright.targets.vpu.model.entry import CompiledEntry, entry_from, entry_json
@@ -76,7 +76,7 @@ class VpuArtifact:
         }
         yield Member(_CONSTANTS, tensor_pieces(constants, _CONSTANTS))
         for number, entry in enumerate(self.entries.values()):
-            yield Member(f"vpu/list{number}.bin", [program_binary(entry.program)])
+            yield Member(f"vpu/list{number}.bin", [*program_pieces(entry.program)])
 
     def check(
         self, parts: Sequence[HostPart | DevicePart], ports: Mapping[str, Port]
@@ -186,7 +186,7 @@ def read_artifact(members: Mapping[str, Content], place: Location) -> VpuArtifac
         if content is None or not isinstance(found, dict) or not isinstance(found.get("name"), str):
             raise bad
         try:
-            program = program_from_binary(np.asarray(content).tobytes())
+            program = program_from_binary(content.tobytes())
             entries[found["name"]] = entry_from(found, program, constants)
         except TilewrightError as error:
             raise error.at(place) from None

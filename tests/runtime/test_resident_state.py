@@ -115,9 +115,9 @@ def test_keys_lie_transposed_in_fp8_and_nothing_converts_them(atlas: tw.EntryPoi
 
 
 def test_only_rows_that_changed_are_handed_over(
-    atlas: tw.EntryPoints, monkeypatch: pytest.MonkeyPatch
+    program: tw.EntryPoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = Session(atlas["act"].model)
+    session = Session(program["act"].model)
     writes, state = Writes(session, monkeypatch), given(3)
     x = drawn(5, 1, 40, 96)
     first = session.run(hidden=x, **state)["next"]
@@ -128,7 +128,7 @@ def test_only_rows_that_changed_are_handed_over(
     second = session.run(hidden=x, **state)["next"]
     assert writes.take() == [("keys", 33, 35)]
     assert not np.array_equal(first, second)
-    assert np.array_equal(Session(atlas["act"].model).run(hidden=x, **state)["next"], second)
+    assert np.array_equal(Session(program["act"].model).run(hidden=x, **state)["next"], second)
     state["keys"][0, 33:35] -= 1
     state["values"] = -state["values"]
     session.run(hidden=x, **state)
@@ -208,6 +208,56 @@ def test_a_run_that_goes_on_has_its_own_state(atlas: tw.EntryPoints) -> None:
 
 
 # --- checked and verified ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def vpu() -> tw.EntryPoints:
+    return tw.compile({"look": look(), "act": act()}, target="vpu40", state=STATE)
+
+
+def test_half_precision_stays_on_a_vpu(vpu: tw.EntryPoints, tmp_path: Path) -> None:
+    """Nothing casts state in a call; what the checker lets pass has it alone in its bytes."""
+    model = vpu["act"].model
+    kept = {name: t.dtype for name, t in model.artifact.tensors.items() if t.kind == "state"}
+    assert kept == {"hidden": "f16", "keys": "f16", "values": "f16"}
+    assert "hidden" not in model.host_module and "keys" not in model.host_module
+    (entry,) = model.artifact.entries.values()
+    assert check(model) == []
+    result = entry.homes[entry.outputs["value7"]]
+    for wrong, said in (
+        ({entry.inputs["keys"]: entry.homes[entry.inputs["values"]]}, "lies where the state"),
+        ({entry.inputs["keys"]: result}, "writes the state keys"),
+    ):
+        moved = replace(entry, homes={**entry.homes, **wrong})
+        artifact = replace(model.artifact, entries={entry.name: moved})
+        found = check(replace(model, artifact=artifact))
+        assert found and said in found[0].message
+    vpu.save(tmp_path / "pair.twb")
+    again = tw.load(tmp_path / "pair.twb")
+    for one in (vpu, again):
+        one.reset_state()
+        one.look(drawn(2, 1, PAST, 64))
+    assert np.array_equal(vpu.act(), again.act())
+    assert again["act"].session.device().keeps(model.ports["keys"])
+
+
+def test_verification_finds_state_that_a_vpu_wrote(
+    vpu: tw.EntryPoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright.targets.vpu.model.device import VpuDevice
+
+    run = VpuDevice.run
+
+    def astray(self: VpuDevice, *given: Any) -> None:
+        run(self, *given)
+        for entry in self.entries.values():
+            for port, first, _ in entry.state_ranges():
+                if port == "keys":
+                    self._image(entry)[first + 41] ^= 1
+
+    monkeypatch.setattr(VpuDevice, "run", astray)
+    found = verify(vpu["act"].model)
+    assert not found.ok and "1 numbers of the state keys" in found.text()
 
 
 def test_verification_finds_state_that_was_overwritten(

@@ -90,14 +90,23 @@ def program_json(program: VpuProgram) -> dict[str, Any]:
 
 def program_binary(program: VpuProgram) -> bytes:
     """Magic, lengths and checksums, the JSON deflated, the constants as they are."""
+    return b"".join(program_pieces(program))
+
+
+def program_pieces(program: VpuProgram) -> list[bytes]:
+    """The compact form in pieces: every constant is one, so that a bundle has equal ones once."""
     body = json.dumps(program_json(program), separators=(",", ":")).encode()
     packed = zlib.compress(body, 6)
-    data = b"".join(program.constants[name] for name in sorted(program.constants))
+    constants = [program.constants[name] for name in sorted(program.constants)]
+    check = 0
+    for content in constants:
+        check = zlib.crc32(content, check)
+    size = sum(map(len, constants))
     head = b"".join(
         value.to_bytes(8, "little")
-        for value in (len(body), len(packed), len(data), zlib.crc32(body), zlib.crc32(data))
+        for value in (len(body), len(packed), size, zlib.crc32(body), check)
     )
-    return MAGIC + head + packed + data
+    return [MAGIC + head + packed, *constants]
 
 
 def program_from_binary(content: bytes, machine: Machine | None = None) -> VpuProgram:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from tilewright.targets.vpu.machine import Machine
 from tilewright.targets.vpu.model.entry import CompiledEntry, Place
 from tilewright.targets.vpu.model.model_artifact import VpuArtifact
 from tilewright.targets.vpu.model.reader import Entry, read_function
+from tilewright.targets.vpu.model.resident import keep_state
 from tilewright.targets.vpu.model.supports import formats, supports
 from tilewright.targets.vpu.scheduling.schedule import portfolio
 
@@ -49,6 +51,8 @@ def compile_model(
         progress("schedule", function.sym_name.data)
         entry = read_function(function, dict(found.parts.weights))
         entries[entry.name] = compile_entry(entry, machine, LoweringOptions(fused=options.fuse))
+    held = sorted({*model.resident, *model.state})
+    found = replace(found, parts=keep_state(found.parts, entries, held))
     compiled = around(VpuArtifact(machine.preset, entries), found)
     compiled.timing["schedule"] = time.perf_counter() - started
     require(compiled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tilewright.targets.artifact import (
     StepValues,
     Watch,
 )
+from tilewright.targets.port_types import PORT_TYPES, rounded
 from tilewright.targets.vpu.lowering.network import Call
 from tilewright.targets.vpu.model.entry import CompiledEntry
 from tilewright.targets.vpu.model.tracing import Span, trace_of
@@ -48,10 +49,20 @@ class VpuReference:
         return self.counters.cycles
 
     def write(self, port: Port, value: np.ndarray) -> None:
-        self.memory[port.tensor or port.name] = np.array(value)
+        name = port.tensor or port.name
+        held = self._held(name)
+        self.memory[name] = np.array(value) if held is None else rounded(value, held)
 
     def read(self, port: Port) -> np.ndarray:
-        return self.memory[port.tensor or port.name].reshape(port.shape)
+        value = self.memory[port.tensor or port.name]
+        return value.reshape(port.shape).astype(PORT_TYPES[port.dtype], copy=False)
+
+    def _held(self, name: str) -> str | None:
+        """The type in which state is held."""
+        for entry in self.entries.values():
+            if name in entry.state:
+                return entry.network.values[entry.inputs[name]].dtype
+        return None
 
     def trace(self) -> TraceModel | None:
         return None
@@ -99,12 +110,58 @@ class VpuDevice(VpuReference):
     def trace(self) -> TraceModel | None:
         return trace_of(self._spans, self.options.window or (0, self.cycles))
 
+    # --- state --------------------------------------------------------------------------
+
+    def keeps(self, port: Port) -> bool:
+        return port.tensor is not None and self._held(port.tensor) is not None
+
+    def row_dimension(self, port: Port) -> int | None:
+        """The first dimension of several, if what lies behind it is whole rows."""
+        several = next((d for d, size in enumerate(port.shape) if size > 1), len(port.shape))
+        return several if several < len(port.shape) - 1 else None
+
+    def write(self, port: Port, value: np.ndarray) -> None:
+        if not self.keeps(port):
+            super().write(port, value)
+            return
+        for rows, dtype in self._state_rows(port):
+            rows[...] = rounded(value, dtype).reshape(rows.shape)
+
+    def write_rows(self, port: Port, value: np.ndarray, first: int, end: int) -> None:
+        dimension = self.row_dimension(port)
+        assert dimension is not None, "the state has no rows"
+        changed = value[(0,) * dimension + (slice(first, end),)]
+        for rows, dtype in self._state_rows(port):
+            each = len(rows) // port.shape[dimension]
+            part = rows[first * each : end * each]
+            part[...] = rounded(changed, dtype).reshape(part.shape)
+
+    def read(self, port: Port) -> np.ndarray:
+        if not self.keeps(port):
+            return super().read(port)
+        rows, _ = next(self._state_rows(port))
+        return rows.reshape(port.shape).astype(PORT_TYPES[port.dtype])
+
+    def _state_rows(self, port: Port) -> Iterator[tuple[np.ndarray, str]]:
+        """Where the entries that read a state have it, and in which type."""
+        for entry in self.entries.values():
+            if port.tensor in entry.state:
+                name = entry.inputs[port.tensor]
+                rows = entry.rows_of(self._image(entry), name)
+                yield rows, entry.network.values[name].dtype
+
+    def _image(self, entry: CompiledEntry) -> np.ndarray:
+        """DDR between runs: constants and state."""
+        if entry.name not in self._images:
+            self._images[entry.name] = entry.image()
+        return self._images[entry.name]
+
     def run(self, part: DevicePart, watch: Watch | None = None) -> None:
         entry = self.entries[part.entry]
-        if part.entry not in self._images:
-            self._images[part.entry] = entry.image()
-        ddr = self._images[part.entry].copy()
+        ddr = self._image(entry).copy()
         for port, name in entry.inputs.items():
+            if port in entry.state:
+                continue
             value = entry.network.values[name]
             array = np.ascontiguousarray(self.memory[port]).astype(DTYPES[value.dtype], copy=False)
             entry.rows_of(ddr, name)[...] = array.reshape(value.rows, value.width)
@@ -119,6 +176,8 @@ class VpuDevice(VpuReference):
                 "TW3013", f"the model takes more than {self.options.max_cycles:,} cycles"
             )
         memory = machine.spaces[DDR]
+        for _, first, end in entry.state_ranges():  # what a run does to it, stays
+            self._image(entry)[first:end] = memory[first:end]
         for port, name in entry.outputs.items():
             value = entry.network.values[name]
             self.memory[port] = entry.rows_of(memory, name).reshape(value.shape).copy()

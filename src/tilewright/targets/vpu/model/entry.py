@@ -39,6 +39,7 @@ class CompiledEntry:
     owners: dict[str, int]  # graph task -> call
     places: dict[str, Place] = field(default_factory=dict)  # graph task -> what its output is
     bound: int = 0
+    state: tuple[str, ...] = ()  # inputs that stay in DDR from run to run
 
     def macs(self, call: Call) -> int:
         """Multiplications of a call, without padding."""
@@ -66,6 +67,17 @@ class CompiledEntry:
             memory[place : place + len(content)] = np.frombuffer(content, np.uint8)
             assert len(content) <= length
         return memory
+
+    def state_ranges(self) -> list[tuple[str, int, int]]:
+        """State with the bytes of DDR from its first to behind its last."""
+        found = []
+        for port in self.state:
+            value = self.network.values[self.inputs[port]]
+            tensor, offset, pitch = self.homes[value.name]
+            first = self.program.tasks.ddr[tensor][0] + offset * value.size
+            end = first + ((value.rows - 1) * pitch + value.width) * value.size
+            found.append((port, first, end))
+        return found
 
     def rows_of(self, memory: np.ndarray, name: str) -> np.ndarray:
         """The rows of a port's value in DDR, without copying."""
@@ -106,6 +118,7 @@ def entry_json(entry: CompiledEntry) -> dict[str, Any]:
             for task, p in entry.places.items()
         },
         "bound": entry.bound,
+        **({"state": list(entry.state)} if entry.state else {}),
     }  # fmt: skip
 
 
@@ -149,6 +162,7 @@ def entry_from(
                 for task, (value, a, b, c, d) in document["places"].items()
             },
             int(document["bound"]),
+            tuple(document.get("state", ())),
         )  # fmt: skip
         _check(entry, bad)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
@@ -158,6 +172,8 @@ def entry_from(
 
 def _check(entry: CompiledEntry, bad: TilewrightError) -> None:
     network, ddr = entry.network, entry.program.tasks.ddr
+    if len(set(entry.state)) != len(entry.state) or not set(entry.state) <= entry.inputs.keys():
+        raise bad
     for name in (*entry.inputs.values(), *entry.outputs.values()):
         value = network.values[name]
         tensor, offset, pitch = entry.homes[name]

@@ -24,11 +24,12 @@ from tilewright.targets.artifact import (
     Step,
     Tensor,
 )
-from tilewright.targets.vpu.artifact import program_binary, program_from_binary
+from tilewright.targets.vpu.artifact import program_from_binary, program_pieces
 from tilewright.targets.vpu.checker.verify import verify
 from tilewright.targets.vpu.model.device import VpuDevice, VpuReference
 from tilewright.targets.vpu.model.entry import CompiledEntry, entry_from, entry_json
 from tilewright.targets.vpu.operations.numbers import DTYPES
+from tilewright.targets.vpu.task_list import DDR
 
 _ENTRIES, _CONSTANTS = "vpu/entries.json", "vpu/constants"
 
@@ -54,7 +55,8 @@ class VpuArtifact:
                 )
             for ports, kind in ((entry.inputs, "input"), (entry.outputs, "output")):
                 for port, name in ports.items():
-                    self.tensors.setdefault(port, _tensor(entry, port, name, kind))
+                    held = "state" if port in entry.state else kind
+                    self.tensors.setdefault(port, _tensor(entry, port, name, held))
 
     @property
     def loops(self) -> Sequence[LayerLoop]:
@@ -74,7 +76,7 @@ class VpuArtifact:
         }
         yield Member(_CONSTANTS, tensor_pieces(constants, _CONSTANTS))
         for number, entry in enumerate(self.entries.values()):
-            yield Member(f"vpu/list{number}.bin", [program_binary(entry.program)])
+            yield Member(f"vpu/list{number}.bin", [*program_pieces(entry.program)])
 
     def check(
         self, parts: Sequence[HostPart | DevicePart], ports: Mapping[str, Port]
@@ -91,12 +93,15 @@ class VpuArtifact:
                 yield Finding("TW7087", f"{part.entry} has other ports than its program")
             for port, name in (*entry.inputs.items(), *entry.outputs.items()):
                 value, given = entry.network.values[name], ports.get(port)
-                if given is None or (given.shape or (1,), given.dtype) != (
-                    value.shape,
-                    value.dtype,
+                types = (value.dtype, "f32") if port in entry.state else (value.dtype,)
+                if (
+                    given is None
+                    or (given.shape or (1,)) != value.shape
+                    or given.dtype not in types
                 ):
                     yield Finding("TW7087", f"the port {port} is not as {part.entry} needs it")
         for entry in self.entries.values():
+            yield from _overwritten_state(entry)
             for finding in verify(entry.program.tasks, strict=True):
                 yield Finding("TW7088", f"{entry.name}: {finding.property} {finding.message}")
 
@@ -132,6 +137,27 @@ class VpuArtifact:
         return VpuReference(self.entries, self.first)
 
 
+def _overwritten_state(entry: CompiledEntry) -> Iterator[Finding]:
+    """Tasks that write where state stays, at any time of the run, and state that shares bytes."""
+    tasks, ranges = entry.program.tasks, entry.state_ranges()
+    taken = [
+        (name, place, place + size)
+        for name, (place, size) in tasks.ddr.items()
+        if name not in {entry.homes[entry.inputs[port]][0] for port in entry.state}
+    ]
+    for number, (port, first, end) in enumerate(ranges):
+        for other, low, high in (*taken, *ranges[:number]):
+            if low < end and first < high:
+                yield Finding("TW7089", f"{entry.name}: {other} lies where the state {port} stays")
+        for task in tasks.tasks.values():
+            written = (run for r in task.writes if r.space == DDR for run in r.runs())
+            if any(low < end and first < high for low, high in written):
+                yield Finding(
+                    "TW7089", f"{entry.name}: {task.task or task.kind} writes the state {port}"
+                )
+                break
+
+
 def _tensor(entry: CompiledEntry, port: str, name: str, kind: str) -> Tensor:
     value = entry.network.values[name]
     tensor, offset, _ = entry.homes[name]
@@ -160,7 +186,7 @@ def read_artifact(members: Mapping[str, Content], place: Location) -> VpuArtifac
         if content is None or not isinstance(found, dict) or not isinstance(found.get("name"), str):
             raise bad
         try:
-            program = program_from_binary(np.asarray(content).tobytes())
+            program = program_from_binary(content.tobytes())
             entries[found["name"]] = entry_from(found, program, constants)
         except TilewrightError as error:
             raise error.at(place) from None

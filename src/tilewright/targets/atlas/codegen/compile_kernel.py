@@ -32,6 +32,7 @@ from tilewright.tile.tracer import Tracer
 
 if TYPE_CHECKING:
     from tilewright.dialects.xdsl_api import ModuleOp
+    from tilewright.targets.atlas.codegen.tile_machine import Found
     from tilewright.tile.kernel import Kernel
 
 PAGE = 4096  # tensors start at multiples of this in DRAM
@@ -44,10 +45,15 @@ LAUNCHES = 16_384
 
 
 def trace(
-    kernel: Kernel, profile: Profile, layouts: dict[str, Layout], step_limit: int = STEPS
+    kernel: Kernel,
+    profile: Profile,
+    layouts: dict[str, Layout],
+    step_limit: int = STEPS,
+    found: Found | None = None,
 ) -> Tracer:
     """The trace of a kernel, with its function complete."""
-    tracer = Tracer(profile.tile_machine(), kernel.code, kernel.name)
+    machine = replace(profile.tile_machine(), found=found)
+    tracer = Tracer(machine, kernel.code, kernel.name)
     tracer.step_limit = step_limit
     tracer.most_launches = max(LAUNCHES, profile.imem_bytes // 8)
     tensors = kernel.tensors(tracer, layouts)
@@ -160,10 +166,12 @@ def compile_placed(
 
 @dataclass(frozen=True)
 class Use:
-    """Bytes of VMEM that a kernel works in, and bytes that it moves between the memories."""
+    """Bytes of VMEM that a kernel works in, bytes that it moves between the memories, and ticks that
+    one of its units computes at least."""
 
     room: int = 0
     moved: int = 0
+    busy: int = 0
 
 
 @dataclass
@@ -252,7 +260,7 @@ def lowered(
         raise error.at(kernel.location) from None
     constants = {n: numbers.get(n, np.zeros(t.layout.padded)) for n, t in own.items()}
     room = area.start - given.start + max(routine.room for routine in routines)
-    use = Use(room, moved)
+    use = Use(room, moved, max(routine.busy() for routine in routines))
     return LoweredKernel(kernel, routines, tracer, constants, data, end, use)
 
 

@@ -18,6 +18,7 @@ from tilewright.targets.atlas.codegen.nest import (
     LAYER,
     Affine,
     For,
+    Pieces,
     Read,
     Statement,
     Variable,
@@ -92,14 +93,41 @@ def busiest_loop(statements: Sequence[Statement]) -> For | None:
 
 def traffic(statements: Sequence[Statement], around: tuple[Variable, ...] = ()) -> int:
     """Bytes that move between the memories, about: what does not change with the innermost loop is
-    loaded once before it."""
+    loaded once before it, and what a piece reads several times once."""
     total = 0
+    read: dict[tuple[tuple[Variable, int], ...], dict[int, int]] = {}  # from byte to byte
+    apart: set[tuple[Affine, int, Pieces]] = set()
     for s in statements:
         if isinstance(s, For):
             total += traffic(s.body, (*around, s.variable))
-        elif isinstance(s, Read | Write) and not s.on_chip:
-            fixed = isinstance(s, Read) and around and not s.offset.factor(around[-1])
-            times = math.prod(v.trips for v in (around[:-1] if fixed else around))
-            size = s.bytes if s.pieces is None else sum(count for _, count in s.pieces)
-            total += times * size
+        elif isinstance(s, Write) and not s.on_chip:
+            total += math.prod(v.trips for v in around) * _size(s)
+        elif isinstance(s, Read) and not s.on_chip and s.pieces is not None:
+            if (s.offset, s.copies, s.pieces) not in apart:
+                total += _times(s.offset, around) * _size(s)
+            apart.add((s.offset, s.copies, s.pieces))
+        elif isinstance(s, Read) and not s.on_chip:
+            ends, start = read.setdefault(s.offset.terms, {}), s.offset.constant
+            ends[start] = max(ends.get(start, 0), start + s.bytes)
+    for terms, ends in read.items():
+        total += _times(Affine(0, terms), around) * _union(ends)
+    return total
+
+
+def _size(s: Read | Write) -> int:
+    return s.bytes if s.pieces is None else sum(count for _, count in s.pieces)
+
+
+def _times(offset: Affine, around: tuple[Variable, ...]) -> int:
+    """How often loops load what is read at an offset."""
+    fixed = around and not offset.factor(around[-1])
+    return math.prod(v.trips for v in (around[:-1] if fixed else around))
+
+
+def _union(ends: dict[int, int]) -> int:
+    """Bytes of ranges that may overlap, by where they start."""
+    total, reached = 0, -1
+    for start in sorted(ends):
+        total += max(0, ends[start] - max(start, reached))
+        reached = max(reached, ends[start])
     return total

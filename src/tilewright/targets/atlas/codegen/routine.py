@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.errors import TilewrightError
@@ -69,6 +69,21 @@ class Loop:
         return None if self.variable is None else self.variable.count
 
 
+def _busy(items: Sequence[Code | Loop]) -> Counter[str]:
+    """Ticks of every unit."""
+    total: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, Loop):
+            for unit, ticks in _busy(item.body).items():
+                total[unit] += item.trips * ticks
+            continue
+        timings = Counter(op.opcode for op in item.ops)
+        for opcode, count in timings.items():
+            timing = item.profile.timing_of(opcode)
+            total[timing.unit] += count * timing.interval
+    return total
+
+
 @dataclass
 class Routine:
     """A kernel under construction."""
@@ -83,6 +98,11 @@ class Routine:
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
     room: int = 0  # bytes of VMEM that it works in
+
+    def busy(self) -> int:
+        """Ticks of the unit that computes longest, all loops counted."""
+        ticks = _busy(self.items)
+        return max((n for unit, n in ticks.items() if unit not in ("DMA", "SCALAR")), default=0)
 
     def pointer(
         self, start: int, name: str = "", home: list[Code | Loop] | None = None

@@ -22,10 +22,23 @@ FORMATS = Formats("fp8", "bf16", (("fp8", "fp8"),))
 
 
 @dataclass(frozen=True)
+class Found:
+    """What a kernel of a model finds on the chip: tensors that lie there already, and how many bytes
+    are its own."""
+
+    tensors: frozenset[str]
+    room: int
+
+
+@dataclass(frozen=True)
 class AtlasTileMachine:
-    """Compiles tile kernels to programs of one profile, and runs them eagerly in its arithmetic."""
+    """Compiles tile kernels to programs of one profile, and runs them eagerly in its arithmetic.
+
+    found: where that is known while a kernel is traced, which may cut its work by it.
+    """
 
     profile: Profile
+    found: Found | None = None
 
     @property
     def name(self) -> str:
@@ -85,6 +98,15 @@ def costs_of(profile: Profile, rows: int) -> Costs:
 
 def active_profile() -> Profile:
     """The profile that a kernel is being compiled or run for."""
+    return _active_machine().profile
+
+
+def active_found() -> Found | None:
+    """What it finds on the chip, if that is known."""
+    return _active_machine().found
+
+
+def _active_machine() -> AtlasTileMachine:
     machine = active().machine
     if not isinstance(machine, AtlasTileMachine):
         raise TilewrightError(
@@ -92,4 +114,4 @@ def active_profile() -> Profile:
             f"this kernel is written for Atlas machines, not for {machine.name}",
             hint="write the kernel without sizes of one machine, or choose an Atlas target",
         )
-    return machine.profile
+    return machine

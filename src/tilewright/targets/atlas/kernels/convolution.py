@@ -23,7 +23,7 @@ import numpy as np
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.codegen.tile_machine import active_profile
+from tilewright.targets.atlas.codegen.tile_machine import Found, active_found, active_profile
 from tilewright.targets.atlas.kernels.image_blocks import (
     Blocking,
     Cost,
@@ -98,6 +98,7 @@ def _hard_sigmoid(x: Any) -> Any:
 
 
 PRODUCT = 46.0  # ticks of a product of tiles, about
+SEVERAL = 40.0  # the same where several tiles of filters see the same pixels
 REPEATED = 3  # times a mask comes, on average, so that rows are masked once for all
 OFTEN = 12  # the same where the vector unit has to make filters before that
 MANY_TAPS = 12  # of such filters keep matrix units busier than the vector unit
@@ -209,7 +210,7 @@ def conv2d(
         **({} if plan.sources else {"x": tw.fp8[plan.image.stored].panels().arranged(arranged)}),
         "w": _rows(window, filters)
         if diagonal
-        else tw.fp8[plan.filters.stored].arranged(plan.filters),
+        else tw.fp8[plan.filters.stored].panels().arranged(plan.filters),
         **({"scale": per_filter} if scale else {}),
         **({"bias": per_filter} if bias else {}),
         **({} if added is None else {"added": image_type(added)}),
@@ -312,7 +313,7 @@ class Plan:
         gate: Any = None, **images: Any,
     ) -> None:  # fmt: skip
         """The kernel."""
-        blocking, groups = self._cut(active_profile())
+        blocking, groups = self._cut(active_profile(), active_found())
         lines = self.lines() if self.diagonal is True or self.gate is not None else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
@@ -404,18 +405,27 @@ class Plan:
         """Tiles of pixels and panels of filters in one body."""
         return self._cut(profile)[0]
 
-    def _cut(self, profile: Profile) -> tuple[Blocking, list[Phases]]:
-        """The same, and the phases that are computed together: all, or as many as have room."""
+    def _cut(
+        self, profile: Profile, found: Found | None = None
+    ) -> tuple[Blocking, list[Phases]]:
+        """The same, and the phases that are computed together: all, or as many as have room. Where
+        it is known what lies on the chip, as many as take the least time."""
         panels = -(-self.filters.filters // SIDE)
+        ways: list[tuple[Blocking, list[Phases]]] = []
         refused = None
         for groups in _groups(self.out):
-            cost = max((self._cost(profile, one) for one in groups), key=lambda c: c.shared + c.own)
+            costs = [self._cost(profile, one, found) for one in groups]
+            cost = max(costs, key=lambda c: c.shared + c.own)
             try:
-                return choose(self.out, panels, cost, profile, "a convolution"), groups
+                ways.append((choose(self.out, panels, cost, profile, "a convolution", found), groups))
             except TilewrightError as error:
                 refused = error
-        assert refused is not None
-        raise refused
+            if ways and found is None:
+                break
+        if not ways:
+            assert refused is not None
+            raise refused
+        return min(ways, key=lambda way: way[0].ticks * len(way[1]))
 
     def diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
         """Tiles of filters that see one channel each, by panel and tap: a row of w repeated, times
@@ -545,24 +555,30 @@ class Plan:
                 first, last = self.filters.tiles(tile)
                 yield [(Block(tile, 1, filters), Block(first, last - first + 1, channels))]
 
-    def _cost(self, profile: Profile, phases: Phases) -> Cost:
+    def _cost(self, profile: Profile, phases: Phases, found: Found | None = None) -> Cost:
         depth, taps = self.filters.depth, len(self.window.taps)
         alone = self.filters.groups > 1
-        seen, halo = 0, 0  # tiles of the image, and pixels more of each
-        for source in self.sources or (Source(self.image),):
+        here = frozenset[str]() if found is None else found.tensors
+        seen, halo = 0, 0  # tiles of the image that are not on chip, and pixels more of each
+        for number, source in enumerate(self.sources or (Source(self.image),)):
+            if (f"x{number}" if self.sources else "x") in here:
+                continue
             channels = source.image.stored[-1] // SIDE if self.sources else depth
             reaches = list(self._reaches(source, phases))
             seen += len(reaches) * channels
             halo += sum(reaches) * channels
         ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
-        beside = 0 if self.added is None else len(phases)
+        beside = 0 if self.added is None or "added" in here else len(phases)
+        several = self.filters.groups == 1 and profile.timing["push"].unit == "MXU"
         return Cost(
-            0 if alone else seen, (seen if alone else 0) + beside, -(-halo // seen),
-            0 if self.diagonal else taps * depth, len(phases),
-            len(phases) * taps * depth, ticks,
+            0 if alone else seen, (seen if alone else 0) + beside, -(-halo // max(seen, 1)),
+            0 if self.diagonal else taps * depth, 0 if "out" in here else len(phases),
+            len(phases) * taps * depth, ticks, phases=len(phases),
             made=taps if self.diagonal is True else 0 if self.gate is None else depth,
             together=3 if ticks == PRODUCT else 1,
-            small=not self.diagonal
+            several=SEVERAL if found is not None and several and ticks == PRODUCT else 0.0,
+            places=found is not None,
+            small=found is None and not self.diagonal
             and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,
         )  # fmt: skip
 

@@ -13,6 +13,8 @@ import numpy as np
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.chip import VmemExceeded
+from tilewright.targets.atlas.codegen.tile_machine import Found
 from tilewright.targets.atlas.kernels.images import LOWEST, SIDE, Image, round_up
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import TileArray
@@ -28,6 +30,7 @@ MADE = 3 * TILE  # bytes for a tile of filters that is made on the chip, with wh
 MAKING = 150  # ticks of that, about
 START = 600  # ticks before a body is under way, about
 LONELY = (0.0, 0.5, 0.25)  # products more that as many tiles without others cost, about
+UNPAIRED = 0.25  # the same for a tile without another where several panels see it
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Cost:
 
     shared, own: tiles of the image per tile of pixels, for all panels of filters and for each;
     halo: further pixels of each that a block reads beside its own. fixed, writes: tiles of filters
-    and of results, per panel. steps: tile operations per tile of pixels and panel; ticks: of one.
+    and of results, per panel. All of these but the filters only count where they are not on chip.
+    steps: tile operations per tile of pixels and panel; ticks: of one, several: of one beside other panels.
     """
 
     shared: int
@@ -50,6 +54,9 @@ class Cost:
     made: int = 0  # tiles of filters per panel that are made on the chip, instead of `fixed`
     small: bool = False  # images will be on the chip already
     together: int = 1  # tiles of pixels that share what matrix units hold
+    several: float = 0.0  # 0: as `ticks`
+    phases: int = 0  # tiles of results per tile of pixels; 0: as `writes`
+    places: bool = False  # it is known what lies on the chip
 
 
 @dataclass(frozen=True)
@@ -107,11 +114,16 @@ def partition(out: Image, most: int) -> Partition:
     return Partition(size, parts, looped, rest)
 
 
-def choose(out: Image, panels: int, cost: Cost, profile: Profile, where: str) -> Blocking:
+def choose(
+    out: Image, panels: int, cost: Cost, profile: Profile, where: str, found: Found | None = None
+) -> Blocking:
     """The cheapest block: the image is read again for every block of panels, and the halo again
     for every block of pixels."""
     room = profile.vmem_bytes * 7 // 8
+    room = room if found is None else min(room, found.room)
     best, least = _cheapest(out, panels, cost, room, profile.dma.ticks(TILE) / TILE)
+    if best is None and found is not None:
+        raise VmemExceeded(profile, least, where, least)
     if best is None:
         raise TilewrightError(
             "TW1674",
@@ -134,6 +146,7 @@ def _cheapest(
         per_tile = cost.steps * group
         resident = cost.fixed * group * TILE
         made = cost.made * group
+        each = cost.several if group > 1 and cost.several else cost.ticks
         for most in range(1, total + 1):
             if most > 1 and most * per_tile > (cost.longest or BODY):
                 break
@@ -141,8 +154,9 @@ def _cheapest(
             bodies = cut.bodies(per_tile)
             reads = cost.shared + cost.own * group
             around = (out.batch or 1) > 1 or group < panels
-            # Filters of the next panels arrive while these are used.
-            held = resident * (1 + (group < panels)) + made * MADE
+            # Filters of the next panels arrive while these are used, beside a single loop.
+            beside = group < panels and (len(bodies) == 1 or not cost.places)
+            held = resident * (1 + beside) + made * MADE
             needed = held + _room(cut, cost, reads, group, around) + 32 * TILE
             if not cut.looped:  # everything is one piece of code
                 needed += len(border_tiles(out)) * cost.writes * group * TILE
@@ -154,15 +168,23 @@ def _cheapest(
                 loads = reads * (tiles * TILE + cost.halo * SIDE)
                 stores = tiles * cost.writes * group * TILE
                 transfers = 0.0 if cost.small else (loads + stores) * per_byte
-                alone = tiles * cost.writes % cost.together  # they load and push as much as a group
-                more = LONELY[alone] / cost.writes if alone else 0.0
-                work = (tiles + more) * per_tile * cost.ticks
+                work = (tiles + _lonely(cost, group, tiles)) * per_tile * each
                 ticks += times * max(transfers, work) + START
                 moved += times * transfers
             # The first panels wait for their filters; those of the others arrive beside the work.
-            rest = (-(-panels // group) - 1) * max(ticks, filters + moved)
+            again = max(ticks, filters + moved) if beside else ticks + filters
+            rest = (-(-panels // group) - 1) * again
             found.append(Blocking(most, group, filters + ticks + rest))
     return min(found, key=lambda b: (b.ticks, b.tiles), default=None), least
+
+
+def _lonely(cost: Cost, group: int, tiles: int) -> float:
+    """Tiles of pixels more that those without others cost: they load and push as much as a group."""
+    stacked = tiles * (cost.phases or cost.writes)
+    if group > 1 and cost.several:
+        return UNPAIRED * (stacked % 2) / cost.phases
+    alone = stacked % cost.together
+    return LONELY[alone] / (cost.phases or cost.writes) if alone else 0.0
 
 
 def _room(cut: Partition, cost: Cost, reads: int, group: int, around: bool) -> int:

@@ -140,9 +140,10 @@ def place(
     demands = demands or Demands()
     places = BufferAssignment(lives=live_ranges(calls, layer_loops))
     capacity = profile.vmem_bytes - WORD - demands.slack
-    found = _candidates(calls, layer_loops, places.lives, borders) if fuse else {}
-    stays = choose(calls, found, capacity, demands)
-    room = [_room(k, call, stays, capacity, demands.more) for k, call in enumerate(calls)]
+    lives = places.lives
+    found = _candidates(calls, layer_loops, lives, borders, profile) if fuse else {}
+    stays = choose(calls, found, capacity, demands, profile)
+    room = [_room(k, call, stays, demands.more, profile, capacity) for k, call in enumerate(calls)]
     if fuse and may_join(profile):
         places.joined = small_runs(calls, layer_loops, borders)
     try:
@@ -237,7 +238,7 @@ def starved(calls: Sequence[Launch], places: BufferAssignment, profile: Profile)
         if a is None or once or places.on_chip(a, index):
             continue
         tiles = a.layout.bytes // 1024
-        beside = max(base_room(call), 128 * KIB)  # panels of weights, and what waits
+        beside = max(base_room(call, profile), 128 * KIB)  # panels of weights, and what waits
         if tiles > ONE_BODY and rounded(a) + beside <= profile.vmem_bytes:
             found.append(index)
     return found
@@ -248,6 +249,7 @@ def _candidates(
     layer_loops: Sequence[LayerLoop[StoredTensor]],
     lives: dict[StoredTensor, LiveRange],
     borders: Sequence[int],
+    profile: Profile,
 ) -> dict[StoredTensor, Candidate]:
     """Results that could stay in VMEM.
 
@@ -271,24 +273,24 @@ def _candidates(
                 loop.first <= k < loop.end for loop in layer_loops for k in (*makers, last)
             )
             if len(makers) == 1 and not inside:
-                ends = tuple(_ends(calls, readers, tensor))
+                ends = tuple(_ends(calls, readers, tensor, profile))
                 found[tensor] = Candidate(makers[0], ends, leaves=True)
         elif any(loop.first <= readers[-1] and makers[0] < loop.first for loop in layer_loops):
             in_place = any(tensor in calls[k].operands.values() for k in makers)
             if not in_place:
                 found[tensor] = Candidate(makers[0], ((life.last, len(readers) + len(makers)),))
         elif len(makers) == 1 and life.last == readers[-1]:
-            ends = _ends(calls, readers, tensor)
+            ends = _ends(calls, readers, tensor, profile)
             ends[-1] = (readers[-1], ends[-1][1] + 1)
             found[tensor] = Candidate(makers[0], tuple(ends))
     return found
 
 
 def _ends(
-    calls: Sequence[Launch], readers: Sequence[int], tensor: StoredTensor
+    calls: Sequence[Launch], readers: Sequence[int], tensor: StoredTensor, profile: Profile
 ) -> list[tuple[int, int]]:
     """The last calls of possible stays, and how often a tensor is read up to there."""
-    times = accumulate(times_read(calls[reader], tensor) for reader in readers)
+    times = accumulate(times_read(calls[reader], tensor, profile) for reader in readers)
     return list(zip(readers, times, strict=True))
 
 
@@ -296,13 +298,14 @@ def _room(
     index: int,
     call: Launch,
     stays: Sequence[ResidencyInterval],
-    capacity: int,
     more: dict[int, int],
+    profile: Profile,
+    capacity: int,
 ) -> int:
     """VMEM a call gets at least for itself."""
     here = {s.tensor for s in stays if s.first <= index <= s.until}
     held = sum(rounded(t) for t in here)
-    need = base_room(call) + more.get(index, 0)
+    need = base_room(call, profile) + more.get(index, 0)
     need += sum(staged_bytes(call, p, t) for p, t in call.tensors.items() if t not in here)
     return max(1024, min(need, capacity - held) // 1024 * 1024)
 

@@ -39,7 +39,7 @@ from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
-FORMAT = 3  # of keys and entries
+FORMAT = 4  # of keys and entries
 ROOT = Path(tilewright.__file__).parent
 _LIBRARIES = ("numpy", "ml_dtypes", "xdsl")  # which kernels are traced with
 _COLUMNS = (("opcodes", "u1"), ("operands", "<i4"), ("lines", "<i4"))
@@ -299,12 +299,12 @@ def from_bytes(raw: bytes) -> KernelCode | Fitting | Lacking | None:
 
 
 def _uses(use: Use) -> list[int]:
-    return [use.room, use.moved]
+    return [use.room, use.moved, use.busy]
 
 
 def _use(value: object) -> Use:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ValueError("not two counts")
+    if not isinstance(value, list) or len(value) != 3:
+        raise ValueError("not three counts")
     return Use(*map(_count, value))
 
 

@@ -22,7 +22,7 @@ from tilewright.targets.atlas.model.buffer_assignment import (
     gaps,
     largest,
 )
-from tilewright.targets.atlas.model.kernel_records import work_of
+from tilewright.targets.atlas.model.kernel_records import over_images, work_of
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
@@ -30,7 +30,7 @@ from tilewright.tile.layouts import SIDE
 TILE = SIDE * SIDE  # bytes of a tile of weights
 WORTH = 2000  # ticks that a later call has to gain
 IDLE = 0.9  # of the idle time of the engine that is counted on
-FAR = 8  # calls from the one that brings weights to the one that reads them, at most
+FAR = 24  # calls from the one that brings weights to the one that reads them, at most
 
 
 def choose(
@@ -78,7 +78,8 @@ class _Choice:
 
     def __post_init__(self) -> None:
         self.rate = self.profile.dma.ticks(1 << 20) / (1 << 20)  # ticks per byte
-        self.busy = [self._busy(call) for call in self.program.launches]
+        calls = zip(self.program.launches, self.uses, strict=True)
+        self.busy = [max(use.busy, self._busy(call)) for call, use in calls]
         for index, use in enumerate(self.uses):
             left = self.busy[index] / self.rate - use.moved
             self.idle[index] = max(0.0, IDLE * left)
@@ -180,6 +181,6 @@ def _weights(call: Launch) -> list[StoredTensor]:
         if tensor.kind in ("weight", "constant")
         and tensor.layout.order == "panels"
         and tensor.layout.dtype == "fp8"
-        and tensor.layout.arrangement is None
+        and (tensor.layout.arrangement is None or over_images(call.kernel))
     }
     return sorted(found, key=lambda t: (-t.layout.bytes, t.name))

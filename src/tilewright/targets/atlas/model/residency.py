@@ -8,16 +8,19 @@ model always gets the same answer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
 from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import PASSING, sums_bytes
 from tilewright.targets.atlas.model.kernel_records import RECORDS, over_images
-from tilewright.targets.atlas.model.kernels_images import chained
+from tilewright.targets.atlas.model.kernels_images import chained, convolved
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
+from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
 
 KIB = 1024
@@ -71,11 +74,12 @@ def choose(
     candidates: Mapping[StoredTensor, Candidate],
     capacity: int,
     demands: Demands,
+    profile: Profile,
 ) -> list[ResidencyInterval]:
     """The stays that save most DRAM traffic."""
     if not candidates:
         return []
-    choice = _Choice.of(calls, candidates, capacity, demands)
+    choice = _Choice.of(calls, candidates, capacity, demands, profile)
     chosen = choice.everything()
     if chosen is None:
         chosen = choice.best()
@@ -110,6 +114,7 @@ class _Choice:
         candidates: Mapping[StoredTensor, Candidate],
         capacity: int,
         demands: Demands,
+        profile: Profile,
     ) -> _Choice:
         result = _Choice()
         for tensor, candidate in candidates.items():
@@ -118,7 +123,7 @@ class _Choice:
         for index, call in enumerate(calls):
             terms: list[tuple[int, Stay]] = []
             refused: list[Stay] = []
-            base = base_room(call) + demands.more.get(index, 0)
+            base = base_room(call, profile) + demands.more.get(index, 0)
             for parameter, tensor in call.tensors.items():
                 staged = staged_bytes(call, parameter, tensor)
                 base += staged
@@ -193,10 +198,13 @@ def _tiles(size: int) -> int:
     return -(-size // SIDE)
 
 
-def base_room(call: Launch) -> int:
+def base_room(call: Launch, profile: Profile) -> int:
     """Bytes for panels of weights, double, and for tiles that wait between uses."""
     if over_images(call.kernel):
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
+        if call.kernel == "conv2d":
+            again = -(-filters // _panels(call, profile)) * 2
+            return min(filters, max(FILTERS, again)) + IMAGES
         held = 0
         if call.kernel == "chain":
             chain = chained(
@@ -242,8 +250,25 @@ def attention_room(options: Mapping[str, Any], tensors: Mapping[str, Any]) -> in
     return room + rows * keys * 2 * KIB + 40 * KIB
 
 
-def times_read(call: Launch, tensor: StoredTensor) -> int:
+def _panels(call: Launch, profile: Profile) -> int:
+    """How often a convolution goes over its image, each time for other filters."""
+    return _panels_of(json.dumps(call.options), profile)
+
+
+@lru_cache(1024)
+def _panels_of(options: str, profile: Profile) -> int:
+    convolution = convolved(RECORDS["conv2d"].given(json.loads(options)))
+    if convolution.filters.groups > 1:
+        return 1
+    panels = _tiles(convolution.filters.filters)
+    return -(-panels // convolution.blocking(profile).panels)
+
+
+def times_read(call: Launch, tensor: StoredTensor, profile: Profile) -> int:
     """How often a call reads one of its operands from end to end."""
+    image = any(t is tensor for p, t in call.operands.items() if p.startswith("x"))
+    if call.kernel == "conv2d" and image:
+        return _panels(call, profile)
     if call.kernel != "chain" or call.operands["x"] is not tensor:
         return 1
     first, again = call.options["parts"][0], call.operands.get("added") is tensor

@@ -301,3 +301,23 @@ def test_signs_and_numbers_that_are_none(tmp_path: Path) -> None:
     check(calls, (a, a.T.contiguous()), tmp_path)
     b = torch.tensor([0.0, -3.0, 4.0, 2e38, -1e30, 1e-30, -math.inf]).repeat(7, 1)
     check({"hypot": torch.hypot}, (b, b.T.contiguous()), tmp_path)
+
+
+def test_remainders(tmp_path: Path) -> None:
+    """Quotients that would be rounded up to a whole number, either sign, divisors of zero."""
+    calls: Calls = {
+        "fmod": lambda x, y, i: torch.fmod(x, y),
+        "fmod number": lambda x, y, i: torch.fmod(x, 0.1),
+        "remainder": lambda x, y, i: torch.remainder(x, y),
+        "remainder number": lambda x, y, i: torch.remainder(x, -0.1),
+        "remainder of a number": lambda x, y, i: torch.remainder(7.0, y),
+        "one": lambda x, y, i: x % 1.0,
+        "floor": lambda x, y, i: x // y,
+        "floor number": lambda x, y, i: x // 0.1,
+        "floor of negative": lambda x, y, i: x // -0.3,
+        "floor of a half": lambda x, y, i: x // 0.5,
+        "whole": lambda x, y, i: (i % 3, i % -3, torch.fmod(i, 3), i // 3),
+    }
+    x = torch.arange(-12, 12, 0.1).reshape(4, 60)
+    y = numbers(4, 60, seed=3)
+    check(calls, (x, y, whole(-40, 40, 4, 60)), tmp_path)

@@ -404,3 +404,12 @@ def test_a_window_larger_than_its_image() -> None:
     node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[3, 5])
     with pytest.raises(TilewrightError, match="a window over 5 of 4 numbers"):
         read_onnx(model([node], {"x": (TensorProto.FLOAT, [1, 2, 6, 4])}, ["y"]))
+
+
+def test_remainders_of_floats_are_exact() -> None:
+    """6 / 0.1 is rounded up to 60, and what is left over would be nothing."""
+    x = np.arange(-75, 75, dtype=np.float32).reshape(3, 50) / 10
+    kinds = {"x": (TensorProto.FLOAT, (3, 50)), "y": (TensorProto.FLOAT, (3, 1))}
+    proto = model([helper.make_node("Mod", ["x", "y"], ["z"], fmod=1)], kinds, ["z"])
+    y = np.array([[0.1], [-0.3], [7]], np.float32)
+    check(proto, x, y, rtol=0, atol=0)

@@ -134,6 +134,7 @@ _BINARY = [
         "max": "the larger; NaN if either is",
         "min": "the smaller; NaN if either is",
         "pow": "lhs to the rhs",
+        "rem": "what lhs / rhs, rounded to zero, leaves of lhs: exact, with the sign of lhs",
     }.items()
 ]
 

@@ -209,6 +209,8 @@ def fmod(importer: Importer, node: Node) -> Lowered:
     from tilewright.frontend.aten_ops_elementwise import rounded_quotient
 
     a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    if importer.result().dtype.is_float:
+        return apply(importer, "elementwise_rem", a, b)
     whole = rounded_quotient(importer, a, b, "trunc")
     return apply(importer, "elementwise_sub", a, apply(importer, "elementwise_mul", whole, b))
 

@@ -107,8 +107,17 @@ def rounded_quotient(importer: Importer, a: Any, b: Any, mode: str) -> SSAValue:
     info = importer.result()
     quotient = apply(importer, "elementwise_div", a, b)
     if info.dtype.is_float:
-        if mode == "floor":
+        if mode == "floor" and is_power_of_two(b):
             return importer.unary("elementwise_floor", quotient)
+        if mode == "floor":
+            # The quotient is rounded, perhaps up to a whole number: without the rest it is whole.
+            whole = apply(importer, "elementwise_sub", a, float_remainder(importer, a, b))
+            whole = importer.unary(
+                "elementwise_round", apply(importer, "elementwise_div", whole, b)
+            )
+            if not isinstance(b, SSAValue):
+                return whole if b else quotient
+            return importer.select(importer.compare("eq", b, 0), quotient, whole, info)
         negative = importer.compare("lt", quotient, 0)
         up, down = (importer.unary(f"elementwise_{n}", quotient) for n in ("ceil", "floor"))
         return importer.select(negative, up, down, info)
@@ -122,9 +131,29 @@ def rounded_quotient(importer: Importer, a: Any, b: Any, mode: str) -> SSAValue:
     return importer.select(lower, apply(importer, "elementwise_sub", quotient, 1), quotient, info)
 
 
-@lowers("remainder.Tensor", "remainder.Scalar")
+def is_power_of_two(number: Any) -> bool:
+    """Whether a divisor is a number by which a division only changes the exponent."""
+    return isinstance(number, int | float) and math.frexp(number)[0] in (0.5, -0.5)
+
+
+def float_remainder(importer: Importer, a: Any, b: Any) -> SSAValue:
+    """What is left over with the sign of the divisor, exactly."""
+    info = importer.result()
+    rest = apply(importer, "elementwise_rem", a, b)
+    if isinstance(b, SSAValue):
+        signs = (importer.compare("lt", value, 0) for value in (rest, b))
+        differs = importer.pointwise("logical_xor", *signs)
+        opposite = importer.pointwise("logical_and", importer.compare("ne", rest, 0), differs)
+    else:
+        opposite = importer.compare("gt" if b < 0 else "lt", rest, 0)
+    return importer.select(opposite, apply(importer, "elementwise_add", rest, b), rest, info)
+
+
+@lowers("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
 def remainder(importer: Importer, node: Node) -> Lowered:
     a, b = (operand(importer, node.get(name)) for name in ("self", "other"))
+    if importer.result().dtype.is_float:
+        return float_remainder(importer, a, b)
     quotient = rounded_quotient(importer, a, b, "floor")
     return apply(importer, "elementwise_sub", a, apply(importer, "elementwise_mul", quotient, b))
 

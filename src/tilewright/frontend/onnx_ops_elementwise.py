@@ -124,12 +124,14 @@ def power(low: Lowering, node: Node) -> Value:
 @lowers("Mod")
 def modulo(low: Lowering, node: Node) -> Value:
     x, y = node.required(0), node.required(1)
-    kind = element(x)
+    kind, of_c = element(x), bool(node.get("fmod", 0))
     if is_float(kind):
-        unsupported("the remainder of floats has no exact form in kernels")
+        if not of_c:
+            unsupported("the remainder of floats without fmod=1, which ONNX does not define")
+        return low.apply("elementwise_rem", x, y)
     quotient = low.apply("elementwise_div", x, y)
     rest = low.apply("elementwise_sub", x, low.apply("elementwise_mul", quotient, y))
-    if node.get("fmod", 0) or is_unsigned(kind):
+    if of_c or is_unsigned(kind):
         return rest
     differs = low.apply("logical_xor", low.compare("lt", rest, 0), low.compare("lt", y, 0))
     wrong = low.apply("logical_and", low.compare("ne", rest, 0), differs)

@@ -215,16 +215,15 @@ def reduce_precision(importer: HLOImporter, op: HLOOp) -> Value:
 
 @lowers("remainder")
 def remainder(importer: HLOImporter, op: HLOOp) -> Value:
-    """x - y * (x / y rounded to zero): the sign of x"""
+    """x - y * (x / y rounded to zero): the sign of x. Of floats the quotient may be rounded up to a
+    whole number, so they have a family of their own."""
     x, y = importer.operand(0), importer.operand(1)
     if importer.is_known(x) and importer.is_known(y):
         with np.errstate(all="ignore"):
             return known(importer, np.fmod(importer.array(x), importer.array(y)))
-    ratio = combined(importer, "elementwise_div", x, y)
     if importer.kind_of(x).is_float:
-        whole = importer.whole(ratio)
-        down, up = (importer.unary(f"elementwise_{name}", whole) for name in ("floor", "ceil"))
-        ratio = importer.chosen(importer.matched(whole, "lt", 0.0), up, down)
+        return combined(importer, "elementwise_rem", x, y)
+    ratio = combined(importer, "elementwise_div", x, y)
     return combined(importer, "elementwise_sub", x, combined(importer, "elementwise_mul", ratio, y))
 
 

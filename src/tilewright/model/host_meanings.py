@@ -124,6 +124,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "max": np.maximum,
     "min": np.minimum,
     "pow": _power,
+    "rem": np.fmod,
 }
 BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 RELATIONS: dict[str, Callable[[Array, Array], Array]] = {

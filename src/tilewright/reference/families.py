@@ -110,6 +110,7 @@ _BINARY = {
     "elementwise_max": ("arith.maximumf", "arith.maxsi"),
     "elementwise_min": ("arith.minimumf", "arith.minsi"),
     "elementwise_pow": ("math.powf", "math.ipowi"),
+    "elementwise_rem": ("arith.remf", "arith.remsi"),
     "logical_and": (None, "arith.andi"),
     "logical_or": (None, "arith.ori"),
     "logical_xor": (None, "arith.xori"),
@@ -137,6 +138,7 @@ _UNSIGNED = {
     "arith.divsi": "arith.divui",
     "arith.maxsi": "arith.maxui",
     "arith.minsi": "arith.minui",
+    "arith.remsi": "arith.remui",
 }
 
 

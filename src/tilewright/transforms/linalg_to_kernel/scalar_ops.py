@@ -57,6 +57,8 @@ PLAIN: dict[str, str] = {
     "math.ceil": "elementwise_ceil",
     "math.roundeven": "elementwise_round",
     "math.powf": "elementwise_pow",
+    "arith.remf": "elementwise_rem",
+    "arith.remsi": "elementwise_rem",
 }
 
 # Casts that `cast` means: signed integers, except that one bit is 0 or 1.

@@ -92,12 +92,17 @@ def busiest_loop(statements: Sequence[Statement]) -> For | None:
 
 def traffic(statements: Sequence[Statement], around: tuple[Variable, ...] = ()) -> int:
     """Bytes that move between the memories, about: what does not change with the innermost loop is
-    loaded once before it."""
+    loaded once before it, and what is read several times in one piece once."""
     total = 0
+    known: set[tuple[Affine, int]] = set()
     for s in statements:
         if isinstance(s, For):
             total += traffic(s.body, (*around, s.variable))
         elif isinstance(s, Read | Write) and not s.on_chip:
+            if isinstance(s, Read):
+                if (s.offset, s.bytes) in known:
+                    continue
+                known.add((s.offset, s.bytes))
             fixed = isinstance(s, Read) and around and not s.offset.factor(around[-1])
             times = math.prod(v.trips for v in (around[:-1] if fixed else around))
             size = s.bytes if s.pieces is None else sum(count for _, count in s.pieces)

@@ -40,6 +40,7 @@ SPAN = 128  # queries from which on keys pass by for a whole span of them
 SPAN_TILES = (32, 16, 12, 8)  # tiles of queries in such a span, the first that fit
 TILE_WORDS = 16  # instructions at most per tile of scores on a diagonal and tile across a head
 KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
+GROUP_TILES = 96  # tiles of scores of the heads of a group that share a loop body
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
 
@@ -148,10 +149,15 @@ class Heads:
                 tensor, kinds = self._mask(
                     node.inputs["mask"], (batch, heads, rows, count), causal, columns
                 )
-                shared = heads > 1 and not kinds.get("per_head")
-                operands[f"mask{number or ''}"] = staged(self.at, tensor) if shared else tensor
+                operands[f"mask{number or ''}"] = tensor
                 options |= kinds
                 start += count
+            if heads > 1 and not options.get("per_head"):
+                if self._by_rows(operands, heads // groups):
+                    options["by_rows"] = True
+                else:
+                    names = [name for name in operands if name.startswith("mask")]
+                    operands |= {name: staged(self.at, operands[name]) for name in names}
         plain = len(parts) == 1 and options.get("mask") in (None, "causal")
         wide = max(len(order), padded(width))
         if plain and causal and self._can_be_written_out(rows, sizes_of[0], wide):
@@ -177,6 +183,23 @@ class Heads:
             node.layer or "attention", "attention", operands, out, (node,), macs, None, sizes,
             **options,
         )  # fmt: skip
+
+    def _by_rows(self, operands: dict[str, Tensor], group: int) -> bool:
+        """Whether all heads of a block of queries come before the next block, so that rows of the mask
+        pass by once: where keys and values stay on chip, and the heads of a group fit one loop body.
+        """
+        rows = operands["q"].layout.shape[-2]
+        keys = [t for name, t in operands.items() if name.startswith(("kt", "v"))]
+        tiles = sum(t.layout.grid[-1] for name, t in operands.items() if name.startswith("kt"))
+        held = 2 * operands["q"].layout.bytes + sum(t.layout.bytes for t in keys)
+        masks = sum(t.layout.bytes for name, t in operands.items() if name.startswith("mask"))
+        passing = 2 * masks * SIDE // max(rows, 1) + 4 * tiles * 1024
+        return (
+            rows > SIDE
+            and all(t.kind == "activation" for t in keys)
+            and group * tiles <= GROUP_TILES
+            and held + passing <= self.at.profile.vmem_bytes
+        )
 
     def _can_be_written_out(self, rows: int, keys: int, wide: int) -> bool:
         """Whether causal attention that is too long for any machine is not for this one."""

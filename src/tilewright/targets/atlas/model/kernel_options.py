@@ -324,6 +324,12 @@ class AttentionOptions(TypedDict):
     sharing: Annotated[
         int, Option("with span and a causal mask: so many heads of a group side by side", 1, 1, 256)
     ]
+    by_rows: Annotated[
+        bool,
+        Option(
+            "all heads for one block of queries after the other: rows of a mask pass by once", False
+        ),
+    ]
 
 
 class AttentionLinearOptions(AttentionOptions):
@@ -346,6 +352,7 @@ def attention_of(o: AttentionLinearOptions) -> AttentionOptions:
     return AttentionOptions(
         mask=o["mask"], batch=o["batch"], per_head=o["per_head"], parts=o["parts"],
         out="fp8", written_out=o["written_out"], keys=o["keys"], span=o["span"], sharing=o["sharing"],
+        by_rows=o["by_rows"],
     )  # fmt: skip
 
 

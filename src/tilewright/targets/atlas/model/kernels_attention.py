@@ -25,6 +25,8 @@ from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond
 from tilewright.tile.types import TensorSpec
 
+ALL_HEADS = 128  # tiles of scores of all heads, up to which one loop body has all of them
+
 
 def attention(o: AttentionOptions):
     """softmax(q @ kt + mask) @ v for every head, fp8.
@@ -112,20 +114,29 @@ def attention(o: AttentionOptions):
                         for s in tw.each(group // sharing):
                             spanned(span, b, g, g * group + s * sharing, sharing)
             return
+
+        def attended(b: Any, g: Any, h: Any, m: Any) -> None:
+            sources = [source(k, b, g, h, m) for k in numbers]
+            if o["keys"]:
+                y = attend_in_parts(q[b, h, m, :], *sources, size=o["keys"], blind=blind)
+                out[b, h, m, :] = stored(y, 1.0, o["out"])
+                return
+            tiles = reach(m, q.M, kt.S, wide) if limited else None
+            y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
+            out[b, h, m, :] = stored(y, 1.0, o["out"])
+
+        group = q.H // kt.G
+        tiles = sum(-(-t[f"kt{k}"].shape[-1] // SIDE) for k in numbers)
         for b in tw.each(q.B):
+            if o["by_rows"] and not limited:
+                for m in tw.grid(q.M):
+                    for g in tw.each(kt.G, unroll=q.H * tiles <= ALL_HEADS):
+                        for r in range(group):
+                            attended(b, g, g * group + r, m)
+                continue
             for g in tw.each(kt.G):
-                for r in tw.each(q.H // kt.G):
-                    h = g * (q.H // kt.G) + r
+                for r in tw.each(group):
                     for m in tw.grid(q.M, unroll=blocks):
-                        sources = [source(k, b, g, h, m) for k in numbers]
-                        if o["keys"]:
-                            y = attend_in_parts(
-                                q[b, h, m, :], *sources, size=o["keys"], blind=blind
-                            )
-                            out[b, h, m, :] = stored(y, 1.0, o["out"])
-                            continue
-                        tiles = reach(m, q.M, kt.S, wide) if limited else None
-                        y = attend(q[b, h, m, :], *sources, tiles=tiles, blind=blind)
-                        out[b, h, m, :] = stored(y, 1.0, o["out"])
+                        attended(b, g, g * group + r, m)
 
     return given(**specs), body

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.codegen.compile_kernel import Use
-from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.model.bounds import terms_of
 from tilewright.targets.atlas.model.buffer_assignment import (
     BufferAssignment,
@@ -29,6 +28,7 @@ from tilewright.tile.layouts import SIDE
 
 TILE = SIDE * SIDE  # bytes of a tile of weights
 WORTH = 2000  # ticks that a later call has to gain
+SPARE = 8 * 1024  # bytes of VMEM that calls keep beyond what they used without such weights
 IDLE = 0.9  # of the idle time of the engine that is counted on
 FAR = 24  # calls from the one that brings weights to the one that reads them, at most
 
@@ -159,7 +159,7 @@ class _Choice:
     def _suffices(self, index: int, free: Sequence[Area], start: int, end: int) -> bool:
         """Whether a call still has the room it works in, and some that it can do with."""
         area = self.places.areas[index]
-        wanted = min(self.uses[index].room + TUNING.roomy_bytes, area.end - area.start)
+        wanted = min(self.uses[index].room + SPARE, area.end - area.start)
         rest = [
             part
             for gap in free

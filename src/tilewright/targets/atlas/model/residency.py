@@ -269,6 +269,9 @@ def times_read(call: Launch, tensor: StoredTensor, profile: Profile) -> int:
     image = any(t is tensor for p, t in call.operands.items() if p.startswith("x"))
     if call.kernel == "conv2d" and image:
         return _panels(call, profile)
+    if call.kernel.startswith("attention") and call.options.get("by_rows"):
+        keys = [t for name, t in call.operands.items() if name.startswith(("kt", "v"))]
+        return _tiles(call.operands["q"].layout.shape[-2]) if tensor in keys else 1
     if call.kernel != "chain" or call.operands["x"] is not tensor:
         return 1
     first, again = call.options["parts"][0], call.operands.get("added") is tensor
@@ -318,9 +321,8 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
             keys = _tiles(layout.shape[-1 if parameter.startswith("kt") else -2])
             most = max(call.options.get("span", 0), call.options.get("keys", keys))
             return 2 * head * min(keys, most) // keys
-        if parameter.startswith("mask"):
-            return 2 * 4 * across * tile
-        return 2 * 4 * across * tile
+        rows = 1 if parameter.startswith("mask") and call.options.get("by_rows") else 4
+        return 2 * rows * across * tile
     if call.kernel == "reduce" and parameter == "x":
         deep = {"column": _tiles(layout.shape[-2]), "batch": 4}.get(call.options["along"], across)
         return 2 * deep * tile * call.options.get("lines", 1)

@@ -137,10 +137,12 @@ def _wanted(entry: Entry, port: str) -> tuple[int, ...] | None:
     """The permutation that is all that an entry does with an input."""
     network, name = entry.network, entry.inputs[port]
     calls = [call for call in network.calls if name in call.operands.values()]
-    orders = {call.attributes.get("permutation") for call in calls}
-    alone = {call.family for call in calls} == {"transpose"} and name not in network.outputs
-    made = any(call.result in network.outputs for call in calls)
-    return tuple(orders.pop()) if alone and not made and len(orders) == 1 else None
+    turns = [call for call in calls if call.family == "transpose"]
+    orders = {tuple(call.attributes["permutation"]) for call in turns}
+    if len(orders) != 1 or len(turns) != len(calls):
+        return None
+    outputs = {name, *(call.result for call in turns)} & set(network.outputs)
+    return None if outputs else orders.pop()
 
 
 def _turn(entry: Entry, name: str, order: tuple[int, ...]) -> None:

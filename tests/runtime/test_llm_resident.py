@@ -77,10 +77,9 @@ def test_a_token_writes_its_own_rows_only(program: CompiledEntries) -> None:
     before = generate.rows_written
     for token in (2, 3):
         model.extend([token])
-    on_device = program.target.startswith("atlas")
-    assert generate.rows_written - before == (2 * 2 if on_device else 0)  # keys and values
-    kinds = {t.kind for t in program.entries["generate"].artifact.tensors.values()}
-    assert ("state" in kinds) == on_device
+    assert generate.rows_written - before == 2 * 2  # keys and values
+    kinds = [t.kind for t in program.entries["generate"].artifact.tensors.values()]
+    assert kinds.count("state") >= 2
 
 
 def test_hits_and_references_agree_bit_for_bit(program: CompiledEntries) -> None:

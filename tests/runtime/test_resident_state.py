@@ -218,11 +218,18 @@ def vpu() -> tw.EntryPoints:
 def test_half_precision_stays_on_a_vpu(vpu: tw.EntryPoints, tmp_path: Path) -> None:
     """Nothing casts state in a call; what the checker lets pass has it alone in its bytes."""
     model = vpu["act"].model
+    (entry,) = model.artifact.entries.values()
     kept = {name: t.dtype for name, t in model.artifact.tensors.items() if t.kind == "state"}
     assert kept == {"hidden": "f16", "keys": "f16", "values": "f16"}
+    values = model.ports["values"].encoding
+    assert values is not None and values.order == (0, 2, 3, 1)  # heads apart, transposed
+    moved = [s.operands["x"] for s in model.artifact.steps if s.kernel == "transpose"]
+    assert not {entry.inputs[port] for port in kept} & set(moved)
     assert "hidden" not in model.host_module and "keys" not in model.host_module
-    (entry,) = model.artifact.entries.values()
     assert check(model) == []
+    turned = replace(values, order=(0, 1, 2, 3))
+    ports = {**model.ports, "values": replace(model.ports["values"], encoding=turned)}
+    assert "not as device_0 needs it" in check(replace(model, ports=ports))[0].message
     result = entry.homes[entry.outputs["value7"]]
     for wrong, said in (
         ({entry.inputs["keys"]: entry.homes[entry.inputs["values"]]}, "lies where the state"),

@@ -24,7 +24,7 @@ from tilewright.targets.vpu.machine import Machine
 from tilewright.targets.vpu.model.entry import CompiledEntry, Place
 from tilewright.targets.vpu.model.model_artifact import VpuArtifact
 from tilewright.targets.vpu.model.reader import Entry, read_function
-from tilewright.targets.vpu.model.resident import keep_state
+from tilewright.targets.vpu.model.resident import keep_state, turned_state
 from tilewright.targets.vpu.model.supports import formats, supports
 from tilewright.targets.vpu.scheduling.schedule import portfolio
 
@@ -45,15 +45,20 @@ def compile_model(
     """The compiled model of an imported one."""
     waist = Waist(machine.preset, supports, exact_angles=True, formats=formats, rules=CodeRules())
     found = prepare(model, waist, options, samples, progress)
-    entries = {}
+    read, entries = {}, {}
     started = time.perf_counter()
     for function in found.parts.functions(DEVICE):
-        progress("schedule", function.sym_name.data)
         entry = read_function(function, dict(found.parts.weights))
-        entries[entry.name] = compile_entry(entry, machine, LoweringOptions(fused=options.fuse))
+        read[entry.name] = entry
     held = sorted({*model.resident, *model.state})
-    found = replace(found, parts=keep_state(found.parts, entries, held))
+    found = replace(found, parts=keep_state(found.parts, read, held))
+    turned = turned_state(read.values())
+    for name, entry in read.items():
+        progress("schedule", name)
+        entries[name] = compile_entry(entry, machine, LoweringOptions(fused=options.fuse))
     compiled = around(VpuArtifact(machine.preset, entries), found)
+    for port, encoding in turned.items():
+        compiled.ports[port] = replace(compiled.ports[port], encoding=encoding)
     compiled.timing["schedule"] = time.perf_counter() - started
     require(compiled)
     return compiled
@@ -86,6 +91,7 @@ def compile_entry(entry: Entry, machine: Machine, options: LoweringOptions) -> C
         _owners(lowered),
         _places(lowered),
         made.bounds.strong,
+        entry.state,
     )
 
 

@@ -51,10 +51,16 @@ class VpuReference:
     def write(self, port: Port, value: np.ndarray) -> None:
         name = port.tensor or port.name
         held = self._held(name)
-        self.memory[name] = np.array(value) if held is None else rounded(value, held)
+        if held is None:
+            self.memory[name] = np.array(value)
+            return
+        turned = value if port.encoding is None else value.transpose(port.encoding.order)
+        self.memory[name] = np.array(rounded(np.ascontiguousarray(turned), held))
 
     def read(self, port: Port) -> np.ndarray:
         value = self.memory[port.tensor or port.name]
+        if port.encoding is not None:
+            value = value.transpose(np.argsort(port.encoding.order))
         return value.reshape(port.shape).astype(PORT_TYPES[port.dtype], copy=False)
 
     def _held(self, name: str) -> str | None:
@@ -116,39 +122,38 @@ class VpuDevice(VpuReference):
         return port.tensor is not None and self._held(port.tensor) is not None
 
     def row_dimension(self, port: Port) -> int | None:
-        """The first dimension of several, if what lies behind it is whole rows."""
-        several = next((d for d, size in enumerate(port.shape) if size > 1), len(port.shape))
-        return several if several < len(port.shape) - 1 else None
+        """The first dimension of several."""
+        return next((d for d, size in enumerate(port.shape) if size > 1), None)
 
     def write(self, port: Port, value: np.ndarray) -> None:
         if not self.keeps(port):
             super().write(port, value)
             return
-        for rows, dtype in self._state_rows(port):
-            rows[...] = rounded(value, dtype).reshape(rows.shape)
+        for held, dtype in self._state(port):
+            held[...] = rounded(value, dtype).reshape(held.shape)
 
     def write_rows(self, port: Port, value: np.ndarray, first: int, end: int) -> None:
         dimension = self.row_dimension(port)
         assert dimension is not None, "the state has no rows"
-        changed = value[(0,) * dimension + (slice(first, end),)]
-        for rows, dtype in self._state_rows(port):
-            each = len(rows) // port.shape[dimension]
-            part = rows[first * each : end * each]
-            part[...] = rounded(changed, dtype).reshape(part.shape)
+        part = (slice(None),) * dimension + (slice(first, end),)
+        for held, dtype in self._state(port):
+            held[part] = rounded(value[part], dtype)
 
     def read(self, port: Port) -> np.ndarray:
         if not self.keeps(port):
             return super().read(port)
-        rows, _ = next(self._state_rows(port))
-        return rows.reshape(port.shape).astype(PORT_TYPES[port.dtype])
+        held, _ = next(self._state(port))
+        return held.reshape(port.shape).astype(PORT_TYPES[port.dtype])
 
-    def _state_rows(self, port: Port) -> Iterator[tuple[np.ndarray, str]]:
-        """Where the entries that read a state have it, and in which type."""
+    def _state(self, port: Port) -> Iterator[tuple[np.ndarray, str]]:
+        """A state where the entries that read it have it, in the port's order, and its type."""
         for entry in self.entries.values():
             if port.tensor in entry.state:
                 name = entry.inputs[port.tensor]
-                rows = entry.rows_of(self._image(entry), name)
-                yield rows, entry.network.values[name].dtype
+                held = entry.view_of(self._image(entry), name)
+                if port.encoding is not None:
+                    held = held.transpose(np.argsort(port.encoding.order))
+                yield held, entry.network.values[name].dtype
 
     def _image(self, entry: CompiledEntry) -> np.ndarray:
         """DDR between runs: constants and state."""

@@ -14,13 +14,17 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # NCHW to NHWC and back
 
 
 class Emitter:
-    """A network that grows; reshapes and transposes of each other are one, or none."""
+    """A network that grows; reshapes and transposes of each other are one, or none.
+
+    A transpose of parts side by side is one of each part: what lies before them may cancel it.
+    """
 
     def __init__(self) -> None:
         self.network = Network()
         self.count = 0
         self.transposed: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.reshaped: dict[str, str] = {}
+        self.joined: dict[str, tuple[dict[str, str], int]] = {}  # parts and axis
         self.known: dict[tuple[Any, ...], str] = {}
         self.sources: tuple[str, ...] = ()
         self.label = ""
@@ -52,6 +56,8 @@ class Emitter:
         """A call and its result; `unit` is the scale of i8."""
         label = self.label or family
         made = self.network.value(self.fresh(label), tuple(shape), dtype, unit)
+        if family == "concat":
+            self.joined[made] = (dict(operands), attributes["axis"])
         return self.network.call(family, made, operands, label, self.sources, **attributes)
 
     # --- Views ---------------------------------------------------------------------------------
@@ -87,7 +93,14 @@ class Emitter:
             return self.reshape(name, target)
         value = self.network.values[name]
         key = ("transpose", name, order)
-        if key not in self.known:
+        if key not in self.known and name in self.joined:
+            parts, axis = self.joined[name]
+            turned = {role: self.transpose(part, order) for role, part in parts.items()}
+            unit = _one(value.scale)
+            self.known[key] = self.emit(
+                "concat", turned, target, value.dtype, unit, axis=order.index(axis)
+            )
+        elif key not in self.known:
             if value.data is not None:
                 made = self.network.constant(
                     self.fresh(name.split("#")[0]),

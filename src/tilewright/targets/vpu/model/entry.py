@@ -79,6 +79,15 @@ class CompiledEntry:
             found.append((port, first, end))
         return found
 
+    def view_of(self, memory: np.ndarray, name: str) -> np.ndarray:
+        """A port's value in DDR in its own dimensions, without copying."""
+        rows = self.rows_of(memory, name)
+        value = self.network.values[name]
+        pitch, strides = rows.strides[0], [value.size]
+        for size in reversed(value.shape[1:]):
+            strides.append(pitch if len(strides) == 1 else strides[-1] * size)
+        return np.lib.stride_tricks.as_strided(rows, value.shape, strides[::-1])
+
     def rows_of(self, memory: np.ndarray, name: str) -> np.ndarray:
         """The rows of a port's value in DDR, without copying."""
         value = self.network.values[name]

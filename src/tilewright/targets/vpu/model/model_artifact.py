@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.archive import Member
 from tilewright.io.json_tables import read_document
@@ -26,6 +24,7 @@ from tilewright.targets.artifact import (
 )
 from tilewright.targets.vpu.artifact import program_from_binary, program_pieces
 from tilewright.targets.vpu.checker.verify import verify
+from tilewright.targets.vpu.lowering.network import Value
 from tilewright.targets.vpu.model.device import VpuDevice, VpuReference
 from tilewright.targets.vpu.model.entry import CompiledEntry, entry_from, entry_json
 from tilewright.targets.vpu.operations.numbers import DTYPES
@@ -92,13 +91,8 @@ class VpuArtifact:
             if set(part.inputs) != set(entry.inputs) or set(part.outputs) != set(entry.outputs):
                 yield Finding("TW7087", f"{part.entry} has other ports than its program")
             for port, name in (*entry.inputs.items(), *entry.outputs.items()):
-                value, given = entry.network.values[name], ports.get(port)
-                types = (value.dtype, "f32") if port in entry.state else (value.dtype,)
-                if (
-                    given is None
-                    or (given.shape or (1,)) != value.shape
-                    or given.dtype not in types
-                ):
+                given = ports.get(port)
+                if given is None or not _fits(given, entry.network.values[name], entry, port):
                     yield Finding("TW7087", f"the port {port} is not as {part.entry} needs it")
         for entry in self.entries.values():
             yield from _overwritten_state(entry)
@@ -135,6 +129,19 @@ class VpuArtifact:
 
     def reference(self) -> VpuReference:
         return VpuReference(self.entries, self.first)
+
+
+def _fits(given: Port, value: Value, entry: CompiledEntry, port: str) -> bool:
+    """Whether a port is what the network has, or state that becomes that when it is written."""
+    shape, encoding = given.shape or (1,), given.encoding
+    if port not in entry.state:
+        return (shape, given.dtype, encoding) == (value.shape, value.dtype, None)
+    if given.dtype not in (value.dtype, "f32"):
+        return False
+    if encoding is None:
+        return shape == value.shape
+    plain = encoding.factor == 1.0 and encoding.shape == shape
+    return plain and encoding.wrong(shape) is None and encoding.stored == value.shape
 
 
 def _overwritten_state(entry: CompiledEntry) -> Iterator[Finding]:

@@ -43,6 +43,7 @@ class Entry:
     network: Network
     inputs: dict[str, str]  # port -> value
     outputs: dict[str, str]
+    state: tuple[str, ...] = ()  # inputs that stay in DDR
 
 
 def read_function(function: func.FuncOp, weights: dict[str, np.ndarray]) -> Entry:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import compiled
 
+import tilewright as tw
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.runtime.example_inputs import example_inputs
 from tilewright.runtime.session import Session
 from tilewright.targets.atlas.model.bounds import bound_of
@@ -138,3 +141,18 @@ def test_steps_name_their_cause():
     assert bound.to_json() == {
         "cycles": bound.total, "cause": bound.cause, "terms": bound.terms
     }  # fmt: skip
+
+
+def test_weights_of_every_batch_have_to_come_in():
+    """Experts as one product over a batch: their weights are counted like those of any layer."""
+    random = np.random.default_rng(0)
+    net = ModelBuilder("experts")
+    x = net.input("x", (4, 12, 64))
+    weights = random.normal(size=(4, 64, 256)).astype(np.float32)
+    net.output("y", net.matmul(x, net.weight("w", weights)))
+    model = tw.compile(net.build()).model
+    bound = bound_of(model.artifact)
+    assert bound.terms["DMA"] * 2 >= 4 * 64 * 256 + 2 * (4 * 12 * (64 + 256))
+    session = Session(model)
+    session.run(example_inputs(model, "random", 0))
+    assert bound.total <= session.cycles

@@ -10,8 +10,11 @@ from spelled import Graph, simplified, text_of
 from tilewright.dialects.intents import shape_of
 from tilewright.dialects.xdsl_api import (
     FloatAttr,
+    IntegerAttr,
     f32,
+    i64,
 )
+from tilewright.transforms.kernel_rewriting import family_name
 
 SOME = settings(max_examples=25, deadline=None)
 RNG = np.random.default_rng(7)
@@ -65,12 +68,16 @@ def rotated(g: Graph, x, cos, sin, style: str):
         for start, value in ((0, first), (half, last)):
             target = g.insert(value, target, start)
         return target
-    a, b = g.part(x, 0, half, 2), g.part(x, 1, half, 2)
+    if style == "complex pairs":  # real and imaginary parts of [.., half, 2]
+        apart = g.reshape(x, (*shape[:-1], half, 2))
+        a, b = (g.reshape(g.part(apart, i, 1), (*shape[:-1], half)) for i in (0, 1))
+    else:
+        a, b = g.part(x, 0, half, 2), g.part(x, 1, half, 2)
     first, last = turned(g, (a, b), cos, sin)
     if style == "assign pairs":
         target = g.fill(FloatAttr(0.0, f32), shape)
         return g.insert(last, g.insert(first, target, 0, 2), 1, 2)
-    if style == "pairs":
+    if style in ("pairs", "complex pairs"):
         stacked = [g.reshape(v, (*shape[:-1], half, 1)) for v in (first, last)]
         return g.reshape(g.concat(stacked, rank), shape)
     assert style == "whole pairs"
@@ -86,6 +93,7 @@ def rotated(g: Graph, x, cos, sin, style: str):
 
 STYLES = [
     "split", "negative", "half", "tiled", "assign", "pairs", "assign pairs", "whole pairs",
+    "complex pairs",
 ]  # fmt: skip
 
 
@@ -111,6 +119,34 @@ def test_rope(style, batch, rows, heads, half, heads_first, known):
     assert text_of(result, "rope", "style") == expected
     op = next(o for o in result.module.walk() if "style" in o.attributes)
     assert shape_of(op.operands[1])[-1] == half
+
+
+@SOME
+@given(style=st.sampled_from(["split", "pairs"]), half=st.integers(2, 5), longer=st.booleans())
+def test_a_norm_of_rotated_rows_comes_first(style, half, longer):
+    """A rotation keeps lengths, so the norm is of what is rotated; one that stretches rows stays."""
+    g = Graph()
+    x = g.input("x", (1, 3, 5, 2 * half))
+    cos, sin = tables(g, 1, 5, half, True, True)
+    if longer:
+        cos = g.op("mul", cos, 1.5)
+    attributes = {"epsilon": FloatAttr(1e-3, f32), "axis": IntegerAttr(3, i64)}
+    y = g.call("rms_norm", [rotated(g, x, cos, sin, style)], x.type, attributes)
+    result, families = simplified(g.finish(y))
+    assert families["rope"] == 1 and families["rms_norm"] == 1
+    order = [family_name(o) for o in result.module.walk()]
+    assert (order.index("rms_norm") < order.index("rope")) is not longer
+
+
+def test_a_norm_of_rotated_rows_with_a_weight_stays():
+    g = Graph()
+    x = g.input("x", (1, 3, 5, 8))
+    cos, sin = tables(g, 1, 5, 4, True, True)
+    attributes = {"epsilon": FloatAttr(1e-3, f32), "axis": IntegerAttr(3, i64)}
+    operands = [rotated(g, x, cos, sin, "split"), g.weight("w", vector(8))]
+    result, _ = simplified(g.finish(g.call("rms_norm", operands, x.type, attributes)))
+    order = [family_name(o) for o in result.module.walk()]
+    assert order.index("rope") < order.index("rms_norm")
 
 
 def test_rope_with_tables_of_doubled_angles():

@@ -16,19 +16,26 @@ from tilewright.transforms.linalg_to_kernel.chains import recognise_chains
 from tilewright.transforms.linalg_to_kernel.emitter import Settings
 from tilewright.transforms.raising.affine import fold_all_affine
 from tilewright.transforms.raising.attention import (
+    flatten_attention,
     raise_attention,
     regroup_attention,
     straighten_attention,
 )
 from tilewright.transforms.raising.caches import separate_caches
 from tilewright.transforms.raising.masks import simplify_attention_mask
-from tilewright.transforms.raising.rotary import halve_tables
+from tilewright.transforms.raising.rotary import halve_tables, norm_before_rotation
 from tilewright.transforms.raising.spellings import SPELLINGS
+from tilewright.transforms.raising.transposes import (
+    cancel_transposes,
+    turn_convolution,
+    turn_product,
+)
 from tilewright.transforms.simplify_kernels import simplify_kernels
 
 # What is done to a single call; the first rule that fits replaces it.
 CALL_RULES = (
-    simplify_attention_mask, regroup_attention, straighten_attention, separate_caches, halve_tables,
+    simplify_attention_mask, flatten_attention, regroup_attention, straighten_attention,
+    separate_caches, halve_tables, norm_before_rotation, cancel_transposes, turn_convolution,
 )  # fmt: skip
 ROUNDS = 12  # each lets names grow by a step; chains of models need three or four
 
@@ -85,7 +92,8 @@ def raise_composites(
             if op.parent is None:
                 continue
             if isinstance(op, MatmulOp):
-                raise_attention(op, known, exact_masked_rows)
+                if not raise_attention(op, known, exact_masked_rows):
+                    turn_product(op, known)
             elif isinstance(op, UKernelGenericOp):
                 any(rule(op, known) for rule in CALL_RULES)
         fold_all_affine(list(module.walk()), known)

@@ -211,6 +211,30 @@ def slice_(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     return None
 
 
+def of_pairs(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
+    """One number of every pair, where a reshape has put pairs apart: every other number
+
+    before: slice(reshape x to [.., 8, 2], [.., 0:8, 1:2])    after: slice(x, [.., 1:16:2])
+    """
+    pairs, shape = maker(op.operands[0], "reshape"), shape_of(op.operands[0])
+    sizes, offsets = integers_of(op, "sizes"), integers_of(op, "offsets")
+    if pairs is None or len(shape) < 2 or shape[-1] != 2 or shape[-2] < 2:
+        return None
+    if sizes != (*shape[:-1], 1) or set(integers_of(op, "strides") or (1,)) != {1}:
+        return None
+    builder, whole = BuilderBefore(op), (*shape[:-2], 2 * shape[-2])
+    lead = len(whole) - 1
+    return builder.reshape(
+        builder.slice(
+            builder.reshape(pairs.operands[0], whole),
+            (*[0] * lead, offsets[-1]),
+            (*shape[:-2], shape[-2]),
+            (*[1] * lead, 2),
+        ),
+        shape_of(op.result),
+    )
+
+
 def insert_slice(op: UKernelGenericOp, known: KnownValues) -> SSAValue | None:
     """Slices written side by side until nothing of the original is left: a concat
 
@@ -344,7 +368,7 @@ _BY_FAMILY: dict[str, list[Rule]] = {
     "transpose": [transpose],
     "cast": [cast],
     "concat": [concat],
-    "slice": [slice_],
+    "slice": [slice_, of_pairs],
     "insert_slice": [insert_slice],
     "elementwise_neg": [negation],
     "select": [select],

@@ -49,6 +49,7 @@ from tilewright.transforms.raising.masks import (
     unchosen,
 )
 from tilewright.transforms.raising.scores import Scores, guards_rows, scores_behind, weights_behind
+from tilewright.transforms.raising.transposes import Turning, swapped
 
 
 @dataclass(frozen=True)
@@ -266,6 +267,9 @@ def straighten_attention(op: UKernelGenericOp, known: KnownValues) -> bool:
     for index, name in ((1, "transpose_k"), (2, "transpose_v")):
         inner = maker(operands[index], "transpose")
         if inner is None:
+            if name in attributes and (value := _turned(op, operands[index], known)):
+                operands[index] = value
+                del attributes[name]
             continue
         order = list(integers_of(inner, "permutation"))
         order[-2:] = order[:-3:-1]
@@ -279,6 +283,42 @@ def straighten_attention(op: UKernelGenericOp, known: KnownValues) -> bool:
         return False
     new = UKernelGenericOp(op.symbol.data, operands, op.result.type, attributes)
     replace_value(op, builder.add(new))
+    return True
+
+
+def _turned(reader: UKernelGenericOp, value: SSAValue, known: KnownValues) -> SSAValue | None:
+    """Keys or values the right way round, where what they are made of was turned."""
+    turning = Turning(BuilderBefore(reader), known)
+    found = turning.turned(value, swapped(len(shape_of(value))), reader)
+    if found is not None and turning.added <= 1:
+        return found
+    turning.builder.discard()
+    return None
+
+
+def flatten_attention(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """Attention over several batch dimensions: heads of one batch, as kernels have it.
+
+    before: gemma_attention of [batch, windows, heads, queries, d]
+    after:  gemma_attention of [batch * windows, heads, queries, d], reshaped
+    """
+    rank = len(shape_of(op.result))
+    if family_name(op) != "gemma_attention" or rank <= 4:
+        return False
+    builder, operands = BuilderBefore(op), list(op.operands)
+    for index, operand in enumerate(operands):
+        shape = shape_of(operand)
+        shape = (1,) * (rank - len(shape)) + shape
+        batch, whole = shape[: rank - 3], shape_of(op.result)[: rank - 3]
+        if batch != whole and prod(batch) != 1:
+            return False  # a mask for some of the batches
+        operands[index] = builder.reshape(operand, (prod(batch), *shape[rank - 3 :]))
+    shape = shape_of(op.result)
+    result = TensorType(
+        tensor_type(op.result).element_type, [prod(shape[: rank - 3]), *shape[rank - 3 :]]
+    )
+    new = builder.add(UKernelGenericOp(op.symbol.data, operands, result, dict(op.attributes)))
+    replace_value(op, builder.reshape(new, shape))
     return True
 
 

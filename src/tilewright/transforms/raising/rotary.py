@@ -56,6 +56,34 @@ def halve_tables(op: UKernelGenericOp, known: KnownValues) -> bool:
     return True
 
 
+def norm_before_rotation(op: UKernelGenericOp, known: KnownValues) -> bool:
+    """A norm of rotated rows without a weight, which is the rotation of their norm.
+
+    before: rms_norm(rope(x, cos, sin))    after: rope(rms_norm(x), cos, sin)
+    """
+    if family_name(op) != "rms_norm" or len(op.operands) != 1:
+        return False
+    turn, rank = maker(op.operands[0], "rope"), len(shape_of(op.result))
+    axis = op.attributes.get("axis")
+    if turn is None or not isinstance(axis, IntegerAttr) or axis.value.data % rank != rank - 1:
+        return False
+    along = turn.attributes.get("axis")
+    last = not isinstance(along, IntegerAttr) or along.value.data % rank == rank - 1
+    if not last or "operand_maps" in turn.attributes or not has_one_user(turn):
+        return False
+    cos, sin = (known.array(table) for table in turn.operands[1:])
+    if cos is None or sin is None or 2 * cos.shape[-1] != shape_of(op.result)[-1]:
+        return False
+    if not np.allclose(np.square(cos) + np.square(sin), 1.0, rtol=0, atol=1e-6):
+        return False  # it changes lengths
+    builder = BuilderBefore(op)
+    x = turn.operands[0]
+    normed = builder.call("rms_norm", [x], x.type, dict(op.attributes))
+    operands = [normed, *turn.operands[1:]]
+    replace_value(op, builder.call("rope", operands, op.result.type, dict(turn.attributes)))
+    return True
+
+
 def _half(
     builder: BuilderBefore, value: SSAValue, pairs: bool, known: KnownValues
 ) -> SSAValue | None:

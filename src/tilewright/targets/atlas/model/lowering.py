@@ -457,7 +457,7 @@ class Lowering:
         name, layout = self.unique(self.hint(value)), Layout(shape, "fp8")
         if array is not None:
             numbers = np.asarray(array, np.float32).reshape(shape)
-            return Tensor(name, layout, "constant", Numbers(numbers), value, scale)
+            return Tensor(name, layout, "weight", Numbers(numbers), value, scale)
         if value not in self.graph.inputs:
             raise Unsupported("fp8 values are for the NPU as inputs and constants only")
         tensor = Tensor(name, layout, "input", value=value, scale=scale)
@@ -492,7 +492,7 @@ class Lowering:
         if array is not None:
             numbers = Numbers(np.asarray(array, np.float32).reshape(shape), None, inverse_of(scale))
             name, layout = self.unique(self.hint(value)), Layout(shape, "fp8")
-            return Tensor(name, layout, "constant", numbers, value, scale)
+            return Tensor(name, layout, "weight", numbers, value, scale)
         x = self.bf16(value)
         out = self.activation(f"{self.hint(value)}.fp8", shape, "fp8", value=value, scale=scale)
         deferred = {"factor": inverse_of(scale)}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_schedule import (
     AllocOp,

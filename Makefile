@@ -4,6 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
 
+# Bytecode is kept in .venv, also where the environment wants none beside the sources: compiling the
+# package and its tests takes several seconds for every process that starts.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
+
 # As many tests run at once as there are cores: libraries that start threads of their own only wait.
 unit frameworks sanitize: export OMP_NUM_THREADS := 1
 unit frameworks sanitize: export OPENBLAS_NUM_THREADS := 1

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.kernel_families import family_of
+from tilewright.dialects.kernel_symbols import family_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.errors import TilewrightError
 from tilewright.frontend.onnx_file import OLDEST_OPSET

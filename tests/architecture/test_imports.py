@@ -23,7 +23,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("dialects",),
     ("reference", "planning"),
     ("transforms",),
-    ("schedule",),
     ("frontend", "tile"),
     ("model",),
     ("targets",),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.dialects.kernel_families import (
+from tilewright.dialects.kernel_families import FAMILIES
+from tilewright.dialects.kernel_symbols import (
     DTYPE_SUFFIXES,
-    FAMILIES,
     family_of,
     kernel_call,
     split_symbol,

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.dialects.context import make_context
-from tilewright.dialects.kernel_families import ENCODED, FAMILIES
+from tilewright.dialects.encoded_families import ENCODED
+from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.parsing import parse_file, parse_text, verify_module
 from tilewright.targets.atlas.dialect.npu_isa import COMPUTE, DmaInstruction, DmaWaitOp
 from tilewright.targets.atlas.passes.abstract_recipes import RECIPES

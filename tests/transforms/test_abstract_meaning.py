@@ -9,7 +9,8 @@ import pytest
 from abstract_machine import carry_out
 
 from tilewright.dialects.context import make_context
-from tilewright.dialects.kernel_families import ENCODED, FAMILIES
+from tilewright.dialects.encoded_families import ENCODED
+from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.parsing import parse_text, verify_module
 from tilewright.reference import dtypes
 from tilewright.reference.executor import run

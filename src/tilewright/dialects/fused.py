@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import SYMBOL_PREFIX, check_call, kernel_call
+from tilewright.dialects.kernel_symbols import SYMBOL_PREFIX, check_call, kernel_call
 from tilewright.dialects.kernel_syntax import parse_types, print_types
 from tilewright.dialects.locations import location_of
 from tilewright.dialects.xdsl_api import (

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from tilewright.dialects.kernel_families import symbol_for
+from tilewright.dialects.kernel_symbols import symbol_for
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineConstantExpr,

@@ -39,6 +39,11 @@ class Role:
     many: bool = False
 
 
+def roles(text: str) -> tuple[Role, ...]:
+    """Operand roles from "a b [optional] many*"."""
+    return tuple(Role(w.strip("[]*"), w.startswith("["), w.endswith("*")) for w in text.split())
+
+
 @dataclass(frozen=True)
 class AttributeSpec:
     """An attribute's name, kind, default (None: none) and meaning.
@@ -52,6 +57,18 @@ class AttributeSpec:
     default: Any = None
     required: bool = False
     choices: tuple[str, ...] = ()
+
+
+OPERAND_MAPS = AttributeSpec(
+    "operand_maps", "maps", "one map per operand from the result's dimensions; identity when absent"
+)
+
+
+def axis(default: int | None = None) -> AttributeSpec:
+    """The attribute that says which dimension is meant."""
+    return AttributeSpec(
+        "axis", "integer", "the dimension, negative counts from the end", default, default is None
+    )
 
 
 @dataclass(frozen=True)

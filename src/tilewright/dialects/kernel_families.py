@@ -1,48 +1,17 @@
 """The one table of kernel families.
 
-A micro-kernel symbol is `npu_uk_<family>[_<dtype>...]`. Verifiers, documentation, coverage, the
+Symbols (`kernel_symbols.py`) name a family and element types. Verifiers, documentation, coverage, the
 symbol check, tiling and the reference executor all read this table; nothing else knows a family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
 from math import pi, sqrt
 
-from tilewright.dialects import encoded_checks
 from tilewright.dialects import family_checks as checks
-from tilewright.dialects.encodings import check_encodings
-from tilewright.dialects.kernel_call import AttributeSpec, Family, KernelCall, Role
-from tilewright.dialects.xdsl_api import Attribute
+from tilewright.dialects.encoded_families import ENCODED_FAMILIES
+from tilewright.dialects.kernel_call import OPERAND_MAPS, AttributeSpec, Family, axis, roles
 
-SYMBOL_PREFIX = "npu_uk_"
-
-# Element types as they are spelled at the end of a symbol.
-DTYPE_SUFFIXES = frozenset(
-    [
-        "f8E4M3FN",
-        "f8E5M2",
-        "f8E8M0FNU",
-        "bf16",
-        "f16",
-        "f32",
-        "f64",
-        "i1",
-        "i2",
-        "i4",
-        "i8",
-        "i16",
-        "i32",
-        "i64",
-        "ui8",
-        "index",
-    ]
-)
-
-_MAPS = AttributeSpec(
-    "operand_maps", "maps", "one map per operand from the result's dimensions; identity when absent"
-)
 _SCALARS = (
     AttributeSpec("scalar_lhs", "value", "a literal in place of the left operand"),
     AttributeSpec("scalar_rhs", "value", "a literal in place of the right operand"),
@@ -50,23 +19,12 @@ _SCALARS = (
 _KEEPDIMS = AttributeSpec("keepdims", "unit", "reduced dimensions stay with size 1")
 
 
-def _axis(default: int | None = None) -> AttributeSpec:
-    return AttributeSpec(
-        "axis", "integer", "the dimension, negative counts from the end", default, default is None
-    )
-
-
-def _roles(text: str) -> tuple[Role, ...]:
-    """Operand roles from "a b [optional] many*"."""
-    return tuple(Role(w.strip("[]*"), w.startswith("["), w.endswith("*")) for w in text.split())
-
-
 def _unary(name: str, meaning: str) -> Family:
-    return Family(name, meaning, _roles("x"), (_MAPS,), checks.elementwise)
+    return Family(name, meaning, roles("x"), (OPERAND_MAPS,), checks.elementwise)
 
 
 def _binary(name: str, meaning: str) -> Family:
-    return Family(name, meaning, _roles("lhs rhs"), (_MAPS, *_SCALARS), checks.elementwise)
+    return Family(name, meaning, roles("lhs rhs"), (OPERAND_MAPS, *_SCALARS), checks.elementwise)
 
 
 _UNARY = [
@@ -98,7 +56,7 @@ _UNARY = [
     Family(
         "gelu_tanh",
         "x/2 * (1 + tanh(inner_scale * (x + 0.044715 x^3)))",
-        _roles("x"),
+        roles("x"),
         (
             AttributeSpec(
                 "inner_scale",
@@ -106,19 +64,19 @@ _UNARY = [
                 "factor inside tanh; exporters differ in its digits",
                 sqrt(2.0 / pi),
             ),
-            _MAPS,
+            OPERAND_MAPS,
         ),
         checks.elementwise,
     ),
     Family(
         "gelu_erf",
         "x/2 * (1 + erf(x / sqrt(2)))",
-        _roles("x"),
+        roles("x"),
         (
             AttributeSpec(
                 "inner_scale", "float", "multiply by this instead of dividing by sqrt(2)"
             ),
-            _MAPS,
+            OPERAND_MAPS,
         ),
         checks.elementwise,
     ),
@@ -139,11 +97,11 @@ _BINARY = [
 ]
 
 _CHOICES = [
-    Family("silu_gate", "silu(gate) * up", _roles("gate up"), (_MAPS,), checks.elementwise),
+    Family("silu_gate", "silu(gate) * up", roles("gate up"), (OPERAND_MAPS,), checks.elementwise),
     Family(
         "compare",
         "lhs PREDICATE rhs as i1",
-        _roles("lhs rhs"),
+        roles("lhs rhs"),
         (
             AttributeSpec(
                 "predicate",
@@ -156,7 +114,7 @@ _CHOICES = [
                     *("ueq", "one", "ult", "ule", "ugt", "uge", "ord", "uno"),
                 ),
             ),
-            _MAPS,
+            OPERAND_MAPS,
             *_SCALARS,
         ),
         checks.compare,
@@ -164,9 +122,9 @@ _CHOICES = [
     Family(
         "select",
         "a where cond else b",
-        _roles("cond a b"),
+        roles("cond a b"),
         (
-            _MAPS,
+            OPERAND_MAPS,
             AttributeSpec("scalar_a", "value", "a literal in place of a"),
             AttributeSpec("scalar_b", "value", "a literal in place of b"),
         ),
@@ -174,30 +132,34 @@ _CHOICES = [
     ),
     *(
         Family(
-            f"logical_{n}", f"bitwise {n}", _roles("lhs rhs"), (_MAPS, *_SCALARS), checks.logical
+            f"logical_{n}",
+            f"bitwise {n}",
+            roles("lhs rhs"),
+            (OPERAND_MAPS, *_SCALARS),
+            checks.logical,
         )
         for n in ("and", "or", "xor")
     ),
-    Family("logical_not", "bitwise not", _roles("x"), (_MAPS,), checks.logical),
+    Family("logical_not", "bitwise not", roles("x"), (OPERAND_MAPS,), checks.logical),
     Family(
         "clamp",
         "x held between min and max",
-        _roles("x"),
+        roles("x"),
         (
             AttributeSpec("min", "value", "lower bound"),
             AttributeSpec("max", "value", "upper bound"),
-            _MAPS,
+            OPERAND_MAPS,
         ),
         checks.elementwise,
     ),
-    Family("cast", "x in another element type", _roles("x"), (_MAPS,), checks.cast),
+    Family("cast", "x in another element type", roles("x"), (OPERAND_MAPS,), checks.cast),
 ]
 
 _ROWS = [
     Family(
         f"reduction_{name}",
         f"{meaning} over axes, in order of increasing index",
-        _roles("x [init]"),
+        roles("x [init]"),
         (AttributeSpec("axes", "integers", "dimensions to reduce", required=True), _KEEPDIMS),
         checks.reduction,
         kind="rows",
@@ -211,28 +173,28 @@ _ROWS = [
     }.items()
 ] + [
     Family(
-        "softmax", "e^(x - max) / sum along axis", _roles("x"), (_axis(-1),), checks.softmax, "rows"
+        "softmax", "e^(x - max) / sum along axis", roles("x"), (axis(-1),), checks.softmax, "rows"
     ),
     Family(
         "rms_norm",
         "x / sqrt(mean(x^2) + epsilon) [* weight]",
-        _roles("x [weight]"),
-        (AttributeSpec("epsilon", "float", "added under the root", required=True), _axis(-1)),
+        roles("x [weight]"),
+        (AttributeSpec("epsilon", "float", "added under the root", required=True), axis(-1)),
         checks.normalisation,
         "rows",
     ),
     Family(
         "layer_norm",
         "(x - mean) / sqrt(variance + epsilon) [* weight] [+ bias]",
-        _roles("x [weight] [bias]"),
-        (AttributeSpec("epsilon", "float", "added under the root", required=True), _axis(-1)),
+        roles("x [weight] [bias]"),
+        (AttributeSpec("epsilon", "float", "added under the root", required=True), axis(-1)),
         checks.normalisation,
         "rows",
     ),
     Family(
         "rope",
         "rotary position embedding of x by the tables cos and sin",
-        _roles("x cos sin"),
+        roles("x cos sin"),
         (
             AttributeSpec(
                 "style",
@@ -242,8 +204,8 @@ _ROWS = [
                 False,
                 ("split_half", "interleaved"),
             ),
-            _axis(-1),
-            _MAPS,
+            axis(-1),
+            OPERAND_MAPS,
         ),
         checks.rope,
         "rows",
@@ -280,7 +242,7 @@ _CONTRACTIONS = [
     Family(
         "matmul",
         "lhs x rhs [+ acc]",
-        _roles("lhs rhs [acc]"),
+        roles("lhs rhs [acc]"),
         (*_TRANSPOSES, _CHAIN[1]),
         checks.matmul,
         "matmul",
@@ -289,7 +251,7 @@ _CONTRACTIONS = [
         Family(
             f"matmul_acc_{part}",
             meaning,
-            _roles("lhs rhs [acc]"),
+            roles("lhs rhs [acc]"),
             (*_TRANSPOSES, *_CHAIN),
             checks.matmul,
             "matmul",
@@ -304,7 +266,7 @@ _CONTRACTIONS = [
     Family(
         "gemma_attention",
         _ATTENTION_MEANING,
-        _roles("q k v [mask]"),
+        roles("q k v [mask]"),
         _ATTENTION,
         checks.attention,
         "attention",
@@ -314,7 +276,7 @@ _CONTRACTIONS = [
         Family(
             f"attention_acc_{part}",
             meaning,
-            _roles("q k v [mask]"),
+            roles("q k v [mask]"),
             (
                 *_ATTENTION,
                 AttributeSpec("query_start", "integer", "first query row of this block (causal)"),
@@ -341,7 +303,7 @@ _WINDOWS = [
     Family(
         "conv2d",
         "2-D convolution (cross-correlation) [+ bias]",
-        _roles("x w [bias]"),
+        roles("x w [bias]"),
         (
             *_WINDOW,
             AttributeSpec("groups", "integer", "independent channel groups", 1),
@@ -364,7 +326,7 @@ _WINDOWS = [
         Family(
             f"pool_{name}",
             f"{name} over a sliding window",
-            _roles("x"),
+            roles("x"),
             (
                 AttributeSpec("kernel", "integers", "window height and width", required=True),
                 *_WINDOW,
@@ -384,15 +346,15 @@ _QUANTISATION = [
     Family(
         "requant",
         "x / scale, saturated into the result's element type",
-        _roles("x [scale]"),
-        (AttributeSpec("scale", "float", "divisor when there is no scale operand"), _MAPS),
+        roles("x [scale]"),
+        (AttributeSpec("scale", "float", "divisor when there is no scale operand"), OPERAND_MAPS),
         checks.requant,
         "quant",
     ),
     Family(
         "dequant",
         "x * scale in the result's element type",
-        _roles("x [scale]"),
+        roles("x [scale]"),
         (
             AttributeSpec("scale", "float", "factor when there is no scale operand"),
             AttributeSpec("block", "integer", "elements along axis that share a scale (MX: 32)"),
@@ -405,96 +367,11 @@ _QUANTISATION = [
                 False,
                 ("value", "e8m0"),
             ),
-            _axis(-1),
-            _MAPS,
+            axis(-1),
+            OPERAND_MAPS,
         ),
         checks.dequant,
         "quant",
-    ),
-]
-
-_ENCODED = [
-    Family(
-        "quantise",
-        "codes of x: x divided by the scale of the result's encoding, or times the operand factor, "
-        "rounded to even, plus the zero point, saturated",
-        _roles("x [factor]"),
-        (
-            AttributeSpec(
-                "method",
-                "string",
-                "x * f32(1 / scale), or x / scale",
-                "multiply",
-                False,
-                ("multiply", "divide"),
-            ),
-            _MAPS,
-        ),
-        encoded_checks.quantise,
-        "quant",
-    ),
-    Family(
-        "dequantise",
-        "f32(code - zero) * scale, of the operand's encoding",
-        _roles("x"),
-        (),
-        encoded_checks.dequantise,
-        "quant",
-    ),
-    Family(
-        "rescale",
-        "f32(x) * factor; for codes rounded to even, plus the zero point, saturated",
-        _roles("x [factor]"),
-        (AttributeSpec("factor", "float", "when there is no operand for it"), _MAPS),
-        encoded_checks.rescale,
-        "quant",
-    ),
-    Family(
-        "rescale_fixed",
-        "h = (x << left) * multiplier >> 32; h / 2^shift rounded to even, plus the zero point, "
-        "saturated",
-        _roles("x multiplier shift"),
-        (AttributeSpec("left", "integer", "bits that x is shifted left before", 0), _MAPS),
-        encoded_checks.rescale_fixed,
-        "quant",
-    ),
-    Family(
-        "encoded_add",
-        "codes of the sum of two tensors of codes",
-        _roles("lhs rhs"),
-        (
-            AttributeSpec(
-                "method",
-                "string",
-                "float: each code times the f32 ratio of scales, one f32 addition; fixed: integer "
-                "ratios in units of 2^-20",
-                "float",
-                False,
-                ("float", "fixed"),
-            ),
-        ),
-        encoded_checks.encoded_add,
-        "quant",
-    ),
-    Family(
-        "table",
-        "table[code + 128]: a function of an 8-bit code",
-        _roles("x table"),
-        (),
-        encoded_checks.table,
-        "quant",
-    ),
-    Family(
-        "absmax_factor",
-        "limit / max(largest magnitude along axis, least), the dimension stays with size 1",
-        _roles("x"),
-        (
-            _axis(-1),
-            AttributeSpec("limit", "float", "the largest code", 127.0),
-            AttributeSpec("least", "float", "the smallest magnitude that counts", 1e-5),
-        ),
-        encoded_checks.absmax_factor,
-        "rows",
     ),
 ]
 
@@ -507,28 +384,28 @@ _MOVEMENT = [
     Family(
         "transpose",
         "dimensions reordered: result dim i is x dim permutation[i]",
-        _roles("x"),
+        roles("x"),
         (AttributeSpec("permutation", "integers", "order of x's dimensions", required=True),),
         checks.transpose,
         "movement",
     ),
-    Family("reshape", "same elements, another shape", _roles("x"), (), checks.reshape, "movement"),
-    Family("slice", "a strided part of x", _roles("x"), _SLICE, checks.slice_, "movement"),
+    Family("reshape", "same elements, another shape", roles("x"), (), checks.reshape, "movement"),
+    Family("slice", "a strided part of x", roles("x"), _SLICE, checks.slice_, "movement"),
     Family(
         "insert_slice",
         "into with a part replaced by x",
-        _roles("x into"),
+        roles("x into"),
         _SLICE,
         checks.insert_slice,
         "movement",
     ),
     Family(
-        "concat", "parts joined along axis", _roles("parts*"), (_axis(),), checks.concat, "movement"
+        "concat", "parts joined along axis", roles("parts*"), (axis(),), checks.concat, "movement"
     ),
     Family(
         "pad",
         "x with a border of value",
-        _roles("x"),
+        roles("x"),
         (
             AttributeSpec("low", "integers", "border before, per dimension", required=True),
             AttributeSpec("high", "integers", "border after, per dimension", required=True),
@@ -540,28 +417,28 @@ _MOVEMENT = [
     Family(
         "fill",
         "every element is value",
-        _roles("[value]"),
+        roles("[value]"),
         (AttributeSpec("value", "value", "the literal"),),
         checks.fill,
         "movement",
     ),
-    Family("iota", "each element is its index along axis", (), (_axis(),), checks.iota, "movement"),
+    Family("iota", "each element is its index along axis", (), (axis(),), checks.iota, "movement"),
 ]
 
 
-def _host(name: str, meaning: str, roles: str, check, *attributes: AttributeSpec) -> Family:
-    return Family(name, meaning, _roles(roles), attributes, check, "host", runs_on="host")
+def _host(name: str, meaning: str, operands: str, check, *attributes: AttributeSpec) -> Family:
+    return Family(name, meaning, roles(operands), attributes, check, "host", runs_on="host")
 
 
 _HOST = [
-    _host("gather", "slices of x at indices along axis", "x indices", checks.gather, _axis(0)),
-    _host("embedding", "rows of x at indices", "x indices", checks.gather, _axis(0)),
+    _host("gather", "slices of x at indices along axis", "x indices", checks.gather, axis(0)),
+    _host("embedding", "rows of x at indices", "x indices", checks.gather, axis(0)),
     _host(
         "argmax",
         "position of the first maximum along axis",
         "x",
         checks.argmax,
-        _axis(-1),
+        axis(-1),
         _KEEPDIMS,
     ),
     _host(
@@ -569,11 +446,11 @@ _HOST = [
         "position of the first minimum along axis",
         "x",
         checks.argmax,
-        _axis(-1),
+        axis(-1),
         _KEEPDIMS,
     ),
     *(
-        _host(f"cum{name}", f"running {meaning} along axis", "x", checks.along_axis, _axis(-1))
+        _host(f"cum{name}", f"running {meaning} along axis", "x", checks.along_axis, axis(-1))
         for name, meaning in {
             "sum": "sum",
             "prod": "product",
@@ -586,7 +463,7 @@ _HOST = [
         "x in order along axis",
         "x",
         checks.along_axis,
-        _axis(-1),
+        axis(-1),
         AttributeSpec("descending", "unit", "largest first"),
     ),
     _host(
@@ -608,74 +485,15 @@ _HOST = [
         "positions of x's elements in order along axis; equal elements keep theirs",
         "x",
         checks.argsort,
-        _axis(-1),
+        axis(-1),
         AttributeSpec("descending", "unit", "largest first"),
     ),
 ]
 
-# Families of the encoded level, which machines lower in ways of their own.
-ENCODED = frozenset(family.name for family in _ENCODED)
-
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in [
-        *_CONTRACTIONS, *_BINARY, *_UNARY, *_CHOICES, *_ROWS, *_WINDOWS, *_QUANTISATION, *_ENCODED,
+        *_CONTRACTIONS, *_BINARY, *_UNARY, *_CHOICES, *_ROWS, *_WINDOWS, *_QUANTISATION, *ENCODED_FAMILIES,
         *_MOVEMENT, *_HOST,
     ]
 }  # fmt: skip
-
-_NAMES: dict[str, Family] = {
-    name: family for family in FAMILIES.values() for name in (family.name, *family.aliases)
-}
-
-
-@cache
-def split_symbol(symbol: str) -> tuple[Family, tuple[str, ...]] | None:
-    """A symbol's family and element types, or None when no family has that name.
-
-    The longest family name wins and what follows must be element types, so
-    `npu_uk_matmul_acc_first` is never taken for `npu_uk_matmul`.
-    """
-    if not symbol.startswith(SYMBOL_PREFIX):
-        return None
-    words = symbol[len(SYMBOL_PREFIX) :].split("_")
-    for end in range(len(words), 0, -1):
-        family = _NAMES.get("_".join(words[:end]))
-        if family is not None:
-            suffix = tuple(words[end:])
-            return (family, suffix) if DTYPE_SUFFIXES.issuperset(suffix) else None
-    return None
-
-
-def family_of(symbol: str) -> Family | None:
-    """The family a symbol names, or None."""
-    found = split_symbol(symbol)
-    return found[0] if found else None
-
-
-def symbol_for(family: str, *element_types: Attribute) -> str:
-    """The symbol of a family, with element types appended when given."""
-    return "_".join([SYMBOL_PREFIX + family, *(str(t) for t in element_types)])
-
-
-def kernel_call(
-    symbol: str,
-    operand_types: Sequence[Attribute],
-    attributes: Mapping[str, Attribute],
-    result_type: Attribute,
-) -> KernelCall | None:
-    """The call as its family sees it, or None for a symbol without a family."""
-    family = family_of(symbol)
-    if family is None:
-        return None
-    return KernelCall(family, symbol, tuple(operand_types), attributes, result_type)
-
-
-def check_call(call: KernelCall) -> None:
-    """Raise a TilewrightError unless operands, attributes and result fit the family."""
-    call.check_attributes()
-    call.role_names()
-    _ = call.tensor_types(), call.result
-    if call.family.check is not None:
-        call.family.check(call)
-    check_encodings(call)

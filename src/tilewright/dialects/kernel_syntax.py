@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.dialects.kernel_families import check_call, kernel_call
+from tilewright.dialects.kernel_symbols import check_call, kernel_call
 from tilewright.dialects.locations import location_of
 from tilewright.dialects.xdsl_api import (
     Attribute,

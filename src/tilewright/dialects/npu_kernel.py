@@ -13,7 +13,7 @@ from tilewright.dialects.encodings import ChannelScaleAttr, ScaleAttr, StoredAtt
 from tilewright.dialects.family_checks import resolve_transposes
 from tilewright.dialects.fused import EpilogueStepAttr, FusedOp
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.kernel_syntax import (
     parse_call,
     parse_contraction,

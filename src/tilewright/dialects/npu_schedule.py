@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from math import prod
 
-from tilewright.dialects.kernel_families import family_of
+from tilewright.dialects.kernel_symbols import family_of
 from tilewright.dialects.kernel_syntax import parse_types, print_types, verify_call
 from tilewright.dialects.npu_kernel import Contraction, KernelCallOp
 from tilewright.dialects.xdsl_api import (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, TensorType
 
 # Operations per element of the result; what moves values, or looks them up, does no arithmetic.

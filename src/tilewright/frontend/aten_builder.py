@@ -23,7 +23,7 @@ from tilewright.dialects.intents import (
     shape_of,
     tensor_type,
 )
-from tilewright.dialects.kernel_families import check_call
+from tilewright.dialects.kernel_symbols import check_call
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     Attribute,

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import IntentBuilder, Lane, Literal, literal
-from tilewright.dialects.kernel_families import check_call
+from tilewright.dialects.kernel_symbols import check_call
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     Attribute,

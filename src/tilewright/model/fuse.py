@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tilewright.dialects.fused import SO_FAR, EpilogueStepAttr, FusedOp
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import SYMBOL_PREFIX
+from tilewright.dialects.kernel_symbols import SYMBOL_PREFIX
 from tilewright.dialects.locations import copy_location
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from tilewright.dialects.family_checks import elementwise
 from tilewright.dialects.fused import FusedOp
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.layers import LayersOp
 from tilewright.reference import (
     dtypes,

@@ -18,7 +18,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.reference import attention, machine_kernels
 from tilewright.reference.dtypes import BF16, Array, element_type
 from tilewright.reference.families import Call

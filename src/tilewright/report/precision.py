@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import cast
 
-from tilewright.dialects.kernel_families import family_of
+from tilewright.dialects.kernel_symbols import family_of
 from tilewright.dialects.linalg_ext import AttentionOp, ContractionOp, SoftmaxOp, StructuredOp
 from tilewright.dialects.npu_kernel import MatmulOp
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, TensorType

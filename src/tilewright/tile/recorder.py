@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.kernel_families import symbol_for
+from tilewright.dialects.kernel_symbols import symbol_for
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
     AffineConstantExpr,

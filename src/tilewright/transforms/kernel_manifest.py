@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tilewright.dialects.kernel_families import DTYPE_SUFFIXES
+from tilewright.dialects.kernel_symbols import DTYPE_SUFFIXES
 from tilewright.errors import Location, TilewrightError
 from tilewright.extensions import MANIFESTS, load
 from tilewright.io.file_access import decode_text, read_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.intents import IntentBuilder, shape_of, tensor_type
-from tilewright.dialects.kernel_families import family_of
+from tilewright.dialects.kernel_symbols import family_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineDimExpr,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.npu_schedule import MatmulTileOp, SoftmaxFragmentOp, UKernelLaunchOp
 from tilewright.dialects.xdsl_api import Attribute, Operation
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, field
 
-from tilewright.dialects.kernel_families import FAMILIES, SYMBOL_PREFIX, split_symbol
+from tilewright.dialects.kernel_families import FAMILIES
+from tilewright.dialects.kernel_symbols import SYMBOL_PREFIX, split_symbol
 from tilewright.dialects.locations import error_at
 from tilewright.dialects.npu_kernel import KernelCallOp
 from tilewright.dialects.xdsl_api import Context, ModuleOp, ModulePass, TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.kernel_families import kernel_call
+from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     Attribute,

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.dialects.kernel_families import family_of
+from tilewright.dialects.kernel_symbols import family_of
 from tilewright.dialects.locations import location_of, name_of
 from tilewright.dialects.npu_kernel import MatmulOp, UKernelGenericOp
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, StringAttr, TensorType

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from tilewright.dialects.intents import IntentBuilder, Literal, shape_of
-from tilewright.dialects.kernel_families import family_of
+from tilewright.dialects.kernel_symbols import family_of
 from tilewright.dialects.linalg_ext import StructuredOp
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from tilewright.dialects.intents import IntentBuilder, shape_of, tensor_type
-from tilewright.dialects.kernel_families import family_of
+from tilewright.dialects.kernel_symbols import family_of
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     AffineDimExpr,

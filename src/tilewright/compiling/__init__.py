@@ -26,6 +26,7 @@ from tilewright.compiling.sources import (
     as_imported,
     is_table_of_weights,
     samples_for,
+    sizes_of_examples,
     sorted_by_jax,
 )
 from tilewright.dialects.parsing import parse_text
@@ -155,6 +156,7 @@ def compile(
         )
     began = time.perf_counter()
     progress("import", "")
+    shapes = shapes or sizes_of_examples(model, inputs)
     imported = as_imported(model, inputs, shapes, weights)
     seconds = time.perf_counter() - began
     samples = samples_for(imported, calibrate, inputs, sorted_by_jax(model, inputs))

@@ -67,6 +67,28 @@ def as_imported(
     raise _no_model(model)
 
 
+def sizes_of_examples(model: Any, inputs: Any) -> Shapes | None:
+    """Shapes of the inputs of an ONNX model whose sizes are open, where example inputs have them."""
+    onnx = sys.modules.get("onnx")
+    if inputs is None or not (
+        (isinstance(model, str | Path) and Path(model).suffix == ".onnx")
+        or (onnx is not None and isinstance(model, onnx.ModelProto))
+    ):
+        return None
+    from tilewright.frontend.onnx_file import open_inputs
+
+    names = open_inputs(model)
+    if not any(names.values()):
+        return None
+    given = (
+        inputs
+        if isinstance(inputs, Mapping)
+        else dict(zip(names, _leaves(inputs, False), strict=False))
+    )
+    found = {n: tuple(np.shape(x)) for n, x in given.items() if names.get(n)}
+    return found or None
+
+
 def _no_model(model: Any) -> TilewrightError:
     """Why something is no model, where that can be told."""
     kind = type(model).__name__

@@ -100,7 +100,8 @@ def built(name: str) -> Any:
 
 def measure(name: str, size: int, target: str) -> dict[str, Any]:
     """Compile, run and verify one network."""
-    from tilewright.compiling import as_imported, compile_imported
+    from tilewright.compiling import compile_imported
+    from tilewright.compiling.sources import as_imported
     from tilewright.io.content_cache import caching
     from tilewright.program import Program
 

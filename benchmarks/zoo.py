@@ -111,7 +111,7 @@ def _failed(row: Row, error: Exception) -> None:
 
 
 def _import(row: Row, example: Example) -> Any:
-    from tilewright.compiling import as_imported
+    from tilewright.compiling.sources import as_imported
 
     inputs: Any = example.args
     if example.kwargs:
@@ -205,7 +205,7 @@ def preload(architectures: Sequence[Architecture]) -> None:
 
     jax starts threads, which a fork does not survive: its models import it themselves.
     """
-    from tilewright.compiling import as_imported
+    from tilewright.compiling.sources import as_imported
 
     libraries = {a.library for a in architectures}
     if libraries - {"flax"}:

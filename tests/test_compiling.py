@@ -167,6 +167,8 @@ def test_constant_examples_tell_no_ranges() -> None:
         ({"x": np.zeros((40, 47)), "residual": np.zeros((40, 48))}, "TW0042"),
         ({"x": np.full((40, 48), "a"), "residual": np.zeros((40, 48))}, "TW0042"),
         ({"y": np.zeros(3)}, "TW0044"),
+        ({"x": np.full((40, 48), np.nan), "residual": np.zeros((40, 48))}, "TW0042"),
+        (iter(()), "TW0044"),
         ("nowhere.npz", "TW0040"),
     ],
 )
@@ -227,6 +229,9 @@ def test_onnx_in_memory() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     x = np.random.default_rng(1).standard_normal((7, 64)).astype(np.float32)
     assert cosine(tw.compile(model, shapes={"n": 7})(x), x @ w) > 0.998
+    for examples in (x, (x,), {"x": x}):  # they have the sizes that the model leaves open
+        program = tw.compile(model, examples)
+        assert program.inputs[0].shape == (7, 64) and cosine(program(x), x @ w) > 0.998
 
 
 def test_jax_functions() -> None:
@@ -247,7 +252,21 @@ def test_jax_functions() -> None:
     assert tw.compile(function, (shapes,), weights=weights).verify().ok
 
 
-@pytest.mark.parametrize("model", [3, None, object(), {"x": 1}])
+def test_samples_one_after_the_other() -> None:
+    model, samples = small(), [inputs(seed) for seed in (1, 2)]
+    listed, given = (tw.compile(model, calibrate=one) for one in (samples, iter(samples)))
+    assert given.model.provenance["calibration"] == "2 samples"
+    assert given.model.quantisation == listed.model.quantisation
+
+
+def test_a_layer_is_kept_or_left_to_the_host() -> None:
+    with pytest.raises(TilewrightError, match="'up' cannot be both"):
+        tw.compile(small(), keep=["up"], host="up")
+
+
+@pytest.mark.parametrize(
+    "model", [3, None, object(), {"x": 1}, {"up.weight": np.ones(3)}, ModelBuilder]
+)
 def test_what_is_no_model(model: object) -> None:
     with pytest.raises(TilewrightError) as caught:
         tw.compile(model)

@@ -240,6 +240,9 @@ def bad(folder: Path) -> Path:
         (["cut.pt2"], "TW6110"),
         (["none.mlir"], "TW0010"),
         (["text.txt"], "TW0020"),
+        (["empty"], "TW0020"),
+        (["some.package"], "TW0020"),
+        (["weights.pt"], "TW0020"),
         (["cut.mlir"], "TW1210"),
         (["lost.mlir"], "TW6208"),
         (["no.module:here"], "TW6122"),
@@ -311,6 +314,32 @@ def test_the_model_is_never_replaced(bad: Path) -> None:
 def test_bad_options(arguments: list[str]) -> None:
     assert tilewright("compile", MLP, *arguments) == 2
     assert not Path("a.twb").exists()
+
+
+def test_the_bare_command_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tilewright("compile") == 2
+    assert "Missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("weights.pt", "weights alone are no model"),
+        ("net.tflite", "convert it to ONNX first"),
+        ("some.package", "write some.package:FUNCTION"),
+        (".", "a language model's has a config.json"),
+    ],
+)
+def test_what_people_have_instead_of_a_model(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tilewright("compile", name, "-o", "a.twb") == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_targets_in_capitals_are_found_among_the_near(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tilewright("compile", MLP, "-o", "a.twb", "--target", "ATLAS-V1") == 2
+    assert "did you mean atlas-v1" in capsys.readouterr().err
 
 
 def test_operators_and_shapes_that_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:

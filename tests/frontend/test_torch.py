@@ -22,6 +22,7 @@ from tilewright.frontend.torch import (
     import_program,
     to_numpy,
 )
+from tilewright.frontend.torch_eager import as_module
 from tilewright.integrations.torch_backend import compile_backend
 from tilewright.reference.executor import run
 
@@ -318,3 +319,44 @@ def test_single_numbers_stay_single(dtype):
     found = program(x)
     assert found.shape == () and found.dtype == x.dtype
     assert torch.allclose(found.float(), Total()(x).float(), rtol=0.05)
+
+
+def test_functions_of_tensors_are_models() -> None:
+    """Arguments keep their names, and modules that the function knows are parts of it."""
+    layer, x = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.Dropout()), torch.randn(2, 5)
+
+    def scaled(rows: Any, factor: Any) -> Any:
+        return torch.relu(layer(rows)) * factor
+
+    program = tw.compile(scaled, (x, torch.ones(3)))
+    assert [port.name for port in program.inputs] == ["rows", "factor"]
+    layer.eval()
+    want = scaled(x, torch.ones(3)).detach()
+    torch.testing.assert_close(program(x, torch.ones(3)), want, atol=0.1, rtol=0.1)
+    assert program.verify().ok
+    assert "layer.0.weight" in import_module(as_module(torch, scaled), (x, torch.ones(3))).weights
+    assert torch.equal(tw.compile(torch.relu, x.bfloat16())(x.bfloat16()), torch.relu(x.bfloat16()))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ((torch.zeros(1, 5, dtype=torch.float64),), "must have the same dtype"),
+        ((torch.zeros(1, 5, dtype=torch.int64),), "must have the same dtype"),
+        ((torch.zeros(1, 6),), "shapes cannot be multiplied"),
+        ((1, 5), "positional arguments"),
+    ],
+)
+def test_inputs_that_the_model_does_not_run_on(
+    inputs: Any, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(TilewrightError, match=said) as caught:
+        import_module(torch.nn.Linear(5, 3), inputs)
+    assert caught.value.code == "TW6121" and "file" not in str(caught.value.hint)
+    assert capfd.readouterr().err == ""  # torch logs what it raises as well
+
+
+def test_tensors_without_numbers_are_named() -> None:
+    with pytest.raises(TilewrightError, match="on the device meta") as caught:
+        import_module(torch.nn.Linear(5, 3, device="meta"), (torch.zeros(1, 5, device="meta"),))
+    assert caught.value.code == "TW6113"

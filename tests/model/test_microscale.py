@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.compiling import as_imported
+from tilewright.compiling.sources import as_imported
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.decoder import drawn_weights

@@ -12,10 +12,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from model_machines import MACHINES, ROWS, SHAVED, TERNARY, WHOLE
 from waist_models import CNN, MLP, imported, transformer_text
 
+import tilewright as tw
 from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.printing import print_module
 from tilewright.dialects.verification import verify_module
 from tilewright.errors import TilewrightError
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.model.formats import CodeRules, code_scale, quantise_weights
 from tilewright.model.options import CompileOptions
 from tilewright.model.prepare import Prepared, prepare
@@ -233,3 +235,23 @@ def test_floats_with_powers_of_two_as_scales() -> None:
     assert decoded[0, 0] == 3.5
     wanted = (codes_ / 128) @ (w.astype(float) / 8)
     assert product.tolist() == wanted.astype(ml_dtypes.bfloat16).tolist()
+
+
+@pytest.mark.parametrize(("target", "form"), [("vpu40", None), ("coral-highmem", "int8")])
+def test_biases_of_channels_without_weights_keep_their_digits(target: str, form: str | None):
+    """They are whole numbers of steps, and weights that are all 0 ask for no step of their own."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((5, 20)).astype(np.float32)
+    for zero in (slice(None), slice(0, 3)):
+        net = ModelBuilder("pruned", seed=1)
+        net.output("y", net.linear(net.input("x", (5, 20)), 7, "layer"))
+        model = net.build()
+        model.weights["layer.weight"] = model.weights["layer.weight"].copy()
+        model.weights["layer.weight"][zero] = 0
+        bias = model.weights["layer.bias"] = random.uniform(0.05, 0.1, 7).astype(np.float32)
+        program = tw.compile(model, x, target=target, quantize=form)
+        step = 2**-10 * bias.max() if form is None else bias.max() / 127
+        if zero != slice(None):
+            step *= 30  # codes of a result that is that much larger than the biases
+        np.testing.assert_allclose(program(x)[:, :3], np.tile(bias[:3], (5, 1)), atol=step)
+        assert program.verify().ok

@@ -61,7 +61,7 @@ class CompileCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = [
             "--accuracy=" if one == "--accuracy" and not _is_number(after) else one
-            for one, after in zip(args, [*args[1:], ""], strict=True)
+            for one, after in zip(args, [*args, ""][1:], strict=True)
         ]
         return super().parse_args(ctx, given)
 

@@ -14,21 +14,26 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.compiling.sources import (
+    Shapes,
+    as_imported,
+    is_table_of_weights,
+    samples_for,
+    sizes_of_examples,
+    sorted_by_jax,
+)
 from tilewright.dialects.parsing import parse_text
 from tilewright.dialects.work_estimate import share_of
 from tilewright.errors import Location, TilewrightError, within_memory
 from tilewright.frontend.imported import Imported
-from tilewright.frontend.model_language import Model
-from tilewright.frontend.samples import Arrays, read_samples, samples_of, with_state
+from tilewright.frontend.samples import Arrays, with_state
 from tilewright.garbage import rare_cycle_collection
 from tilewright.model.block_weights import with_decoded_blocks
 from tilewright.model.calibrate import example_inputs
@@ -43,12 +48,6 @@ from tilewright.runtime import arguments
 from tilewright.targets import registry
 from tilewright.targets.compiled_model import CompiledModel
 from tilewright.targets.target import Target
-
-Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
-MODELS = (
-    "give a torch module or jax function with example inputs, a torch.export program, an ONNX "
-    "model, a function of tw.model's, a file (.onnx, .pt2, .mlir) or package.module:factory"
-)
 
 
 @rare_cycle_collection()
@@ -119,6 +118,13 @@ def compile(
         smooth=None if smooth is None else arguments.number("smooth", smooth),
         weights=None if weight_format is None else arguments.text("weight_format", weight_format),
     )
+    both = {*options.host} & {*options.keep}
+    if both:
+        raise TilewrightError(
+            "TW0045",
+            f"layer {min(both)!r} cannot be both kept precise by the machine and computed by the host",
+            hint="leave it out of keep or of host; the host computes in float32",
+        )
     goal = None if isinstance(accuracy, bool) else arguments.number("accuracy", accuracy)
     arguments.table("shapes", shapes)
     arguments.table("state", state)
@@ -136,7 +142,7 @@ def compile(
             model, batch, inputs, target, calibrate, options, shapes, weights, progress
         )
         return EntryPoints(made, originals=originals)
-    if isinstance(model, Mapping):
+    if isinstance(model, Mapping) and not is_table_of_weights(model):
         from tilewright.compiling.entries import compile_entries
         from tilewright.entry_points import EntryPoints
 
@@ -150,9 +156,10 @@ def compile(
         )
     began = time.perf_counter()
     progress("import", "")
+    shapes = shapes or sizes_of_examples(model, inputs)
     imported = as_imported(model, inputs, shapes, weights)
     seconds = time.perf_counter() - began
-    samples = samples_for(imported, calibrate, inputs, is_function(model))
+    samples = samples_for(imported, calibrate, inputs, sorted_by_jax(model, inputs))
     compiled = compile_imported(imported, target, options, samples, progress, shapes, goal)
     compiled.timing = {"import": seconds, **compiled.timing}
     return Program(compiled, original=imported)
@@ -318,152 +325,3 @@ def layer_names(imported: Imported) -> Iterator[str]:
         name = op.attributes.get("tw.layer")
         if name is not None:
             yield getattr(name, "data", "")
-
-
-# --- what models may be -----------------------------------------------------------------
-
-
-def as_imported(
-    model: Any, inputs: Any = None, shapes: Shapes | None = None, weights: Any = None
-) -> Imported:
-    """Any model as the compiler takes it."""
-    if isinstance(model, Imported):
-        return model
-    if isinstance(model, Model):
-        return model.imported()
-    if isinstance(model, str | Path):
-        from tilewright.frontend.models import import_model
-
-        return import_model(str(model), shapes)
-    torch, onnx = sys.modules.get("torch"), sys.modules.get("onnx")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        from tilewright.frontend.torch import import_module
-
-        arguments, named = _torch_inputs(inputs)
-        return import_module(model, arguments, named)
-    if torch is not None and _is_method(model):
-        from tilewright.frontend.torch import import_method
-
-        arguments, named = _torch_inputs(inputs)
-        return import_method(model, arguments, named)
-    if torch is not None and isinstance(model, torch.export.ExportedProgram):
-        from tilewright.frontend.torch import import_program
-
-        return import_program(model)
-    if onnx is not None and isinstance(model, onnx.ModelProto):
-        from tilewright.frontend.onnx import read_onnx
-
-        return read_onnx(model, shapes)
-    if is_function(model) and "jax" in sys.modules:
-        return _from_jax(model, inputs, weights)
-    raise TilewrightError("TW0043", f"{type(model).__name__} is no model", hint=MODELS)
-
-
-def is_function(model: Any) -> bool:
-    """Whether a model can only be a function of jax's."""
-    return callable(model) and not hasattr(model, "forward") and not _is_method(model)
-
-
-def _is_method(model: Any) -> bool:
-    """Whether a model is a method of a torch module."""
-    torch = sys.modules.get("torch")
-    owner = getattr(model, "__self__", None)
-    return torch is not None and isinstance(owner, torch.nn.Module)
-
-
-def _torch_inputs(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if inputs is None:
-        raise TilewrightError(
-            "TW0044",
-            "a torch module is compiled for the shapes of example inputs, and there are none",
-            hint="tw.compile(module, (x,)), or tw.compile(module, {'x': x}) by argument name",
-        )
-    if isinstance(inputs, Mapping):
-        return (), {name: _tensor(value) for name, value in inputs.items()}
-    if isinstance(inputs, tuple | list):
-        return tuple(_tensor(value) for value in inputs), {}
-    return (_tensor(inputs),), {}
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        from tilewright.frontend.torch import from_numpy
-
-        return from_numpy(value)
-    return value
-
-
-def _from_jax(function: Callable[..., Any], inputs: Any, weights: Any) -> Imported:
-    from tilewright.frontend.jax import import_jax
-
-    if inputs is None:
-        raise TilewrightError(
-            "TW0044",
-            "a function is compiled for the shapes of example inputs, and there are none",
-            hint="tw.compile(function, (x,)), or tw.compile(function, (x,), weights=weights)",
-        )
-    if isinstance(inputs, Mapping):
-        return import_jax(function, weights=weights, **inputs)
-    given = inputs if isinstance(inputs, tuple | list) else (inputs,)
-    return import_jax(function, *given, weights=weights)
-
-
-# --- samples ----------------------------------------------------------------------------
-
-
-def samples_for(imported: Imported, calibrate: Any, inputs: Any, ordered: bool) -> list[Arrays]:
-    if calibrate is not None:
-        if isinstance(calibrate, str | Path):
-            return read_samples(imported, [calibrate])
-        rows = calibrate if isinstance(calibrate, list) else [calibrate]
-        if rows and all(isinstance(row, str | Path) for row in rows):
-            return read_samples(imported, rows)
-        named = [_named(imported, row, ordered) for row in rows]
-        found = [sample for row in named for sample in samples_of(imported, row)]
-        if not found:
-            raise TilewrightError("TW0044", "there are no samples to calibrate with")
-        return found
-    if inputs is None or not all(hasattr(leaf, "__array__") for leaf in _leaves(inputs, ordered)):
-        return []  # no examples, or shapes without values
-    arrays = _named(imported, inputs, ordered)
-    # Example inputs are often zeros or ones: they have shapes to tell, but no ranges.
-    floats = [array for array in arrays.values() if array.dtype.kind in "fV"]
-    if floats and not any(np.ptp(a.astype(np.float32)) > 0 for a in floats if a.size):
-        drawn = example_inputs(imported)
-        arrays = {n: drawn[n] if a.dtype.kind in "fV" else a for n, a in arrays.items()}
-    return samples_of(imported, arrays)
-
-
-def _named(imported: Imported, given: Any, ordered: bool) -> dict[str, np.ndarray]:
-    """Arrays by input name: given so, or in the model's order however they are nested."""
-    own = [spec.name for spec in imported.inputs if spec.name not in imported.state]
-    if isinstance(given, Mapping) and set(given) <= {spec.name for spec in imported.inputs}:
-        return {name: _array(value) for name, value in given.items()}
-    leaves = [_array(leaf) for leaf in _leaves(given, ordered)]
-    if len(leaves) != len(own):
-        raise TilewrightError(
-            "TW0044",
-            f"{len(leaves)} inputs were given, the model takes {len(own)}",
-            hint=f"inputs are {', '.join(str(s) for s in imported.inputs if s.name in own)}",
-        )
-    return dict(zip(own, leaves, strict=True))
-
-
-def _leaves(value: Any, ordered: bool) -> Iterator[Any]:
-    """The arrays in nested inputs; jax takes tables in the order of their keys, torch as they are."""
-    if isinstance(value, Mapping):
-        for key in sorted(value) if ordered else value:
-            yield from _leaves(value[key], ordered)
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _leaves(part, ordered)
-    elif hasattr(value, "shape"):  # numbers and None are part of the model
-        yield value
-
-
-def _array(value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):
-        from tilewright.frontend.torch import to_numpy
-
-        return to_numpy(value)
-    return np.asarray(value)

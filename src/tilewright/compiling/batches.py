@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compiling import Shapes, as_imported, compile_imported, is_function, samples_for
+from tilewright.compiling import compile_imported
+from tilewright.compiling.sources import Shapes, as_imported, samples_for, sorted_by_jax
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.frontend.samples import Arrays
@@ -73,7 +74,7 @@ def compile_batches(
         )
     rows = {name for name, kind in batched.items() if kind}
     separate = all(results.values()) and _rows_are_separate(models[probe], rows, options.seed)
-    samples = samples_for(models[known], calibrate, inputs, is_function(model))
+    samples = samples_for(models[known], calibrate, inputs, sorted_by_jax(model, inputs))
     samples = samples or [example_inputs(models[known], options.seed)]
     made = {}
     for size in wanted:

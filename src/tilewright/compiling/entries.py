@@ -21,14 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compiling import (
-    as_imported,
-    compile_imported,
-    distinct,
-    is_function,
-    layer_names,
-    samples_for,
-)
+from tilewright.compiling import compile_imported, distinct, layer_names
+from tilewright.compiling.sources import as_imported, is_function, samples_for, sorted_by_jax
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported, TensorSpec
 from tilewright.frontend.samples import Arrays, with_state
@@ -89,7 +83,7 @@ def compile_entries(
             model,
             given(floats) if callable(given) else given,
             (inputs or {}).get(entry),
-            is_function(models[entry]),
+            sorted_by_jax(models[entry], (inputs or {}).get(entry)),
         )
         if entry not in (calibrate or {}):
             samples = _with_known(model, program.read_by(entry), samples, known, options.seed)

@@ -11,6 +11,16 @@ from tilewright.frontend.imported import Imported
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
 FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_WEIGHTS = (
+    "weights alone are no model: load them into their module, and name a factory that returns it "
+    "with example inputs, or save torch.export.export(module, inputs) by torch.export.save"
+)
+_ONNX = "convert it to ONNX first"
+ELSEWHERE = {  # what people have, and what becomes of it
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz"), _WEIGHTS),
+    **dict.fromkeys((".h5", ".keras", ".tflite", ".pb", ".mlmodel"), _ONNX),
+}
 MLIR_SUFFIXES = (".mlir", ".stablehlo", ".mlirbc")
 FORMS = (
     "models are FILE.onnx, FILE.pt2, FILE.mlir (linalg, StableHLO or npu_kernel), FILE.stablehlo "
@@ -53,9 +63,22 @@ def _import_model(model: str, shapes: Shapes | None) -> Imported:
         from tilewright.frontend.factories import import_factory
 
         return import_factory(model)
-    raise TilewrightError(
-        "TW0020",
-        f"files ending in {suffix or 'nothing'} are not imported",
-        Location(model),
-        FORMS,
+    message, hint = _no_model(model)
+    raise TilewrightError("TW0020", message, Location(model), hint)
+
+
+def _no_model(model: str) -> tuple[str, str]:
+    """Why a name is none of a model, and what to do about it."""
+    path = Path(model)
+    if path.is_dir():
+        return "this is a folder, not a model", f"{FORMS}; a language model's has a config.json"
+    if not path.exists() and MODULE.fullmatch(model) and path.suffix not in ELSEWHERE:
+        return (
+            "this names no file, and of a package no function",
+            f"write {model}:FUNCTION for one that returns a model; {FORMS}",
+        )
+    hint = ELSEWHERE.get(path.suffix)
+    return (
+        f"files ending in {path.suffix or 'nothing'} are not imported",
+        f"{hint}; {FORMS}" if hint else FORMS,
     )

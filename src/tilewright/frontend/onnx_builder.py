@@ -127,7 +127,8 @@ class Builder(IntentBuilder):
             raise Problem(
                 "TW6007",
                 f"{what} is computed from the input {names}, so sizes would depend on data",
-                f"fix the input's value: values={{{sorted(needs)[0]!r}: array}}",
+                f"fix the input's value: read_onnx(file, values={{{sorted(needs)[0]!r}: array}}) of "
+                "tilewright.frontend.onnx gives a model for tw.compile",
                 needs,
             )
         raise Problem("TW6007", f"{what} is not known at import time")

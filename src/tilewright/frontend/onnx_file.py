@@ -323,6 +323,19 @@ def free_batches(source: str | Path | ModelProto) -> dict[str, tuple[int, ...] |
     return found
 
 
+def open_inputs(source: str | Path | ModelProto) -> dict[str, bool]:
+    """The inputs of a model in order, and whether some size of each is open."""
+    graph = load(source).model.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    found = {}
+    for info in graph.input:
+        tensor = info.type.tensor_type
+        if info.name not in stored:
+            fixed = all(dim.HasField("dim_value") for dim in tensor.shape.dim)
+            found[info.name] = not (tensor.HasField("shape") and fixed)
+    return found
+
+
 def _forget_symbols(graph: Any) -> None:
     """Drop recorded shapes with symbols: they follow from the inputs now."""
     kept = [

@@ -116,7 +116,15 @@ def _fitting(spec: TensorSpec, array: np.ndarray, place: Location | None) -> np.
         raise TilewrightError(
             "TW0042", f"{spec.name} is {array.dtype}, the model takes {spec}", place
         )
-    return array.astype(wanted)
+    array = array.astype(wanted)
+    if spec.dtype in ("f64", "f32", "f16", "bf16") and np.isnan(array).any():
+        raise TilewrightError(
+            "TW0042",
+            f"{spec.name} holds NaN, from which no range can be taken",
+            place,
+            "calibrate with numbers such as the model is given later",
+        )
+    return array
 
 
 def with_state(model: Imported, samples: Sequence[Arrays]) -> list[Arrays]:

@@ -93,7 +93,7 @@ def while_(importer: HLOImporter, op: HLOOp) -> Sequence[Value]:
         (going,) = importer.inlined(condition, values)
         if not importer.is_known(going):
             raise importer.refused(
-                "runs until something that depends on the inputs",
+                "runs until something holds that depends on the inputs",
                 "TW6202",
                 "use a loop with a fixed number of steps, such as jax.lax.scan",
             )

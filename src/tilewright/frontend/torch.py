@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import logging
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,11 +38,13 @@ from tilewright.frontend.aten_graph import (
 )
 from tilewright.frontend.imported import Array, Imported
 from tilewright.frontend.torch_decompositions import own_decompositions
+from tilewright.frontend.torch_eager import check_runs
 from tilewright.frontend.torch_outputs import plain_outputs
 
 # torch may be missing, and this file has its name: its types are written as Any.
 Module = Any
 ExportedProgram = Any
+LOGS_OF_ERRORS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 DECOMPOSED = 8  # times that calls are decomposed which decomposing brought up
 
 
@@ -84,20 +87,24 @@ def import_module(
     """
     torch = load_torch()
     _check_kind(torch, module, source or type(module).__qualname__)
+    source = source or type(module).__qualname__
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         with torch.no_grad(), plain_outputs(torch, module), quiet():
             args, kwargs = distinct(torch, (tuple(args), dict(kwargs or {})))
             program = torch.export.export(module, args, kwargs)
-    except TilewrightError:
+        return import_program(program, source)
+    except TilewrightError as error:
+        if error.code == "TW6104":  # what is damaged in a file is an input that does not fit here
+            check_runs(torch, module, args, kwargs or {}, source)
         raise
     except Exception as error:
-        raise export_error(error, source or type(module).__qualname__) from error
+        check_runs(torch, module, args, kwargs or {}, source)
+        raise export_error(error, source) from error
     finally:
         for part, mode in modes:
             part.training = mode
-    return import_program(program, source or type(module).__qualname__)
 
 
 def _check_kind(torch: Any, module: Module, source: str) -> None:
@@ -119,10 +126,19 @@ def _check_kind(torch: Any, module: Module, source: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the warnings that torch gives about its own code."""
+    """Without the warnings that torch gives about its own code, and what it logs of errors that it
+    raises as well."""
+    loggers = [logging.getLogger(name) for name in LOGS_OF_ERRORS]
+    levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
-        yield
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def distinct(torch: Any, tree: Any) -> Any:
@@ -383,6 +399,12 @@ _RAW = {
 def to_numpy(tensor: Any) -> Array:
     """A tensor's values as numpy sees them; on the CPU without a copy."""
     torch = load_torch()
+    if tensor.is_meta:
+        raise TilewrightError(
+            "TW6113",
+            "a tensor of the model is on the device meta, where tensors have no numbers",
+            hint="make the model on the CPU and load its weights before it is compiled",
+        )
     tensor = tensor.detach().cpu()
     raw = _RAW.get(str(tensor.dtype).removeprefix("torch."))
     if raw is None:

@@ -95,6 +95,9 @@ def _representable(scale: float) -> float:
     return rounded if 2.0**-120 <= rounded <= 2.0**120 else 1.0
 
 
+FINE = 2.0**-12  # the largest step of weights that are all 0
+
+
 @dataclass(frozen=True)
 class QuantisedWeights:
     """Codes, their scales (one, or one per channel), and the channel dimension."""
@@ -119,7 +122,8 @@ def quantise_weights(
 ) -> QuantisedWeights:
     """Symmetric codes of weights; `axis` is the output channel.
 
-    i8: s = peak / 127 (1 if all are 0), codes = clip(rint(w / s), -127, 127); the peak is max|w|,
+    i8: s = peak / 127, of channels that are 0 the smallest of the others, since biases are whole
+    numbers of steps; codes = clip(rint(w / s), -127, 127); the peak is max|w|,
     or less by the rule of the least squared error.
     ternary: s = mean|w| of all, codes = clip(rint(w / s), -1, 1).
     """
@@ -131,6 +135,7 @@ def quantise_weights(
         return QuantisedWeights(codes, np.asarray(scale), None, "i2")
     peak = channel_peaks(wide, axis if per_channel else None, rule)
     scales = np.vectorize(_representable, otypes=[np.float64])(peak / 127.0)
+    scales = np.where(peak > 0, scales, scales.min(where=peak > 0, initial=FINE))
     spread = scales
     if per_channel:
         spread = scales.reshape([-1 if d == axis else 1 for d in range(wide.ndim)])

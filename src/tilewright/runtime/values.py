@@ -72,8 +72,9 @@ def as_port(port: Port, value: Any) -> np.ndarray:
     if not converts(array.dtype, port.dtype):
         raise TilewrightError(
             "TW3123",
-            f"the input {describe(port)} was given as {port_type(array.dtype)}",
-            hint=f"convert it: x.astype({_spelling(wanted)})",
+            f"the input {describe(port)} was given as {_named(array.dtype)}",
+            hint=f"convert it: x.astype({_spelling(wanted)})"
+            + (", of a torch tensor x.float()" if port.dtype == "f32" else ""),
         )
     return rounded(array, port.dtype)
 
@@ -96,6 +97,11 @@ def describe(port: Port) -> str:
 def _inputs_hint(model: CompiledModel[Any]) -> str:
     shown = [describe(model.ports[name]) for name in model.inputs]
     return f"inputs are {', '.join(shown)}" if shown else "it takes no inputs"
+
+
+def _named(dtype: np.dtype[Any]) -> str:
+    """The type of an array, whose whole numbers are no index."""
+    return "i64" if dtype == np.int64 else port_type(dtype)
 
 
 def _spelling(dtype: np.dtype[Any]) -> str:

@@ -118,7 +118,7 @@ def find(target: Any) -> Target:
     if claimed:
         return _target(_owner(str(target), claimed), str(target))
     names = target_names()
-    near = difflib.get_close_matches(str(target), names, 3)
+    near = difflib.get_close_matches(str(target).lower(), names, 3)
     hint = f"did you mean {', '.join(near)}?" if near else f"targets are {', '.join(names)}"
     for name, reason in _broken.items():
         hint += f"; {name} is installed, but cannot be loaded: {reason}"

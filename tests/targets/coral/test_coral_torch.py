@@ -11,7 +11,7 @@ torch: Any = pytest.importorskip("torch")
 nn: Any = torch.nn
 
 import tilewright as tw  # noqa: E402
-from tilewright.compiling import as_imported  # noqa: E402
+from tilewright.compiling.sources import as_imported  # noqa: E402
 from tilewright.targets.coral.compile import CoralOptions, compile_model  # noqa: E402
 from tilewright.targets.coral.toolchain import toolchain_missing  # noqa: E402
 

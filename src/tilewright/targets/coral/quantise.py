@@ -21,6 +21,7 @@ from tilewright.model.ranges import MAXIMUM, Range, RangeRule, channel_peaks
 from tilewright.targets.coral.evaluate import evaluate_all
 from tilewright.targets.coral.program import REAL, Node, Program, Shape, Value, identity
 
+LARGEST_BIAS = 2.0**28  # of the integers that sums are
 MOVES = frozenset(["reshape", "transpose", "slice", "pad", "gather", "copy"])
 TABLES = REAL | {"neg", "abs", "square", "cube", "pow"}
 CLAMPS = frozenset(["relu", "clamp", "max", "min"])
@@ -258,12 +259,14 @@ class _Quantiser:
         weights = node.inputs[1].data.astype(np.float64)
         filters = weights.shape[-1]
         peak = channel_peaks(weights, -1, self.rule)
-        scales = np.where(peak == 0, 1.0, peak / 127.0).astype(np.float32).astype(np.float64)
-        q = np.clip(np.rint(weights / scales), -127, 127).astype(np.int8)
         bias = np.zeros(filters)
         if len(node.inputs) > 2:
             assert node.inputs[2].data is not None
             bias = node.inputs[2].data.astype(np.float64)
+        # Steps beside which the bias fits into 32 bits, also where weights are tiny or all 0.
+        steps = np.maximum(peak / 127.0, np.abs(bias) / (x.scale * LARGEST_BIAS))
+        scales = np.where(steps == 0, 1.0, steps).astype(np.float32).astype(np.float64)
+        q = np.clip(np.rint(weights / scales), -127, 127).astype(np.int8)
         sums = q.astype(np.int64).reshape(-1, filters).sum(0)
         offset = np.rint(bias / (x.scale * scales)) - x.zero * sums
         largest = 128.0 * np.abs(q.astype(np.int64)).reshape(-1, filters).sum(0) + np.abs(offset)

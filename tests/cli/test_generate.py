@@ -112,6 +112,44 @@ def test_all_of_it_is_verified(bundle: Path, capsys: pytest.CaptureFixture[str])
     assert status == 0 and "all entry points verified" in out
 
 
+# --- samples and goals ------------------------------------------------------------------
+
+
+def test_a_folder_is_calibrated_on_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of files: other tokens, other ranges; every entry point reaches a goal of its own."""
+    folder, bundles = str(write(tmp_path / "tiny")), []
+    for number, ids in enumerate(([1, 2, 3, 4, 5, 6], [[60, 59, 58, 57, 56, 55]])):
+        np.savez(tmp_path / f"{number}.npz", ids=ids)
+        bundles.append(tmp_path / f"{number}.twb")
+        given = ["--calibrate", str(tmp_path / f"{number}.npz"), "--prompt", "4", "--slots", "12"]
+        status, out, _ = call(
+            capsys, "compile", folder, "-o", str(bundles[-1]), *given, "--accuracy", "0.5", "--json"
+        )
+        entries = json.loads(out)["entries"]
+        goals = [one["provenance"]["accuracy_goal"] for one in entries.values()]
+        assert status == 0 and len(goals) == 3 and all(g["chosen"]["keep"] == [] for g in goals)
+    assert bundles[0].read_bytes() != bundles[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"tokens": np.zeros(3, int)}, "calibrated on the array ids"),
+        ({"ids": np.zeros((2, 3), int)}, "whole numbers in a row"),
+        ({"ids": np.array([61])}, "numbers from 0 to 60"),
+    ],
+)
+def test_files_that_no_model_is_calibrated_on(
+    arrays: dict[str, np.ndarray], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "bad.npz", **arrays)  # pyright: ignore[reportArgumentType]
+    given = ["compile", str(write(tmp_path / "tiny")), "-o", str(tmp_path / "no.twb")]
+    status, _, error = call(capsys, *given, "--calibrate", str(tmp_path / "bad.npz"))
+    assert status == 2 and message in error and not (tmp_path / "no.twb").exists()
+
+
 # --- folders ----------------------------------------------------------------------------
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tilewright.cli import main
+from tilewright.compiling.decoders import compile_decoder
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.decoder import drawn_weights, weight_names
+from tilewright.frontend.decoder import Capacity, drawn_weights, weight_names
 from tilewright.frontend.decoder_config import DecoderConfig, config_of, read_config
 from tilewright.frontend.decoder_folder import read_decoder
 from tilewright.io.safetensors_file import save_safetensors
@@ -196,6 +197,9 @@ def test_folders_with_something_wrong(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, np.ndarray], str]] = [
         ({k: v for k, v in good.items() if k != name}, f"lack {name}"),
         ({**good, "model.layers.1.extra": np.zeros(2, np.float32)}, "no place for the weights"),
+        ({**good, name: np.zeros((3, 64), np.float32)}, f"tiny  {name} is 3x64, the configuration"),
+        ({**good, "model.norm.weight": np.zeros(63, np.float32)}, "model.norm.weight is 63"),
+        ({**good, name: good[name].astype(np.int32)}, f"{name} is int32, weights are floats"),
     ]
     for weights, message in cases:
         save_safetensors(folder / "model.safetensors", weights)
@@ -205,6 +209,13 @@ def test_folders_with_something_wrong(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["compile", str(folder), "-o", str(tmp_path / "x.twb"), "--slots", "130"])
     assert not (tmp_path / "x.twb").exists()
+    for number in (np.nan, np.inf):
+        weights = {**good, name: good[name].copy()}
+        weights[name][3, 5] = number
+        save_safetensors(folder / "model.safetensors", weights)
+        for target in ("atlas-v1", "vpu40"):
+            with pytest.raises(TilewrightError, match=f"{name} has numbers that are not finite"):
+                compile_decoder(folder, Capacity(4, (12,)), target)
     (folder / "model.safetensors").write_bytes(b"no")
     with pytest.raises(TilewrightError, match="cut short"):
         read_decoder(folder)

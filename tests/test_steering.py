@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -92,8 +93,10 @@ def test_goals_that_make_no_sense() -> None:
             tw.compile(model, accuracy=goal)
     with pytest.raises(tw.TilewrightError, match="cannot keep some layers"):
         tw.compile(model, target="vpu40", accuracy=0.9)
-    with pytest.raises(tw.TilewrightError, match="that of one model"):
-        tw.compile({"a": model}, accuracy=0.9)
+    with pytest.raises(tw.TilewrightError, match="entry point a: a cosine of 1 is not reached"):
+        tw.compile({"a": model}, accuracy=0.9999999)
+    with pytest.raises(tw.TilewrightError, match="that of one batch size"):
+        tw.compile(model, accuracy=0.9, batch=[1, 2])
     net = ModelBuilder("sums")
     net.output("y", net.relu(net.input("x", (8, 40))))
     with pytest.raises(tw.TilewrightError, match="none of the model's layers can be kept"):
@@ -144,6 +147,16 @@ def test_nothing_needless_is_kept(groups: list[tuple[int, int]], need: int) -> N
     assert sum(table[name][0] for name in kept) >= need
     for name in kept:
         assert sum(table[other][0] for other in kept if other != name) < need
+    # What adds up is found, unless sets that nearly do are cheaper.
+    sets = [
+        (sum(cost for _, cost in some), sum(gain for gain, _ in some))
+        for count in range(1, len(groups) + 1)
+        for some in combinations([row for row in groups if row[0]], count)
+    ]
+    best = min((cost for cost, gain in sets if gain >= need), default=0)
+    nearly = [cost for cost, gain in sets if 0.899 * need <= gain < need and cost <= best]
+    if len(nearly) < steering.TRIES:
+        assert sum(table[name][1] for name in kept) == best
 
 
 # --- the command --------------------------------------------------------------------------
@@ -176,4 +189,13 @@ def test_the_command_takes_a_number_or_none(
     status, text = compiled(capsys, model, "-o", out, "--accuracy=much")
     assert status == 2 and "takes a cosine such as 0.995" in text
     status, text = compiled(capsys, f"a={model}", "-o", out, "--accuracy", "0.9")
+    assert status == 0 and "accuracy goal 0.9: cosine 0.9" in text
+    np.savez(tmp_path / "a.npz", x=np.ones((20, 48), np.float32))
+    given = [f"a={model}", "-o", out, "--calibrate", f"a={tmp_path / 'a.npz'}", "--json"]
+    status, text = compiled(capsys, *given)
+    made = json.loads(text)["entries"]["a"]
+    assert status == 0 and made["provenance"]["calibration"] == "1 samples"
+    status, text = compiled(capsys, *given[:3], "--calibrate", "b=a.npz")
+    assert status == 2 and "are for no entry point" in text
+    status, text = compiled(capsys, *given[:3], "--calibrate-count", "3")
     assert status == 2 and "is about one model" in text

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tilewright.cli import main
+from tilewright.compiling.decoders import compile_decoder
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.decoder import drawn_weights, weight_names
+from tilewright.frontend.decoder import Capacity, drawn_weights, weight_names
 from tilewright.frontend.decoder_config import DecoderConfig, config_of, read_config
 from tilewright.frontend.decoder_folder import read_decoder
 from tilewright.io.safetensors_file import save_safetensors
@@ -112,6 +113,44 @@ def test_all_of_it_is_verified(bundle: Path, capsys: pytest.CaptureFixture[str])
     assert status == 0 and "all entry points verified" in out
 
 
+# --- samples and goals ------------------------------------------------------------------
+
+
+def test_a_folder_is_calibrated_on_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of files: other tokens, other ranges; every entry point reaches a goal of its own."""
+    folder, bundles = str(write(tmp_path / "tiny")), []
+    for number, ids in enumerate(([1, 2, 3, 4, 5, 6], [[60, 59, 58, 57, 56, 55]])):
+        np.savez(tmp_path / f"{number}.npz", ids=ids)
+        bundles.append(tmp_path / f"{number}.twb")
+        given = ["--calibrate", str(tmp_path / f"{number}.npz"), "--prompt", "4", "--slots", "12"]
+        status, out, _ = call(
+            capsys, "compile", folder, "-o", str(bundles[-1]), *given, "--accuracy", "0.5", "--json"
+        )
+        entries = json.loads(out)["entries"]
+        goals = [one["provenance"]["accuracy_goal"] for one in entries.values()]
+        assert status == 0 and len(goals) == 3 and all(g["chosen"]["keep"] == [] for g in goals)
+    assert bundles[0].read_bytes() != bundles[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"tokens": np.zeros(3, int)}, "calibrated on the array ids"),
+        ({"ids": np.zeros((2, 3), int)}, "whole numbers in a row"),
+        ({"ids": np.array([61])}, "numbers from 0 to 60"),
+    ],
+)
+def test_files_that_no_model_is_calibrated_on(
+    arrays: dict[str, np.ndarray], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "bad.npz", **arrays)  # pyright: ignore[reportArgumentType]
+    given = ["compile", str(write(tmp_path / "tiny")), "-o", str(tmp_path / "no.twb")]
+    status, _, error = call(capsys, *given, "--calibrate", str(tmp_path / "bad.npz"))
+    assert status == 2 and message in error and not (tmp_path / "no.twb").exists()
+
+
 # --- folders ----------------------------------------------------------------------------
 
 
@@ -158,6 +197,9 @@ def test_folders_with_something_wrong(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, np.ndarray], str]] = [
         ({k: v for k, v in good.items() if k != name}, f"lack {name}"),
         ({**good, "model.layers.1.extra": np.zeros(2, np.float32)}, "no place for the weights"),
+        ({**good, name: np.zeros((3, 64), np.float32)}, f"tiny  {name} is 3x64, the configuration"),
+        ({**good, "model.norm.weight": np.zeros(63, np.float32)}, "model.norm.weight is 63"),
+        ({**good, name: good[name].astype(np.int32)}, f"{name} is int32, weights are floats"),
     ]
     for weights, message in cases:
         save_safetensors(folder / "model.safetensors", weights)
@@ -167,6 +209,13 @@ def test_folders_with_something_wrong(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["compile", str(folder), "-o", str(tmp_path / "x.twb"), "--slots", "130"])
     assert not (tmp_path / "x.twb").exists()
+    for number in (np.nan, np.inf):
+        weights = {**good, name: good[name].copy()}
+        weights[name][3, 5] = number
+        save_safetensors(folder / "model.safetensors", weights)
+        for target in ("atlas-v1", "vpu40"):
+            with pytest.raises(TilewrightError, match=f"{name} has numbers that are not finite"):
+                compile_decoder(folder, Capacity(4, (12,)), target)
     (folder / "model.safetensors").write_bytes(b"no")
     with pytest.raises(TilewrightError, match="cut short"):
         read_decoder(folder)

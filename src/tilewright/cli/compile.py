@@ -113,7 +113,8 @@ def _goal(text: str | None) -> float | None:
     multiple=True,
     metavar="FILE|DIR",
     help="Inputs to take value ranges from: .npz or .safetensors with an array for every input, or "
-    "a folder of them. Repeatable. Without it, random numbers.",
+    "a folder of them; NAME=FILE for an entry point; for a language model a .txt file, or numbers of "
+    "tokens as the array ids. Repeatable. Without it, random numbers.",
 )
 @click.option(
     "--calibrate-seed",
@@ -305,16 +306,18 @@ def command(
         for option, value in refused.items():
             if value is not None:
                 raise click.UsageError(f"{option} is about one model, not about entry points")
-        if goal is not None:
-            raise click.UsageError("a goal of --accuracy is about one model, not entry points")
-        if samples:
-            raise click.UsageError("entry points are calibrated with random numbers here")
+        if numbers is not None and (goal is not None or samples):
+            raise click.UsageError("--batch takes no samples and no goal of --accuracy")
+        if calibrate_count is not None:
+            raise click.UsageError("--calibrate-count is about one model, not entry points")
         for one in (named or {"": model}).values():
             check_destinations(one, output, None, None)
         if named is not None or numbers is not None:
-            return compile_several(models, states, output, target, options, sizes, as_json, numbers)
+            return compile_several(
+                models, states, output, target, options, sizes, as_json, numbers, samples, goal
+            )
         capacity = Capacity(prompt or 128, slots or (1024,), step or 1)
-        return compile_folder(model, capacity, output, target, options, as_json)
+        return compile_folder(model, capacity, output, target, options, as_json, samples, goal)
     if prompt is not None or slots or step is not None:
         raise click.UsageError("--prompt, --slots and --step are about folders of language models")
     if states:

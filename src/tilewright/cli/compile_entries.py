@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilewright.cli import print_json
-from tilewright.errors import TilewrightError
+from tilewright.errors import Location, TilewrightError
 from tilewright.targets.checking import ENTRY_NAME
 
 if TYPE_CHECKING:
     from tilewright.frontend.decoder import Capacity
     from tilewright.model.options import CompileOptions
     from tilewright.targets.compiled_model import CompiledEntries
+
+_LONGEST = 1 << 26  # bytes of a text to calibrate with
 
 
 def entry_models(texts: tuple[str, ...]) -> dict[str, str] | None:
@@ -59,6 +63,45 @@ def batch_sizes(text: str | None) -> list[int] | None:
     return [int(part) for part in parts]
 
 
+def entry_samples(texts: tuple[str, ...], entries: Iterable[str]) -> dict[str, list[str]] | None:
+    """Files of samples by entry point, as `--calibrate NAME=FILE` gives them."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, mark, file = text.partition("=")
+        if not mark or name not in entries:
+            raise TilewrightError(
+                "TW0047",
+                f"the samples {text!r} are for no entry point",
+                hint=f"write NAME=FILE; entry points are {', '.join(entries)}",
+            )
+        found.setdefault(name, []).append(file)
+    return found or None
+
+
+def prompt_tokens(paths: tuple[str, ...], folder: str) -> list[int] | None:
+    """The tokens that a language model is calibrated on, from files in their order."""
+    from tilewright.cli.generate import read_tokenizer
+    from tilewright.frontend.samples import read_arrays, sample_files
+    from tilewright.io.file_access import decode_text, read_bytes
+
+    found: list[int] = []
+    for path in paths:
+        if path.endswith(".txt"):
+            text = decode_text(read_bytes(path, _LONGEST), path)
+            found += read_tokenizer(folder).encode(text).ids
+            continue
+        for file in sample_files(Path(path)):
+            ids = read_arrays(file).get("ids")
+            if ids is None or ids.dtype.kind not in "iu" or ids.size != max(ids.shape, default=0):
+                raise TilewrightError(
+                    "TW0042",
+                    "a language model is calibrated on the array ids: whole numbers in a row",
+                    Location(str(file)),
+                )
+            found += ids.reshape(-1).tolist()
+    return found if paths else None
+
+
 def compile_several(
     texts: tuple[str, ...],
     states: tuple[str, ...],
@@ -68,6 +111,8 @@ def compile_several(
     sizes: tuple[str, ...],
     as_json: bool,
     batch: list[int] | None = None,
+    samples: tuple[str, ...] = (),
+    goal: float | None = None,
 ) -> int:
     """Compile entry points, or one model for several batch sizes; write the bundle, say what it
     holds."""
@@ -88,8 +133,8 @@ def compile_several(
             )
         else:
             program, _ = compile_entries(
-                models, target=target, state=state, options=options, shapes=shapes,
-                progress=progress,
+                models, None, target, entry_samples(samples, models), state, options, shapes,
+                progress=progress, goal=goal,
             )  # fmt: skip
         progress("write", output)
         save(program, output)
@@ -108,6 +153,8 @@ def compile_folder(
     target: str,
     options: CompileOptions,
     as_json: bool,
+    samples: tuple[str, ...] = (),
+    goal: float | None = None,
 ) -> int:
     """Compile the language model of a folder, write the bundle, say what it holds."""
     from tilewright.cli.compile_progress import CompileProgress
@@ -115,7 +162,8 @@ def compile_folder(
 
     began = time.perf_counter()
     with CompileProgress() as progress:
-        program = compile_decoder(folder, capacity, target, None, options, progress)
+        prompt = prompt_tokens(samples, folder)
+        program = compile_decoder(folder, capacity, target, prompt, options, progress, goal)
         progress("write", output)
         program.save(output)
     found = entries_document(program.program, output, time.perf_counter() - began)

@@ -94,7 +94,7 @@ def compile(
         "mxfp8", "mxfp8-e5m2", "mxfp6", "mxfp6-e3m2", "mxfp4" or "mxint8"; None: as they are.
     accuracy: note how far every layer is from float32, on the first calibration sample. A number such
         as 0.995: keep the cheapest layers with which outputs have this cosine to float32 on all
-        samples.
+        samples, each entry point for itself.
     quantize: the number format of products, such as "int8" on Coral; None: the machine's own.
     shapes: sizes of symbolic dimensions of ONNX models.
     weights: the tree of arrays that a jax function takes as its first argument.
@@ -130,8 +130,8 @@ def compile(
     arguments.table("state", state)
     if not callable(progress):
         raise arguments.wrong("progress", "a function of a phase and a detail", progress)
-    if goal is not None and (batch is not None or isinstance(model, Mapping)):
-        raise TilewrightError("TW0066", "a goal of accuracy is that of one model")
+    if goal is not None and batch is not None:
+        raise TilewrightError("TW0066", "a goal of accuracy is that of one batch size")
     if batch is not None:
         if isinstance(model, Mapping) or state:
             raise TilewrightError("TW0049", "batch sizes are those of one model without state")
@@ -147,8 +147,9 @@ def compile(
         from tilewright.entry_points import EntryPoints
 
         made, originals = compile_entries(
-            model, inputs, target, calibrate, state, options, shapes, weights, progress=progress
-        )
+            model, inputs, target, calibrate, state, options, shapes, weights, progress=progress,
+            goal=goal,
+        )  # fmt: skip
         return EntryPoints(made, originals=originals)
     if state:
         raise TilewrightError(

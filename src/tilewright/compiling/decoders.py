@@ -40,14 +40,16 @@ def compile_decoder(
     prompt: Sequence[int] | None = None,
     options: CompileOptions | None = None,
     progress: Progress = lambda phase, detail: None,
+    goal: float | None = None,
 ) -> EntryPoints:
     """The program of a folder with config.json and safetensors files.
 
     prompt: tokens to take ranges of values from; drawn from the seed of the options if not given.
+    goal: the cosine to float32 that every entry point has to reach on them (see `steering`).
     """
     config, weights = read_decoder(folder)
     name = Path(folder).resolve().name
-    return compile_weights(config, weights, capacity, target, prompt, options, progress, name)
+    return compile_weights(config, weights, capacity, target, prompt, options, progress, name, goal)
 
 
 @rare_cycle_collection()
@@ -60,6 +62,7 @@ def compile_weights(
     options: CompileOptions | None = None,
     progress: Progress = lambda phase, detail: None,
     name: str = "decoder",
+    goal: float | None = None,
 ) -> EntryPoints:
     """The same for a configuration and weights by their published names."""
     capacity, options = capacity or Capacity(), options or CompileOptions()
@@ -67,7 +70,7 @@ def compile_weights(
     rehearsal = Rehearsal(models, _prompt(prompt, config, capacity, options.seed))
     samples = {name: partial(rehearsal.samples, name) for name in models}
     program, originals = compile_entries(
-        models, None, target, samples, options=options, name=name, progress=progress
+        models, None, target, samples, options=options, name=name, progress=progress, goal=goal
     )
     return EntryPoints(program, originals=originals)
 

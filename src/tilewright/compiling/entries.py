@@ -52,13 +52,15 @@ def compile_entries(
     weights: Any = None,
     name: str | None = None,
     progress: Progress = lambda phase, detail: None,
+    goal: float | None = None,
 ) -> tuple[CompiledEntries, dict[str, Imported]]:
     """The entry points, and what they were made of.
 
     models, inputs, calibrate: by entry point; samples may be a function of the outputs that entry
     points before have in float on theirs. state: by its name, ports as `entry.port`. weights:
     the tree of arrays that jax functions take as their first argument, one for all. shapes: sizes
-    of symbolic dimensions, for all.
+    of symbolic dimensions, for all. goal: the cosine to float32 that the outputs of every entry point
+    have to have on its samples (see `steering`).
     """
     _check_names(models, inputs, "inputs")
     _check_names(models, calibrate, "samples")
@@ -92,7 +94,14 @@ def compile_entries(
         def told(phase: str, detail: str, entry: str = entry) -> None:
             progress(phase, f"{entry}: {detail}" if detail else entry)
 
-        made[entry] = compile_imported(model, target, layers[entry], samples, told, shapes)
+        try:
+            made[entry] = compile_imported(
+                model, target, layers[entry], samples, told, shapes, goal
+            )
+        except TilewrightError as error:
+            if goal is not None:  # each has its own
+                error.message = f"entry point {entry}: {error.message}"
+            raise
         _share_weights(made[entry], [made[other] for other in made if other != entry])
         floats[entry] = made[entry].floats
     for entry, compiled in made.items():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 
 from tilewright.errors import Location, TilewrightError
-from tilewright.frontend.decoder import check_names
+from tilewright.frontend.decoder import check_names, tensor, weight_names, weight_shape
 from tilewright.frontend.decoder_config import DecoderConfig, read_config
 from tilewright.frontend.microscaled_weights import with_decoded
 from tilewright.io.deferred import Deferred, as_weight, in_file
@@ -40,9 +41,15 @@ def read_decoder(folder: str | Path) -> tuple[DecoderConfig, dict[str, np.ndarra
         for name, array in with_decoded(read_tensors(raw, "the weights", place), place).items():
             if name in weights:
                 raise TilewrightError("TW6403", f"{name} is in two files", place)
+            if array.dtype.kind not in "fV":
+                raise TilewrightError(
+                    "TW6403", f"{name} is {array.dtype}, weights are floats", place
+                )
             weights[name] = _read_later(str(file), name, raw, array)
     try:
         check_names(config, weights)
+        for name in weight_names(config):
+            tensor(weights, name, weight_shape(config, name))
     except TilewrightError as error:
         raise error.at(Location(str(folder))) from None
     return config, weights
@@ -53,12 +60,23 @@ def _read_later(file: str, name: str, raw: np.ndarray, array: np.ndarray) -> np.
     only looked up. Large ones stay in the file: pages of a mapping that were looked at would stay in
     memory."""
     wanted = np.dtype(ml_dtypes.bfloat16 if name == EMBEDDING else np.float32)
+    finite = partial(_finite, name, Location(file))
     if isinstance(array, Deferred):
-        return as_weight(array.converted(wanted))
+        return as_weight(array.converted(wanted).mapped(finite))
     if array.size < LARGE:
-        return array.astype(wanted)
+        return finite(array.astype(wanted))
     offset = array.ctypes.data - raw.ctypes.data
-    return as_weight(in_file(file, offset, array.shape, array.dtype, wanted))
+    later = in_file(file, offset, array.shape, array.dtype, wanted)
+    return as_weight(later if name == EMBEDDING else later.mapped(finite))
+
+
+def _finite(name: str, place: Location, array: np.ndarray) -> np.ndarray:
+    """The array, of which every number has to be one; a sum tells fast that nothing is wrong."""
+    with np.errstate(all="ignore"):
+        suspicious = not np.isfinite(float(array.sum()))
+    if suspicious and not np.isfinite(array.astype(np.float32)).all():
+        raise TilewrightError("TW6403", f"{name} has numbers that are not finite", place)
+    return array
 
 
 def _files(folder: Path) -> list[Path]:

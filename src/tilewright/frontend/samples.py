@@ -31,12 +31,13 @@ def read_samples(model: Imported, paths: Sequence[str | Path]) -> list[Arrays]:
     """All samples in files and folders, checked against the model's inputs."""
     samples: list[Arrays] = []
     for path in paths:
-        for file in _files(Path(path)):
-            samples += samples_of(model, _read(file), Location(str(file)))
+        for file in sample_files(Path(path)):
+            samples += samples_of(model, read_arrays(file), Location(str(file)))
     return samples
 
 
-def _files(path: Path) -> list[Path]:
+def sample_files(path: Path) -> list[Path]:
+    """A file of samples, or all that a folder has."""
     if os.path.isdir(path):
         found = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
         if not found:
@@ -58,7 +59,7 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _read(path: Path) -> Arrays:
+def read_arrays(path: Path) -> Arrays:
     """All arrays of a file by name."""
     place = Location(os.fspath(path))
     try:

@@ -54,7 +54,7 @@ class RangeObserver:
         if self.function is not None:
             numbers = self.function(numbers)
         if numbers.size:
-            self.amax = max(self.amax, float(np.nanmax(np.abs(numbers))))
+            self.amax = float(np.fmax.reduce(np.abs(numbers), axis=None, initial=self.amax))
             if self.narrower is not None:
                 self.narrower.observe(numbers)
 

@@ -405,9 +405,7 @@ class Plan:
         """Tiles of pixels and panels of filters in one body."""
         return self._cut(profile)[0]
 
-    def _cut(
-        self, profile: Profile, found: Found | None = None
-    ) -> tuple[Blocking, list[Phases]]:
+    def _cut(self, profile: Profile, found: Found | None = None) -> tuple[Blocking, list[Phases]]:
         """The same, and the phases that are computed together: all, or as many as have room. Where
         it is known what lies on the chip, as many as take the least time."""
         panels = -(-self.filters.filters // SIDE)
@@ -417,7 +415,9 @@ class Plan:
             costs = [self._cost(profile, one, found) for one in groups]
             cost = max(costs, key=lambda c: c.shared + c.own)
             try:
-                ways.append((choose(self.out, panels, cost, profile, "a convolution", found), groups))
+                ways.append(
+                    (choose(self.out, panels, cost, profile, "a convolution", found), groups)
+                )
             except TilewrightError as error:
                 refused = error
             if ways and found is None:

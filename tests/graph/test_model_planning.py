@@ -90,14 +90,14 @@ def across(*kept: StoredTensor) -> tuple[list[Launch], dict[StoredTensor, Candid
 def test_the_tensor_that_saves_most_stays() -> None:
     small, large = tensor("small", rows=32), tensor("large", rows=64)  # 2 and 4 KiB
     calls, candidates = across(small, large)
-    between = base_room(calls[1]) + sum(
+    between = base_room(calls[1], V1) + sum(
         staged_bytes(calls[1], p, t) for p, t in calls[1].tensors.items()
     )
 
     def kept(spare: int) -> set[StoredTensor]:
         # Only the call between decides: the others have the room of what they would stage.
         demands = Demands(more={1: V1.vmem_bytes - between - spare})
-        return {s.tensor for s in choose(calls, candidates, V1.vmem_bytes, demands)}
+        return {s.tensor for s in choose(calls, candidates, V1.vmem_bytes, demands, V1)}
 
     assert kept(6 * KIB) == {small, large}
     assert kept(5 * KIB) == {large}
@@ -108,9 +108,9 @@ def test_the_tensor_that_saves_most_stays() -> None:
 def test_a_stay_covers_its_readers() -> None:
     kept = tensor("kept")
     calls, candidates = across(kept)
-    (stay,) = choose(calls, candidates, V1.vmem_bytes, Demands())
+    (stay,) = choose(calls, candidates, V1.vmem_bytes, Demands(), V1)
     assert (stay.first, stay.until, stay.whole) == (0, 2, True)
-    assert not choose(calls, candidates, V1.vmem_bytes, Demands(alone={1}))
+    assert not choose(calls, candidates, V1.vmem_bytes, Demands(alone={1}), V1)
 
 
 def test_where_everything_has_room_nobody_asks_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,10 +124,10 @@ def test_where_everything_has_room_nobody_asks_the_solver(monkeypatch: pytest.Mo
             for t in kept
         }
         staged = sum(staged_bytes(calls[1], p, t) for p, t in calls[1].tensors.items())
-        spare = base_room(calls[1]) + staged + int(random.integers(0, 40)) * KIB
+        spare = base_room(calls[1], V1) + staged + int(random.integers(0, 40)) * KIB
         alone = {2} if random.random() < 0.2 else set[int]()
         demands = Demands(more={1: V1.vmem_bytes - spare}, alone=alone)
-        given = (calls, candidates, V1.vmem_bytes, demands)
+        given = (calls, candidates, V1.vmem_bytes, demands, V1)
         choice = residency._Choice.of(*given)
         found, best = choice.everything(), choice.best()
         assert found is None or found == best
@@ -135,7 +135,7 @@ def test_where_everything_has_room_nobody_asks_the_solver(monkeypatch: pytest.Mo
     assert 3 < asked < 21
     monkeypatch.setattr(residency._Choice, "best", lambda self: pytest.fail("asked"))
     calls, candidates = across(tensor("kept"))
-    assert len(choose(calls, candidates, V1.vmem_bytes, Demands())) == 1
+    assert len(choose(calls, candidates, V1.vmem_bytes, Demands(), V1)) == 1
 
 
 def test_what_iterations_leave_to_each_other_stays_through_the_loop() -> None:

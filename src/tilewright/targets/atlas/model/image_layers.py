@@ -211,3 +211,16 @@ def _resampled(
     x: SSAValue, nodes: list[Node], first: bool, places: tuple[Places | None, Places | None]
 ) -> Layer:
     return Layer("resample", (x,), nodes[-1].result, tuple(nodes), first, places=places)
+
+
+def repetitions(layer: Layer) -> Phases | None:
+    """How often a resample repeats every pixel, down and across, if it does nothing else."""
+    found = []
+    for places in layer.places:
+        count = 1 if places is None else places.count(0)
+        if places is not None and list(places) != [k // max(count, 1) for k in range(len(places))]:
+            return None
+        if places is not None and (not count or len(places) != count * (places[-1] + 1)):
+            return None
+        found.append(count)
+    return found[0], found[1]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import SSAValue, UnitAttr
 from tilewright.model.capture import Graph, Node, node_of, shape_of
+from tilewright.targets.atlas.model.image_levels import edges_of
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.model.image_layers import Layer
@@ -96,7 +97,9 @@ def store_anew(graph: Graph, layers: list[Layer]) -> bool:
         cuts = _later_strides(layer.result, readers)
         if cuts:
             for value, strided in cuts.items():
-                _insert(graph, *_earliest(graph, layers, value, strided))
+                around = edges_of(layers, value, strided)
+                for place in around or [_earliest(graph, layers, value, strided)]:
+                    _insert(graph, *place)
             return True
     return False
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Graph
-from tilewright.targets.atlas.model.image_layers import Layer, Phases
+from tilewright.targets.atlas.model.image_layers import Layer, Phases, repetitions
 from tilewright.targets.atlas.model.image_phases import phases_of
 
 Part = tuple[SSAValue, Phases]
@@ -45,7 +45,7 @@ def reading_parts(graph: Graph, layers: list[Layer]) -> list[Layer]:
         layer = made.get(value)
         if layer is None or layer.kind != "resample" or not graph.used_once(value):
             return value, (1, 1)
-        x, times = layer.inputs[0], _times(layer)
+        x, times = layer.inputs[0], repetitions(layer)
         wanted = (
             None if times is None else tuple(n * k for n, k in zip(phases[x], times, strict=True))
         )
@@ -74,16 +74,3 @@ def _reads_parts(layer: Layer) -> bool:
     """Whether a convolution can read several images as one."""
     plain = layer.kind == "conv" and layer.gains is None and not layer.unfolded
     return plain and layer.groups == 1
-
-
-def _times(layer: Layer) -> Phases | None:
-    """How often a resample repeats every pixel, down and across, if it does nothing else."""
-    found = []
-    for places in layer.places:
-        count = 1 if places is None else places.count(0)
-        if places is not None and list(places) != [k // max(count, 1) for k in range(len(places))]:
-            return None
-        if places is not None and (not count or len(places) != count * (places[-1] + 1)):
-            return None
-        found.append(count)
-    return found[0], found[1]

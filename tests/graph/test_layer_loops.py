@@ -14,6 +14,7 @@ from tilewright.frontend.imported import Imported
 from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
+from tilewright.targets.atlas.model import layer_loops
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.checking import check
@@ -122,3 +123,28 @@ def test_a_few_small_layers_are_written_out(layers: int, width: int, iterations:
         assert found.cycles < 0.9 * verify(compiled(model)).cycles
         # Launches that wait for their units share nothing.
         assert len(compile_model(model, load_profile("atlas-v0")).artifact.loops) == 1
+
+
+@pytest.mark.parametrize(("rows", "width", "stays"), [(64, 320, True), (320, 480, False)])
+def test_an_input_that_iterations_carry_stays_on_chip(
+    rows: int, width: int, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An input is in DRAM, where every iteration would read it and write the next one; a copy
+    of one that is not large is not."""
+    net = ModelBuilder("layers", seed=7)
+    x = net.input("x", (1, rows, width))
+    for number in range(3):
+        with net.layer(f"layers.{number}"):
+            h = net.gelu(net.linear(net.rms_norm(x, "norm"), width, "up"))
+            h = x + net.linear(h, width, "mid")
+            x = h + net.linear(net.rms_norm(h, "again"), width, "down")
+    net.output("y", net.rms_norm(x, "last"))
+    model = net.build()
+    result = compiled(model)
+    assert result.artifact.loops and check(result) == []
+    found = verify(result, original=model)
+    assert found.ok, found.text()
+    assert any(step.kernel == "copy" for step in result.artifact.steps) is stays
+    monkeypatch.setattr(layer_loops._Folder, "_may_stay", lambda *_: False)
+    other = verify(compiled(model))
+    assert found.cycles < 0.97 * other.cycles if stays else found.cycles == other.cycles

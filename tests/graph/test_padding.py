@@ -88,7 +88,7 @@ def result(rows: int) -> StoredTensor:
 
 
 def test_who_leaves_padding_in_dram():
-    few, many = call("linear", 50, result(50)), call("linear", 241, result(241))
+    few, many = call("linear", 50, result(50)), call("linear", 509, result(509))
     moves = Moves(frozenset(), frozenset())
     assert moves.inside(few, "a", few.operands["a"])
     assert not moves.inside(many, "a", many.operands["a"])  # not worth transfers of its own there

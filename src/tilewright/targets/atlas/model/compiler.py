@@ -116,7 +116,11 @@ def compile_model(
         meanings = [meaning_of(call) for call in parts.calls if call.kernel != "copy"]
         with phase("fold layers"):
             joins = options.fuse and may_join(profile)
-            folded = parts.fold(options.layer_loops is not False, options.layer_loops or not joins)
+            # What iterations carry may stay on chip where it leaves calls room for their work.
+            small = profile.vmem_bytes // 5 if options.fuse else 0
+            folded = parts.fold(
+                options.layer_loops is not False, options.layer_loops or not joins, small
+            )
         with phase("encode"):
             encoded = encode(simple, parts, folded)
             phases["encoded"] = print_module(encoded.module)

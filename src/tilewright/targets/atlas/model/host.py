@@ -95,10 +95,11 @@ class Parts:
     def calls(self) -> list[Call]:
         return [call for row in self.rows if isinstance(row, DeviceWork) for call in row.calls]
 
-    def fold(self, wanted: bool, short: bool) -> Folded:
-        """All calls, with identical layers of each part written once; short: also a few small ones."""
+    def fold(self, wanted: bool, short: bool, small: int) -> Folded:
+        """All calls, with identical layers of each part written once; short: also a few small ones.
+        small: bytes of a carried tensor that may stay on chip, at most."""
         rows = [row.calls for row in self.rows if isinstance(row, DeviceWork)]
-        result = fold_layers(rows, self.lowered.outputs.values(), wanted, short)
+        result = fold_layers(rows, self.lowered.outputs.values(), wanted, short, small)
         self.spans: list[tuple[int, int]] = list(result.spans)
         self.renamed, self.apart = result.renamed, result.apart
         return result

@@ -54,13 +54,15 @@ def fold_layers(
     outputs: Iterable[Tensor] = (),
     fold: bool = True,
     short: bool = True,
+    small: int = 0,
 ) -> Folded:
     """The calls of all parts, with every run of identical layers in a part written once.
 
     outputs: tensors that are read from outside when the part that makes them has ended.
-    short: also a few layers of small launches.
+    short: also a few layers of small launches. small: bytes of a carried tensor that may stay on chip
+    for all iterations, at most.
     """
-    return _Folder(parts, set(outputs), short).run(fold)
+    return _Folder(parts, set(outputs), short, small).run(fold)
 
 
 # --- proposals --------------------------------------------------------------------------
@@ -240,10 +242,12 @@ def can_be_copied(layout: Layout) -> bool:
 class _Folder:
     """Folds part after part; tensors keep their names unless a loop needs one of its own."""
 
-    def __init__(self, parts: Sequence[Sequence[Call]], outputs: set[Tensor], short: bool) -> None:
+    def __init__(
+        self, parts: Sequence[Sequence[Call]], outputs: set[Tensor], short: bool, small: int
+    ) -> None:
         # The calls that come in stay as they are.
         self.parts = [[replace(c, options=dict(c.options)) for c in part] for part in parts]
-        self.outputs, self.short = outputs, short
+        self.outputs, self.short, self.small = outputs, short, small
         self.result = Folded()
         self.names = {t.name for part in parts for call in part for t in call.tensors.values()}
 
@@ -349,12 +353,21 @@ class _Folder:
         variables: dict[int, Tensor] = {}
         for maker, start in starts.items():
             variable = start
-            if not _may_be_overwritten(start, wiring, starts, live):
+            leaves = iterations[-1][maker].output in self.outputs
+            if not _may_be_overwritten(start, wiring, starts, live) or (
+                not leaves and self._may_stay(start)
+            ):
                 variable = self._copied(start)
-            if iterations[-1][maker].output in self.outputs and variable.kind != "input":
+            if leaves and variable.kind != "input":
                 variable.kind = "output"
             variables[maker] = variable
         return variables
+
+    def _may_stay(self, start: Tensor) -> bool:
+        """Whether a copy of an input may stay on chip through all iterations: an input itself is in
+        DRAM, where every iteration would read and write it."""
+        small = start.layout.bytes <= self.small
+        return start.kind == "input" and small and can_be_copied(start.layout)
 
     def _copied(self, start: Tensor) -> Tensor:
         """A copy of a tensor, made before the loop that is appended next."""

@@ -21,7 +21,7 @@ SEVERAL = (
     "depth",
     "resident",
 )  # options with loops around the loop that loads weights
-MUCH_PADDING = 1 / 8  # of the rows of a tensor
+MUCH_PADDING = 1 / 60  # of the rows of a tensor
 # Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
 READ_TILES = (
     "attention", "attention_linear", "copy", "gated", "linear", "norm", "pointwise", "product", "project", "quantise",

@@ -96,6 +96,34 @@ def test_module_is_left_as_it_was() -> None:
     assert module.training and module[0].training and not module[1].training
 
 
+class Lazy(torch.nn.Module):
+    """Halves its weights in the first call, or in every call."""
+
+    def __init__(self, always: bool) -> None:
+        super().__init__()
+        self.layer, self.always, self.ready = torch.nn.Linear(4, 3), always, False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.always or not self.ready:
+            self.layer.weight.div_(2)
+            self.ready = True
+        return torch.relu_(self.layer(x))
+
+
+def test_parameters_that_are_prepared_in_the_first_call() -> None:
+    """What the module is after its first call is taken, and the caller's own stays as it was."""
+    module, x = Lazy(False).eval(), torch.randn(2, 4)
+    before = module.layer.weight.clone()
+    imported = import_module(module, (x,))
+    assert torch.equal(module.layer.weight, before) and not module.ready
+    (got,) = run(imported.module, [x.numpy()], weights=imported.weights)
+    with torch.no_grad():
+        assert np.allclose(got, module(x).numpy(), atol=1e-6)
+    with pytest.raises(TilewrightError) as caught:
+        import_module(Lazy(True).eval(), (x,))
+    assert caught.value.code == "TW6113"
+
+
 def test_equal_example_inputs_stay_apart() -> None:
     """Export would merge two inputs that are one object."""
 

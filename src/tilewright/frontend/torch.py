@@ -39,7 +39,7 @@ from tilewright.frontend.aten_graph import (
 from tilewright.frontend.imported import Array, Imported
 from tilewright.frontend.torch_decompositions import own_decompositions
 from tilewright.frontend.torch_eager import check_runs
-from tilewright.frontend.torch_outputs import plain_outputs
+from tilewright.frontend.torch_outputs import plain_outputs, writes_parameters
 
 # torch may be missing, and this file has its name: its types are written as Any.
 Module = Any
@@ -83,7 +83,8 @@ def import_module(
 ) -> Imported:
     """The module as it runs on these example inputs, in eval mode.
 
-    The module itself is not changed for the caller: its mode is put back afterwards.
+    The module itself is not changed for the caller: its mode is put back afterwards. One that
+    prepares its parameters in its first call is taken as it is after that, in a copy.
     """
     torch = load_torch()
     _check_kind(torch, module, source or type(module).__qualname__)
@@ -94,6 +95,10 @@ def import_module(
         with torch.no_grad(), plain_outputs(torch, module), quiet():
             args, kwargs = distinct(torch, (tuple(args), dict(kwargs or {})))
             program = torch.export.export(module, args, kwargs)
+            if writes_parameters(program):
+                prepared = copy.deepcopy(module)
+                prepared(*args, **kwargs)
+                program = torch.export.export(prepared, args, kwargs)
         return import_program(program, source)
     except TilewrightError as error:
         if error.code == "TW6104":  # what is damaged in a file is an input that does not fit here

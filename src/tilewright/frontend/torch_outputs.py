@@ -5,6 +5,8 @@ other objects too: the caches of language models, for one. Their tensors are out
 
 before: Output(logits=t0, past_key_values=Cache(layers=[Layer(keys=t1, values=t2)]))
 after:  Output(logits=t0, past_key_values={"layers": {"0": {"keys": t1, "values": t2}}})
+
+What it leaves behind in its own parameters is an output too, which nobody returns.
 """
 
 from __future__ import annotations
@@ -51,3 +53,17 @@ def plain_outputs(torch: Any, module: Any) -> Iterator[None]:
         yield
     finally:
         hook.remove()
+
+
+def writes_parameters(program: Any) -> bool:
+    """Whether a program changes parameters of its module."""
+    parameters = program.graph_signature.inputs_to_parameters
+    for node in program.graph.nodes:
+        if not getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+            continue
+        while getattr(node, "op", "") == "call_function" and node.args:  # what it is a view of
+            node = node.args[0]
+        if getattr(node, "name", None) in parameters:
+            specs = program.run_decompositions({}).graph_signature.output_specs
+            return any(spec.kind.name == "PARAMETER_MUTATION" for spec in specs)
+    return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tilewright.compiling import compile as compile_model
@@ -14,6 +16,8 @@ from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.atlas.text_isa import parse_text_isa
 from tilewright.transforms.pass_pipeline import named_pipeline, run_passes
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "architecture.md"
 
 
 def product(m: int, k: int, n: int) -> str:
@@ -49,6 +53,8 @@ def test_three_ways_are_one(target: str, tmp_path) -> None:
         "model": compile_model(str(source), target=target).cycles,
     }
     assert max(ways.values()) <= 1.05 * min(ways.values()), ways
+    page = PAGE.read_text()
+    assert all(f"{cycles:,}" in page for cycles in ways.values()), ways
 
 
 @pytest.mark.parametrize("sizes", [(72, 96, 160), (32, 256, 64), (97, 40, 33)])

@@ -89,23 +89,24 @@ def import_module(
     torch = load_torch()
     _check_kind(torch, module, source or type(module).__qualname__)
     source = source or type(module).__qualname__
+    named: dict[str, Any] = dict(kwargs or {})
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         with torch.no_grad(), plain_outputs(torch, module), quiet():
-            args, kwargs = distinct(torch, (tuple(args), dict(kwargs or {})))
-            program = torch.export.export(module, args, kwargs)
+            args, named = distinct(torch, (tuple(args), named))
+            program = torch.export.export(module, args, named)
             if writes_parameters(program):
                 prepared = copy.deepcopy(module)
-                prepared(*args, **kwargs)
-                program = torch.export.export(prepared, args, kwargs)
+                prepared(*args, **named)
+                program = torch.export.export(prepared, args, named)
         return import_program(program, source)
     except TilewrightError as error:
         if error.code == "TW6104":  # what is damaged in a file is an input that does not fit here
-            check_runs(torch, module, args, kwargs or {}, source)
+            check_runs(torch, module, args, named, source)
         raise
     except Exception as error:
-        check_runs(torch, module, args, kwargs or {}, source)
+        check_runs(torch, module, args, named, source)
         raise export_error(error, source) from error
     finally:
         for part, mode in modes:

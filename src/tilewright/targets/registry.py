@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import extensions
 from tilewright.errors import Location, TilewrightError
-from tilewright.io.pieces import Content
 from tilewright.targets.artifact import Artifact, Described
 from tilewright.targets.target import Description, Family, Target
 
 if TYPE_CHECKING:
-    pass
+    from tilewright.io.pieces import Content
 
 GROUP = "tilewright.targets"
 BUILT_IN = {

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import TilewrightError
-from tilewright.io.pieces import Content
 
 if TYPE_CHECKING:
     import numpy as np
 
     from tilewright.errors import Location
     from tilewright.frontend.imported import Imported
+    from tilewright.io.pieces import Content
     from tilewright.model.options import CompileOptions, Progress
     from tilewright.targets.artifact import Artifact
     from tilewright.targets.compiled_model import CompiledModel

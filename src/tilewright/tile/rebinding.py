@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 _HERE = os.path.dirname(__file__) + os.sep
-_PLAIN = (int, float, str, bool, bytes, tuple, type(None))
+_PLAIN = (int, float, str, bool, bytes)
 _ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 
 
@@ -44,8 +44,13 @@ def changed(before: dict[str, Any]) -> str | None:
 
 
 def _same(old: Any, new: Any) -> bool:
-    plain = isinstance(old, _PLAIN) and type(old) is type(new)
-    return old is new or (plain and bool(old == new))
+    if old is new:
+        return True
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, tuple | list):
+        return len(old) == len(new) and all(map(_same, old, new))
+    return isinstance(old, _PLAIN) and bool(old == new)
 
 
 def reads_first(code: CodeType, at: int, name: str) -> bool:

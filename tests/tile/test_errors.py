@@ -111,6 +111,29 @@ def carried_by_hand(x: A, out: A):
         out[m, :] = total
 
 
+def number_becomes_tile(x: A, out: A):
+    for m in tw.grid(x.M):
+        total = 0.0
+        for n in tw.grid(x.N):  # here
+            total = total + tw.row_sum(x[m, n])
+        out[m, :] = x[m, :] * total
+
+
+def nothing_becomes_tile(x: A, out: A):
+    last = None
+    for m in tw.grid(x.M):  # here
+        here = x[m, :] if last is None else x[m, :] + last
+        last = here
+        out[m, :] = here
+
+
+def counted_by_hand(x: A, out: A):
+    step = 0
+    for m in tw.grid(x.M):  # here
+        out[m, :] = x[m, :] * float(step)
+        step = step + 2
+
+
 def left_loop(x: A, out: A):
     for m in tw.grid(x.M):
         for n in tw.grid(x.N):
@@ -224,6 +247,11 @@ def comparison(x: A, out: A):
         out[m, :] = max(x[m, :], 0.0)  # pyright: ignore  # here
 
 
+def equality(x: A, out: A):
+    for m in tw.grid(x.M):
+        out[m, :] = x[m, :] == 1.0  # pyright: ignore  # here
+
+
 def power(x: A, out: A):
     for m in tw.grid(x.M):
         out[m, :] = x[m, :] ** 0.5  # here
@@ -266,6 +294,7 @@ def column_too_short(a: F, b: tw.fp8["N", "K"], out: tw.bf16["M", "K"]):
 MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (condition, "TW1648", "a tile as a condition is not possible"),
     (comparison, "TW1648", "a comparison of tiles is not possible"),
+    (equality, "TW1648", "a comparison of tiles is not possible"),
     (power, "TW1648", "a tile to the power 0.5 is not possible"),
     (loop_over_tile, "TW1648", "a loop over a tile is not possible"),
     (one_number, "TW1648", "a tile as one number is not possible"),
@@ -291,6 +320,9 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (transposed_bf16, "TW1610", "only fp8 tiles can be transposed, this one is bf16"),
     (transposed_column, "TW1610", "only whole tiles can be transposed, this one is a column"),
     (carried_by_hand, "TW1632", "total changes from one step of the loop to the next"),
+    (number_becomes_tile, "TW1632", "total changes from one step of the loop to the next"),
+    (nothing_becomes_tile, "TW1632", "last changes from one step of the loop to the next"),
+    (counted_by_hand, "TW1632", "step changes from one step of the loop to the next"),
     (left_loop, "TW1631", "this tile was computed in a loop that has ended"),
     (block_size, "TW1623", "a block of 48 elements is not a multiple of 32"),
     (wrong_block, "TW1604", "a block of a dimension of 64 indexes a dimension of 96 of x"),
@@ -319,6 +351,27 @@ def line_of(function: Callable[..., None]) -> int:
     lines, start = inspect.getsourcelines(function)
     (found,) = [start + k for k, line in enumerate(lines) if line.endswith("# here\n")]
     return found
+
+
+@tw.kernel
+def names_used_again(x: A, out: A):
+    """Variables that every step sets before it reads them, and counters of steps written out."""
+    part, scale = x[:, :], 1.0
+    for m in tw.grid(x.M):
+        scale = 2.0
+        for part in (x[m, :], x[m, :] * scale):
+            scale = scale * (1 if part is None else 2)
+        total = sum((part * factor for factor in range(1, 3)), part)
+        out[m, :] = total * 0.5
+    for m in tw.grid(x.M, unroll=True):
+        out[m, :] = x[m, :] * scale
+        scale = scale / 2
+
+
+def test_names_may_be_used_again() -> None:
+    x = np.random.default_rng(0).standard_normal((160, 40))
+    found = names_used_again.compile(x).run(x)
+    assert found.tobytes() == names_used_again.eager(x).tobytes()
 
 
 def sizes_of(kernel: Any) -> dict[str, Any]:

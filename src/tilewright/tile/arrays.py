@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tilewright.tile.products import Product
 
 HUGE = float("inf")
+CHOICES = (
+    "use tw.maximum or tw.minimum; tw.where takes ones and zeros as its condition, such as a mask "
+    "that is given"
+)
 ONE_ROW = ("row", "number")  # kinds with the same numbers in every row
 ONE_COLUMN = ("column", "number")
 
@@ -76,12 +80,14 @@ class Arithmetic:
     # What Python would do here is not what an author means: tiles have no single truth or order.
 
     def __bool__(self) -> bool:
-        raise _no_way("a tile as a condition", "use tw.where, tw.maximum or tw.minimum")
+        raise _no_way("a tile as a condition", CHOICES)
 
     def __lt__(self, other: Any) -> TileArray:
-        raise _no_way("a comparison of tiles", "use tw.where, tw.maximum or tw.minimum")
+        raise _no_way("a comparison of tiles", CHOICES)
 
     __gt__ = __le__ = __ge__ = __lt__
+    __eq__ = __ne__ = __lt__  # type: ignore[assignment]
+    __hash__ = object.__hash__
 
     def __iter__(self) -> Any:
         raise _no_way("a loop over a tile", "loop over blocks: for m in tw.grid(...)")

@@ -20,6 +20,7 @@ from tilewright.dialects.xdsl_api import (
 )
 from tilewright.tile.arrays import Arithmetic, Cell, TileArray
 from tilewright.tile.blocks import Block, Single
+from tilewright.tile.rebinding import changed, variables
 from tilewright.tile.recorder import INDEX, Recorder, Scope
 from tilewright.tile.states import Carrier
 
@@ -85,9 +86,9 @@ class Tracer(Recorder):
                 "loop from the second block on, in steps of so many elements",
             )
         scope = self._open()
-        seen = self._locals()
+        seen, held = self._locals(), variables()
         yield Block(0, size // self.side, block.extent, scope.block.args[0], side=self.side)
-        self._check_rebinding(scope, seen)
+        self._check_rebinding(scope, seen, held)
         self._close(scope, 0, Single(known, ((variable, 1),)), size)
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
@@ -114,10 +115,10 @@ class Tracer(Recorder):
         yield [(k, None) for k in range(written)]
         if trips:
             scope = self._open()
-            before = self._locals()
+            before, held = self._locals(), variables()
             variable = scope.block.args[0]
             yield [(k, variable) for k in range(group)]
-            self._check_rebinding(scope, before)
+            self._check_rebinding(scope, before, held)
             self._close(scope, written * step, (written + trips * group) * step, group * step)
         yield [(k, None) for k in range(written + trips * group, count)]
 
@@ -214,7 +215,7 @@ class Tracer(Recorder):
         found = dict(frame.f_locals) if frame else {}
         return {n: v for n, v in found.items() if isinstance(v, Arithmetic)}
 
-    def _check_rebinding(self, scope: Scope, before: dict[str, Any]) -> None:
+    def _check_rebinding(self, scope: Scope, before: dict[str, Any], held: dict[str, Any]) -> None:
         """A variable that one iteration reads and then sets would be read again in the next."""
         after = self._locals()
         for name, old in before.items():
@@ -227,6 +228,14 @@ class Tracer(Recorder):
                     f"{name} changes from one step of the loop to the next",
                     f"write {name} = tw.state(...) before the loop and {name}.set(...) in it",
                 )
+        name = changed(held)
+        if name is not None:
+            raise self.error(
+                "TW1632",
+                f"{name} changes from one step of the loop to the next",
+                "the loop is traced once, and every step of it does the same: a tile that changes "
+                "is a tw.state, and unroll=True writes the steps out",
+            )
 
 
 def _cells(tiles: TileArray) -> list[Cell]:

@@ -257,3 +257,36 @@ def test_a_single_model_stays_what_it_was(tmp_path: Path) -> None:
     assert not isinstance(load_any(tmp_path / "one.twb"), CompiledEntries)
     with zipfile.ZipFile(tmp_path / "one.twb") as file:
         assert json.loads(file.read("manifest.json"))["version"] == 3
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_state_that_grows_is_in_range(target: str) -> None:
+    """Example inputs are those of the first call; ranges are those of the calls after it as well."""
+
+    def start() -> Imported:
+        net = ModelBuilder("start", seed=1)
+        net.output("sum", net.relu(net.linear(net.input("x", (ROWS, WIDTH)), WIDTH, "first")))
+        return net.build()
+
+    def add() -> Imported:
+        net = ModelBuilder("add", seed=2)
+        total = net.input("total", (ROWS, WIDTH)) + net.relu(net.input("x", (ROWS, WIDTH)))
+        net.output("next", total)
+        net.output("y", net.linear(total, WIDTH, "out"))
+        return net.build()
+
+    x, zeros = drawn(1), np.zeros((ROWS, WIDTH), np.float32)
+    program = tw.compile(
+        {"start": start(), "add": add()},
+        {"start": (x,), "add": (zeros, x)},
+        target,
+        state={"total": ["start.sum", "add.total", "add.next"]},
+    )
+    program.state["total"] = zeros
+    weights, total = add().weights, zeros
+    for _ in range(4):
+        y = program.add(x)
+        total = total + np.maximum(x, 0)
+        wanted = total @ weights["out.weight"].T + weights["out.bias"]
+        lengths = np.linalg.norm(y) * np.linalg.norm(wanted)
+        assert (np.ravel(y) @ np.ravel(wanted)) / lengths > 0.99

@@ -111,6 +111,32 @@ def test_prompts_that_cannot_be(
 def test_all_of_it_is_verified(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "verify", str(bundle))
     assert status == 0 and "all entry points verified" in out
+    folder = str(bundle.parent / "tiny")
+    status, out, _ = call(capsys, "verify", str(bundle), "--model", folder, "--json")
+    found = json.loads(out)["entries"]
+    assert status == 0 and set(found) == {"prefill", "generate", "head"}
+    assert all(0.98 < one["outputs"][0]["accuracy"]["cosine"] < 1 for one in found.values())
+
+
+def test_all_of_it_is_linted(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every entry point, or the one that is named; other programs have none."""
+    status, out, _ = call(capsys, "lint", str(bundle))
+    assert status == 0 and out.count("clean; ") == 3
+    assert all(f"entry point {name}, segment 0" in out for name in ("prefill", "generate", "head"))
+    status, out, _ = call(capsys, "lint", str(bundle), "--json")
+    assert set(json.loads(out)["entries"]) == {"prefill", "generate", "head"}
+    status, out, _ = call(capsys, "lint", str(bundle), "--entry", "head", "--json")
+    assert len(json.loads(out)["segments"]) == 1
+    status, out, _ = call(capsys, "disasm", str(bundle), "--entry", "head")
+    assert status == 0 and "dma.store" in out
+    status, out, _ = call(capsys, "sim", str(bundle), "--entry", "head")
+    assert status == 0 and "cycles" in out
+    for command in ("disasm", "sim"):
+        status, _, error = call(capsys, command, str(bundle))
+        assert status == 2 and "choose one with --entry: prefill, generate, head" in error
+        (bundle.parent / "x.S").write_text("delay 1\n")
+        status, _, error = call(capsys, command, str(bundle.parent / "x.S"), "--entry", "head")
+        assert status == 2 and "--entry is for compiled models" in error
 
 
 # --- samples and goals ------------------------------------------------------------------

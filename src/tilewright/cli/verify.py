@@ -16,6 +16,7 @@ from tilewright.cli.entry_files import (
     seed_option,
 )
 from tilewright.errors import TilewrightError
+from tilewright.frontend.decoder_folder import is_decoder_folder
 from tilewright.targets.compiled_model import CompiledEntries, CompiledModel
 
 HELP = """Check the compiled model MODEL.twb (a bundle).
@@ -114,6 +115,11 @@ def _originals(
     found = {}
     for text in texts:
         entry, mark, name = text.partition("=")
+        if together and isinstance(program, CompiledEntries) and is_decoder_folder(text):
+            from tilewright.compiling.decoders import originals_of
+
+            found |= originals_of(text, program)
+            continue
         if not together:
             entry, name = "", text
         elif not isinstance(program, CompiledEntries) or not mark or entry not in program.entries:

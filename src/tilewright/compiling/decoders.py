@@ -26,7 +26,8 @@ from tilewright.model.calibrate import main_name
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.reference.executor import Executor
 from tilewright.runtime.llm.alignment import inputs
-from tilewright.runtime.llm.contract import Variant
+from tilewright.runtime.llm.contract import Variant, contract_of
+from tilewright.targets.compiled_model import CompiledEntries
 
 Arrays = dict[str, np.ndarray]
 TRIES = 8  # of a generate entry point in calibration, at the most
@@ -73,6 +74,21 @@ def compile_weights(
         models, None, target, samples, options=options, name=name, progress=progress, goal=goal
     )
     return EntryPoints(program, originals=originals)
+
+
+def originals_of(folder: str | Path, program: CompiledEntries) -> dict[str, Imported]:
+    """The entry points of a folder's network in float32, in the shapes of a program of it."""
+    config, weights = read_decoder(folder)
+    made = contract_of(program)
+    prefill, generate = made.prefill[0], made.generate
+    slots = tuple(variant.capacity for variant in generate)
+    capacity = Capacity(prefill.tokens, slots, generate[0].tokens, prefill.past > 0)
+    models = decoder_entries(config, weights, capacity, program.name)
+    if set(models) != set(program.entries):
+        raise TilewrightError(
+            "TW0031", f"the entry points of {program.name} are not those of a folder's network"
+        )
+    return models
 
 
 def _prompt(

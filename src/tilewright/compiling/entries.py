@@ -35,6 +35,8 @@ from tilewright.targets.checking import ENTRY_NAME, require_entries
 from tilewright.targets.compiled_model import CompiledEntries, CompiledModel, State
 
 Declared = Mapping[str, Sequence[str]]
+CALLS = 3  # that an entry point with its own state is followed for, to take ranges from
+SMALL = 4_000_000  # weights, up to which that takes no time
 PARKED = 256 << 20  # bytes of weights of an entry point from which on they wait in a file
 PARKED_ALONE = 1 << 20  # and of one of them
 Floats = dict[str, list[dict[str, np.ndarray]]]  # outputs of entry points on their samples
@@ -89,6 +91,8 @@ def compile_entries(
         )
         if entry not in (calibrate or {}):
             samples = _with_known(model, program.read_by(entry), samples, known, options.seed)
+            own = {**model.state, **_own_state(program, entry)}
+            samples = _carried_on(model, own, samples)
         _note(model, _for_later(program, list(imported), entry), samples, known, options.seed)
 
         def told(phase: str, detail: str, entry: str = entry) -> None:
@@ -257,6 +261,29 @@ def _with_known(
         {**sample, **{port: values[number % len(values)] for port, values in mine.items()}}
         for number, sample in enumerate(samples)
     ]
+
+
+def _own_state(program: CompiledEntries, entry: str) -> dict[str, str]:
+    """State that an entry point both reads and writes: the input, and the output for the next call."""
+    writes = {state: port for port, state in program.written_by(entry).items()}
+    reads = program.read_by(entry).items()
+    return {port: writes[state] for port, state in reads if state in writes}
+
+
+def _carried_on(model: Imported, own: Mapping[str, str], samples: list[Arrays]) -> list[Arrays]:
+    """Samples, and what the entry point meets in the calls after them: its state may grow."""
+    small = sum(np.size(weight) for weight in model.weights.values()) < SMALL
+    if not own or not small:
+        return samples
+    executor, names = Executor(model.module, model.weights), [s.name for s in model.outputs]
+    found = list(samples)
+    for current in with_state(model, samples):
+        for _ in range(CALLS):
+            given = [np.asarray(current[spec.name]) for spec in model.inputs]
+            results = dict(zip(names, executor.run(given, main_name(model)), strict=True))
+            current = {**current, **{port: results[output] for port, output in own.items()}}
+            found.append(current)
+    return found
 
 
 def _for_later(program: CompiledEntries, order: Sequence[str], entry: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import click
 from tilewright.cli import print_json
 from tilewright.errors import TilewrightError, each_error
 from tilewright.io.file_access import write_atomically
-from tilewright.targets.atlas.cli.bundle_programs import disassemble_bundle, is_bundle
+from tilewright.targets.atlas.cli.bundle_programs import ENTRY, disassemble_bundle, is_bundle
 from tilewright.targets.atlas.disassembler import disassemble
 from tilewright.targets.atlas.files import FORMS, form_of, profile_for, read_program, write_program
 from tilewright.targets.atlas.program_json import print_json as program_json
@@ -30,6 +30,7 @@ from tilewright.targets.atlas.program_json import print_json as program_json
 @click.option("--addresses", is_flag=True, help="Add each instruction's byte address as a comment.")
 @click.option("--words", is_flag=True, help="Add each instruction word as a comment.")
 @click.option("--abi", is_flag=True, help="Name scalar registers a0, sp, … instead of x10, x2.")
+@ENTRY
 @click.option("--json", "as_json", is_flag=True, help="Print the program as JSON.")
 def command(
     program: str,
@@ -39,6 +40,7 @@ def command(
     addresses: bool,
     words: bool,
     abi: bool,
+    entry: str | None,
     as_json: bool,
 ) -> int:
     """Print IN (.bin, .hex, .txt, .json, .S or a compiled model, .twb) as assembly.
@@ -50,10 +52,12 @@ def command(
             "--profile": profile, "--from": source_form, "--addresses": addresses,
             "--words": words, "--abi": abi, "--json": as_json,
         }  # fmt: skip
-        text = disassemble_bundle(program, output, given)
+        text = disassemble_bundle(program, output, given, entry)
         if text is not None:
             click.echo(text, nl=False)
         return 0
+    if entry is not None:
+        raise click.UsageError("--entry is for compiled models")
     try:
         machine = profile_for(program, profile)
         read = read_program(program, machine, source_form)

@@ -12,7 +12,12 @@ import click
 from tilewright.cli import print_json
 from tilewright.errors import Location, TilewrightError, each_error
 from tilewright.io.file_access import decode_text, read_bytes, write_atomically
-from tilewright.targets.atlas.cli.bundle_programs import is_bundle, lint_bundle, print_reports
+from tilewright.targets.atlas.cli.bundle_programs import (
+    ENTRY,
+    is_bundle,
+    lint_bundle,
+    print_reports,
+)
 from tilewright.targets.atlas.files import (
     FORMS,
     MAX_FILE,
@@ -47,6 +52,7 @@ Examples:
 @click.option("--notes/--no-notes", default=True, show_default=True, help="Print notes too.")
 @click.option("--limit", type=click.IntRange(min=1), default=STEP_LIMIT, show_default=True,
               help="Instructions to follow one by one before loops are summarised.")  # fmt: skip
+@ENTRY
 @click.option("--explain", metavar="CODE", help="Say what a code such as TW2005 means.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -58,12 +64,14 @@ def command(
     most: int,
     notes: bool,
     limit: int,
+    entry: str | None,
     explain: str | None,
     as_json: bool,
 ) -> int:
     """Find hazards in PROGRAM (.S, .txt, .hex, .bin, .json or .twb) without running it.
 
-    With --fix, writes OUT with the waiting PROGRAM lacks, and reports what is left.
+    With --fix, writes OUT with the waiting PROGRAM lacks, and reports what is left. Of a compiled
+    model all entry points are checked, or the one that is named.
     """
     if explain is not None:
         return _explain(explain, as_json)
@@ -75,8 +83,10 @@ def command(
         raise click.UsageError("-o needs --fix")
     if is_bundle(program):
         given = {"--profile": profile, "--fix": repair, "--from": form}
-        reports = lint_bundle(program, limit, given)
+        reports = lint_bundle(program, limit, given, entry)
         return print_reports(reports, program, lambda r: _print(r, most, notes, False), as_json)
+    if entry is not None:
+        raise click.UsageError("--entry is for compiled models")
     try:
         kept = True
         machine = profile_for(program, profile)

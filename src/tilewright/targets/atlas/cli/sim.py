@@ -12,13 +12,14 @@ import click
 
 from tilewright.cli import print_json
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.cli.bundle_programs import is_bundle, simulate_bundle
+from tilewright.targets.atlas.cli.bundle_programs import ENTRY, is_bundle, simulate_bundle
 
 _FOREVER = 1 << 61
 
 
 @click.command()
 @click.argument("program", metavar="PROGRAM")
+@ENTRY
 @click.option("--profile", default=None, help="Machine: atlas-v1 (default), atlas-v0, or a .toml.")
 @click.option(
     "--mem",
@@ -116,6 +117,7 @@ _FOREVER = 1 << 61
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def command(
     program: str,
+    entry: str | None,
     profile: str | None,
     memory: tuple[str, ...],
     dumps: tuple[str, ...],
@@ -152,8 +154,10 @@ def command(
             "--trace-window": trace_window,
         }  # fmt: skip
         return simulate_bundle(
-            program, machine, seed or 0, max_cycles, stats, hottest, as_json, given
+            program, machine, seed or 0, max_cycles, stats, hottest, as_json, given, entry
         )
+    if entry is not None:
+        raise click.UsageError("--entry is for compiled models")
     from tilewright.targets.atlas import placement
     from tilewright.targets.atlas.files import profile_for, read_program
     from tilewright.targets.atlas.machines import native_missing

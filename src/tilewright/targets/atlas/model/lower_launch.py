@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel, lowered, trace
 from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.tile_machine import Found
 from tilewright.targets.atlas.model.kernel_code import Source
-from tilewright.targets.atlas.model.kernel_records import build
+from tilewright.targets.atlas.model.kernel_records import RECORDS, build
+from tilewright.targets.atlas.model.kernels_images import convolved
 from tilewright.tile.backend import STEPS
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
@@ -30,10 +33,14 @@ def lower_launch(source: Source, traces: Traces) -> LoweredKernel:
             traces[key] = trace(kernel, source.profile, layouts, limit, found)
         shares = SHARES if source.short else SHARES[:1]
         try:
-            return lowered(kernel, source.profile, source.placement, traces[key], shares)
+            result = lowered(kernel, source.profile, source.placement, traces[key], shares)
         except VmemExceeded as error:
             if least is None or error.wanted < least.wanted:
                 least = error
+            continue
+        if found is not None:
+            result.use = replace(result.use, room=max(result.use.room, _counted(source, found)))
+        return result
     assert least is not None
     raise least
 
@@ -45,3 +52,9 @@ def _found(source: Source) -> Found | None:
         return None
     here = frozenset(name for name, one in tensors if one.on_chip and one.copy is None)
     return Found(here, (area.end - area.start) // STEP * STEP)
+
+
+def _counted(source: Source, found: Found) -> int:
+    """Bytes without which the kernel would be cut in another way."""
+    options = RECORDS[source.kernel].given(source.options)
+    return convolved(options).blocking(source.profile, found).needed + STEP

@@ -313,7 +313,7 @@ class Plan:
         gate: Any = None, **images: Any,
     ) -> None:  # fmt: skip
         """The kernel."""
-        blocking, groups = self._cut(active_profile(), active_found())
+        blocking, groups = self.cut(active_profile(), active_found())
         lines = self.lines() if self.diagonal is True or self.gate is not None else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
@@ -403,9 +403,9 @@ class Plan:
 
     def blocking(self, profile: Profile, found: Found | None = None) -> Blocking:
         """Tiles of pixels and panels of filters in one body."""
-        return self._cut(profile, found)[0]
+        return self.cut(profile, found)[0]
 
-    def _cut(self, profile: Profile, found: Found | None = None) -> tuple[Blocking, list[Phases]]:
+    def cut(self, profile: Profile, found: Found | None = None) -> tuple[Blocking, list[Phases]]:
         """The same, and the phases that are computed together: all, or as many as have room. Where
         it is known what lies on the chip, as many as take the least time."""
         panels = -(-self.filters.filters // SIDE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,16 @@ def test_traffic_becomes_less_by_what_is_there():
     loop = For(n, body)
     assert traffic([loop]) == 7 * PANEL
     assert traffic(with_prefetched([loop], [first_two()])) == 7 * 3 * TILE
+
+
+def test_traffic_counts_what_a_piece_reads_several_times_once():
+    n, m = Variable(7), Variable(3)
+    window = [read(at, (m, TILE)) for at in (0, 32, 0, 64)]  # 64 bytes more than a tile
+    weights = [read(8 * PANEL, (n, PANEL)), read(8 * PANEL, (n, PANEL))]  # once for each n
+    inner = For(m, [*window, *weights])
+    assert traffic([For(n, [inner])]) == 7 * 3 * (TILE + 64) + 7 * TILE
+    part = replace(read(0, (n, PANEL)), pieces=((0, 96), (512, 96)))
+    assert traffic([For(n, [part, part])]) == 7 * 192
 
 
 @tw.kernel

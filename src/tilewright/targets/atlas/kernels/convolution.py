@@ -125,10 +125,10 @@ class Convolution:
     plan: Plan | None = field(default=None, compare=False)
     unfolded: bool = False  # x comes with windows, or columns of them, as channels
 
-    def blocking(self, profile: Profile) -> Blocking:
+    def blocking(self, profile: Profile, found: Found | None = None) -> Blocking:
         """How it is cut on a machine; an error where it does not fit."""
         assert self.plan is not None
-        return self.plan.blocking(profile)
+        return self.plan.blocking(profile, found)
 
 
 def conv2d(
@@ -313,7 +313,7 @@ class Plan:
         gate: Any = None, **images: Any,
     ) -> None:  # fmt: skip
         """The kernel."""
-        blocking, groups = self._cut(active_profile(), active_found())
+        blocking, groups = self.cut(active_profile(), active_found())
         lines = self.lines() if self.diagonal is True or self.gate is not None else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
@@ -401,11 +401,11 @@ class Plan:
             for p in pixel_blocks(self.out, blocking.tiles):
                 yield phases, p
 
-    def blocking(self, profile: Profile) -> Blocking:
+    def blocking(self, profile: Profile, found: Found | None = None) -> Blocking:
         """Tiles of pixels and panels of filters in one body."""
-        return self._cut(profile)[0]
+        return self.cut(profile, found)[0]
 
-    def _cut(self, profile: Profile, found: Found | None = None) -> tuple[Blocking, list[Phases]]:
+    def cut(self, profile: Profile, found: Found | None = None) -> tuple[Blocking, list[Phases]]:
         """The same, and the phases that are computed together: all, or as many as have room. Where
         it is known what lies on the chip, as many as take the least time."""
         panels = -(-self.filters.filters // SIDE)
@@ -577,7 +577,7 @@ class Plan:
             made=taps if self.diagonal is True else 0 if self.gate is None else depth,
             together=3 if ticks == PRODUCT else 1,
             several=SEVERAL if found is not None and several and ticks == PRODUCT else 0.0,
-            places=found is not None,
+            loops=0 if found is None else len(self.out.each_phase()) // len(phases),
             small=found is None and not self.diagonal
             and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,
         )  # fmt: skip

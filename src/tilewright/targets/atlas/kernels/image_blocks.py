@@ -25,6 +25,7 @@ Phase = tuple[int, int]
 Phases = list[Phase]
 TILE = 1024  # bytes of an fp8 tile
 BODY = 850  # products (or other steps) of tiles in one loop body
+LONG, SLOW = 1200, 1.2  # steps of a body whose order is found less well, and how much less
 SHORT = 220  # steps of a body that may be unrolled twice
 MADE = 3 * TILE  # bytes for a tile of filters that is made on the chip, with what it is made of
 MAKING = 150  # ticks of that, about
@@ -56,16 +57,17 @@ class Cost:
     together: int = 1  # tiles of pixels that share what matrix units hold
     several: float = 0.0  # 0: as `ticks`
     phases: int = 0  # tiles of results per tile of pixels; 0: as `writes`
-    places: bool = False  # it is known what lies on the chip
+    loops: int = 0  # over groups of phases, where it is known what lies on the chip
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """Tiles of pixels and panels of filters in one body."""
+    """Tiles of pixels and panels of filters in one body; bytes of VMEM that are counted on."""
 
     tiles: int
     panels: int
     ticks: float
+    needed: int = 0
 
 
 def period(image: Image) -> int:
@@ -155,7 +157,7 @@ def _cheapest(
             reads = cost.shared + cost.own * group
             around = (out.batch or 1) > 1 or group < panels
             # Filters of the next panels arrive while these are used, beside a single loop.
-            beside = group < panels and (len(bodies) == 1 or not cost.places)
+            beside = group < panels and (len(bodies) * cost.loops < 2)
             held = resident * (1 + beside) + made * MADE
             needed = held + _room(cut, cost, reads, group, around) + 32 * TILE
             if not cut.looped:  # everything is one piece of code
@@ -169,12 +171,13 @@ def _cheapest(
                 stores = tiles * cost.writes * group * TILE
                 transfers = 0.0 if cost.small else (loads + stores) * per_byte
                 work = (tiles + _lonely(cost, group, tiles)) * per_tile * each
+                work *= SLOW if cost.loops and tiles * per_tile > LONG else 1.0
                 ticks += times * max(transfers, work) + START
                 moved += times * transfers
             # The first panels wait for their filters; those of the others arrive beside the work.
             again = max(ticks, filters + moved) if beside else ticks + filters
             rest = (-(-panels // group) - 1) * again
-            found.append(Blocking(most, group, filters + ticks + rest))
+            found.append(Blocking(most, group, filters + ticks + rest, needed))
     return min(found, key=lambda b: (b.ticks, b.tiles), default=None), least
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel, lowered, trace
 from tilewright.targets.atlas.codegen.lower_nest import SHARES
 from tilewright.targets.atlas.codegen.tile_machine import Found
+from tilewright.targets.atlas.codegen.tuning import TUNING
+from tilewright.targets.atlas.kernels.image_blocks import Blocking
 from tilewright.targets.atlas.model.kernel_code import Source
-from tilewright.targets.atlas.model.kernel_records import build
+from tilewright.targets.atlas.model.kernel_records import RECORDS, build
+from tilewright.targets.atlas.model.kernels_images import convolved
 from tilewright.tile.backend import STEPS
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
 
 Traces = dict[tuple, Tracer]  # of kernels: most do not depend on places
-PLACED = ("conv2d",)  # kernels that are cut by what they find on the chip
-STEP = 32 * 1024  # bytes in which room is told them
+CUT = "conv2d"  # the kernel that is cut by what it finds on the chip
+STEP = 1024  # bytes in which room is told it
 
 
 def lower_launch(source: Source, traces: Traces) -> LoweredKernel:
@@ -22,18 +27,24 @@ def lower_launch(source: Source, traces: Traces) -> LoweredKernel:
     kernel = build(source.kernel, source.options)
     tensors = source.placement.tensors.items()
     layouts = {name: one.layout for name, one in tensors if isinstance(one.layout, Layout)}
-    found = _found(source) if source.kernel in PLACED and not source.short else None
+    found = _found(source) if source.kernel == CUT and not source.short else None
+    cut = None if found is None else _cut(source, found)
     least: VmemExceeded | None = None
     for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if source.short else (STEPS,):
-        key = (kernel, tuple(layouts.items()), limit, found)
+        key = (kernel, tuple(layouts.items()), limit, cut)
         if key not in traces:
             traces[key] = trace(kernel, source.profile, layouts, limit, found)
         shares = SHARES if source.short else SHARES[:1]
         try:
-            return lowered(kernel, source.profile, source.placement, traces[key], shares)
+            result = lowered(kernel, source.profile, source.placement, traces[key], shares)
         except VmemExceeded as error:
             if least is None or error.wanted < least.wanted:
                 least = error
+            continue
+        if cut is not None:  # with less room than that, it would be cut in another way
+            counted = cut[0].needed + STEP - TUNING.roomy_bytes
+            result.use = replace(result.use, room=max(result.use.room, counted))
+        return result
     assert least is not None
     raise least
 
@@ -45,3 +56,11 @@ def _found(source: Source) -> Found | None:
         return None
     here = frozenset(name for name, one in tensors if one.on_chip and one.copy is None)
     return Found(here, (area.end - area.start) // STEP * STEP)
+
+
+def _cut(source: Source, found: Found) -> tuple[Blocking, int]:
+    """Its blocks, and the phases that are computed together: all by which its trace depends on places."""
+    plan = convolved(RECORDS[source.kernel].given(source.options)).plan
+    assert plan is not None
+    blocking, groups = plan.cut(source.profile, found)
+    return blocking, len(groups)

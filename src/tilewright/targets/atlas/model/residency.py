@@ -25,7 +25,9 @@ from tilewright.tile.layouts import SIDE
 
 KIB = 1024
 IMAGES = 64 * KIB  # for masks and tiles between uses, of kernels over images
+FEW_FILTERS = 160 * KIB  # of convolutions, which are cut by the room that they find
 FILTERS, PIXELS = 384 * KIB, 32 * KIB  # of filters and of an image at a time, at least
+AGAIN = 384 * KIB  # of images that are read again for other filters, at most
 AROUND = 2  # times an image is read, about, by windows over few rows at a time
 EFFORT = 4.0  # deterministic time of the solver
 
@@ -203,8 +205,8 @@ def base_room(call: Launch, profile: Profile) -> int:
     if over_images(call.kernel):
         filters = call.operands["w"].layout.bytes if "w" in call.operands else 0
         if call.kernel == "conv2d":
-            again = -(-filters // _panels(call, profile)) * 2
-            return min(filters, max(FILTERS, again)) + IMAGES
+            across = _tiles(call.operands["w"].layout.shape[-1])
+            return min(filters, max(FEW_FILTERS, 2 * filters // across)) + IMAGES
         held = 0
         if call.kernel == "chain":
             chain = chained(
@@ -288,7 +290,10 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
     if layout.is_vector:
         return 4 * KIB
     if over_images(call.kernel):
-        return min(layout.bytes, PIXELS)
+        # Where filters pass by an image that is not on chip, more of them at a time are worth much.
+        again = call.kernel == "conv2d" and parameter.startswith("x")
+        again = again and layout.bytes <= AGAIN < call.operands["w"].layout.bytes
+        return min(layout.bytes, AGAIN if again else PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
         if "depth" in call.options:

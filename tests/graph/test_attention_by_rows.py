@@ -32,7 +32,13 @@ def options(program: tw.Program) -> list[dict]:
 
 @pytest.mark.parametrize(
     "sizes",
-    [(1, 100, 192, 3, 1), (1, 333, 256, 4, 2), (2, 70, 128, 4, 4), (1, 200, 576, 9, 3)],
+    [
+        (1, 100, 192, 3, 1),
+        (1, 333, 256, 4, 2),
+        (2, 70, 128, 4, 4),
+        (1, 200, 576, 9, 3),
+        (1, 450, 256, 8, 1),
+    ],
 )
 def test_rows_of_a_mask_pass_by_once(sizes, monkeypatch):
     program = tw.compile(masked(*sizes))
@@ -46,7 +52,7 @@ def test_rows_of_a_mask_pass_by_once(sizes, monkeypatch):
 
 
 def test_a_few_queries_or_a_group_of_many_tiles_keep_the_mask_on_chip():
-    for sizes in ((1, 20, 128, 4, 2), (1, 530, 128, 8, 1)):
+    for sizes in ((1, 20, 128, 4, 2), (1, 690, 128, 8, 1)):
         program = tw.compile(masked(*sizes))
         assert not any(o.get("by_rows") for o in options(program))
 

@@ -15,6 +15,7 @@ from tilewright.model.options import CompileOptions
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.model import layer_loops
+from tilewright.targets.atlas.model.bounds import bound_of
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 from tilewright.targets.checking import check
@@ -39,6 +40,13 @@ def test_folded_layers_compute_the_same(make):
         # Rounds share their scales, so they may be a little less exact.
         assert here.accuracy.relative < 1.5 * there.accuracy.relative + 0.02, here
         assert here.accuracy.cosine > 0.98
+
+
+def test_what_iterations_have_of_their_own_counts_for_each_in_the_bound():
+    model = built(inputs_and_outputs_of_every_layer)
+    folded, plain = (compiled(model, rounds).artifact for rounds in (True, False))
+    assert folded.loops and not plain.loops
+    assert bound_of(folded).terms["DMA"] == bound_of(plain).terms["DMA"]
 
 
 def test_ports_of_iterations_are_checked_and_kept(tmp_path):

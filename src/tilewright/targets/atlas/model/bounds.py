@@ -109,9 +109,11 @@ def bound_of(model: AtlasArtifact) -> ModelBound:
                 names.update(dict.fromkeys(step.operands.values()))
         weights = [n for n in names if model.regions[n].kind == "weight" and n not in here]
         readers = [call.step for call in calls]
-        loads = {name: _read(model.regions[name], readers) for name in entry.inputs}
-        loads |= {n: _content(model.regions[n]) * model.regions[n].count for n in weights}
-        stores = {name: _content(model.regions[name]) for name in entry.outputs}
+        # Every iteration of layers has its own part of some.
+        counts = {n: model.regions[n].count for n in (*entry.inputs, *weights, *entry.outputs)}
+        loads = {n: _read(model.regions[n], readers) * counts[n] for n in entry.inputs}
+        loads |= {n: _content(model.regions[n]) * counts[n] for n in weights}
+        stores = {n: _content(model.regions[n]) * counts[n] for n in entry.outputs}
         terms = terms_of(profile, work, sum(loads.values()) + sum(stores.values()))
         path = CriticalPath(profile, model.regions, entry, here, loads, stores)
         terms["path"] = path.ticks(calls, terms["MXU0+MXU1"])

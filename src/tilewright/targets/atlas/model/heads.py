@@ -40,7 +40,7 @@ SPAN = 128  # queries from which on keys pass by for a whole span of them
 SPAN_TILES = (32, 16, 12, 8)  # tiles of queries in such a span, the first that fit
 TILE_WORDS = 16  # instructions at most per tile of scores on a diagonal and tile across a head
 KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
-GROUP_TILES = 96  # tiles of scores of the heads of a group that share a loop body
+GROUP_TILES = 160  # tiles of scores of the heads of a group that share a loop body
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
 

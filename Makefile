@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 
 # As many tests run at once as there are cores: libraries that start threads of their own only wait.
+# Tests of a file run in one process, which makes what they share once.
 unit frameworks sanitize: export OMP_NUM_THREADS := 1
 unit frameworks sanitize: export OPENBLAS_NUM_THREADS := 1
 
@@ -24,7 +25,7 @@ test: lint types lit unit
 frameworks: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2 flax==0.12.8 \
 	  transformers==5.22.2 onnxruntime==1.31.1
-	$(BIN)/pytest -n 2 tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
+	$(BIN)/pytest -n 2 --dist loadfile tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py \
 	  tests/frontend/test_aten_calls.py tests/frontend/test_first_ten_minutes.py \
 	  tests/frontend/test_random_models.py \
@@ -62,7 +63,7 @@ lit: setup
 	$(BIN)/lit -v tests/filecheck
 
 unit: setup
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # Pages generated from the code; `make test` checks that they are current.
 docs: setup

@@ -9,18 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from commands import exit_code
 from tilewright.cli import main
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.isa_pages import pages
 
 DOCS = Path(__file__).parents[2] / "docs" / "isa"
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main([str(a) for a in arguments])
-    assert isinstance(caught.value.code, int)
-    return caught.value.code
 
 
 @pytest.fixture
@@ -34,24 +28,24 @@ def test_asm_through_every_form_and_back(kernel: Path, capsys):
     current = kernel
     for suffix in (".hex", ".bin", ".json", ".txt", ".S", ".bin"):
         following = kernel.with_name(f"next{suffix}")
-        assert run("asm", current, "-o", following) == 0
+        assert exit_code("asm", current, "-o", following) == 0
         current = following
     assert kernel.with_name("next.hex").read_text().splitlines()[0] == "fff08093"
     capsys.readouterr()
-    assert run("disasm", current) == 0
+    assert exit_code("disasm", current) == 0
     assert capsys.readouterr().out == (
         "L0:\n    addi x1, x1, -1\n    bne x1, x0, L0\n    nop\n    nop\n"
     )
 
 
 def test_asm_without_output_checks(kernel: Path, capsys):
-    assert run("asm", kernel) == 0
+    assert exit_code("asm", kernel) == 0
     assert capsys.readouterr().out == f"{kernel}: 4 instructions, no mistakes\n"
 
 
 def test_asm_json(kernel: Path, capsys):
     out = kernel.with_name("k.bin")
-    assert run("asm", kernel, "-o", out, "--json") == 0
+    assert exit_code("asm", kernel, "-o", out, "--json") == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["instructions"] == 4
     assert summary["bytes_written"] == 16 == out.stat().st_size
@@ -61,7 +55,7 @@ def test_asm_json(kernel: Path, capsys):
 def test_asm_mistakes(kernel: Path, capsys):
     kernel.write_text("addi x1, x2\nvload m64, 0(x0)\n")
     out = kernel.with_name("k.bin")
-    assert run("asm", kernel, "-o", out) == 2
+    assert exit_code("asm", kernel, "-o", out) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"TW1004 {kernel}:1:12  addi needs more operands",
         "        hint: write addi xD, xA, imm",
@@ -69,7 +63,7 @@ def test_asm_mistakes(kernel: Path, capsys):
         "        hint: registers are m0 to m63",
     ]
     assert not out.exists()
-    assert run("asm", kernel, "--json") == 2
+    assert exit_code("asm", kernel, "--json") == 2
     errors = json.loads(capsys.readouterr().out)["errors"]
     assert [(e["code"], e["line"], e["column"]) for e in errors] == [
         ("TW1004", 1, 12),
@@ -78,35 +72,35 @@ def test_asm_mistakes(kernel: Path, capsys):
 
 
 def test_bad_command_lines(kernel: Path, capsys):
-    assert run("asm") == 2
-    assert run("asm", kernel, "--profile", "atlas-v9") == 2
-    assert run("asm", kernel, "-o", kernel.with_name("k.elf")) == 2
-    assert run("asm", kernel.with_name("none.S")) == 2
-    assert run("disasm", kernel, "--from", "binary") == 2
-    assert run("isa", "vaddd") == 2
+    assert exit_code("asm") == 2
+    assert exit_code("asm", kernel, "--profile", "atlas-v9") == 2
+    assert exit_code("asm", kernel, "-o", kernel.with_name("k.elf")) == 2
+    assert exit_code("asm", kernel.with_name("none.S")) == 2
+    assert exit_code("disasm", kernel, "--from", "binary") == 2
+    assert exit_code("isa", "vaddd") == 2
     assert "did you mean" in capsys.readouterr().err
 
 
 def test_disasm_columns_and_files(kernel: Path, capsys):
-    assert run("disasm", kernel, "--addresses", "--words", "--abi") == 0
+    assert exit_code("disasm", kernel, "--addresses", "--words", "--abi") == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "loop:"
     assert out[1].split() == ["addi", "ra,", "ra,", "-1", "#", "0x0000", "fff08093"]
     target = kernel.with_name("k.txt")
-    assert run("disasm", kernel, "-o", target, "--profile", "atlas-v0") == 0
+    assert exit_code("disasm", kernel, "-o", target, "--profile", "atlas-v0") == 0
     assert target.read_text().splitlines()[1] == "bne rd=0, rs1=1, rs2=0, imm=-1"
     capsys.readouterr()
-    assert run("disasm", kernel, "--json") == 0
+    assert exit_code("disasm", kernel, "--json") == 0
     assert json.loads(capsys.readouterr().out)["labels"] == {"loop": 0}
 
 
 def test_isa_lists_and_looks_up(capsys):
-    assert run("isa") == 0
+    assert exit_code("isa") == 0
     listing = capsys.readouterr().out
     assert all(row.syntax in listing for row in BY_MNEMONIC.values())
-    assert run("isa", "vmatmul.mxu1", "--profile", "atlas-v1") == 0
+    assert exit_code("isa", "vmatmul.mxu1", "--profile", "atlas-v1") == 0
     assert "MXU1 35" in capsys.readouterr().out
-    assert run("isa", "vadd.bf16", "dma.load.ch3", "li", "--json") == 0
+    assert exit_code("isa", "vadd.bf16", "dma.load.ch3", "li", "--json") == 0
     entries = json.loads(capsys.readouterr().out)["instructions"]
     assert [e["mnemonic"] for e in entries] == ["vadd.bf16", "dma.load.ch<K>", "addi", "lui"]
     assert (entries[0]["unit"], entries[0]["latency"]) == ("VPU", 66)
@@ -114,9 +108,9 @@ def test_isa_lists_and_looks_up(capsys):
 
 
 def test_isa_markdown(capsys):
-    assert run("isa", "--markdown", "vmatmul.mxu1") == 0
+    assert exit_code("isa", "--markdown", "vmatmul.mxu1") == 0
     assert capsys.readouterr().out.startswith("## vmatmul.mxu1\n")
-    assert run("isa", "--markdown") == 0
+    assert exit_code("isa", "--markdown") == 0
     assert capsys.readouterr().out.startswith("# The Atlas instruction set\n")
 
 
@@ -125,26 +119,26 @@ def test_standard_input_and_output(monkeypatch, capfdbinary):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     pipe(b"nop\n")
-    assert run("asm", "-", "-o", "-", "--to", "hex") == 0
+    assert exit_code("asm", "-", "-o", "-", "--to", "hex") == 0
     assert capfdbinary.readouterr().out == b"00000013\n"
     pipe(b"00000013\n")
-    assert run("disasm", "-") == 0
+    assert exit_code("disasm", "-") == 0
     assert capfdbinary.readouterr().out == b"    nop\n"
     pipe(b"addx\n")
-    assert run("asm", "-") == 2
+    assert exit_code("asm", "-") == 2
     assert b"TW1001 <stdin>:1:1" in capfdbinary.readouterr().err
 
 
 def test_isa_profiles_and_differences(tmp_path: Path, capsys):
-    assert run("isa", "--profiles") == 0
+    assert exit_code("isa", "--profiles") == 0
     assert capsys.readouterr().out.split()[0] == "atlas-v0"
     mine = tmp_path / "mine.toml"
     mine.write_text('base = "atlas-v1"\n[timing]\nmatmul_mxu0 = ["MXU", 64]\n')
-    assert run("isa", "--compare", "atlas-v1", mine, "--json") == 0
+    assert exit_code("isa", "--compare", "atlas-v1", mine, "--json") == 0
     result = json.loads(capsys.readouterr().out)
     assert result["parameters"] == {"timing.matmul_mxu0": ["MXU 96", "MXU 64"]}
     assert list(result["instructions"]) == ["vmatmul.mxu0", "vmatmul.acc.mxu0"]
-    assert run("isa", "--compare", "atlas-v1", "atlas-v1") == 0
+    assert exit_code("isa", "--compare", "atlas-v1", "atlas-v1") == 0
     assert "do not differ" in capsys.readouterr().out
 
 
@@ -156,7 +150,7 @@ def test_checked_in_pages_are_current():
 def test_parameters_are_named_as_in_a_profile_file(tmp_path: Path, capsys):
     """Each line of the listing, written into a file, is a profile that differs in nothing."""
     for name in ("atlas-v0", "atlas-v1"):
-        assert run("isa", "--profiles", "--profile", name, "--json") == 0
+        assert exit_code("isa", "--profiles", "--profile", name, "--json") == 0
         listed = json.loads(capsys.readouterr().out)
         tables: dict[str, list[str]] = {}
         for key, value in listed.items():
@@ -170,7 +164,7 @@ def test_parameters_are_named_as_in_a_profile_file(tmp_path: Path, capsys):
         text = "\n".join(f"[{table}]\n" + "\n".join(rows) for table, rows in tables.items())
         mine = tmp_path / f"{name}-again.toml"
         mine.write_text(f'base = "{name}"\n{text}\n')
-        assert run("isa", "--compare", name, mine) == 0
+        assert exit_code("isa", "--compare", name, mine) == 0
         assert "do not differ" in capsys.readouterr().out
 
 
@@ -180,7 +174,7 @@ def test_every_instruction_is_on_a_page():
 
 
 def test_editor_grammar(tmp_path: Path, capsys):
-    assert run("isa", "--write-editor", tmp_path) == 0
+    assert exit_code("isa", "--write-editor", tmp_path) == 0
     grammar = json.loads((tmp_path / "syntaxes" / "atlas.tmLanguage.json").read_text())
     rules = [rule for rule in grammar["patterns"] if "match" in rule]
 

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import tilewright as tw
-from tilewright.cli import main
+from commands import exit_code
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 
@@ -24,15 +24,9 @@ LOST = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 """
 
 
-def tilewright(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main([str(a) for a in arguments])
-    return int(caught.value.code or 0)
-
-
 def compile_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, dict]:
     capsys.readouterr()
-    status = tilewright("compile", *arguments, "--json")
+    status = exit_code("compile", *arguments, "--json")
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -56,7 +50,7 @@ def small() -> Imported:
 
 
 def test_the_summary_tells_steps_sizes_host_and_times(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tilewright("compile", MLP, "-o", "mlp.twb") == 0
+    assert exit_code("compile", MLP, "-o", "mlp.twb") == 0
     printed = capsys.readouterr()
     assert printed.err == ""  # progress is for terminals
     for word in (
@@ -89,15 +83,15 @@ def test_the_summary_tells_steps_sizes_host_and_times(capsys: pytest.CaptureFixt
 
 
 def test_what_is_written_verifies(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tilewright("compile", MLP, "-o", "mlp.twb") == 0
-    assert tilewright("verify", "mlp.twb") == 0
+    assert exit_code("compile", MLP, "-o", "mlp.twb") == 0
+    assert exit_code("verify", "mlp.twb") == 0
     shown = capsys.readouterr().out
     assert "exact" in shown and "cosine 0.99" in shown
 
 
 def test_the_same_model_gives_the_same_bytes() -> None:
-    assert tilewright("compile", MLP, "-o", "one.twb") == 0
-    assert tilewright("compile", MLP, "-o", "two.twb") == 0
+    assert exit_code("compile", MLP, "-o", "one.twb") == 0
+    assert exit_code("compile", MLP, "-o", "two.twb") == 0
     assert Path("one.twb").read_bytes() == Path("two.twb").read_bytes()
 
 
@@ -105,7 +99,7 @@ def test_every_phase_can_be_dumped() -> None:
     Path("phases").mkdir()
     Path("phases/99-old.mlir").write_text("of an earlier dump")
     Path("phases/notes.txt").write_text("mine")
-    assert tilewright("compile", MLP, "-o", "mlp.twb", "--dump-phases", "phases") == 0
+    assert exit_code("compile", MLP, "-o", "mlp.twb", "--dump-phases", "phases") == 0
     names = sorted(path.name for path in Path("phases").iterdir())
     assert names[0] == "00-imported.mlir" and "notes.txt" in names and "99-old.mlir" not in names
     assert any("simplified" in name for name in names) and any("kernels" in n for n in names)
@@ -113,7 +107,7 @@ def test_every_phase_can_be_dumped() -> None:
 
 
 def test_a_report_on_the_way() -> None:
-    assert tilewright("compile", MLP, "-o", "mlp.twb", "--report", "mlp.html") == 0
+    assert exit_code("compile", MLP, "-o", "mlp.twb", "--report", "mlp.html") == 0
     page = Path("mlp.html").read_text()
     assert page.lower().startswith("<!doctype html>") and "mlp.pt2" in page
 
@@ -129,8 +123,8 @@ def test_factories_of_the_builder(
 
 
 def test_fusion_saves_traffic() -> None:
-    assert tilewright("compile", MLP, "-o", "fused.twb") == 0
-    assert tilewright("compile", MLP, "-o", "unfused.twb", "--no-fuse") == 0
+    assert exit_code("compile", MLP, "-o", "fused.twb") == 0
+    assert exit_code("compile", MLP, "-o", "unfused.twb", "--no-fuse") == 0
     fused, unfused = tw.load("fused.twb").report(), tw.load("unfused.twb").report()
     assert fused.dram_bytes < unfused.dram_bytes
     assert fused.cycles < unfused.cycles
@@ -138,8 +132,8 @@ def test_fusion_saves_traffic() -> None:
 
 def test_a_profile_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     Path("fast.toml").write_text('base = "atlas-v1"\n[dma]\nlink_bytes = 64\n')
-    assert tilewright("compile", MLP, "-o", "a.twb") == 0
-    assert tilewright("compile", MLP, "-o", "b.twb", "--profile", "fast.toml") == 0
+    assert exit_code("compile", MLP, "-o", "a.twb") == 0
+    assert exit_code("compile", MLP, "-o", "b.twb", "--profile", "fast.toml") == 0
     assert tw.load("b.twb").cycles < tw.load("a.twb").cycles
 
 
@@ -158,7 +152,7 @@ def test_layers_on_the_host(
     assert 0.45 < document["host"]["share"] < 0.55
     reasons = [reason for part in document["host"]["parts"] for reason in part["reasons"]]
     assert "down: asked for" in reasons
-    assert tilewright("verify", "small.twb") == 0
+    assert exit_code("verify", "small.twb") == 0
 
 
 def test_no_host_is_an_error_that_names_the_layer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,7 +199,7 @@ def test_the_worst_layers_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 0
     worst = min(note["cosine"] for note in document["quantisation"].values())
     assert 0.99 < worst < 1
-    assert tilewright("compile", MLP, "-o", "mlp.twb", "--accuracy") == 0
+    assert exit_code("compile", MLP, "-o", "mlp.twb", "--accuracy") == 0
     assert f"cosine {worst:.6f}" in capsys.readouterr().out
     assert tw.load("mlp.twb").model.quantisation == document["quantisation"]
 
@@ -281,22 +275,22 @@ def test_bad_input(
 def test_limits_name_the_layer_and_the_number(
     bad: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tilewright("compile", MLP, "-o", "out.twb", "--target", "imem.toml") == 2
+    assert exit_code("compile", MLP, "-o", "out.twb", "--target", "imem.toml") == 2
     message = capsys.readouterr().err
     layers = [step.name for step in tw.compile(MLP).model.artifact.steps]
     assert any(layer in message for layer in layers) and "holds 128" in message
-    assert tilewright("compile", MLP, "-o", "out.twb", "--target", "dram.toml") == 2
+    assert exit_code("compile", MLP, "-o", "out.twb", "--target", "dram.toml") == 2
     assert "has 1,024" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target", ["no/folder/a.twb", "empty"])
 def test_places_that_cannot_be_written(target: str, bad: Path) -> None:
-    assert tilewright("compile", MLP, "-o", target) == 2
+    assert exit_code("compile", MLP, "-o", target) == 2
 
 
 def test_the_model_is_never_replaced(bad: Path) -> None:
     Path("mine.pt2").write_bytes(MLP.read_bytes())
-    assert tilewright("compile", "mine.pt2", "-o", "mine.pt2") == 2
+    assert exit_code("compile", "mine.pt2", "-o", "mine.pt2") == 2
     assert Path("mine.pt2").read_bytes() == MLP.read_bytes()
 
 
@@ -312,7 +306,7 @@ def test_the_model_is_never_replaced(bad: Path) -> None:
     ],
 )
 def test_bad_options(arguments: list[str]) -> None:
-    assert tilewright("compile", MLP, *arguments) == 2
+    assert exit_code("compile", MLP, *arguments) == 2
     assert not Path("a.twb").exists()
 
 
@@ -372,8 +366,8 @@ def test_symbolic_sizes(capsys: pytest.CaptureFixture[str]) -> None:
         [numpy_helper.from_array(w, "w")],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "m.onnx")
-    assert tilewright("compile", "m.onnx", "-o", "m.twb") == 2
+    assert exit_code("compile", "m.onnx", "-o", "m.twb") == 2
     assert "batch" in capsys.readouterr().err
-    assert tilewright("compile", "m.onnx", "-o", "m.twb", "--shape", "batch=5") == 0
-    assert tilewright("verify", "m.twb") == 0
+    assert exit_code("compile", "m.onnx", "-o", "m.twb", "--shape", "batch=5") == 0
+    assert exit_code("verify", "m.twb") == 0
     assert "against float32" in capsys.readouterr().out  # found again with its size

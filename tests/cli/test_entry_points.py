@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.cli import main
+from commands import exit_code
 
 MODELS = """
 from tilewright.frontend.builder import ModelBuilder
@@ -39,35 +39,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    return int(caught.value.code or 0)
-
-
 def both(*more: str) -> int:
     models = [f"{name}=pair_of_models:{name}" for name in ("write", "step")]
-    return call("compile", *models, "-o", "both.twb", "--state", STATE, *more)
+    return exit_code("compile", *models, "-o", "both.twb", "--state", STATE, *more)
 
 
 def test_from_compile_to_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert both() == 0
     said = capsys.readouterr().out
     assert "entry point step" in said and "memory: write.kept, step.next -> step.memory" in said
-    assert call("run", "both.twb", "--entry", "write", "--seed", "1", "--save-state", "a.tws") == 0
+    assert (
+        exit_code("run", "both.twb", "--entry", "write", "--seed", "1", "--save-state", "a.tws")
+        == 0
+    )
     for number, (before, after) in enumerate([("a.tws", "b.tws"), ("b.tws", "c.tws")]):
         given = ["--seed", str(number), "--state", before, "--save-state", after]
-        assert call("run", "both.twb", "--entry", "step", *given, "-o", "y=y.npy") == 0
+        assert exit_code("run", "both.twb", "--entry", "step", *given, "-o", "y=y.npy") == 0
     assert np.load("y.npy").any()
     assert (folder / "b.tws").read_bytes() != (folder / "c.tws").read_bytes()
     capsys.readouterr()
     models = [f"--model={name}=pair_of_models:{name}" for name in ("write", "step")]
-    assert call("verify", "both.twb", "--per-layer", "--json", *models) == 0
+    assert exit_code("verify", "both.twb", "--per-layer", "--json", *models) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] and set(found["entries"]) == {"write", "step"} and found["chained"]
-    assert call("verify", "both.twb", "--entry", "step") == 0
-    assert call("verify", "both.twb", "-i", "write.x=zeros") == 0
-    assert call("report", "both.twb", "--entry", "step", "-o", "step.html") == 0
+    assert exit_code("verify", "both.twb", "--entry", "step") == 0
+    assert exit_code("verify", "both.twb", "-i", "write.x=zeros") == 0
+    assert exit_code("report", "both.twb", "--entry", "step", "-o", "step.html") == 0
     assert "step" in (folder / "step.html").read_text()
 
 
@@ -96,8 +93,8 @@ def test_mistakes(
     if "both.twb" in arguments:
         assert both() == 0
     if "one.twb" in arguments:
-        assert call("compile", "pair_of_models:write", "-o", "one.twb") == 0
+        assert exit_code("compile", "pair_of_models:write", "-o", "one.twb") == 0
     capsys.readouterr()
-    assert call(*arguments) == 2
+    assert exit_code(*arguments) == 2
     assert message in capsys.readouterr().err
     assert not (folder / "z.twb").exists()

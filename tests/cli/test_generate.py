@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from commands import run_command
 from tilewright.cli import main
 from tilewright.compiling.decoders import compile_decoder
 from tilewright.errors import Location, TilewrightError
@@ -40,13 +41,6 @@ def write(folder: Path, table: dict[str, Any] | None = None, **changed: Any) -> 
     return folder
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    said = capsys.readouterr()
-    return int(caught.value.code or 0), said.out, said.err
-
-
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("language")
@@ -70,22 +64,23 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_tokens_with_their_cycles(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["generate", str(bundle), "--prompt-ids", "3,1,4,1,5", "--count", "4"]
-    status, out, _ = call(capsys, *given, "--json")
+    status, out, _ = run_command(capsys, *given, "--json")
     found = json.loads(out)
     assert status == 0 and [row["position"] for row in found["tokens"]] == [5, 6, 7, 8]
     assert found["cycles_per_token"] > 0 and found["cycles"] >= sum(
         row["cycles"] for row in found["tokens"]
     )
-    status, out, _ = call(capsys, *given)
+    status, out, _ = run_command(capsys, *given)
     assert status == 0 and out.count("cycles") >= 5
     assert all(str(row["token"]) in out for row in found["tokens"])
     first = found["tokens"][0]["token"]
-    status, out, _ = call(capsys, *given, "--stop", str(first), "--json")
+    status, out, _ = run_command(capsys, *given, "--stop", str(first), "--json")
     assert [row["token"] for row in json.loads(out)["tokens"]] == [first]
     drawn = [
         [row["token"] for row in json.loads(out)["tokens"]]
         for _, out, _ in (
-            call(capsys, *given, "--temperature", "2", "--seed", seed, "--json") for seed in "775"
+            run_command(capsys, *given, "--temperature", "2", "--seed", seed, "--json")
+            for seed in "775"
         )
     ]
     assert drawn[0] == drawn[1] != drawn[2]
@@ -104,12 +99,12 @@ def test_tokens_with_their_cycles(bundle: Path, capsys: pytest.CaptureFixture[st
 def test_prompts_that_cannot_be(
     bundle: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    status, _, error = call(capsys, "generate", str(bundle), *arguments)
+    status, _, error = run_command(capsys, "generate", str(bundle), *arguments)
     assert status == 2 and message in error
 
 
 def test_all_of_it_is_verified(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = call(capsys, "verify", str(bundle))
+    status, out, _ = run_command(capsys, "verify", str(bundle))
     assert status == 0 and "all entry points verified" in out
     folder = str(bundle.parent / "tiny")
     status, out, _ = call(capsys, "verify", str(bundle), "--model", folder, "--json")

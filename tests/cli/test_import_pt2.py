@@ -8,24 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.cli import main
+from commands import exit_code
 from tilewright.dialects.parsing import parse_file
 from tilewright.reference.executor import run
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "pt2"
 
 
-def tilewright(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main([str(a) for a in arguments])
-    return int(caught.value.code or 0)
-
-
 def test_written_module_and_weights_give_torchs_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "block.mlir"
-    assert tilewright("import", DATA / "grouped_attention.pt2", "-o", out) == 0
+    assert exit_code("import", DATA / "grouped_attention.pt2", "-o", out) == 0
     assert "input x: 1x7x16xf32" in capsys.readouterr().err
     with np.load(DATA / "grouped_attention.npz") as values:
         inputs, expected = [values["in_0"], values["in_1"]], values["out_0"]
@@ -34,7 +28,7 @@ def test_written_module_and_weights_give_torchs_values(
 
 
 def test_json_shows_state_and_what_was_computed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tilewright("import", DATA / "counter.pt2", "--check", "--json") == 0
+    assert exit_code("import", DATA / "counter.pt2", "--check", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["state"] == {"count": "count.next", "cache": "cache.next"}
     assert document["coverage"]["unbound"] == 0
@@ -58,6 +52,6 @@ def test_bad_input_writes_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cut.pt2").write_bytes((DATA / "mlp.pt2").read_bytes()[:9000])
-    assert tilewright("import", *arguments, "-o", "out.mlir") == 2
+    assert exit_code("import", *arguments, "-o", "out.mlir") == 2
     assert capsys.readouterr().err.startswith(code)
     assert [p.name for p in tmp_path.iterdir()] == ["cut.pt2"]

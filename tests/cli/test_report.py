@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.cli import main
+from commands import exit_code
 from tilewright.runtime.bundle import save
 from tilewright.targets.atlas.kernels.registry import entry
 from tilewright.targets.atlas.model.kernel_model import kernel_model
@@ -21,17 +21,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    code = stopped.value.code
-    return code if isinstance(code, int) else 0
-
-
 def test_a_page_is_written_and_repeats(bundle: Path, tmp_path: Path, capsys) -> None:
     pages = [tmp_path / "one.html", tmp_path / "two.html"]
     for page in pages:
-        assert call("report", bundle, "-o", page) == 0
+        assert exit_code("report", bundle, "-o", page) == 0
     said = capsys.readouterr()
     assert "cycles" in said.out and "values exact" in said.out and f"wrote {pages[1]}" in said.out
     assert said.err == ""
@@ -40,13 +33,13 @@ def test_a_page_is_written_and_repeats(bundle: Path, tmp_path: Path, capsys) -> 
 
 
 def test_the_page_lies_beside_the_bundle_by_default(bundle: Path) -> None:
-    assert call("report", bundle, "--no-run") == 0
+    assert exit_code("report", bundle, "--no-run") == 0
     assert bundle.with_suffix(".html").is_file()
 
 
 def test_figures_as_json(bundle: Path, tmp_path: Path, capsys) -> None:
     np.save(tmp_path / "a.npy", np.ones((33, 64), np.float32))
-    assert call("report", bundle, "--json", "--input", f"a={tmp_path / 'a.npy'}") == 0
+    assert exit_code("report", bundle, "--json", "--input", f"a={tmp_path / 'a.npy'}") == 0
     data = json.loads(capsys.readouterr().out)
     assert data["format"] == 2 and data["name"] == "gemm"
     assert data["run"]["cycles"] > 0 and data["accuracy"]["exact"] is True
@@ -55,7 +48,7 @@ def test_figures_as_json(bundle: Path, tmp_path: Path, capsys) -> None:
 
 
 def test_without_verification(bundle: Path, tmp_path: Path, capsys) -> None:
-    assert call("report", bundle, "-o", tmp_path / "page.html", "--no-verify") == 0
+    assert exit_code("report", bundle, "-o", tmp_path / "page.html", "--no-verify") == 0
     assert "values not verified: it was not asked for" in capsys.readouterr().out
 
 
@@ -70,20 +63,20 @@ def test_without_verification(bundle: Path, tmp_path: Path, capsys) -> None:
     ],
 )
 def test_bad_options(bundle: Path, arguments, code: str, text: str, capsys) -> None:
-    assert call("report", bundle, *arguments) == 2
+    assert exit_code("report", bundle, *arguments) == 2
     said = capsys.readouterr()
     assert code in said.err and text in said.err and said.out == ""
 
 
 def test_the_bundle_is_not_overwritten(bundle: Path, capsys) -> None:
     before = bundle.read_bytes()
-    assert call("report", bundle, "-o", bundle) == 2
+    assert exit_code("report", bundle, "-o", bundle) == 2
     assert "it is the bundle itself" in capsys.readouterr().err
     assert bundle.read_bytes() == before
 
 
 def test_a_file_that_is_no_bundle(tmp_path: Path, capsys) -> None:
     (tmp_path / "x.twb").write_bytes(b"not a bundle")
-    assert call("report", tmp_path / "x.twb", "-o", tmp_path / "x.html") == 2
+    assert exit_code("report", tmp_path / "x.twb", "-o", tmp_path / "x.html") == 2
     assert capsys.readouterr().err.startswith("TW31")
     assert not (tmp_path / "x.html").exists()

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.cli import main
+from commands import run_command
 from tilewright.io.tensor_files import read_tensor
 from tilewright.runtime.bundle import load, save
 from tilewright.runtime.session import Session
@@ -33,20 +33,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(capsys: Any, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    assert isinstance(caught.value.code, int)
-    return caught.value.code, captured.out, captured.err
-
-
 def expected() -> np.ndarray:
     return Session(load("g.twb")).run(a=A)["out"]
 
 
 def test_run(folder: Path, capsys: Any) -> None:
-    status, out, _ = call(
+    status, out, _ = run_command(
         capsys, "run", "g.twb", "--input", "a=a.npy", "--output", "out=y.npy", "--steps"
     )
     assert status == 0
@@ -56,13 +48,13 @@ def test_run(folder: Path, capsys: Any) -> None:
 
 
 def test_run_as_json(folder: Path, capsys: Any) -> None:
-    status, out, _ = call(capsys, "run", "g.twb", "--seed", "3", "-o", "results", "--json")
+    status, out, _ = run_command(capsys, "run", "g.twb", "--seed", "3", "-o", "results", "--json")
     document = json.loads(out)
     assert status == 0
     assert document["cycles"] == document["calls"][0]["cycles"] > 0
     assert document["results"]["out"]["shape"] == [33, 50]
     assert document["files"] == ["results/out.npy"]
-    again = call(capsys, "run", "g.twb", "--seed", "3", "-o", "all.safetensors", "--json")
+    again = run_command(capsys, "run", "g.twb", "--seed", "3", "-o", "all.safetensors", "--json")
     assert json.loads(again[1])["results"] == document["results"]
     stored = read_tensor("all.safetensors#out").array
     assert np.array_equal(stored, np.load("results/out.npy"))
@@ -76,15 +68,15 @@ def test_every_form_of_input(folder: Path, capsys: Any) -> None:
     Path("a.bin").write_bytes(A.tobytes())
     np.save("half.npy", A.astype(ml_dtypes.bfloat16))
     for given in ("a=a.npy", "a=in.safetensors", "a=in.safetensors#a", "in.safetensors", "a=a.bin"):
-        status, _, err = call(capsys, "run", "g.twb", "-i", given, "-o", "out=y.npy")
+        status, _, err = run_command(capsys, "run", "g.twb", "-i", given, "-o", "out=y.npy")
         assert status == 0, err
         assert np.array_equal(np.load("y.npy"), expected()), given
-    assert call(capsys, "run", "g.twb", "-i", "a=half.npy")[0] == 0
-    call(capsys, "run", "g.twb", "-i", "a=zeros", "-o", "out=y.npy")
+    assert run_command(capsys, "run", "g.twb", "-i", "a=half.npy")[0] == 0
+    run_command(capsys, "run", "g.twb", "-i", "a=zeros", "-o", "out=y.npy")
     assert not np.load("y.npy").any()
-    call(capsys, "run", "g.twb", "-i", "a=random", "-o", "out=y.npy")
+    run_command(capsys, "run", "g.twb", "-i", "a=random", "-o", "out=y.npy")
     first = np.load("y.npy")
-    call(capsys, "run", "g.twb", "--seed", "0", "-o", "out=y.npy")
+    run_command(capsys, "run", "g.twb", "--seed", "0", "-o", "out=y.npy")
     assert np.array_equal(first, np.load("y.npy")) and first.any()
 
 
@@ -111,26 +103,26 @@ def test_mistakes(folder: Path, capsys: Any, arguments: list[str], code: str) ->
     np.save("wide.npy", A.astype(np.float64))
     Path("short.bin").write_bytes(b"abc")
     before = sorted(p.name for p in folder.iterdir())
-    status, out, err = call(capsys, "run", "g.twb", *arguments)
+    status, out, err = run_command(capsys, "run", "g.twb", *arguments)
     assert status == 2
     assert err.startswith(code), err
     assert out == ""
     assert sorted(p.name for p in folder.iterdir()) == before
-    status, out, _ = call(capsys, "run", "g.twb", *arguments, "--json")
+    status, out, _ = run_command(capsys, "run", "g.twb", *arguments, "--json")
     assert json.loads(out)["errors"][0]["code"] == code
 
 
 def test_trace(folder: Path, capsys: Any) -> None:
     arguments = ["run", "g.twb", "--seed", "0", "--trace", "t.json", "--trace-window", "0:2000"]
-    assert call(capsys, *arguments)[0] == 0
+    assert run_command(capsys, *arguments)[0] == 0
     assert json.loads(Path("t.json").read_text())["traceEvents"]
 
 
 def test_verify(folder: Path, capsys: Any) -> None:
-    status, out, _ = call(capsys, "verify", "g.twb")
+    status, out, _ = run_command(capsys, "verify", "g.twb")
     assert status == 0
     assert "output out: exact" in out and out.rstrip().endswith("verified")
-    status, out, _ = call(
+    status, out, _ = run_command(
         capsys, "verify", "g.twb", "-i", "a=a.npy", "--per-layer", "--machine", "python", "--json"
     )
     document = json.loads(out)
@@ -142,7 +134,7 @@ def test_distance_to_float32(folder: Path, capsys: Any, monkeypatch: pytest.Monk
     from tilewright.dialects.parsing import parse_text
     from tilewright.frontend.imported import Imported, TensorSpec
 
-    status, out, _ = call(capsys, "verify", "g.twb", "--min-cosine", "0.9")
+    status, out, _ = run_command(capsys, "verify", "g.twb", "--min-cosine", "0.9")
     assert status == 1 and "no original model" in out
     text = """func.func @main(%a: tensor<33x40xf32>) -> tensor<33x50xf32> {
       %b = arith.constant dense_resource<b> : tensor<40x50xf32>
@@ -153,10 +145,12 @@ def test_distance_to_float32(folder: Path, capsys: Any, monkeypatch: pytest.Monk
     model = Imported(parse_text(text), {"b": B}, *specs, "text")
     monkeypatch.setattr("tilewright.frontend.models.import_model", lambda name: model)
     for cosine, wanted in (("0.99", 0), ("0.99999", 1)):
-        status, out, _ = call(capsys, "verify", "g.twb", "--model", "m", "--min-cosine", cosine)
+        status, out, _ = run_command(
+            capsys, "verify", "g.twb", "--model", "m", "--min-cosine", cosine
+        )
         assert status == wanted, out
         assert "against float32 (text):" in out and ("TOO FAR" in out) == bool(wanted)
-    status, out, _ = call(
+    status, out, _ = run_command(
         capsys, "verify", "g.twb", "--model", "m", "--min-cosine", "0.99999", "--json"
     )
     document = json.loads(out)
@@ -175,18 +169,18 @@ def test_verify_of_a_wrong_program(folder: Path, capsys: Any) -> None:
     words[at] = Instruction(words[at].opcode, tuple(values))
     other.artifact.segments = [Program.from_instructions(words)]
     save(other, "wrong.twb")
-    status, out, _ = call(capsys, "verify", "wrong.twb")
+    status, out, _ = run_command(capsys, "verify", "wrong.twb")
     assert status == 1
     assert "first wrong step: 0 (gemm, kernel library/gemm) in out" in out
     assert "NOT VERIFIED" in out
-    status, out, _ = call(capsys, "verify", "wrong.twb", "--json")
+    status, out, _ = run_command(capsys, "verify", "wrong.twb", "--json")
     document = json.loads(out)
     assert status == 1 and document["first_difference"]["region"] == "out"
     assert document["outputs"][0]["difference"]["index"]
 
 
 def test_programs_that_fault(folder: Path, capsys: Any) -> None:
-    status, _, err = call(capsys, "run", "g.twb", "--seed", "0", "--max-cycles", "10")
+    status, _, err = run_command(capsys, "run", "g.twb", "--seed", "0", "--max-cycles", "10")
     assert status == 1 and err.startswith("TW3131")
     model = load("g.twb")
     words = [*model.artifact.segments[0]]
@@ -194,9 +188,9 @@ def test_programs_that_fault(folder: Path, capsys: Any) -> None:
     model.artifact.segments = [Program.from_instructions(words[: len(model.artifact.segments[0])])]
     save(model, "bad.twb")
     for command in ("run", "verify"):
-        status, _, err = call(capsys, command, "bad.twb", "--seed", "0")
+        status, _, err = run_command(capsys, command, "bad.twb", "--seed", "0")
         assert status == 1 and err.startswith("TW3130  the program faulted in step 0 (gemm")
-        status, out, _ = call(capsys, command, "bad.twb", "--seed", "0", "--json")
+        status, out, _ = run_command(capsys, command, "bad.twb", "--seed", "0", "--json")
         assert status == 1 and json.loads(out)["errors"][0]["code"] == "TW3130"
 
 
@@ -205,5 +199,5 @@ def test_bad_bundles(folder: Path, capsys: Any) -> None:
     Path("cut.twb").write_bytes(Path("g.twb").read_bytes()[:-7])
     for name, code in (("text.twb", "TW3101"), ("cut.twb", "TW3102"), ("no.twb", "TW0010")):
         for command in ("run", "verify"):
-            status, _, err = call(capsys, command, name)
+            status, _, err = run_command(capsys, command, name)
             assert status == 2 and err.startswith(f"{code} {name}")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.cli import main
+from commands import run_command
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.targets.atlas import native
@@ -40,25 +40,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(capsys: Any, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    assert isinstance(caught.value.code, int)
-    return caught.value.code, captured.out, captured.err
-
-
 def test_stopped_and_gone_on_with(folder: Path, capsys: Any) -> None:
-    _, out, _ = call(capsys, "run", "b.twb", "--seed", "1", "--json", "-o", "whole")
+    _, out, _ = run_command(capsys, "run", "b.twb", "--seed", "1", "--json", "-o", "whole")
     whole = json.loads(out)
     assert whole["stopped"] is False
     begin = ("run", "b.twb", "--seed", "1", "--stop-after", "2000", "--snapshot", "h.twr")
-    status, out, _ = call(capsys, *begin)
+    status, out, _ = run_command(capsys, *begin)
     assert status == 0
     assert "stopped after 2,000 cycles" in out and "wrote h.twr" in out
     assert "to go on: tilewright run b.twb --resume h.twr" in out
     # once more, a file in the place of another
-    status, out, _ = call(
+    status, out, _ = run_command(
         capsys, "run", "b.twb", "--resume", "h.twr", "--stop-after", "5000", "--snapshot", "h.twr",
         "--json",
     )  # fmt: skip
@@ -66,7 +58,7 @@ def test_stopped_and_gone_on_with(folder: Path, capsys: Any) -> None:
     assert status == 0 and stopped["stopped"] and not stopped["interrupted"]
     assert stopped["cycles"] == 5000 and stopped["files"] == ["h.twr"]
     assert stopped["calls"] == whole["calls"][: stopped["steps_done"]]
-    status, out, _ = call(
+    status, out, _ = run_command(
         capsys, "run", "b.twb", "--resume", "h.twr", "--json", "-o", "parts", "--steps"
     )
     parts = json.loads(out)
@@ -79,7 +71,7 @@ def test_stopped_and_gone_on_with(folder: Path, capsys: Any) -> None:
 
 
 def test_a_run_that_ends_before(folder: Path, capsys: Any) -> None:
-    status, out, _ = call(
+    status, out, _ = run_command(
         capsys, "run", "b.twb", "--seed", "1", "--stop-after", "10000000", "--snapshot", "h.twr"
     )
     assert status == 0 and "the bound" in out
@@ -88,7 +80,7 @@ def test_a_run_that_ends_before(folder: Path, capsys: Any) -> None:
 
 def test_interrupted(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first Ctrl-C writes the snapshot, and the handler of before is back."""
-    _, out, _ = call(capsys, "run", "b.twb", "--seed", "1", "--json")
+    _, out, _ = run_command(capsys, "run", "b.twb", "--seed", "1", "--json")
     whole = json.loads(out)
     run, times = native.NativeMachine.run, iter(range(100))
 
@@ -99,11 +91,13 @@ def test_interrupted(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(native.NativeMachine, "run", interrupted)
     before = signal.getsignal(signal.SIGINT)
-    status, out, _ = call(capsys, "run", "b.twb", "--seed", "1", "--snapshot", "h.twr", "--json")
+    status, out, _ = run_command(
+        capsys, "run", "b.twb", "--seed", "1", "--snapshot", "h.twr", "--json"
+    )
     stopped = json.loads(out)
     assert status == 130 and stopped["interrupted"] and 0 < stopped["cycles"] < whole["cycles"]
     assert signal.getsignal(signal.SIGINT) is before
-    status, out, _ = call(capsys, "run", "b.twb", "--resume", "h.twr", "--json")
+    status, out, _ = run_command(capsys, "run", "b.twb", "--resume", "h.twr", "--json")
     assert status == 0
     assert {**json.loads(out), "seconds": 0} == {**whole, "seconds": 0}
 
@@ -113,13 +107,13 @@ def test_the_entry_point_is_the_file_s(folder: Path, capsys: Any) -> None:
     program = tw.compile({"one": block("one", 3), "two": block("two", 3)}, state=state)
     program.save("p.twb")
     begin = ("run", "p.twb", "--entry", "one", "--seed", "1")
-    assert call(capsys, *begin, "--save-state", "whole.tws", "-o", "whole")[0] == 0
-    assert call(capsys, *begin, "--stop-after", "900", "--snapshot", "h.twr")[0] == 0
+    assert run_command(capsys, *begin, "--save-state", "whole.tws", "-o", "whole")[0] == 0
+    assert run_command(capsys, *begin, "--stop-after", "900", "--snapshot", "h.twr")[0] == 0
     go_on = ("run", "p.twb", "--resume", "h.twr")
-    assert call(capsys, *go_on, "--save-state", "parts.tws", "-o", "parts")[0] == 0
+    assert run_command(capsys, *go_on, "--save-state", "parts.tws", "-o", "parts")[0] == 0
     assert Path("parts.tws").read_bytes() == Path("whole.tws").read_bytes()
     assert np.array_equal(np.load("parts/y.npy"), np.load("whole/y.npy"))
-    status, _, error = call(capsys, *go_on, "--entry", "two")
+    status, _, error = run_command(capsys, *go_on, "--entry", "two")
     assert status == 2 and "TW3135" in error and "entry one" in error
 
 
@@ -139,5 +133,5 @@ def test_the_entry_point_is_the_file_s(folder: Path, capsys: Any) -> None:
 def test_options_that_do_not_fit(
     folder: Path, capsys: Any, arguments: tuple[str, ...], code: str
 ) -> None:
-    status, _, error = call(capsys, "run", "b.twb", *arguments)
+    status, _, error = run_command(capsys, "run", "b.twb", *arguments)
     assert status == 2 and error.startswith(code)

@@ -8,29 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from late_runs import run_late
 
 import tilewright as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.check import POLICY
-from tilewright.targets.atlas.machines import make_machine
 
 PROFILES = ("atlas-v0", "atlas-v1")
-
-
-def run_late(compiled, *arrays):
-    """Run from poisoned memory, with transfers that land as late as they may."""
-    device = make_machine(compiled.profile, POLICY)
-    device.load(compiled.program)
-    for address, raw in compiled.data:
-        device.write("dram", address, raw)
-    for name, array in zip(compiled.inputs, arrays, strict=True):
-        device.write("dram", compiled.bases[name], compiled.layouts[name].pack(array))
-    assert device.run().fault is None
-    results = []
-    for name in compiled.outputs:
-        layout = compiled.layouts[name]
-        results.append(layout.unpack(device.read("dram", compiled.bases[name], layout.bytes)))
-    return results
 
 
 def check(kernel, *arrays) -> Any:

@@ -10,19 +10,12 @@ import numpy as np
 import pytest
 from coral_models import SMALL
 
-from tilewright.cli import main
+from commands import run_command
 from tilewright.targets.coral.compile import compile_model
 from tilewright.targets.coral.source_lines import LineTable
 from tilewright.targets.coral.toolchain import toolchain_missing
 
 pytestmark = pytest.mark.skipif(toolchain_missing() is not None, reason="no RISC-V toolchain")
-
-
-def command(capsys, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
 
 
 @pytest.fixture
@@ -34,7 +27,7 @@ def model_file(tmp_path):
 
 def test_compile_and_run(model_file, tmp_path, capsys):
     program, phases = tmp_path / "gray.elf", tmp_path / "phases"
-    status, out, _ = command(
+    status, out, _ = run_command(
         capsys,
         "coral",
         "compile",
@@ -64,7 +57,7 @@ def test_compile_and_run(model_file, tmp_path, capsys):
         "--json",
         "--profile-pc",
     )
-    status, out, _ = command(capsys, "coral", "sim", str(program), *arguments)
+    status, out, _ = run_command(capsys, "coral", "sim", str(program), *arguments)
     rows = json.loads(out)["profile"]
     assert status == 0 and any((row["source"] or "").startswith("model.c:") for row in rows)
     got = np.frombuffer(wanted.read_bytes(), dtype=np.float32)
@@ -74,7 +67,7 @@ def test_compile_and_run(model_file, tmp_path, capsys):
 def test_emit_and_report(model_file, tmp_path, capsys):
     source, text = tmp_path / "m.c", tmp_path / "m.s"
     assert (
-        command(
+        run_command(
             capsys,
             "coral",
             "compile",
@@ -89,13 +82,13 @@ def test_emit_and_report(model_file, tmp_path, capsys):
     )
     assert "int main(void)" in source.read_text() and "DTCM_IO" in source.read_text()
     assert (
-        command(
+        run_command(
             capsys, "coral", "compile", str(model_file), "--emit", "asm", "-o", str(text), "--int8"
         )[0]
         == 0
     )
     assert "_q_conv" in text.read_text()
-    status, out, _ = command(capsys, "coral", "report", str(model_file))
+    status, out, _ = run_command(capsys, "coral", "report", str(model_file))
     assert status == 0 and "hot lines" in out and "a0 += v * q[0];" in out and "op_0_conv" in out
 
 
@@ -104,7 +97,7 @@ def test_calibration_file(model_file, tmp_path, capsys):
     name = SMALL["gray_conv"]().imported().inputs[0].name
     images = np.random.default_rng(0).random((40, 1, 3, 4, 4), dtype=np.float32)
     np.savez(samples, **{name: images})  # pyright: ignore[reportArgumentType]
-    status, out, _ = command(
+    status, out, _ = run_command(
         capsys, "coral", "compile", str(model_file), "--int8", "--calibrate", str(samples), "--json"
     )
     inputs = json.loads(out)["inputs"]
@@ -114,7 +107,7 @@ def test_calibration_file(model_file, tmp_path, capsys):
         and inputs[0]["scale"] == pytest.approx(1 / 255, rel=0.02)
     )
     np.savez(samples, other=np.zeros(3))
-    status, _, err = command(
+    status, _, err = run_command(
         capsys, "coral", "compile", str(model_file), "--int8", "--calibrate", str(samples)
     )
     assert status == 2 and name in err
@@ -126,7 +119,7 @@ def test_over_budget_is_exit_code_2(tmp_path, capsys):
         "func.func @main(%x: tensor<20000xf32>) -> tensor<20000xf32> {\n"
         "  %y = stablehlo.add %x, %x : tensor<20000xf32>\n  return %y : tensor<20000xf32>\n}\n"
     )
-    status, _, err = command(capsys, "coral", "compile", str(path))
+    status, _, err = run_command(capsys, "coral", "compile", str(path))
     assert status == 2 and "TW5030" in err and "coral-highmem" in err
 
 

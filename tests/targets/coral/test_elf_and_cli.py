@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from coral_programs import EBREAK, MPAUSE, addi, elf_file, jal, lui, lw, sw
 
-from tilewright.cli import main
+from commands import run_command
 from tilewright.errors import TilewrightError
 from tilewright.targets.coral.disassembly import instruction_text, listing
 from tilewright.targets.coral.elf import parse_elf
@@ -160,18 +160,11 @@ def test_listing_text():
         assert instruction_text(word) == text
 
 
-def command(capsys, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
-
-
 def test_sim_command(tmp_path, capsys):
     path, given, wanted = tmp_path / "p.elf", tmp_path / "in.npy", tmp_path / "out.bin"
     path.write_bytes(program())
     np.save(given, np.array([9], dtype=np.int32))
-    status, out, _ = command(
+    status, out, _ = run_command(
         capsys,
         "coral",
         "sim",
@@ -191,22 +184,22 @@ def test_sim_command(tmp_path, capsys):
     assert document["halted"] and document["ret"] == 0 and document["instructions"] == 6
     assert sum(row["count"] for row in document["profile"]) == 6
     assert "estimated" in document["cycles_are"]
-    status, out, _ = command(capsys, "coral", "sim", str(path))
+    status, out, _ = run_command(capsys, "coral", "sim", str(path))
     assert status == 0 and "estimated (table 2026-02)" in out
 
 
 def test_sim_command_faults(tmp_path, capsys):
     path = tmp_path / "p.elf"
     path.write_bytes(elf_file([lui(5, 0x30000), lw(6, 5), MPAUSE], bytes(4), {"main": (0, 12, 2)}))
-    status, out, _ = command(capsys, "coral", "sim", str(path), "--json")
+    status, out, _ = run_command(capsys, "coral", "sim", str(path), "--json")
     fault = json.loads(out)["fault"]
     assert status == 1 and fault["kind"] == "load_bounds" and fault["pc"] == 4
     assert fault["address"] == 0x30000 and fault["function"] == "main+0x4"
     assert json.loads(out)["ret"] is None
     path.write_bytes(elf_file([EBREAK]))
-    assert command(capsys, "coral", "sim", str(path))[0] == 1
+    assert run_command(capsys, "coral", "sim", str(path))[0] == 1
     path.write_bytes(elf_file([jal(0, 0)]))
-    status, out, _ = command(
+    status, out, _ = run_command(
         capsys, "coral", "sim", str(path), "--max-instructions", "100", "--json"
     )
     assert status == 1 and json.loads(out)["fault"]["kind"] == "max_instructions"
@@ -224,10 +217,10 @@ def test_sim_command_faults(tmp_path, capsys):
 def test_sim_command_bad_input(tmp_path, capsys, arguments, says):
     path = tmp_path / "p.elf"
     path.write_bytes(program())
-    status, _, err = command(capsys, "coral", "sim", str(path), *arguments)
+    status, _, err = run_command(capsys, "coral", "sim", str(path), *arguments)
     assert status == 2 and says in err
     short = tmp_path / "short.bin"
     short.write_bytes(b"ab")
-    status, _, err = command(capsys, "coral", "sim", str(path), "--in", f"input_0={short}")
+    status, _, err = run_command(capsys, "coral", "sim", str(path), "--in", f"input_0={short}")
     assert status == 2 and "4 bytes, 2 were given" in err
-    assert command(capsys, "coral", "sim", str(tmp_path / "missing.elf"))[0] == 2
+    assert run_command(capsys, "coral", "sim", str(tmp_path / "missing.elf"))[0] == 2

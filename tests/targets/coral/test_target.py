@@ -11,7 +11,7 @@ import pytest
 from coral_models import Weights, gray_conv, keyword_spotter, mlp
 
 import tilewright as tw
-from tilewright.cli import main
+from commands import run_command
 from tilewright.compiling import compile_imported
 from tilewright.errors import TilewrightError
 from tilewright.frontend.mlir_model import import_mlir
@@ -192,38 +192,31 @@ def test_damaged_bundles(compiled, tmp_path, seed):
         assert error.code.startswith("TW")
 
 
-def command(capsys, *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
-
-
 def test_commands(tmp_path, capsys):
     model, bundle = tmp_path / "spotter.mlir", tmp_path / "spotter.twb"
     model.write_text(keyword_spotter().stablehlo())
     arguments = ["compile", model, "--target", "coral", "--quantize", "int8", "-o"]
-    status, out, err = command(capsys, *arguments, bundle, "--json")
+    status, out, err = run_command(capsys, *arguments, bundle, "--json")
     assert status == 0, err
     document = json.loads(out)
     assert document["fits"] is True and document["sizes"]["text"] < 8192
     assert {"text", "constants", "data", "stack", "ops"} <= set(document["sizes"])
     assert document["sqnr_db"]["output"] > 15
-    assert command(capsys, "run", bundle, "--seed", 1)[0] == 0
-    status, out, _ = command(capsys, "verify", bundle, "--seed", 1)
+    assert run_command(capsys, "run", bundle, "--seed", 1)[0] == 0
+    status, out, _ = run_command(capsys, "verify", bundle, "--seed", 1)
     assert status == 0 and "verified" in out
     page = tmp_path / "page.html"
-    assert command(capsys, "report", bundle, "-o", page)[0] == 0
+    assert run_command(capsys, "report", bundle, "-o", page)[0] == 0
     text = page.read_text()
     assert "op_0_q_conv" in text and "hot lines" in text and "model.c:" in text
     assert "bytes of code" in text and "instructions of device_0" in text
     for kind, head in (("c", b"/* Generated"), ("elf", b"\x7fELF"), ("asm", b"\t.")):
         to = tmp_path / f"spotter.{kind}"
-        assert command(capsys, *arguments, to, "--emit", kind)[0] == 0
+        assert run_command(capsys, *arguments, to, "--emit", kind)[0] == 0
         assert to.read_bytes().startswith(head)
-    status, _, err = command(capsys, *arguments, tmp_path / "x", "--emit", "vhdl")
+    status, _, err = run_command(capsys, *arguments, tmp_path / "x", "--emit", "vhdl")
     assert status == 2 and "TW0064" in err
-    status, out, _ = command(capsys, "coral", "report", bundle, "--top", 3)
+    status, out, _ = run_command(capsys, "coral", "report", bundle, "--top", 3)
     assert status == 0 and "hot lines" in out and "model.c:" in out
 
 
@@ -256,6 +249,6 @@ def scores(a: tw.Tensor["f32", 2, 3, 4], b: tw.Tensor["f32", 2, 4, 5]):
     assert np.allclose(made(a, b), a @ b, atol=1e-6) and made.verify().ok
     phases = tmp_path / "phases"
     arguments = ["compile", "own_scores:scores", "--target", "coral", "-o", tmp_path / "s.twb"]
-    assert command(capsys, *arguments, "--dump-phases", phases)[0] == 0
+    assert run_command(capsys, *arguments, "--dump-phases", phases)[0] == 0
     kept = {path.name.split("-", 1)[1] for path in phases.iterdir()}
     assert {"imported.mlir", "1-program.txt", "4-model.c", "5-instructions.txt"} <= kept

@@ -460,8 +460,8 @@ def broken(kind: Kind, seed: int) -> Iterator[Mistake]:
         elif kind.stage == "fold":
             fold = Parts.fold
 
-            def folding(parts: Parts, wanted: bool, short: bool) -> Folded:
-                folded = fold(parts, wanted, short)
+            def folding(parts: Parts, wanted: bool, short: bool, small: int) -> Folded:
+                folded = fold(parts, wanted, short, small)
                 note(kind.apply(random.Random(seed), folded, parts))
                 return folded
 

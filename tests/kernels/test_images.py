@@ -205,7 +205,7 @@ def test_phases_in_groups_where_all_have_no_room(profile, monkeypatch):
     wide = prepared(Image(224, 224, 256, phases=8), window)
     plan = conv2d(wide, 32, window).plan
     assert plan is not None
-    chosen, groups = plan._cut(load_profile("atlas-v1"))
+    chosen, groups = plan.cut(load_profile("atlas-v1"))
     assert chosen.tiles == 1 and len(groups) > 1 and all(len(one) < 64 for one in groups)
     image = prepared(Image(9, 7, 40, phases=(2, 4)), window)
     every = list(convolution._groups(image))

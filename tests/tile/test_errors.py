@@ -361,7 +361,7 @@ def names_used_again(x: A, out: A):
         scale = 2.0
         for part in (x[m, :], x[m, :] * scale):
             scale = scale * (1 if part is None else 2)
-        total = sum((part * factor for factor in range(1, 3)), part)
+        total = sum((part * factor for factor in range(1, 3)), part)  # pyright: ignore
         out[m, :] = total * 0.5
     for m in tw.grid(x.M, unroll=True):
         out[m, :] = x[m, :] * scale

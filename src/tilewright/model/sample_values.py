@@ -46,7 +46,9 @@ class Meaning:
             return None
         if value["kind"] == "numbers":
             seen = [value.get(name) for name in SEEN]
-            return _numbers(*(float(x) for x in seen if type(x) in (int, float)))
+            return _numbers(
+                *(x for x in seen if isinstance(x, int | float) and not isinstance(x, bool))
+            )
         below = value.get("below", FAR)
         if not isinstance(below, int) or isinstance(below, bool) or not 0 < below < 2**31:
             return None
@@ -71,7 +73,7 @@ def _numbers(*seen: float) -> Meaning | None:
     """Numbers of such a mean and spread, between two others; None if there are none like that."""
     if len(seen) != len(SEEN) or not all(abs(number) <= LARGEST for number in seen):
         return None
-    mean, spread, least, most = seen
+    mean, spread, least, most = map(float, seen)
     if not (spread > 0 and least <= mean <= most):
         return None
     return Meaning("numbers", mean=mean, spread=spread, least=least, most=most)

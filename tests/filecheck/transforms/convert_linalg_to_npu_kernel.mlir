@@ -288,3 +288,18 @@ func.func @loop(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   }
   return %0 : tensor<4x8xf32>
 }
+
+// -----
+
+// Signed remainders have a kernel, of whole numbers and of floats.
+func.func @remainder(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+  %o = tensor.empty() : tensor<4xi32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<4xi32>, tensor<4xi32>) outs(%o : tensor<4xi32>) {
+  ^bb0(%a: i32, %b: i32, %out: i32):
+    %1 = arith.remsi %a, %b : i32
+    linalg.yield %1 : i32
+  } -> tensor<4xi32>
+  return %0 : tensor<4xi32>
+}
+// CHECK-LABEL: func.func @remainder(
+// CHECK-NEXT: npu_kernel.ukernel_generic "npu_uk_elementwise_rem"(%x, %y) : tensor<4xi32>, tensor<4xi32> -> tensor<4xi32>

@@ -56,12 +56,12 @@ func.func @inconsistent(%x: tensor<4x8xf32>, %y: tensor<4x9xf32>) -> tensor<4x8x
 // -----
 
 // A body with an op that is no kernel.
-func.func @remainder(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+func.func @unsigned_remainder(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
   %o = tensor.empty() : tensor<4xi32>
-  // expected-error @+1 {{TW1225 linalg.generic has no kernel: its body uses arith.remsi, which is no kernel}}
+  // expected-error @+1 {{TW1225 linalg.generic has no kernel: its body uses arith.remui, which is no kernel}}
   %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %y : tensor<4xi32>, tensor<4xi32>) outs(%o : tensor<4xi32>) {
   ^bb0(%a: i32, %b: i32, %out: i32):
-    %1 = arith.remsi %a, %b : i32
+    %1 = arith.remui %a, %b : i32
     linalg.yield %1 : i32
   } -> tensor<4xi32>
   return %0 : tensor<4xi32>

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.profile import Profile
-from tilewright.tile.layouts import SIDE
+from tilewright.tile.layouts import SIDE, Layout
 
 KIB = 1024
 WHOLE = 800  # tiles of a left operand that are held on chip at a time
@@ -57,6 +57,18 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
         if ticks < best:
             found, best = Cut(height * SIDE, depth * SIDE), ticks
     return found
+
+
+def below_each_other(batch: int, rows: int, layout: Layout) -> int:
+    """Rows of all matrices of a batch, each with its padding, where these lie as those of one matrix;
+    0 where they do not, or there is one only."""
+    plain = layout.arrangement is None and layout.order == "tiles" and len(layout.shape) == 3
+    return batch * padded(rows) if batch > 1 and plain else 0
+
+
+def padded(size: int) -> int:
+    """Rows or columns of whole tiles."""
+    return -(-size // SIDE) * SIDE
 
 
 def rows_on_chip(deep: int, profile: Profile, most: int = WHOLE) -> int:

@@ -12,6 +12,7 @@ Error codes: TW1708 a kernel does not fit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
@@ -150,7 +151,9 @@ def _stage(program: LaunchProgram, index: int) -> StoredTensor:
     launch = program.launches[index]
     source = launch.operands["a"]
     layout = source.layout
-    out = StoredTensor(f"{source.name}.staged", layout, "activation")
+    taken = {one.output.name for one in program.launches}
+    names = (f"{source.name}.staged{'~' * (k > 1)}{k if k > 1 else ''}" for k in count(1))
+    out = StoredTensor(next(n for n in names if n not in taken), layout, "activation")
     options = {"rank": len(layout.shape), "dtype": layout.dtype}
     makers = [one for one in program.launches if one.output is source]
     noted = (makers[-1].scale, makers[-1].largest) if makers else (None, None)

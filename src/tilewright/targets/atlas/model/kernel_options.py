@@ -43,6 +43,13 @@ Together = Annotated[
         "so many columns of tiles (for `project`: heads) side by side for two tiles of rows", None
     ),
 ]
+Stacked = Annotated[
+    bool,
+    Option(
+        "matrices of a batch are one to the kernel, each with its padding below the one before",
+        False,
+    ),
+]
 Resident = Annotated[
     bool, Option("all weights are brought to the chip first; then rows pass by them", False)
 ]
@@ -221,6 +228,7 @@ class LinearOptions(TypedDict):
             None,
         ),
     ]
+    stacked: Stacked
     resident: Resident
     together: Together
     blocks: Annotated[
@@ -261,6 +269,7 @@ class GatedOptions(TypedDict):
     epsilon: Annotated[float, Option("of that norm", 0.0)]
     norm_factor: Annotated[float, Option("what the normed rows are multiplied by", 1.0)]
     together: Together
+    stacked: Stacked
 
 
 def norm_of(o: GatedOptions) -> NormOptions:
@@ -361,7 +370,7 @@ def linear_of(o: AttentionLinearOptions) -> LinearOptions:
     return LinearOptions(
         out=o["out"], scale=o["scale"], bias=o["bias"], activation=o["activation"],
         factor=o["factor"], residual=o["residual"], precise=None, heads=True, rows=o["rows"],
-        depth=None, resident=False, together=None, blocks=False,
+        depth=None, resident=False, stacked=False, together=None, blocks=False,
     )  # fmt: skip
 
 

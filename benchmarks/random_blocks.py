@@ -21,8 +21,9 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph"))
 
+from drawn_blocks import Drawn, drawn
+
 import tilewright as tw
-from random_blocks import Drawn, drawn
 from tilewright.errors import TilewrightError
 
 

@@ -37,6 +37,7 @@ from tilewright.tile.layouts import SIDE
 
 BODY = 480  # products of tiles in one loop body, at most
 FINISHED = 4  # tiles of sums that leave in one step
+FEW_PARTS = 6  # of the rows, each with code of its own
 
 
 def scaled(t: Mapping[str, Any], y: Any, columns: Any, names: tuple[str, str]) -> Any:
@@ -251,11 +252,11 @@ def rows_in_parts(
     a: Any, rows: int, norm: Callable[[Any], Any] | None = None
 ) -> Iterator[tuple[Any, Block, Any]]:
     """Parts of so many rows of a [B, M, K]: the index in the batch, the part, and its rows, which are
-    on chip while all weights pass by. Parts are written out: a loop around all that is done with
-    one would need too many pointers. norm: of whole rows, where a is bf16."""
+    on chip while all weights pass by. A few parts are written out: a loop around all that is done with
+    one needs many pointers, and many parts much room. norm: of whole rows, where a is bf16."""
     left = tw.scratch(tw.fp8[min(rows, a.M), a.K], on_chip=True)
     for b in tw.each(a.B):
-        for m in tw.grid(a.M, rows, unroll=True):
+        for m in tw.grid(a.M, rows, unroll=FEW_PARTS * rows >= a.M):
             for r in tw.grid(m.size):
                 if norm is not None:
                     left[r, :] = tw.to_fp8(norm(a[b, r.within(m), :]))
